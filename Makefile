@@ -1,0 +1,50 @@
+# Two commands do everything from a bare checkout: `make demo` and `make test`. Each sets up what it needs and is quick when nothing changed.
+SHELL := /bin/bash
+.DELETE_ON_ERROR:
+.PHONY: help demo test bench lint setup clean lock
+
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 16
+
+demo: $(READY)  ## a real Kafka, a real incident, its verdict and report (about 3 minutes after set-up)
+	@$(BIN)/workbench demo
+
+test: $(READY) lint  ## unit tests first, then those with Spark, Kafka and Prometheus
+	@$(BIN)/workbench lab setup
+	@$(BIN)/python -m pytest -m "not jvm and not lab"
+	@$(BIN)/python -m pytest -m "jvm or lab"
+
+bench: $(READY)  ## ours and its peers in the same run, into build/bench.json  [ONLY=name]
+	@$(BIN)/workbench lab setup
+	@$(BIN)/python -m tests.bench $(if $(ONLY),--only $(ONLY))
+
+lint: $(READY)  ## ruff and mypy --strict
+	@$(BIN)/ruff check -q workbench tests
+	@$(BIN)/ruff format -q --check workbench tests
+	@$(BIN)/mypy
+
+setup: $(READY)  ## the Python environment, and a Java if the machine has none
+
+lock:  ## resolve the dependencies of pyproject.toml anew
+	@.ci/lock
+
+clean:  ## remove what the targets made here (downloads in the user's cache stay)
+	@-[ -x $(BIN)/workbench ] && $(BIN)/workbench lab down --quiet
+	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
+
+$(READY): pyproject.toml .ci/requirements.lock .ci/requirements-java.lock
+	@[ -n "$(PYTHON)" ] || { echo "Workbench needs Python 3.11 or newer on PATH (python3 is: $$(python3 --version 2>&1))." >&2; exit 2; }
+	@echo "Setting up $(VENV) with $$($(PYTHON) --version): about 2 minutes the first time."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install -q --require-hashes --only-binary :all: --no-binary pyspark -r .ci/requirements.lock
+	@$(BIN)/pip install -q --no-deps --no-build-isolation -e .
+	@$(BIN)/python -m workbench.java >/dev/null 2>&1 || { \
+		echo "No Java 17 or newer here: installing one into $(VENV)."; \
+		$(BIN)/pip install -q --require-hashes -r .ci/requirements-java.lock; }
+	@touch $@

@@ -1,0 +1,341 @@
+"""A snapshot of groups, commits and log ends from Kafka itself.
+
+Commits are read before ends, so lag can be overstated by what is produced in between but is never negative. One request per group and
+one per leader broker, none per partition: tools that ask per partition need minutes where this needs seconds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from workbench.errors import SourceUnreachableError, UnknownGroupError
+from workbench.samples import SampleBatch
+from workbench.signals import GROUP_STATES
+
+DEADLINE_SECONDS = 30.0
+_IN_FLIGHT = 64  # groups asked at once; the broker's request queue holds 500 by default
+_DESCRIBE_BATCH = 200
+_NEVER_COMMITTED = -1001  # librdkafka's OFFSET_INVALID
+SOURCE = "kafka"
+
+# One row per assigned partition of a member; a member without any, or a group without members, has one row with nulls.
+GROUPS_SCHEMA = pa.schema(
+    [
+        pa.field("ts", pa.timestamp("us", tz="UTC"), nullable=False),
+        pa.field("cluster", pa.string(), nullable=False),
+        pa.field("group", pa.string(), nullable=False),
+        ("state", pa.string()),
+        ("protocol", pa.string()),
+        ("coordinator", pa.int32()),
+        ("member_id", pa.string()),
+        ("client_id", pa.string()),
+        ("host", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+    ]
+)
+
+Partition = tuple[str, int]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """One member of a group, as the coordinator sees it."""
+
+    member_id: str
+    client_id: str
+    host: str
+    partitions: tuple[Partition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupView:
+    """One group, as its coordinator sees it."""
+
+    group: str
+    state: str  # a key of GROUP_STATES, or "unknown"
+    protocol: str  # "classic" or "consumer" (KIP-848)
+    coordinator: int | None
+    members: tuple[Member, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """What Kafka said at one moment.
+
+    Attributes:
+        taken_at: seconds since the epoch, when the ends were read.
+        commits: (group, topic, partition) to committed offset; None where the group never committed.
+        ends, starts: (topic, partition) to offset; a partition that did not answer is left out.
+        incomplete: what could not be read, in words.
+    """
+
+    taken_at: float
+    groups: tuple[GroupView, ...]
+    commits: Mapping[tuple[str, str, int], int | None]
+    ends: Mapping[Partition, int]
+    starts: Mapping[Partition, int]
+    incomplete: tuple[str, ...] = ()
+
+    def lag(self, group: str, topic: str, partition: int) -> int | None:
+        """Log end minus committed offset in messages; None where one of the two is not known."""
+        committed, end = self.commits.get((group, topic, partition)), self.ends.get((topic, partition))
+        return None if committed is None or end is None else max(0, end - committed)
+
+    def to_samples(self, cluster: str) -> pa.Table:
+        """The snapshot in `SAMPLES_SCHEMA`."""
+        batch = SampleBatch(cluster, SOURCE)
+        ts = [round(self.taken_at * 1e6)]
+        for (group, topic, partition), committed in self.commits.items():
+            labels = {"group": group, "topic": topic, "partition": partition}
+            batch.add("committed_offset", labels, ts, [_NEVER_COMMITTED if committed is None else committed])
+            if (lag := self.lag(group, topic, partition)) is not None:
+                batch.add("consumer_lag", labels, ts, [lag])
+        for signal, offsets in (("log_end_offset", self.ends), ("log_start_offset", self.starts)):
+            for (topic, partition), offset in offsets.items():
+                batch.add(signal, {"topic": topic, "partition": partition}, ts, [offset])
+        for view in self.groups:
+            batch.add("group_members", {"group": view.group}, ts, [len(view.members)])
+            if view.state in GROUP_STATES:
+                batch.add("group_state", {"group": view.group}, ts, [GROUP_STATES[view.state]])
+        return batch.to_arrow()
+
+    def to_groups(self, cluster: str) -> pa.Table:
+        """Groups, members and assignments in `GROUPS_SCHEMA`."""
+        rows: list[dict[str, object]] = []
+        ts = round(self.taken_at * 1e6)
+        for view in self.groups:
+            base: dict[str, object] = {
+                "ts": ts,
+                "cluster": cluster,
+                "group": view.group,
+                "state": view.state,
+                "protocol": view.protocol,
+                "coordinator": view.coordinator,
+            }
+            if not view.members:
+                rows.append(base)
+            for member in view.members:
+                person = {
+                    **base,
+                    "member_id": member.member_id,
+                    "client_id": member.client_id,
+                    "host": member.host,
+                }
+                if not member.partitions:
+                    rows.append(person)
+                rows += [{**person, "topic": topic, "partition": number} for topic, number in member.partitions]
+        return pa.Table.from_pylist(rows, schema=GROUPS_SCHEMA)
+
+
+@dataclass(slots=True)
+class KafkaCluster:
+    """Reads one cluster through confluent-kafka's AdminClient. It joins no group and writes nothing.
+
+    Args:
+        bootstrap: host:port of some brokers.
+        properties: further librdkafka properties (security).
+        deadline_seconds: for one whole snapshot.
+    """
+
+    bootstrap: str
+    properties: Mapping[str, Any] = field(default_factory=dict)
+    deadline_seconds: float = DEADLINE_SECONDS
+    requests: int = 0  # counted, so that a test can hold the promise of few
+    _admin: Any = None
+
+    def snapshot(self, *, groups: Sequence[str] | None = None) -> Snapshot:
+        """Read groups, commits and ends, of all groups or of some.
+
+        Raises:
+            SourceUnreachableError: if the cluster does not answer in time.
+            UnknownGroupError: if a group was named that the cluster does not have.
+        """
+        deadline = time.monotonic() + self.deadline_seconds
+        admin = self._connect()
+        known, incomplete = self._list_groups(deadline)
+        if groups is not None and (missing := [name for name in groups if name not in known]):
+            raise UnknownGroupError(
+                f"The cluster at {self.bootstrap} has no consumer group {missing[0]!r}.",
+                hint=_similar(missing[0], known) or "See its groups with: workbench snapshot.",
+            )
+        names = list(groups) if groups is not None else sorted(known)
+        views = self._describe(admin, names, deadline, incomplete)
+        commits = self._commits(admin, views, deadline, incomplete)
+        partitions = sorted({(topic, number) for _, topic, number in commits})
+        ends = self._offsets(admin, partitions, "latest", deadline, incomplete)
+        taken_at = time.time()
+        starts = self._offsets(admin, partitions, "earliest", deadline, incomplete)
+        return Snapshot(
+            taken_at=taken_at,
+            groups=tuple(views),
+            commits=commits,
+            ends=ends,
+            starts=starts,
+            incomplete=tuple(incomplete),
+        )
+
+    def cluster_id(self) -> str:
+        """The cluster's own id.
+
+        Raises:
+            SourceUnreachableError: if it does not answer.
+        """
+        self._connect()
+        return str(self._ask(lambda: self._admin.list_topics(timeout=self.deadline_seconds)).cluster_id)
+
+    def _connect(self) -> Any:
+        if self._admin is None:
+            from confluent_kafka.admin import AdminClient
+
+            # log_level 0: what goes wrong is reported by our own error, once.
+            self._admin = self._ask(
+                lambda: AdminClient({"log_level": 0, **self.properties, "bootstrap.servers": self.bootstrap})
+            )
+        return self._admin
+
+    def _ask(self, call: Callable[[], T]) -> T:
+        from confluent_kafka import KafkaException
+
+        self.requests += 1
+        try:
+            return call()
+        except (KafkaException, TimeoutError, ValueError) as error:
+            raise SourceUnreachableError(
+                f"Kafka at {self.bootstrap} does not answer: {_words(error)}.",
+                hint="Is the address right, and the network open? Security settings stand in workbench.toml.",
+            ) from None
+
+    def _list_groups(self, deadline: float) -> tuple[set[str], list[str]]:
+        result = self._ask(
+            lambda: self._admin.list_consumer_groups(request_timeout=_left(deadline)).result(_left(deadline))
+        )
+        return {item.group_id for item in result.valid}, [
+            f"list of groups from one broker: {_words(error)}" for error in result.errors
+        ]
+
+    def _describe(self, admin: Any, names: Sequence[str], deadline: float, incomplete: list[str]) -> list[GroupView]:
+        views = []
+        for at in range(0, len(names), _DESCRIBE_BATCH):
+            batch = list(names[at : at + _DESCRIBE_BATCH])
+            futures = self._ask(
+                lambda batch=batch: admin.describe_consumer_groups(batch, request_timeout=_left(deadline))  # type: ignore[misc]
+            )
+            for name in batch:
+                description = _result(futures[name], deadline, f"group {name!r}", incomplete)
+                views.append(_view(name, description))
+        return views
+
+    def _commits(
+        self, admin: Any, views: Iterable[GroupView], deadline: float, incomplete: list[str]
+    ) -> dict[tuple[str, str, int], int | None]:
+        from confluent_kafka import ConsumerGroupTopicPartitions as Ask
+
+        commits: dict[tuple[str, str, int], int | None] = {}
+        waiting: list[tuple[str, Future[Any]]] = []
+
+        def collect(keep: int) -> None:
+            while len(waiting) > keep:
+                name, future = waiting.pop(0)
+                result = _result(future, deadline, f"commits of group {name!r}", incomplete)
+                for part in result.topic_partitions if result is not None else ():
+                    never = part.offset < 0 or part.error is not None
+                    commits[name, part.topic, part.partition] = None if never else part.offset
+
+        for view in views:
+            for member in view.members:  # assigned and never committed is worth knowing, too
+                for topic, number in member.partitions:
+                    commits.setdefault((view.group, topic, number), None)
+            request = self._ask(
+                lambda view=view: admin.list_consumer_group_offsets(  # type: ignore[misc]
+                    [Ask(view.group)], request_timeout=_left(deadline)
+                )
+            )
+            waiting.append((view.group, request[view.group]))
+            collect(_IN_FLIGHT)
+        collect(0)
+        return commits
+
+    def _offsets(
+        self, admin: Any, partitions: Sequence[Partition], which: str, deadline: float, incomplete: list[str]
+    ) -> dict[Partition, int]:
+        from confluent_kafka import TopicPartition
+        from confluent_kafka.admin import OffsetSpec
+
+        if not partitions:
+            return {}
+        spec = OffsetSpec.latest() if which == "latest" else OffsetSpec.earliest()
+        futures = self._ask(
+            lambda: admin.list_offsets(
+                {TopicPartition(*part): spec for part in partitions}, request_timeout=_left(deadline)
+            )
+        )
+        found = {}
+        for part, future in futures.items():
+            what = f"{which} offset of {part.topic}-{part.partition}"
+            result = _result(future, deadline, what, incomplete)
+            if result is not None and result.offset >= 0:
+                found[part.topic, part.partition] = result.offset
+        return found
+
+
+def _view(name: str, description: Any) -> GroupView:
+    if description is None:
+        return GroupView(group=name, state="unknown", protocol="unknown", coordinator=None, members=())
+    members = tuple(
+        Member(
+            member_id=member.member_id,
+            client_id=member.client_id,
+            host=member.host,
+            partitions=tuple(
+                (part.topic, part.partition)
+                for part in (member.assignment.topic_partitions if member.assignment else ())
+            ),
+        )
+        for member in description.members
+    )
+    return GroupView(
+        group=name,
+        state=description.state.name.lower(),
+        protocol=description.type.name.lower() if description.type is not None else "unknown",
+        coordinator=description.coordinator.id if description.coordinator is not None else None,
+        members=members,
+    )
+
+
+def _result(future: Future[Any], deadline: float, what: str, incomplete: list[str]) -> Any:
+    """The answer, or None with a line in `incomplete`: one group's failure must not take the others along."""
+    from confluent_kafka import KafkaException
+
+    try:
+        return future.result(_left(deadline))
+    except (KafkaException, TimeoutError) as error:
+        incomplete.append(f"{what}: {_words(error)}")
+        return None
+
+
+def _left(deadline: float) -> float:
+    return max(0.1, deadline - time.monotonic())
+
+
+def _words(error: BaseException) -> str:
+    from confluent_kafka import KafkaError, KafkaException
+
+    inner = error.args[0] if isinstance(error, KafkaException) and error.args else error
+    if isinstance(inner, KafkaError):
+        return str(inner.str() or inner.name())
+    return str(inner) or "no answer in time"
+
+
+def _similar(name: str, known: Iterable[str]) -> str | None:
+    import difflib
+
+    close = difflib.get_close_matches(name, list(known), n=3)
+    return f"Did you mean {' or '.join(repr(item) for item in close)}?" if close else None

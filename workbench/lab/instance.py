@@ -1,0 +1,68 @@
+"""A consumer process: one instance of the reference runtime whose handlers behave as a file says.
+
+Run as `python -m workbench.lab.instance CONFIG.json BEHAVIOUR.json ADDRESS.json`; the last one is written when it is up.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+from workbench.lab.spec import POISON_HEADER, Behaviour, Watched
+from workbench.runtime import Event, Record, Runtime, RuntimeConfig, decode_by_header
+
+_REFRESH_SECONDS = 0.2
+
+
+class Handlers:
+    """The fault-driven business logic of the lab."""
+
+    def __init__(self, behaviour: Watched[Behaviour]) -> None:
+        self._watched = behaviour
+        self._behaviour = behaviour.current
+        self._random = random.Random()  # noqa: S311 - jitter
+        threading.Thread(target=self._refresh, name="behaviour", daemon=True).start()
+
+    def _refresh(self) -> None:
+        while True:
+            time.sleep(_REFRESH_SECONDS)
+            self._behaviour = self._watched.refresh()
+
+    def _sleep(self, seconds: float) -> None:
+        if seconds > 0:
+            jitter = self._behaviour.jitter
+            time.sleep(seconds * self._random.uniform(1 - jitter, 1 + jitter))
+
+    def decode(self, record: Record) -> Event:
+        """Decode, taking as long as the behaviour says."""
+        self._sleep(self._behaviour.decode_seconds)
+        return decode_by_header(record)
+
+    def handle(self, event: Event) -> None:
+        """Handle one event, taking as long as the behaviour says."""
+        if self._behaviour.poison_fails and event.record.header(POISON_HEADER) is not None:
+            raise ValueError("this record cannot be handled")
+        self._sleep(self._behaviour.process_seconds.get(event.type, 0.0))
+
+
+def main(config: Path, behaviour: Path, address: Path) -> None:
+    """Run until SIGTERM."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    handlers = Handlers(Watched(behaviour, Behaviour))
+    settings = RuntimeConfig.parse(json.loads(config.read_text()), where=str(config))
+    runtime = Runtime(settings, dict.fromkeys(settings.processors, handlers.handle), decode=handlers.decode)
+    runtime.start()
+    assert runtime.metrics_address is not None  # noqa: S101 - start() sets it
+    temporary = address.with_suffix(".tmp")
+    temporary.write_text(json.dumps({"metrics": "{}:{}".format(*runtime.metrics_address)}))
+    temporary.replace(address)
+    runtime.wait()
+
+
+if __name__ == "__main__":
+    main(*(Path(argument) for argument in sys.argv[1:4]))

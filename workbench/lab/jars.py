@@ -1,0 +1,170 @@
+"""Kafka's jars, without a build tool: the Ivy that ships inside pyspark resolves them from pinned coordinates.
+
+Every jar is held against the committed SHA-256 list in `checksums/`; nothing that is not on the list is ever started.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from workbench.errors import SetupError
+from workbench.java import find_java, trust_options
+from workbench.places import cache_dir
+
+KAFKA_VERSION = "4.2.0"
+_TIMEOUT_SECONDS = 600  # Ivy took 27 to 61 s on a good line; ten minutes is a bad one
+
+# Called with (done, total) jars.
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class JarSet:
+    """One module and everything it needs."""
+
+    name: str
+    module: str
+
+    @property
+    def folder(self) -> Path:
+        """Where the jars lie once they are fetched and checked."""
+        return cache_dir() / f"kafka-{KAFKA_VERSION}" / self.name
+
+    @property
+    def checksums(self) -> dict[str, str]:
+        """File name to SHA-256, as committed."""
+        text = (Path(__file__).parent / "checksums" / f"{self.name}.sha256").read_text()
+        return {name: digest for digest, name in (line.split() for line in text.splitlines())}
+
+    @property
+    def ready(self) -> bool:
+        """Whether the jars are here, by the mark that is set after the check."""
+        mark = self.folder / ".checked"
+        return mark.exists() and mark.read_text() == _digest_of(self.checksums)
+
+    @property
+    def classpath(self) -> str:
+        """For `java -cp`."""
+        return str(self.folder / "*")
+
+
+BROKER = JarSet("broker", "kafka_2.13")
+TOOLS = JarSet("tools", "kafka-tools")  # kafka-consumer-groups and its siblings, for the tests and the benches
+
+
+def ensure(jars: JarSet, *, progress: Progress | None = None) -> Path:
+    """The folder of a jar set, fetched and checked if it is not there yet.
+
+    Safe to call from several processes: the first one fetches, the others wait.
+
+    Raises:
+        SetupError: if the download fails or a jar is missing, unexpected or changed.
+    """
+    if jars.ready:
+        return jars.folder
+    with _one_at_a_time():
+        if not jars.ready:
+            _fetch(jars, progress or (lambda _done, _total: None))
+    return jars.folder
+
+
+def _fetch(jars: JarSet, progress: Progress) -> None:
+    part = jars.folder.with_name(jars.folder.name + ".part")
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
+    _run_ivy(jars, part, progress)
+    check(part, jars.checksums, what=f"the {jars.name} jars of Kafka {KAFKA_VERSION}")
+    (part / ".checked").write_text(_digest_of(jars.checksums))
+    shutil.rmtree(jars.folder, ignore_errors=True)
+    part.replace(jars.folder)
+
+
+def _run_ivy(jars: JarSet, target: Path, progress: Progress) -> None:
+    command: list[str | Path] = [find_java().program, *trust_options(), "-jar", _ivy_jar()]
+    if settings := os.environ.get("WORKBENCH_IVY_SETTINGS"):
+        command += ["-settings", settings]
+    command += ["-dependency", "org.apache.kafka", jars.module, KAFKA_VERSION, "-confs", "default"]
+    command += ["-cache", cache_dir() / "ivy"]
+    command += ["-retrieve", f"{target}/[artifact]-[revision](-[classifier]).[ext]"]
+    total, done = len(jars.checksums), 0
+    tail: deque[str] = deque(maxlen=4)
+    progress(0, total)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as ivy:
+        try:
+            for line in _lines(ivy.stdout):
+                if "[SUCCESSFUL" in line and "!" in line:
+                    done += 1
+                    progress(min(done, total), total)
+                elif "download" in line.lower() or "error" in line.lower() or "unresolved" in line.lower():
+                    tail.append(line.strip())
+            code = ivy.wait(timeout=_TIMEOUT_SECONDS)
+        except BaseException:
+            ivy.kill()
+            raise
+    if code != 0:
+        raise SetupError(
+            f"Kafka {KAFKA_VERSION} could not be fetched from the jar repository (Ivy ended with {code}): "
+            + _without_hosts(" / ".join(tail) or "it said nothing"),
+            hint="Check the network and the proxy; WORKBENCH_IVY_SETTINGS names an Ivy settings file for a mirror.",
+        )
+    progress(total, total)
+
+
+def check(folder: Path, expected: dict[str, str], *, what: str) -> None:
+    """Hold every jar of a folder against its SHA-256.
+
+    Raises:
+        SetupError: naming the first jar that is missing, changed or not on the list.
+    """
+    found = {path.name: path for path in folder.glob("*.jar")}
+    for name, digest in expected.items():
+        if name not in found:
+            raise SetupError(
+                f"{name} is missing among {what}.", hint="Delete the cache folder of the lab and try again."
+            )
+        if hashlib.sha256(found[name].read_bytes()).hexdigest() != digest:
+            raise SetupError(
+                f"{name} is not the file that was expected (its SHA-256 differs).",
+                hint="A mirror serves another build, or the download was cut short. Delete the cache folder and try again.",
+            )
+    if extra := sorted(found.keys() - expected.keys()):
+        raise SetupError(f"{extra[0]} was not expected among {what}.", hint="The coordinates resolve to something new.")
+
+
+def _ivy_jar() -> Path:
+    import pyspark
+
+    found = sorted((Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar"))
+    if not found:
+        raise SetupError("pyspark has no Ivy jar in its jars folder.", hint="Reinstall pyspark 4.3.")
+    return found[-1]
+
+
+def _digest_of(checksums: dict[str, str]) -> str:
+    return hashlib.sha256(repr(sorted(checksums.items())).encode()).hexdigest()
+
+
+def _without_hosts(text: str) -> str:
+    return re.sub(r"https?://[^/\s]+", "…", text)
+
+
+def _lines(stream: IO[str] | None) -> Iterator[str]:
+    yield from stream or ()
+
+
+@contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    with (cache_dir() / "kafka.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,173 @@
+"""One real Kafka broker (KRaft, broker and controller in one JVM) on free loopback ports."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+import uuid
+from base64 import urlsafe_b64encode
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from workbench.errors import SetupError
+from workbench.java import find_java
+from workbench.lab import process
+from workbench.lab.jars import BROKER, Progress, ensure
+
+START_SECONDS = 60.0  # about 2 s when the machine is idle
+_ATTEMPTS = 3
+
+_PROPERTIES = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller_port}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+inter.broker.listener.name=PLAINTEXT
+controller.listener.names=CONTROLLER
+log.dirs={folder}/data
+num.partitions=1
+# One broker, so one copy of everything; few internal partitions make the start quick.
+offsets.topic.num.partitions=8
+offsets.topic.replication.factor=1
+transaction.state.log.num.partitions=2
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.num.partitions=2
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+# A lab compresses time: no waiting for more members, and a crash is noticed in seconds.
+group.initial.rebalance.delay.ms=0
+group.min.session.timeout.ms=1000
+group.consumer.min.session.timeout.ms=1000
+group.consumer.min.heartbeat.interval.ms=500
+auto.create.topics.enable=false
+log.segment.bytes=67108864
+log.retention.check.interval.ms=5000
+"""
+
+_LOGGING = """\
+Configuration:
+  status: error
+  Appenders:
+    Console:
+      name: out
+      PatternLayout: {pattern: "%d %p %m (%c)%n"}
+  Loggers:
+    Root:
+      level: WARN
+      AppenderRef: {ref: out}
+    Logger:
+      - {name: org.apache.kafka.coordinator.group, level: INFO}
+      - {name: kafka.server.KafkaRaftServer, level: INFO}
+"""
+
+
+@dataclass(slots=True)
+class Broker:
+    """A running broker."""
+
+    bootstrap: str
+    cluster_id: str
+    child: process.Child
+
+    def stop(self) -> None:
+        """End it; its data stay in its folder."""
+        self.child.stop(seconds=20.0)
+
+
+def start_broker(folder: Path, *, progress: Progress | None = None) -> Broker:
+    """Start a broker in an empty folder and wait until it answers.
+
+    Raises:
+        SetupError: if the jars cannot be had or the broker does not come up.
+    """
+    ensure(BROKER, progress=progress)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "log4j2.yaml").write_text(_LOGGING)
+    cluster_id = new_cluster_id()
+    for attempt in range(1, _ATTEMPTS):  # somebody may take a port between our look and the broker's
+        with suppress(SetupError):
+            return _start(folder / f"try-{attempt}", cluster_id, folder / "log4j2.yaml")
+    return _start(folder / f"try-{_ATTEMPTS}", cluster_id, folder / "log4j2.yaml")
+
+
+def new_cluster_id() -> str:
+    """A random id in Kafka's form: 22 characters of URL-safe base64."""
+    while True:
+        cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not cluster_id.startswith("-"):  # its own tools would take it for an option
+            return cluster_id
+
+
+def _start(folder: Path, cluster_id: str, logging: Path) -> Broker:
+    folder.mkdir(parents=True)
+    port, controller_port = process.free_port(), process.free_port()
+    properties = folder / "server.properties"
+    properties.write_text(_PROPERTIES.format(port=port, controller_port=controller_port, folder=folder))
+    java: list[str | Path] = [
+        find_java().program,
+        "-Xms256m",
+        "-Xmx512m",
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+    ]
+    java += [f"-Dlog4j2.configurationFile={logging}", "-cp", BROKER.classpath]
+    formatted = subprocess.run(
+        [*java, "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", properties],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    if formatted.returncode != 0:
+        raise SetupError(f"Kafka's storage could not be formatted: {formatted.stderr.strip()[-500:]}")
+    child = process.start("kafka", [*java, "kafka.Kafka", properties], folder=folder)
+    try:
+        process.wait_until(lambda: _answers(port), child=child, seconds=START_SECONDS, what="Kafka")
+    except BaseException:
+        child.kill()
+        raise
+    return Broker(f"127.0.0.1:{port}", cluster_id, child)
+
+
+def _answers(port: int) -> bool:
+    from confluent_kafka import KafkaException
+
+    admin = _admin(f"127.0.0.1:{port}")
+    try:
+        return bool(admin.list_topics(timeout=1).brokers)
+    except KafkaException:
+        return False
+
+
+def _admin(bootstrap: str) -> Any:
+    from confluent_kafka.admin import AdminClient
+
+    # log_level 0: a broker that is not up yet is no news.
+    return AdminClient({"bootstrap.servers": bootstrap, "log_level": 0, "socket.timeout.ms": 10_000})
+
+
+def create_topic(bootstrap: str, topic: str, partitions: int, *, seconds: float = 30.0) -> None:
+    """Create a topic and wait until every partition has a leader.
+
+    Raises:
+        SetupError: if the broker refuses or no leader appears in time.
+    """
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import NewTopic
+
+    admin = _admin(bootstrap)
+    try:
+        admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(timeout=seconds)
+    except KafkaException as error:
+        raise SetupError(f"The topic {topic!r} could not be created: {error.args[0].str()}") from error
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        meta = admin.list_topics(topic, timeout=5).topics[topic]
+        if len(meta.partitions) == partitions and all(part.leader >= 0 for part in meta.partitions.values()):
+            return
+        time.sleep(0.1)
+    raise SetupError(f"The topic {topic!r} has partitions without a leader after {seconds:.0f} s.")

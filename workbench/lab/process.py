@@ -1,0 +1,151 @@
+"""Child processes that never outlive the one who started them, and a register that finds those that a crash left.
+
+Three nets: an orderly `stop`; on Linux the kernel's parent-death signal, which also works when the parent is killed with -9; and
+the register on disk (pid with its start time, so that a reused pid is never hit), which `workbench lab down` sweeps.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from workbench.errors import SetupError
+
+STOP_SECONDS = 10.0
+
+
+@dataclass(slots=True)
+class Child:
+    """A process of ours."""
+
+    name: str
+    popen: subprocess.Popen[bytes]
+    log: Path
+    record: Path
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self.popen.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still runs."""
+        return self.popen.poll() is None
+
+    def kill(self) -> None:
+        """End it at once, as a crash would."""
+        self.popen.kill()
+        self.popen.wait()
+        self.record.unlink(missing_ok=True)
+
+    def stop(self, *, seconds: float = STOP_SECONDS) -> None:
+        """Ask it to end, and end it if it does not."""
+        if self.alive:
+            self.popen.terminate()
+            try:
+                self.popen.wait(seconds)
+            except subprocess.TimeoutExpired:
+                self.popen.kill()
+        self.popen.wait()
+        self.record.unlink(missing_ok=True)
+
+    def tail(self, lines: int = 8) -> str:
+        """The last lines of its log, for an error message."""
+        with suppress(OSError):
+            return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+        return ""
+
+
+def start(name: str, command: Sequence[str | Path], *, folder: Path, env: dict[str, str] | None = None) -> Child:
+    """Start a program in `folder`, with its output in `<name>.log` there, bound to the life of this process."""
+    log = folder / f"{name}.log"
+    with log.open("ab") as out:
+        popen = subprocess.Popen(
+            [*_leash(), *(str(part) for part in command)],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            cwd=folder,
+            env={**os.environ, **(env or {})},
+            start_new_session=True,  # a Ctrl-C in the terminal goes to us alone; we then stop them in order
+        )
+    record = folder / "pids" / f"{popen.pid}.json"
+    record.parent.mkdir(exist_ok=True)
+    with suppress(psutil.Error):
+        started = psutil.Process(popen.pid).create_time()
+        record.write_text(json.dumps({"name": name, "pid": popen.pid, "started": started}))
+    return Child(name, popen, log, record)
+
+
+# Runs in a small Python of its own, which then becomes the program: code between fork and exec of a process with threads (Spark's
+# gateway has several) could meet a lock that nobody will ever release.
+_LEASH = """
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+if os.getppid() != int(sys.argv[1]):  # the parent died before the line above
+    sys.exit(1)
+os.execvp(sys.argv[2], sys.argv[2:])
+"""
+
+
+def _leash() -> list[str]:
+    """Words in front of a command that bind its life to this process, where the system can do that."""
+    if sys.platform != "linux":
+        return []
+    return [sys.executable, "-I", "-S", "-c", _LEASH, str(os.getpid())]
+
+
+def sweep(folder: Path) -> list[str]:
+    """End every registered process below `folder` that still runs; returns their names."""
+    ended: list[str] = []
+    doomed: list[psutil.Process] = []
+    for record in sorted(folder.rglob("pids/*.json")):
+        with suppress(OSError, ValueError, KeyError, psutil.Error):
+            entry = json.loads(record.read_text())
+            process = psutil.Process(entry["pid"])
+            if abs(process.create_time() - entry["started"]) < 1.0:  # the same process, not one that got its number
+                process.terminate()
+                doomed.append(process)
+                ended.append(entry["name"])
+        record.unlink(missing_ok=True)
+    _, stubborn = psutil.wait_procs(doomed, timeout=STOP_SECONDS)
+    for process in stubborn:
+        with suppress(psutil.Error):
+            process.kill()
+    psutil.wait_procs(stubborn, timeout=STOP_SECONDS)
+    return ended
+
+
+def free_port() -> int:
+    """A loopback port that is free at this moment; the caller retries if somebody else takes it first."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_until(ready: Callable[[], bool], *, child: Child, seconds: float, what: str) -> None:
+    """Wait for `ready`, watching the process.
+
+    Raises:
+        SetupError: if the process ends or the time runs out; with the end of its log.
+    """
+    deadline = time.monotonic() + seconds
+    while not ready():
+        if not child.alive:
+            raise SetupError(
+                f"{what} ended at once (status {child.popen.returncode}): {child.tail()}", hint=f"Its log: {child.log}"
+            )
+        if time.monotonic() > deadline:
+            raise SetupError(f"{what} was not ready after {seconds:.0f} s.", hint=f"Its log: {child.log}")
+        time.sleep(0.1)

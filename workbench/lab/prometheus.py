@@ -1,0 +1,149 @@
+"""One real Prometheus on a free loopback port, with targets that come and go by file."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import urllib.request
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from workbench.errors import SetupError
+from workbench.lab import process
+from workbench.places import cache_dir
+
+START_SECONDS = 30.0
+_PACKAGE_SECONDS = 120
+
+_CONFIG = """\
+global:
+  scrape_interval: {scrape_seconds}s
+  scrape_timeout: {scrape_seconds}s
+scrape_configs:
+  - job_name: lab
+    file_sd_configs:
+      - files: ["{targets}/*.json"]
+        refresh_interval: 5s
+"""
+
+
+@dataclass(slots=True)
+class PrometheusServer:
+    """A running Prometheus."""
+
+    url: str
+    child: process.Child
+    targets: Path
+
+    def watch(self, name: str, addresses: Sequence[str], labels: Mapping[str, str]) -> None:
+        """Scrape `host:port` addresses from now on, as one named set that replaces itself."""
+        entry = [{"targets": list(addresses), "labels": dict(labels)}]
+        temporary = self.targets / f".{name}.tmp"
+        temporary.write_text(json.dumps(entry))
+        temporary.replace(self.targets / f"{name}.json")
+
+    def forget(self, name: str) -> None:
+        """Stop scraping a set."""
+        (self.targets / f"{name}.json").unlink(missing_ok=True)
+
+    def stop(self) -> None:
+        """End it; its data stay in its folder."""
+        self.child.stop()
+
+
+def find_prometheus() -> Path | None:
+    """The program, from PATH or from what `ensure_prometheus` put into the cache; None if neither has it."""
+    if on_path := shutil.which("prometheus"):
+        return Path(on_path)
+    cached = _cached_program()
+    return cached if cached.exists() else None
+
+
+def ensure_prometheus() -> Path | None:
+    """The program, fetched through the system's package manager if need be; None where that is not possible without asking.
+
+    Nothing is installed and no service started: the package is downloaded by apt (which checks its signature) with lists of its own
+    in our cache, and unpacked there. That needs no root.
+    """
+    found = find_prometheus()
+    if found is not None:
+        return found
+    if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
+        return None
+    with suppress(subprocess.SubprocessError, OSError):
+        _unpack_debian_package()
+    return find_prometheus()
+
+
+def _cached_program() -> Path:
+    return cache_dir() / "prometheus" / "usr" / "bin" / "prometheus"
+
+
+def _unpack_debian_package() -> None:
+    with tempfile.TemporaryDirectory(dir=cache_dir()) as room:
+        for folder in ("lists/partial", "cache/archives/partial", "unpacked"):
+            (Path(room) / folder).mkdir(parents=True)
+        apt = [
+            "apt-get",
+            "-qq",
+            f"-oDir::State::lists={room}/lists",
+            f"-oDir::Cache={room}/cache",
+            "-oAPT::Sandbox::User=",
+        ]
+        quiet = {"cwd": room, "check": True, "timeout": _PACKAGE_SECONDS, "stdin": subprocess.DEVNULL}
+        for command in ([*apt, "update"], [*apt, "download", "prometheus"]):
+            subprocess.run(command, capture_output=True, **quiet)  # type: ignore[call-overload]
+        package = next(Path(room).glob("prometheus_*.deb"))
+        subprocess.run(["dpkg-deb", "-x", package, f"{room}/unpacked"], capture_output=True, **quiet)  # type: ignore[call-overload]
+        target = cache_dir() / "prometheus"
+        shutil.rmtree(target, ignore_errors=True)
+        os.rename(f"{room}/unpacked", target)  # noqa: PTH104 - atomic, and Path.replace refuses folders on some systems
+
+
+def start_prometheus(folder: Path, *, scrape_seconds: int = 1) -> PrometheusServer:
+    """Start a Prometheus in an empty folder and wait until it answers.
+
+    Raises:
+        SetupError: if there is no program or it does not come up.
+    """
+    program = ensure_prometheus()
+    if program is None:
+        raise SetupError(
+            "There is no prometheus program on PATH.", hint="Install it, or go on without: workbench watch."
+        )
+    targets = folder / "targets"
+    targets.mkdir(parents=True)
+    config = folder / "prometheus.yml"
+    config.write_text(_CONFIG.format(scrape_seconds=scrape_seconds, targets=targets))
+    port = process.free_port()
+    child = process.start(
+        "prometheus",
+        [
+            program,
+            f"--config.file={config}",
+            f"--storage.tsdb.path={folder}/data",
+            f"--web.listen-address=127.0.0.1:{port}",
+            "--log.level=warn",
+        ],
+        folder=folder,
+    )
+    url = f"http://127.0.0.1:{port}"
+    try:
+        process.wait_until(lambda: _ready(url), child=child, seconds=START_SECONDS, what="Prometheus")
+    except BaseException:
+        child.kill()
+        raise
+    return PrometheusServer(url, child, targets)
+
+
+def _ready(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{url}/-/ready", timeout=2) as answer:  # noqa: S310 - our own loopback URL
+            return bool(answer.status == 200)
+    except OSError:
+        return False

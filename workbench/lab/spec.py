@@ -1,0 +1,76 @@
+"""What the lab's producers and consumers are told. They re-read their file, so that a fault can begin while they run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+POISON_HEADER = "poison"
+
+
+class Traffic(BaseModel):
+    """What a producer sends."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    bootstrap: str
+    topic: str
+    partitions: int
+    rate_per_second: float = Field(ge=0)
+    event_types: dict[str, float] = Field(description="Event type to its share of the traffic (any scale).")
+    keys: int = Field(default=200, ge=1)
+    hot_partition: int | None = None
+    hot_share: float = Field(
+        default=0.0, ge=0, le=1, description="Share of the traffic that goes to the hot partition."
+    )
+    poison_partition: int | None = Field(default=None, description="Send one record there that no handler can take.")
+    record_bytes: int = Field(default=200, ge=1)
+    seed: int = 0
+
+
+class Behaviour(BaseModel):
+    """How the handlers of an instance behave."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    process_seconds: dict[str, float] = Field(description="Event type to the time its handler takes.")
+    decode_seconds: float = Field(default=0.0, ge=0, description="Time to decode one record, on the consumer thread.")
+    jitter: float = Field(default=0.2, ge=0, lt=1, description="Times vary by this share up and down.")
+    poison_fails: bool = True
+
+
+M = TypeVar("M", bound=BaseModel)
+
+
+class Watched(Generic[M]):
+    """A model in a file, read again when the file changes."""
+
+    def __init__(self, path: Path, model: type[M], *, on_change: Callable[[M], None] | None = None) -> None:
+        self._path = path
+        self._model = model
+        self._on_change = on_change
+        self._seen = -1
+        self.current: M = self._read()
+
+    def _read(self) -> M:
+        self._seen = self._path.stat().st_mtime_ns
+        return self._model.model_validate_json(self._path.read_text())
+
+    def refresh(self) -> M:
+        """The current content."""
+        if self._path.stat().st_mtime_ns != self._seen:
+            self.current = self._read()
+            if self._on_change is not None:
+                self._on_change(self.current)
+        return self.current
+
+
+def write(path: Path, model: BaseModel) -> None:
+    """Write a model so that a reader sees the old content or the new, never half of one."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(model.model_dump_json(indent=1))
+    temporary.replace(path)

@@ -1,0 +1,369 @@
+"""A consumer thread: reads records, makes events of them, places them in queues, and commits what is done.
+
+It alone owns the state of its partitions. Processor threads only append to `completions`, so there is no lock around the tracker and
+no race between a completion, a rebalance and a commit.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from time import monotonic, time
+
+from workbench.runtime.config import RuntimeConfig
+from workbench.runtime.delay import DelayQueue
+from workbench.runtime.event import Decoder, Event, Record, TopicPartition
+from workbench.runtime.metrics import RuntimeMetrics
+from workbench.runtime.partition import PartitionState
+from workbench.runtime.processors import Processors, Slot
+from workbench.runtime.source import Source, SourceFailure
+
+_log = logging.getLogger(__name__)
+
+_POLL_SECONDS = 0.05
+_BUSY_POLL_SECONDS = 0.02  # while something waits for room, look again soon
+# Decoding may be slow; never let what is decoded already wait for it longer than this.
+_PLACE_EVERY_SECONDS = 0.01
+_HOUSEKEEPING_SECONDS = 0.1
+# A paused partition goes on when its queue is half empty, not when one place is free: a pause throws away what the client has
+# prefetched, so flapping would fetch the same records again and again.
+_RESUME_FILL = 0.5
+
+
+class ConsumerThread:
+    """One member of the group."""
+
+    def __init__(
+        self,
+        config: RuntimeConfig,
+        source: Source,
+        *,
+        member: str,
+        decode: Decoder,
+        processors: Processors,
+        metrics: RuntimeMetrics,
+        clock: Callable[[], float] = monotonic,
+        wall_clock: Callable[[], float] = time,
+    ) -> None:
+        self.member = member
+        self.partitions: dict[TopicPartition, PartitionState] = {}
+        self.rebalances = 0
+        self.last_poll = clock()
+        self.delayed = DelayQueue(config.delay_capacity)
+        self._config = config
+        self._source = source
+        self._decode = decode
+        self._processors = processors
+        self._metrics = metrics
+        self._clock = clock
+        self._wall_clock = wall_clock
+        self._completions: deque[tuple[PartitionState, int]] = deque()
+        self._committing: dict[TopicPartition, tuple[PartitionState, int]] | None = None
+        self._last_commit = clock()
+        self._last_housekeeping = clock()
+        self._stopping = threading.Event()
+        self.failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name=member, daemon=True)
+
+    @property
+    def source(self) -> Source:
+        """For readings of its health."""
+        return self._source
+
+    def start(self) -> None:
+        """Join the group and begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ask it to finish what is at work and leave the group."""
+        self._stopping.set()
+
+    def join(self, seconds: float) -> bool:
+        """Wait for its end; whether it came."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def is_alive(self) -> bool:
+        """Whether the thread still runs."""
+        return self._thread.is_alive()
+
+    # The loop
+
+    def _run(self) -> None:
+        try:
+            self._source.subscribe(self._config.topics, self)
+            while not self._stopping.is_set():
+                self._step()
+            self._finish()
+        except BaseException as error:
+            self.failure = error
+            _log.exception("the consumer thread %s has ended", self.member)
+        finally:
+            self._source.close()
+
+    def _step(self) -> None:
+        self.last_poll = self._clock()
+        try:
+            records = self._source.poll(self._config.max_poll_records, self._poll_timeout())
+        except SourceFailure as failure:
+            _log.warning("%s: poll: %s", self.member, failure)
+            records = []
+        self._take_in(records)
+        self._keep_house()
+
+    def _poll_timeout(self) -> float:
+        if any(state.held for state in self.partitions.values()) or self._completions:
+            return _BUSY_POLL_SECONDS
+        return _POLL_SECONDS
+
+    def _take_in(self, records: Sequence[Record]) -> None:
+        ready: list[Event] = []
+        placed_at = self._clock()
+        for record in records:
+            state = self.partitions.get((record.topic, record.partition))
+            if state is None or state.draining:
+                continue  # handed out just before its partition was taken away; the next owner reads it again
+            event = self._event(record)
+            now = self._clock()
+            state.position = record.offset + 1
+            state.last_timestamp_ms = record.timestamp_ms
+            state.tracker.started(record.offset, record.timestamp_ms, now)
+            state.deserialized.inc()
+            if event is None:
+                state.tracker.finished(record.offset)
+                continue
+            event.owner, event.decoded_at = state, now
+            ready.append(event)
+            if now - placed_at > _PLACE_EVERY_SECONDS:
+                self._place(ready)
+                ready.clear()
+                placed_at = now
+                if now - self._last_housekeeping > _HOUSEKEEPING_SECONDS:
+                    self._keep_house()
+        self._place(ready)
+
+    def _event(self, record: Record) -> Event | None:
+        try:
+            event = self._decode(record)
+        except Exception as error:
+            self._metrics.undecodable.labels(self._config.group, record.topic).inc()
+            _log.warning(
+                "undecodable record %s-%d@%d: %s", record.topic, record.partition, record.offset, type(error).__name__
+            )
+            return None
+        if event is None:
+            return None
+        config = self._config.processor(event.type)
+        if event.delay_until_ms is None and config.delay_seconds > 0 and record.timestamp_ms >= 0:
+            event.delay_until_ms = record.timestamp_ms + round(config.delay_seconds * 1000)
+        if event.delay_until_ms is not None:
+            latest = round((self._wall_clock() + self._config.delay_max_seconds) * 1000)
+            event.delay_until_ms = min(event.delay_until_ms, latest)
+        return event
+
+    # Placing
+
+    def _place(self, events: Iterable[Event]) -> None:
+        """Put events into their queues, in order; what finds no room is held by its partition, which pauses."""
+        by_slot: dict[int, tuple[Slot, list[Event]]] = {}
+        now_ms = self._wall_clock() * 1000
+        for event in events:
+            state: PartitionState = event.owner
+            if state.held:
+                state.held.append(event)  # behind the others of its partition, or it would overtake one of its key
+            elif event.delay_until_ms is not None and event.delay_until_ms > now_ms:
+                if not self.delayed.put(event):
+                    state.held.append(event)
+                    state.blocked_by.add(self.delayed)
+            elif (slot := self._slot(event)) is not None:
+                by_slot.setdefault(id(slot), (slot, []))[1].append(event)
+        for slot, batch in by_slot.values():
+            refused = slot.queue.put(batch)
+            self._observe_entry(batch[: len(batch) - len(refused)] if refused else batch, refused)
+            for event in refused:
+                event.owner.held.append(event)
+                event.owner.blocked_by.add(slot.queue)
+        for state in {event.owner for _, batch in by_slot.values() for event in batch}:
+            if state.held:
+                _restore_order(state.held)
+
+    def _slot(self, event: Event) -> Slot | None:
+        pool = self._processors.pool_for(event.type)
+        if pool is None:  # an event type that nobody handles must not hold the partition up
+            self._metrics.undecodable.labels(self._config.group, event.record.topic).inc()
+            self._completions.append((event.owner, event.record.offset))
+            return None
+        return pool.slot_for(event.key)
+
+    def _observe_entry(self, batch: Sequence[Event], refused: Sequence[Event]) -> None:
+        now = self._clock()
+        if not refused:
+            for event in batch:
+                event.owner.enqueue_time.observe(now - event.decoded_at)
+            return
+        missing = {id(event) for event in refused}
+        for event in batch:
+            if id(event) not in missing:
+                event.owner.enqueue_time.observe(now - event.decoded_at)
+
+    def _place_held(self) -> None:
+        for state in self.partitions.values():
+            if state.held:
+                waiting = list(state.held)
+                state.held.clear()
+                self._place(waiting)
+
+    # Housekeeping
+
+    def _keep_house(self) -> None:
+        self._last_housekeeping = self._clock()
+        self._collect_completions()
+        self._place(self.delayed.due(self._wall_clock() * 1000))
+        self._place_held()
+        self._pause_and_resume()
+        self._commit_if_due()
+        for pool in self._processors:
+            pool.check_timeouts()
+
+    def _collect_completions(self) -> None:
+        completions = self._completions
+        while completions:
+            state, offset = completions.popleft()
+            if not state.revoked:
+                state.tracker.finished(offset)
+        for state in self.partitions.values():
+            state.tracker.committable()
+
+    def _pause_and_resume(self) -> None:
+        limit = self._config.max_uncommitted_per_partition
+        pause, resume = [], []
+        for partition, state in self.partitions.items():
+            behind = state.tracker.uncommitted
+            if not state.paused and (state.held or behind >= limit):
+                state.paused = True
+                pause.append(partition)
+            elif state.paused and not state.held and behind <= limit * _RESUME_FILL:
+                if any(bound.fill() > _RESUME_FILL for bound in state.blocked_by):
+                    continue
+                state.blocked_by.clear()
+                state.paused = False
+                resume.append(partition)
+        if pause:
+            self._source.pause(pause)
+        if resume:
+            self._source.resume(resume)
+
+    # Committing
+
+    def _commit_if_due(self) -> None:
+        if self._committing is not None:
+            result = self._source.commit_result()
+            if result is None:
+                return  # one at a time, so that an older commit can never overtake a newer one
+            self._committed(self._committing, result)
+            self._committing = None
+        if self._clock() - self._last_commit < self._config.commit_interval_seconds:
+            return
+        self._last_commit = self._clock()
+        wanted = self._to_commit(self.partitions.values())
+        if wanted:
+            self._committing = wanted
+            self._source.commit({partition: offset for partition, (_, offset) in wanted.items()}, wait=False)
+
+    def _to_commit(self, states: Iterable[PartitionState]) -> dict[TopicPartition, tuple[PartitionState, int]]:
+        wanted = {}
+        for state in states:
+            offset = state.tracker.committable()
+            # Brokers accept a commit that goes back (seen), so "never backwards" is ours to keep.
+            if offset is not None and (state.committed is None or offset > state.committed):
+                wanted[state.partition] = (state, offset)
+        return wanted
+
+    def _committed(
+        self, wanted: Mapping[TopicPartition, tuple[PartitionState, int]], failures: Mapping[TopicPartition, str]
+    ) -> None:
+        for partition, (state, offset) in wanted.items():
+            if partition in failures:
+                _log.warning("%s: commit of %s-%d failed: %s", self.member, *partition, failures[partition])
+            elif not state.revoked:
+                state.committed = offset
+            self._metrics.commits.labels(self._config.group, "failed" if partition in failures else "ok").inc()
+
+    def _commit_now(self, states: Iterable[PartitionState]) -> None:
+        wanted = self._to_commit(states)
+        if wanted:
+            offsets = {partition: offset for partition, (_, offset) in wanted.items()}
+            self._committed(wanted, self._source.commit(offsets, wait=True) or {})
+
+    # Assignment (called by the source on this thread, inside of poll or close)
+
+    def on_assigned(self, committed: Mapping[TopicPartition, int | None]) -> None:
+        """See `AssignmentListener`."""
+        self.rebalances += 1
+        for partition, offset in committed.items():
+            topic, number = partition
+            state = PartitionState(partition, self._completions, position=offset, committed=offset)
+            state.enqueue_time = self._metrics.enqueue_time(topic, number, self.member)
+            state.deserialized = self._metrics.deserialized(topic, self.member)
+            self.partitions[partition] = state
+
+    def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        """See `AssignmentListener`: first let what is at work finish, then commit, then let go."""
+        states = self._states(partitions)
+        for state in states:
+            state.draining = True  # from here on nothing of it is started
+        self._drain(states, self._config.rebalance_drain_seconds)
+        self._commit_now(states)
+        self._let_go(states)
+
+    def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
+        """See `AssignmentListener`: another member may have them already, so nothing is committed."""
+        self._let_go(self._states(partitions))
+
+    def _states(self, partitions: Sequence[TopicPartition]) -> list[PartitionState]:
+        return [self.partitions[partition] for partition in partitions if partition in self.partitions]
+
+    def _drain(self, states: Sequence[PartitionState], seconds: float) -> None:
+        """Wait for the events at work (not for those that wait in a queue: the next owner reads them)."""
+        deadline = self._clock() + seconds
+        pause = threading.Event()  # never set: a sleep that tests can see through
+        while self._at_work(states) and self._clock() < deadline:
+            pause.wait(0.005)
+        self._collect_completions()
+
+    def _at_work(self, states: Sequence[PartitionState]) -> bool:
+        wanted = {id(state) for state in states}
+        work = (slot.work for pool in self._processors for slot in pool.slots)
+        return any(id(item.event.owner) in wanted for item in work if item is not None)
+
+    def _let_go(self, states: Sequence[PartitionState]) -> None:
+        for state in states:
+            state.revoked = True
+            state.held.clear()
+            del self.partitions[state.partition]
+            self._metrics.forget_partition(*state.partition, self.member)
+        self.delayed.discard(lambda event: event.owner.revoked)
+        for pool in self._processors:
+            for slot in pool.slots:
+                slot.queue.discard(lambda event: event.owner.revoked)
+
+    def _finish(self) -> None:
+        """Stop reading, let everything that was read be handled, commit. Closing the source then revokes what is left."""
+        if self.partitions:
+            self._source.pause(list(self.partitions))
+        deadline = self._clock() + self._config.shutdown_seconds
+        while any(state.tracker.uncommitted for state in self.partitions.values()) and self._clock() < deadline:
+            self._source.poll(1, _BUSY_POLL_SECONDS)  # stay in the group meanwhile
+            self._collect_completions()
+            self._place(self.delayed.due(self._wall_clock() * 1000))
+            self._place_held()
+        self._commit_now(self.partitions.values())
+
+
+def _restore_order(held: deque[Event]) -> None:
+    """Refused events come back queue by queue; put them into the order of the log again."""
+    ordered = sorted(held, key=lambda event: event.record.offset)
+    held.clear()
+    held.extend(ordered)

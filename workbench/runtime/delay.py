@@ -1,0 +1,44 @@
+"""The bounded delay queue: events that must not be handled before an instant (seed 000, at most a minute)."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+
+from workbench.runtime.event import Event
+
+
+class DelayQueue:
+    """A bounded heap by due time. Its consumer thread alone uses it; any thread may ask for its length."""
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self._heap: list[tuple[int, int, Event]] = []
+        self._sequence = 0  # events that are due at the same instant come out as they came in
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def fill(self) -> float:
+        """How full it is, 0 to 1."""
+        return len(self._heap) / self.capacity
+
+    def put(self, event: Event) -> bool:
+        """Take an event until its `delay_until_ms`; False if the queue is full."""
+        if len(self._heap) >= self.capacity or event.delay_until_ms is None:
+            return False
+        self._sequence += 1
+        heapq.heappush(self._heap, (event.delay_until_ms, self._sequence, event))
+        return True
+
+    def due(self, now_ms: float) -> list[Event]:
+        """The events whose instant has come, earliest first."""
+        ready = []
+        while self._heap and self._heap[0][0] <= now_ms:
+            ready.append(heapq.heappop(self._heap)[2])
+        return ready
+
+    def discard(self, unwanted: Callable[[Event], bool]) -> None:
+        """Drop events (of a partition that was taken away)."""
+        self._heap = [entry for entry in self._heap if not unwanted(entry[2])]
+        heapq.heapify(self._heap)

@@ -1,0 +1,183 @@
+"""Kafka behind the port, through confluent-kafka."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from workbench.runtime.config import RuntimeConfig
+from workbench.runtime.event import Record
+from workbench.runtime.event import TopicPartition as Partition
+from workbench.runtime.source import AssignmentListener, BrokerHealth, SourceFailure, SourceHealth
+
+_log = logging.getLogger(__name__)
+
+_NEVER_COMMITTED = -1001  # librdkafka's OFFSET_INVALID
+_COMMITTED_TIMEOUT_SECONDS = 10.0
+
+_DEFAULTS: dict[str, str | int | float | bool] = {
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "auto.offset.reset": "earliest",  # at least once: a group without a commit starts where the log does
+    "partition.assignment.strategy": "cooperative-sticky",
+    "statistics.interval.ms": 1000,
+    # With the default of 1 s, fetching stops for a whole second each time the queue has been full: fake gaps of 1 s (measured).
+    "fetch.queue.backoff.ms": 10,
+    # A reader that keeps its own bounded queues needs no deep one in the client; and pausing throws away what is in it.
+    "queued.min.messages": 2000,
+    "queued.max.messages.kbytes": 16_384,
+    "fetch.wait.max.ms": 100,
+}
+
+
+class KafkaSource:
+    """A `Source` over one confluent-kafka consumer."""
+
+    def __init__(self, config: RuntimeConfig, *, member: str) -> None:
+        properties: dict[str, Any] = {**_DEFAULTS, **config.kafka}
+        if properties.get("group.protocol") == "consumer":  # KIP-848: the broker decides about these
+            for name in ("partition.assignment.strategy", "session.timeout.ms", "heartbeat.interval.ms"):
+                properties.pop(name, None)
+        properties |= {
+            "bootstrap.servers": config.bootstrap,
+            "group.id": config.group,
+            "client.id": member,
+            "stats_cb": self._on_stats,
+            "error_cb": lambda error: _log.warning("%s: %s", member, error),
+            "on_commit": self._on_commit,
+        }
+        self._consumer = Consumer(properties, logger=_log)
+        self._health: SourceHealth | None = None
+        self._commit_under_way = False
+        self._commit_failures: dict[Partition, str] = {}
+        self._thread = threading.get_ident()
+
+    def subscribe(self, topics: Sequence[str], listener: AssignmentListener) -> None:
+        """Join the group."""
+
+        def on_assign(consumer: Consumer, partitions: list[TopicPartition]) -> None:
+            committed: dict[Partition, int | None] = {(part.topic, part.partition): None for part in partitions}
+            try:
+                for part in consumer.committed(partitions, timeout=_COMMITTED_TIMEOUT_SECONDS) if partitions else ():
+                    if part.error is None and part.offset != _NEVER_COMMITTED:
+                        committed[part.topic, part.partition] = part.offset
+            except KafkaException as error:  # only a metric needs it; the client itself starts where it should
+                _log.warning("committed offsets are not known yet: %s", error)
+            listener.on_assigned(committed)
+
+        def on_revoke(_consumer: Consumer, partitions: list[TopicPartition]) -> None:
+            listener.on_revoked([(part.topic, part.partition) for part in partitions])
+
+        def on_lost(_consumer: Consumer, partitions: list[TopicPartition]) -> None:
+            listener.on_lost([(part.topic, part.partition) for part in partitions])
+
+        self._consumer.subscribe(list(topics), on_assign=on_assign, on_revoke=on_revoke, on_lost=on_lost)
+
+    def poll(self, max_records: int, timeout: float) -> list[Record]:
+        """See `Source.poll`."""
+        try:
+            # consume() waits for its whole timeout unless it gets all it asks for; so wait for one, then take what is there.
+            messages = self._consumer.consume(1, timeout)
+            if messages and max_records > 1:
+                messages += self._consumer.consume(max_records - 1, 0)
+        except KafkaException as error:
+            raise SourceFailure(str(error)) from error
+        records = []
+        for message in messages:
+            failure = message.error()
+            if failure is None:
+                records.append(
+                    Record(
+                        message.topic(),
+                        message.partition(),
+                        message.offset(),
+                        message.key(),
+                        message.value(),
+                        message.timestamp()[1],
+                        message.headers(),
+                    )
+                )
+            elif failure.code() != KafkaError._PARTITION_EOF:
+                _log.warning("the broker reports: %s", failure)
+        return records
+
+    def pause(self, partitions: Iterable[Partition]) -> None:
+        """See `Source.pause`."""
+        self._consumer.pause([TopicPartition(*part) for part in partitions])
+
+    def resume(self, partitions: Iterable[Partition]) -> None:
+        """See `Source.resume`."""
+        self._consumer.resume([TopicPartition(*part) for part in partitions])
+
+    def commit(self, offsets: Mapping[Partition, int], *, wait: bool) -> dict[Partition, str] | None:
+        """See `Source.commit`."""
+        wanted = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
+        try:
+            if wait:
+                return _failures(self._consumer.commit(offsets=wanted, asynchronous=False) or [])
+            self._commit_under_way = True
+            self._consumer.commit(offsets=wanted, asynchronous=True)
+        except KafkaException as error:
+            self._commit_under_way = False
+            failed = dict.fromkeys(offsets, str(error))
+            if wait:
+                return failed
+            self._commit_failures = failed
+        return None
+
+    def commit_result(self) -> dict[Partition, str] | None:
+        """See `Source.commit_result`."""
+        return None if self._commit_under_way else self._commit_failures
+
+    def _on_commit(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
+        failures = _failures(partitions)
+        if error is not None:
+            failures = {(part.topic, part.partition): str(error) for part in partitions} | failures
+        self._commit_failures = failures
+        self._commit_under_way = False
+
+    def health(self) -> SourceHealth | None:
+        """See `Source.health`."""
+        return self._health
+
+    def _on_stats(self, text: str) -> None:
+        self._health = parse_statistics(json.loads(text), taken_at=time.monotonic())
+
+    def close(self) -> None:
+        """See `Source.close`."""
+        self._consumer.close()
+
+
+def _failures(partitions: Sequence[TopicPartition]) -> dict[Partition, str]:
+    return {(part.topic, part.partition): str(part.error) for part in partitions if part.error is not None}
+
+
+def parse_statistics(statistics: Mapping[str, Any], *, taken_at: float) -> SourceHealth:
+    """The parts that triage needs of librdkafka's statistics (STATISTICS.md: times in µs, `throttle` in ms)."""
+    brokers: dict[str, BrokerHealth] = {}
+    heartbeat_age = None
+    for broker in statistics.get("brokers", {}).values():
+        if broker.get("source") == "logical":
+            if broker.get("nodename") and broker.get("rxidle", -1) >= 0:
+                heartbeat_age = broker["rxidle"] / 1e6
+            continue
+        if broker.get("nodeid", -1) < 0:
+            continue
+        rtt, throttle = broker.get("rtt", {}), broker.get("throttle", {})
+        brokers[str(broker["nodeid"])] = BrokerHealth(
+            rtt_seconds=rtt["avg"] / 1e6 if rtt.get("cnt") else None,
+            throttle_seconds=throttle.get("avg", 0) / 1e3 if throttle.get("cnt") else 0.0,
+        )
+    fetch_queue = {
+        (topic["topic"], int(number)): partition["fetchq_cnt"]
+        for topic in statistics.get("topics", {}).values()
+        for number, partition in topic.get("partitions", {}).items()
+        if int(number) >= 0 and partition.get("desired") and not partition.get("unknown")
+    }
+    return SourceHealth(taken_at=taken_at, heartbeat_age=heartbeat_age, brokers=brokers, fetch_queue=fetch_queue)

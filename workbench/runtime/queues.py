@@ -1,0 +1,141 @@
+"""The bounded queue between a consumer thread and one processor thread.
+
+FIFO, with one exception that keeps order where it matters and lets the rest go on: a key whose event waits for a retry (or is still
+held by a handler that overran its time) is *parked*; later events of that key wait behind it, other keys pass.
+"""
+
+from __future__ import annotations
+
+import heapq
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from workbench.runtime.event import Event
+
+
+class KeyedQueue:
+    """Bounded, keyed, for many writers and one reader.
+
+    Everything it holds counts towards `capacity`: waiting, parked and due for a retry. One key may fill at most half of it with
+    parked events, so that a poisoned key cannot shut out the others.
+    """
+
+    def __init__(self, capacity: int, *, clock: Callable[[], float]) -> None:
+        self.capacity = capacity
+        self._parked_limit = max(1, capacity // 2)
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._readable = threading.Condition(self._lock)
+        self._waiting: deque[Event] = deque()
+        self._parked: dict[bytes, deque[Event]] = {}
+        self._parked_events = 0
+        self._retries: list[tuple[float, int, Event]] = []
+        self._sequence = 0  # breaks ties between retries that are due at the same instant
+        self._closed = False
+
+    def __len__(self) -> int:
+        """Events it holds."""
+        return len(self._waiting) + self._parked_events + len(self._retries)
+
+    def fill(self) -> float:
+        """Share of the room that waiting events take, of the room that parked ones leave."""
+        room = self.capacity - self._parked_events - len(self._retries)
+        return len(self._waiting) / room if room > 0 else 1.0
+
+    def put(self, events: Iterable[Event]) -> list[Event]:
+        """Take events in order while there is room; returns those that found none, in order.
+
+        Once an event is refused, all behind it are, so that order is kept.
+        """
+        refused: list[Event] = []
+        with self._lock:
+            room = self.capacity - len(self)
+            for event in events:
+                line = self._parked.get(event.key) if self._parked else None
+                if refused or room <= 0 or (line is not None and len(line) >= self._parked_limit):
+                    refused.append(event)
+                    continue
+                room -= 1
+                if line is None:
+                    self._waiting.append(event)
+                else:
+                    line.append(event)
+                    self._parked_events += 1
+            self._readable.notify()
+        return refused
+
+    def take(self, timeout: float) -> Event | None:
+        """The next event that may be handled: a retry that is due, else the oldest of a key that is not parked.
+
+        None after `timeout` seconds without one, or at once when the queue is closed and empty of ready events.
+        """
+        with self._lock:
+            deadline = self._clock() + timeout
+            while True:
+                event = self._next()
+                if event is not None or self._closed:
+                    return event
+                now = self._clock()
+                wake = min(deadline, self._retries[0][0]) if self._retries else deadline
+                if now >= deadline:
+                    return None
+                self._readable.wait(max(0.0, wake - now))
+
+    def _next(self) -> Event | None:
+        if self._retries and self._retries[0][0] <= self._clock():
+            return heapq.heappop(self._retries)[2]
+        return self._waiting.popleft() if self._waiting else None
+
+    def park(self, event: Event, *, after: float | None) -> None:
+        """Hold the key of `event` back; with `after` the event itself comes again after so many seconds.
+
+        Without `after` the key stays parked until `release` (a handler that overran its time still holds it).
+        """
+        with self._lock:
+            if event.key not in self._parked:
+                # Those of its key that came in before must stand before those that will come, so they change lines now.
+                line = deque(waiting for waiting in self._waiting if waiting.key == event.key)
+                if line:
+                    self._waiting = deque(waiting for waiting in self._waiting if waiting.key != event.key)
+                    self._parked_events += len(line)
+                self._parked[event.key] = line
+            if after is not None:
+                self._sequence += 1
+                heapq.heappush(self._retries, (self._clock() + after, self._sequence, event))
+            self._readable.notify()
+
+    def release(self, key: bytes) -> None:
+        """Let the events of a parked key go on, before those that came later."""
+        if not self._parked:  # who calls this has parked the key before, so an empty look is a true one
+            return
+        with self._lock:
+            line = self._parked.pop(key, None)
+            if line:
+                self._parked_events -= len(line)
+                self._waiting.extendleft(reversed(line))
+                self._readable.notify()
+
+    def discard(self, unwanted: Callable[[Event], bool]) -> int:
+        """Drop events (of a partition that was taken away); returns how many."""
+        with self._lock:
+            before = len(self)
+            self._waiting = deque(event for event in self._waiting if not unwanted(event))
+            retried = {entry[2].key for entry in self._retries if unwanted(entry[2])}
+            self._retries = [entry for entry in self._retries if not unwanted(entry[2])]
+            heapq.heapify(self._retries)
+            for key, line in list(self._parked.items()):
+                kept = deque(event for event in line if not unwanted(event))
+                self._parked_events -= len(line) - len(kept)
+                self._parked[key] = kept
+                if key in retried:  # nothing is left that would release it
+                    del self._parked[key]
+                    self._parked_events -= len(kept)
+                    self._waiting.extendleft(reversed(kept))
+            return before - len(self)
+
+    def close(self) -> None:
+        """Wake the reader for good."""
+        with self._lock:
+            self._closed = True
+            self._readable.notify_all()

@@ -1,0 +1,69 @@
+"""The State Manager of one partition: which offsets are done, and up to where a commit is safe.
+
+Source: seed document 000, "StateManager": two min-heaps, of what is being processed and of what is finished, and three cases of
+their tops. A commit never passes an unfinished offset, so a crash repeats work and loses none.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class OffsetTracker:
+    """Tracks one partition from one assignment to its end. Not thread-safe: its consumer thread alone calls it.
+
+    Only offsets that were really received count, so gaps (compaction, transaction markers) hold nothing up.
+    """
+
+    # (offset, record timestamp in ms, monotonic time at which it was read)
+    _processing: list[tuple[int, int, float]] = field(default_factory=list)
+    _finished: list[int] = field(default_factory=list)
+    _committable: int | None = None
+    anomalies: int = 0
+
+    def started(self, offset: int, timestamp_ms: int, now: float) -> None:
+        """An offset was read and its processing begins."""
+        heapq.heappush(self._processing, (offset, timestamp_ms, now))
+
+    def finished(self, offset: int) -> None:
+        """An offset is done, or has failed for good."""
+        heapq.heappush(self._finished, offset)
+
+    def committable(self) -> int | None:
+        """The offset to commit: the one after the last that is done without a hole before it. None: nothing yet."""
+        processing, finished = self._processing, self._finished
+        while finished:
+            if processing and processing[0][0] < finished[0]:
+                break  # the oldest is still at work: what lies behind it must wait
+            if processing and processing[0][0] == finished[0]:
+                offset = heapq.heappop(processing)[0]
+                heapq.heappop(finished)
+                self._committable = offset + 1 if self._committable is None else max(self._committable, offset + 1)
+            else:
+                # Finished, but not (or no more) in processing: a replay to an earlier state, or a second report. Drop it.
+                heapq.heappop(finished)
+                self.anomalies += 1
+        return self._committable
+
+    @property
+    def uncommitted(self) -> int:
+        """Offsets that were read and are not behind the committable one."""
+        return len(self._processing)
+
+    @property
+    def oldest(self) -> tuple[int, int, float] | None:
+        """(offset, record timestamp in ms, monotonic time of reading) of the oldest one at work; it holds the commit back.
+
+        Any thread may look (a scrape does): it reads one element and changes nothing, and is as fresh as the last `committable`.
+        """
+        try:
+            return self._processing[0]
+        except IndexError:
+            return None
+
+    @property
+    def hole(self) -> int:
+        """Offsets that are finished and cannot be committed, because an older one is not, as of the last `committable`."""
+        return len(self._finished)

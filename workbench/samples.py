@@ -1,0 +1,156 @@
+"""The samples frame: what every collector hands over, as Arrow, whatever its source.
+
+One row is one measurement. Values that are no measurements (NaN, ±Inf, an exporter's -1 for "none", staleness markers) become
+NULL with a flag *here*, at the border, because Spark sorts NaN above every number and would call it lag.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from workbench.signals import SENTINELS, SIGNALS
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+# Columns: `ts` instant of the measurement (UTC, µs) · `signal` canonical name · the labels of its grain, else null ·
+# `stat` what of the signal (value | count | sum | bucket | p50 | p99, or the outcome for `processed`) · `le` upper bound of a
+# bucket, in the signal's unit · `value` in the signal's unit, null if unusable · `flag` why it is null or doubtful ·
+# `source` profile or collector it came from.
+SAMPLES_SCHEMA = pa.schema(
+    [
+        pa.field("ts", pa.timestamp("us", tz="UTC"), nullable=False),
+        pa.field("signal", pa.string(), nullable=False),
+        pa.field("cluster", pa.string(), nullable=False),
+        ("group", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("member", pa.string()),
+        ("broker", pa.string()),
+        ("processor", pa.string()),
+        ("queue", pa.string()),
+        pa.field("stat", pa.string(), nullable=False),
+        ("le", pa.float64()),
+        ("value", pa.float64()),
+        ("flag", pa.string()),
+        pa.field("source", pa.string(), nullable=False),
+    ]
+)
+
+LABEL_COLUMNS = ("group", "topic", "partition", "member", "broker", "processor", "queue")
+
+# Prometheus' staleness marker: one particular NaN (model/value in its source).
+STALE_NAN_BITS = np.uint64(0x7FF0000000000002)
+
+
+class Flag(StrEnum):
+    """Why a value is null or was corrected."""
+
+    STALE = "stale"
+    NAN = "nan"
+    INF = "inf"
+    SENTINEL = "sentinel"
+    SKEW = "skew"  # a negative lag: the end was read before the commit; the value is clamped to 0
+    NULL = "null"
+
+
+def clean_values(signal: str, values: FloatArray) -> tuple[FloatArray, npt.NDArray[np.object_]]:
+    """Split raw values into usable ones and flags.
+
+    Args:
+        signal: canonical name; decides whether a negative value is a sentinel or a skew.
+        values: shape (n,), in the signal's unit.
+
+    Returns:
+        values with NaN where there is none (to be stored as NULL), and flags (n,) of `Flag` or None.
+    """
+    clean = values.astype(np.float64, copy=True)
+    flags = np.full(clean.shape, None, dtype=object)
+    nan = np.isnan(clean)
+    if nan.any():
+        flags[nan] = Flag.NAN.value
+        flags[clean.view(np.uint64) == STALE_NAN_BITS] = Flag.STALE.value
+    infinite = np.isinf(clean)
+    if infinite.any():
+        flags[infinite] = Flag.INF.value
+        clean[infinite] = np.nan
+    if SIGNALS[signal].sentinel:
+        sentinel = np.isin(clean, SENTINELS)
+        flags[sentinel] = Flag.SENTINEL.value
+        clean[sentinel] = np.nan
+        negative = clean < 0
+        flags[negative] = Flag.SKEW.value
+        clean[negative] = 0.0
+    return clean, flags
+
+
+@dataclass(slots=True)
+class SampleBatch:
+    """Collects series and turns them into one Arrow table in one go; appending is cheap, no object per sample."""
+
+    cluster: str
+    source: str
+    _parts: list[tuple[str, str, Mapping[str, object], float | None, IntArray, FloatArray]] = field(
+        default_factory=list
+    )
+
+    def add(
+        self,
+        signal: str,
+        labels: Mapping[str, object],
+        ts_us: Sequence[int] | IntArray,
+        values: Sequence[float] | FloatArray,
+        *,
+        stat: str = "value",
+        le: float | None = None,
+    ) -> None:
+        """Append one series: `ts_us` in µs since the epoch, `values` in the signal's unit, both of shape (n,)."""
+        self._parts.append(
+            (signal, stat, labels, le, np.asarray(ts_us, dtype=np.int64), np.asarray(values, dtype=np.float64))
+        )
+
+    def to_arrow(self) -> pa.Table:
+        """All samples so far, in `SAMPLES_SCHEMA`."""
+        if not self._parts:
+            return SAMPLES_SCHEMA.empty_table()
+        lengths = np.array([len(part[4]) for part in self._parts], dtype=np.int64)
+        rows = pa.array(np.repeat(np.arange(len(self._parts)), lengths))
+        cleaned = [clean_values(part[0], part[5]) for part in self._parts]
+        values = np.concatenate([value for value, _ in cleaned])
+        flags = np.concatenate([flag for _, flag in cleaned])
+        total = int(lengths.sum())
+
+        def per_series(items: Iterable[object], kind: pa.DataType) -> pa.Array:
+            return pa.array(list(items), kind).take(rows)
+
+        columns: dict[str, pa.Array] = {
+            "ts": pa.array(np.concatenate([part[4] for part in self._parts])).cast(pa.timestamp("us", tz="UTC")),
+            "signal": per_series((part[0] for part in self._parts), pa.string()),
+            "cluster": pa.repeat(pa.scalar(self.cluster), total),
+            "stat": per_series((part[1] for part in self._parts), pa.string()),
+            "le": per_series((part[3] for part in self._parts), pa.float64()),
+            "value": pa.array(values, mask=np.isnan(values)),
+            "flag": pa.array(flags, pa.string()),
+            "source": pa.repeat(pa.scalar(self.source), total),
+        }
+        for name in LABEL_COLUMNS:
+            kind = SAMPLES_SCHEMA.field(name).type
+            columns[name] = per_series((part[2].get(name) for part in self._parts), kind)
+        return pa.table([columns[name] for name in SAMPLES_SCHEMA.names], schema=SAMPLES_SCHEMA)
+
+
+def concat(tables: Iterable[pa.Table]) -> pa.Table:
+    """One samples table out of several; an empty one out of none."""
+    present = [table for table in tables if table.num_rows]
+    return pa.concat_tables(present) if present else SAMPLES_SCHEMA.empty_table()
+
+
+def iter_rows(table: pa.Table) -> Iterator[dict[str, object]]:
+    """Rows as dictionaries, for tests and small tables."""
+    yield from table.to_pylist()

@@ -1,0 +1,229 @@
+"""The canonical signals: what is measured, in which unit, and at which grain.
+
+One table. The runtime's metrics, the profile of the runtime, the profile check and the documentation are derived from it.
+Source of the backbone: the metrics table of the consumer framework in seed document 000 (lag, rebalance rate, deserialize QPS,
+heartbeat, enqueue time, process QPS, process time, queue length); the rest is what the other questions of the tree need.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """How the values of a signal behave over time."""
+
+    GAUGE = "gauge"
+    COUNTER = "counter"
+    HISTOGRAM = "histogram"
+
+
+class Grain(StrEnum):
+    """What one series of a signal is about; `GRAIN_LABELS` gives its labels."""
+
+    GROUP = "group"
+    TOPIC = "topic"
+    PARTITION = "partition"  # of a topic, whoever reads it
+    GROUP_PARTITION = "group_partition"  # of a topic, as one group sees it
+    MEMBER = "member"
+    BROKER = "broker"  # as one member sees it
+    QUEUE = "queue"
+    PROCESSOR = "processor"
+
+
+GRAIN_LABELS: dict[Grain, tuple[str, ...]] = {
+    Grain.GROUP: ("group",),
+    Grain.TOPIC: ("group", "topic", "member"),
+    Grain.PARTITION: ("topic", "partition"),
+    Grain.GROUP_PARTITION: ("group", "topic", "partition", "member"),
+    Grain.MEMBER: ("group", "member"),
+    Grain.BROKER: ("group", "member", "broker"),
+    Grain.QUEUE: ("group", "member", "processor", "queue"),
+    Grain.PROCESSOR: ("group", "topic", "member", "processor"),
+}
+
+
+class Outcome(StrEnum):
+    """How one attempt at an event ended; it stands in the `stat` column of the signal `processed`."""
+
+    OK = "ok"
+    RETRY = "retry"
+    FAILED = "failed"
+    TIMEOUT = "timeout"
+    DEAD = "dead"
+    SKIP = "skip"
+
+
+# Values of the signal `group_state`: Kafka's states in the order in which a group comes to life.
+GROUP_STATES: dict[str, int] = {
+    "dead": 0,
+    "empty": 1,
+    "preparing_rebalance": 2,
+    "completing_rebalance": 3,
+    "stable": 4,
+}
+
+# Offsets that mean "none": -1 is "no record", -1001 is librdkafka's "never committed" (both seen on real exporters and brokers).
+SENTINELS = (-1.0, -1001.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signal:
+    """One canonical measurement."""
+
+    name: str
+    unit: str
+    kind: Kind
+    grain: Grain
+    help: str
+    # Whether a negative value can only be an exporter's word for "none".
+    sentinel: bool = False
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Label columns that tell one series of this signal from another."""
+        return GRAIN_LABELS[self.grain]
+
+    @property
+    def metric(self) -> str:
+        """Name of the runtime's Prometheus metric for this signal, by Prometheus' naming rules (base unit, `_total`)."""
+        if self.kind is Kind.COUNTER:
+            return f"wb_{self.name}_total"
+        named = self.name.endswith(self.unit)  # "paused_partitions" needs no second "partitions"
+        return f"wb_{self.name}" if named else f"wb_{self.name}_{self.unit}"
+
+
+def _signal(
+    name: str, unit: str, kind: Kind, grain: Grain, help_text: str, *, sentinel: bool = False
+) -> tuple[str, Signal]:
+    return name, Signal(name=name, unit=unit, kind=kind, grain=grain, help=help_text, sentinel=sentinel)
+
+
+SIGNALS: dict[str, Signal] = dict(
+    (
+        _signal(
+            "consumer_lag",
+            "messages",
+            Kind.GAUGE,
+            Grain.GROUP_PARTITION,
+            "Messages between the committed offset and the end of the log.",
+            sentinel=True,
+        ),
+        _signal(
+            "committed_offset",
+            "offset",
+            Kind.GAUGE,
+            Grain.GROUP_PARTITION,
+            "Next offset the group would read after a restart.",
+            sentinel=True,
+        ),
+        _signal(
+            "log_end_offset",
+            "offset",
+            Kind.GAUGE,
+            Grain.PARTITION,
+            "Offset that the next produced message will get.",
+            sentinel=True,
+        ),
+        _signal(
+            "log_start_offset",
+            "offset",
+            Kind.GAUGE,
+            Grain.PARTITION,
+            "Oldest offset that retention has kept.",
+            sentinel=True,
+        ),
+        _signal(
+            "time_lag",
+            "seconds",
+            Kind.GAUGE,
+            Grain.GROUP_PARTITION,
+            "Age of the oldest message that is not committed; 0 when there is none.",
+            sentinel=True,
+        ),
+        _signal(
+            "group_members",
+            "members",
+            Kind.GAUGE,
+            Grain.GROUP,
+            "Members of the group as the coordinator counts them.",
+        ),
+        _signal("group_state", "state", Kind.GAUGE, Grain.GROUP, "State of the group, 0 dead to 4 stable."),
+        _signal(
+            "rebalances",
+            "",
+            Kind.COUNTER,
+            Grain.MEMBER,
+            "Times that this member was given a new assignment.",
+        ),
+        _signal("heartbeat_age", "seconds", Kind.GAUGE, Grain.MEMBER, "Time since the last contact with the group."),
+        _signal("poll_age", "seconds", Kind.GAUGE, Grain.MEMBER, "Time since the consumer thread last polled."),
+        _signal("deserialized", "messages", Kind.COUNTER, Grain.TOPIC, "Messages that were turned into events."),
+        _signal(
+            "enqueue_time",
+            "seconds",
+            Kind.HISTOGRAM,
+            Grain.GROUP_PARTITION,
+            "Time from an event being decoded to its place in a queue: long when the queue is full.",
+        ),
+        _signal("queue_length", "events", Kind.GAUGE, Grain.QUEUE, "Events that wait in the queue."),
+        _signal("queue_capacity", "events", Kind.GAUGE, Grain.QUEUE, "Events the queue can hold."),
+        _signal("delayed_length", "events", Kind.GAUGE, Grain.MEMBER, "Events that wait in the delay queue."),
+        _signal("delayed_capacity", "events", Kind.GAUGE, Grain.MEMBER, "Events the delay queue can hold."),
+        _signal(
+            "process_time",
+            "seconds",
+            Kind.HISTOGRAM,
+            Grain.PROCESSOR,
+            "Time that a processor takes for one attempt at one event.",
+        ),
+        _signal(
+            "processed",
+            "events",
+            Kind.COUNTER,
+            Grain.PROCESSOR,
+            "Attempts that ended, by outcome ok, retry, failed, timeout, dead or skip.",
+        ),
+        _signal("in_flight", "events", Kind.GAUGE, Grain.QUEUE, "Events being processed at this moment."),
+        _signal(
+            "oldest_incomplete_age",
+            "seconds",
+            Kind.GAUGE,
+            Grain.GROUP_PARTITION,
+            "Time since the oldest event that is not finished was read; it alone holds the commit back.",
+        ),
+        _signal(
+            "fetch_latency", "seconds", Kind.GAUGE, Grain.BROKER, "Mean time that a fetch took in the last second."
+        ),
+        _signal(
+            "broker_rtt",
+            "seconds",
+            Kind.GAUGE,
+            Grain.BROKER,
+            "Mean round trip to the broker in the last second, long polls included.",
+        ),
+        _signal(
+            "throttle_time",
+            "seconds",
+            Kind.GAUGE,
+            Grain.BROKER,
+            "Mean time that the broker made this client wait in the last second.",
+        ),
+        _signal(
+            "fetch_queue_length",
+            "messages",
+            Kind.GAUGE,
+            Grain.GROUP_PARTITION,
+            "Messages fetched from the broker that the consumer thread has not taken yet.",
+        ),
+        _signal(
+            "paused_partitions",
+            "partitions",
+            Kind.GAUGE,
+            Grain.MEMBER,
+            "Partitions that this member has paused because something is full.",
+        ),
+        _signal("dead_letters", "events", Kind.COUNTER, Grain.PROCESSOR, "Events put into the dead-letter topic."),
+    )
+)

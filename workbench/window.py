@@ -1,0 +1,115 @@
+"""Instants, durations and the time window of an analysis. All times are aware; naive ones are refused."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from workbench.errors import WindowError
+
+_UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
+_INSTANT_HINT = 'Write it with a zone: "2026-11-21T03:00:00+08:00", "2026-11-20T19:00:00Z", "now" or "15m ago".'
+
+
+def parse_duration(text: str) -> timedelta:
+    """Read "90s", "15m", "2h30m" or "7d" as a positive span of time.
+
+    Raises:
+        WindowError: if the text is anything else, zero or negative.
+    """
+    compact = text.strip().lower().replace(" ", "")
+    parts = _PART.findall(compact)
+    if not parts or "".join(number + unit for number, unit in parts) != compact:
+        raise WindowError(f"{text!r} is not a duration.", hint="Write it as 90s, 15m, 2h30m or 7d.")
+    seconds = sum(float(number) * _UNIT_SECONDS[unit] for number, unit in parts)
+    if seconds <= 0:
+        raise WindowError(f"The duration {text!r} is not longer than zero.", hint="Write it as 90s, 15m, 2h30m or 7d.")
+    try:
+        return timedelta(seconds=seconds)
+    except OverflowError:
+        raise WindowError(f"The duration {text!r} is longer than time itself.", hint="Write 90s, 15m or 7d.") from None
+
+
+def parse_instant(text: str, *, now: datetime | None = None) -> datetime:
+    """Read an instant with an explicit zone, "now", or "15m ago"; the answer is in UTC.
+
+    Raises:
+        WindowError: if the text has no zone, is unreadable or lies outside of the calendar.
+    """
+    now = now or datetime.now(UTC)
+    stripped = text.strip()
+    if stripped.lower() == "now":
+        return now
+    if stripped.lower().endswith("ago"):
+        try:
+            return now - parse_duration(stripped[:-3])
+        except OverflowError:
+            raise WindowError(f"The instant {text!r} lies before the calendar begins.", hint=_INSTANT_HINT) from None
+    try:
+        instant = datetime.fromisoformat(stripped)
+    except ValueError:
+        raise WindowError(f"{text!r} is not an instant.", hint=_INSTANT_HINT) from None
+    if instant.tzinfo is None:
+        raise WindowError(f"The instant {text!r} has no time zone.", hint=_INSTANT_HINT)
+    try:
+        return instant.astimezone(UTC)
+    except OverflowError:
+        raise WindowError(f"The instant {text!r} lies outside of the calendar.", hint=_INSTANT_HINT) from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """The time that an analysis looks at: `[start, end]` is judged, `[baseline_start, start)` is what was normal before.
+
+    Raises:
+        WindowError: if an instant is naive or the order is not `baseline_start <= start < end`.
+    """
+
+    baseline_start: datetime
+    start: datetime
+    end: datetime
+
+    def __post_init__(self) -> None:
+        for name in ("baseline_start", "start", "end"):
+            instant: datetime = getattr(self, name)
+            if instant.tzinfo is None:
+                raise WindowError(f"The window's {name} {instant.isoformat()} has no time zone.", hint=_INSTANT_HINT)
+            object.__setattr__(self, name, instant.astimezone(UTC))
+        if self.start >= self.end:
+            raise WindowError(
+                f"The window starts at {self.start.isoformat()}, which is not before its end {self.end.isoformat()}.",
+                hint="Swap the two, or widen the window.",
+            )
+        if self.baseline_start > self.start:
+            raise WindowError(
+                f"The baseline starts at {self.baseline_start.isoformat()}, after the window's start.",
+                hint="The baseline is the time before the window.",
+            )
+
+    @classmethod
+    def ending(cls, end: datetime, *, length: timedelta, baseline: timedelta) -> Window:
+        """The window of `length` before `end`, with `baseline` before that."""
+        try:
+            return cls(baseline_start=end - length - baseline, start=end - length, end=end)
+        except OverflowError:
+            raise WindowError("The window starts before the calendar begins.", hint="Shorten it.") from None
+
+    @property
+    def seconds(self) -> float:
+        """Length of the judged part."""
+        return (self.end - self.start).total_seconds()
+
+    @property
+    def baseline_seconds(self) -> float:
+        """Length of the part before it."""
+        return (self.start - self.baseline_start).total_seconds()
+
+    def to_json(self) -> dict[str, str]:
+        """The three instants as ISO 8601 with zone."""
+        return {
+            "start": self.start.isoformat(),
+            "end": self.end.isoformat(),
+            "baseline_start": self.baseline_start.isoformat(),
+        }
