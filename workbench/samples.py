@@ -6,9 +6,10 @@ NULL with a flag *here*, at the border, because Spark sorts NaN above every numb
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -90,15 +91,23 @@ def clean_values(signal: str, values: FloatArray) -> tuple[FloatArray, npt.NDArr
     return clean, flags
 
 
+class _Series(NamedTuple):
+    signal: str
+    stat: str
+    labels: Mapping[str, object]
+    le: float | None
+    ts_us: IntArray
+    values: FloatArray
+    scale: float
+
+
 @dataclass(slots=True)
 class SampleBatch:
     """Collects series and turns them into one Arrow table in one go; appending is cheap, no object per sample."""
 
     cluster: str
     source: str
-    _parts: list[tuple[str, str, Mapping[str, object], float | None, IntArray, FloatArray]] = field(
-        default_factory=list
-    )
+    _parts: list[_Series] = field(default_factory=list)
 
     def add(
         self,
@@ -109,20 +118,23 @@ class SampleBatch:
         *,
         stat: str = "value",
         le: float | None = None,
+        scale: float = 1.0,
     ) -> None:
-        """Append one series: `ts_us` in µs since the epoch, `values` in the signal's unit, both of shape (n,)."""
-        self._parts.append(
-            (signal, stat, labels, le, np.asarray(ts_us, dtype=np.int64), np.asarray(values, dtype=np.float64))
-        )
+        """Append one series: `ts_us` in µs since the epoch, `values` as the source gave them, both of shape (n,).
+
+        `scale` brings them to the signal's unit; sentinels are recognised before.
+        """
+        times, raw = np.asarray(ts_us, dtype=np.int64), np.asarray(values, dtype=np.float64)
+        self._parts.append(_Series(signal, stat, labels, le, times, raw, scale))
 
     def to_arrow(self) -> pa.Table:
         """All samples so far, in `SAMPLES_SCHEMA`."""
         if not self._parts:
             return SAMPLES_SCHEMA.empty_table()
-        lengths = np.array([len(part[4]) for part in self._parts], dtype=np.int64)
+        lengths = np.array([len(part.ts_us) for part in self._parts], dtype=np.int64)
         rows = pa.array(np.repeat(np.arange(len(self._parts)), lengths))
-        cleaned = [clean_values(part[0], part[5]) for part in self._parts]
-        values = np.concatenate([value for value, _ in cleaned])
+        cleaned = [clean_values(part.signal, part.values) for part in self._parts]
+        values = np.concatenate([value * part.scale for part, (value, _) in zip(self._parts, cleaned, strict=True)])
         flags = np.concatenate([flag for _, flag in cleaned])
         total = int(lengths.sum())
 
@@ -130,18 +142,18 @@ class SampleBatch:
             return pa.array(list(items), kind).take(rows)
 
         columns: dict[str, pa.Array] = {
-            "ts": pa.array(np.concatenate([part[4] for part in self._parts])).cast(pa.timestamp("us", tz="UTC")),
-            "signal": per_series((part[0] for part in self._parts), pa.string()),
+            "ts": pa.array(np.concatenate([part.ts_us for part in self._parts])).cast(pa.timestamp("us", tz="UTC")),
+            "signal": per_series((part.signal for part in self._parts), pa.string()),
             "cluster": pa.repeat(pa.scalar(self.cluster), total),
-            "stat": per_series((part[1] for part in self._parts), pa.string()),
-            "le": per_series((part[3] for part in self._parts), pa.float64()),
+            "stat": per_series((part.stat for part in self._parts), pa.string()),
+            "le": per_series((part.le for part in self._parts), pa.float64()),
             "value": pa.array(values, mask=np.isnan(values)),
             "flag": pa.array(flags, pa.string()),
             "source": pa.repeat(pa.scalar(self.source), total),
         }
         for name in LABEL_COLUMNS:
             kind = SAMPLES_SCHEMA.field(name).type
-            columns[name] = per_series((part[2].get(name) for part in self._parts), kind)
+            columns[name] = per_series((part.labels.get(name) for part in self._parts), kind)
         return pa.table([columns[name] for name in SAMPLES_SCHEMA.names], schema=SAMPLES_SCHEMA)
 
 
@@ -151,6 +163,16 @@ def concat(tables: Iterable[pa.Table]) -> pa.Table:
     return pa.concat_tables(present) if present else SAMPLES_SCHEMA.empty_table()
 
 
-def iter_rows(table: pa.Table) -> Iterator[dict[str, object]]:
-    """Rows as dictionaries, for tests and small tables."""
-    yield from table.to_pylist()
+def most_trusted(tables: Sequence[pa.Table]) -> pa.Table:
+    """Samples of several profiles, in order of trust: a signal of a subscription comes from the first one that has it.
+
+    Two exporters may well measure the same lag; mixed into one series, their small differences would look like movement.
+    """
+    kept: list[pa.Table] = []
+    taken: set[tuple[object, ...]] = set()
+    for table in tables:
+        keys = list(zip(*(table[name].to_pylist() for name in ("signal", "group", "topic")), strict=True))
+        fresh = pa.array([key not in taken for key in keys], pa.bool_())
+        taken.update(keys)
+        kept.append(table.filter(fresh))
+    return concat(kept)

@@ -1,0 +1,285 @@
+"""Samples from Prometheus, through prometheus-api-client with a session of our own.
+
+The session parses by column, sends `Accept-Encoding: identity` (compressing cost the server 6 s where sending took 0.8 s), keeps the
+warnings that the client drops, and ends a request that trickles. Raw samples are asked for (`m[range]`), not `query_range`: that
+one invents points for five minutes after the last true one wherever there is no staleness marker. Long windows are asked for by step.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+import requests
+from urllib3.util.retry import Retry
+
+from workbench.collect.columnar import EMPTY, Matrix, parse_matrix
+from workbench.errors import SourceUnreachableError
+from workbench.profiles import Profile, Rule
+from workbench.samples import SampleBatch, concat, most_trusted
+from workbench.window import Window
+
+# Prometheus refuses more than 11,000 points per series in one range query.
+MAX_POINTS = 10_000
+# Up to here raw samples are asked for: 6 h at 15 s are 1,440 samples a series.
+RAW_LIMIT = timedelta(hours=6)
+_TARGET_POINTS = 1_440
+_ROUND_STEPS_SECONDS = (15, 30, 60, 120, 300, 600, 900, 1800, 3600)
+_MAX_TOPICS_IN_QUERY = 200  # a longer list would make the URL too long for some proxies; then all topics are asked for
+_CHUNK_BYTES = 1 << 16
+_RETRIES = 2
+
+
+class _ColumnarSession(requests.Session):
+    """A session whose matrix answers come as columns, and which remembers warnings."""
+
+    def __init__(self, deadline_seconds: float) -> None:
+        super().__init__()
+        self.headers["Accept-Encoding"] = "identity"
+        self.trust_env = True
+        self.warnings: list[str] = []
+        self._deadline_seconds = deadline_seconds
+
+    def request(self, method: str | bytes, url: str | bytes, *args: Any, **kwargs: Any) -> requests.Response:
+        deadline = time.monotonic() + self._deadline_seconds
+        response = super().request(method, url, *args, **{**kwargs, "stream": True})
+        body = bytearray()
+        for chunk in response.iter_content(_CHUNK_BYTES):
+            body += chunk
+            if time.monotonic() > deadline:  # requests' own timeout is per read: a trickle never meets it
+                response.close()
+                raise requests.Timeout(f"no complete answer after {self._deadline_seconds:.0f} s")
+        response._content = bytes(body)
+        if response.status_code == 200 and "/api/v1/query" in str(url):
+            parsed = self._parse(response._content)
+            response.json = lambda **_kwargs: parsed  # type: ignore[method-assign]
+        return response
+
+    def _parse(self, body: bytes) -> dict[str, Any]:
+        # Status and warnings stand around the data; the data itself may be hundreds of MB and is not parsed for them.
+        head, tail = body[:200], body[-4000:]
+        if b'"status":"success"' not in head.replace(b" ", b"") or b'"warnings"' in tail or b'"infos"' in tail:
+            around = json.loads(body)
+            if around.get("status") != "success":
+                raise ValueError(str(around.get("error") or "an error without a message")[:300])
+            self.warnings += [str(text) for text in around.get("warnings") or []]
+        return {"data": {"result": parse_matrix(body)}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collected:
+    """Samples and what is known to be missing from them."""
+
+    samples: pa.Table
+    incomplete: tuple[str, ...] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class PrometheusSource:
+    """One Prometheus (or what speaks its API).
+
+    Args:
+        url: its base URL.
+        cluster: name for the samples' `cluster` column.
+        profiles: in order of trust.
+        headers: for authentication.
+        timeout_seconds: for one query.
+        step_seconds: force a resolution; None takes raw samples, or a fitting step for long windows.
+    """
+
+    url: str
+    cluster: str
+    profiles: Sequence[Profile]
+    headers: Mapping[str, str] = field(default_factory=dict)
+    timeout_seconds: float = 30.0
+    step_seconds: int | None = None
+    queries: list[str] = field(default_factory=list)
+    _client: Any = None
+    _session: Any = None
+
+    def collect(
+        self, window: Window, *, groups: Sequence[str] | None = None, topics: Sequence[str] | None = None
+    ) -> Collected:
+        """All signals that the profiles know, over baseline and window.
+
+        Raises:
+            SourceUnreachableError: if Prometheus does not answer, or answers with an error.
+        """
+        self._connect()
+        tables: list[pa.Table] = []
+        for profile in self.profiles:
+            by_group = [rule for rule in profile.signals.values() if "group" in rule.labels]
+            others = [rule for rule in profile.signals.values() if "group" not in rule.labels]
+            found = self._collect(profile, by_group, window, groups=groups, topics=topics)
+            if others and (found.num_rows or not by_group):
+                seen = topics or (sorted(set(found["topic"].drop_null().to_pylist())) if groups else None)
+                found = concat([found, self._collect(profile, others, window, groups=None, topics=seen)])
+            tables.append(found)
+        return Collected(samples=most_trusted(tables), incomplete=tuple(dict.fromkeys(self._session.warnings)))
+
+    def _connect(self) -> None:
+        if self._client is not None:
+            return
+        from prometheus_api_client import PrometheusConnect
+
+        self._session = _ColumnarSession(self.timeout_seconds)
+        self._client = PrometheusConnect(
+            self.url,
+            headers=dict(self.headers),
+            session=self._session,
+            timeout=self.timeout_seconds,  # type: ignore[arg-type,unused-ignore]
+            # A query that timed out on the server (503) must not be sent again and again; and the last answer is to be seen.
+            retry=Retry(
+                total=_RETRIES,
+                connect=_RETRIES,
+                read=0,
+                backoff_factor=0.2,
+                status_forcelist=[429, 502, 504],
+                raise_on_status=False,
+            ),
+        )
+
+    def _collect(
+        self,
+        profile: Profile,
+        rules: Iterable[Rule],
+        window: Window,
+        *,
+        groups: Sequence[str] | None,
+        topics: Sequence[str] | None,
+    ) -> pa.Table:
+        tables = []
+        wanted = {id(rule) for rule in rules}
+        by_labels: dict[tuple[str | None, str | None], list[str]] = {}
+        for name, (_, rule, _) in profile.metrics().items():
+            if id(rule) in wanted:
+                by_labels.setdefault((rule.labels.get("group"), rule.labels.get("topic")), []).append(name)
+        for (group_label, topic_label), names in by_labels.items():
+            matchers = [f'__name__=~"{"|".join(sorted(names))}"']
+            if groups and group_label:
+                matchers.append(matcher(group_label, groups))
+            if topics and topic_label and len(topics) <= _MAX_TOPICS_IN_QUERY:
+                matchers.append(matcher(topic_label, topics))
+            for matrix in self._fetch("{" + ",".join(matchers) + "}", window):
+                tables.append(_to_samples(matrix, profile, self.cluster, window))
+        return concat(tables)
+
+    def _fetch(self, selector: str, window: Window) -> Iterator[Matrix]:
+        total = window.end - window.baseline_start
+        step = self.step_seconds or (None if total <= RAW_LIMIT else fitting_step(total.total_seconds()))
+        if step is None:
+            milliseconds = math.ceil(total.total_seconds() * 1000)
+            query = f"{selector}[{milliseconds}ms]"
+            yield self._ask(query, lambda: self._client.custom_query(query, params={"time": window.end.timestamp()}))
+            return
+        for start, end in chunks(window.baseline_start, window.end, step):
+            yield self._ask(
+                selector,
+                lambda start=start, end=end: self._client.custom_query_range(selector, start, end, str(step)),
+            )
+
+    def _ask(self, query: str, call: Any) -> Matrix:
+        self.queries.append(query)
+        host = urlsplit(self.url).netloc.rpartition("@")[2]  # never a password that stands in the URL
+        from prometheus_api_client.exceptions import PrometheusApiClientException
+
+        try:
+            result = call()
+        except requests.Timeout:
+            raise SourceUnreachableError(
+                f"Prometheus at {host} did not answer within {self.timeout_seconds:g} s.",
+                hint="Is it overloaded? A shorter window (--since) asks for less.",
+            ) from None
+        except requests.RequestException as error:
+            raise SourceUnreachableError(
+                f"Prometheus at {host} cannot be reached: {_reason(error)}.", hint="Is the URL in workbench.toml right?"
+            ) from None
+        except PrometheusApiClientException as error:
+            raise SourceUnreachableError(
+                f"Prometheus at {host} refuses the query: {_message(str(error))}.",
+                hint="A window with fewer samples (--since, --group) may be within its limits.",
+            ) from None
+        except (ValueError, KeyError, TypeError) as error:
+            raise SourceUnreachableError(
+                f"What answers at {host} is no Prometheus: {_message(str(error)) or type(error).__name__}.",
+                hint="The URL must be the base of its API, without /api/v1.",
+            ) from None
+        return result if isinstance(result, Matrix) else EMPTY
+
+
+def matcher(label: str, values: Sequence[str]) -> str:
+    """A PromQL matcher for one or several exact values, whatever characters they hold."""
+    if len(values) == 1:
+        return f'{label}="{quoted(values[0])}"'
+    return f'{label}=~"{quoted("|".join(re.escape(value) for value in values))}"'
+
+
+def quoted(text: str) -> str:
+    """Text inside of a PromQL string in double quotes."""
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def fitting_step(seconds: float) -> int:
+    """A round step that gives about 1,440 points."""
+    wanted = seconds / _TARGET_POINTS
+    return next((step for step in _ROUND_STEPS_SECONDS if step >= wanted), math.ceil(wanted / 3600) * 3600)
+
+
+def chunks(start: datetime, end: datetime, step: int) -> Iterator[tuple[datetime, datetime]]:
+    """Cut a range into pieces of at most `MAX_POINTS` steps, on multiples of the step (caches need that), no instant twice."""
+    at = math.floor(start.timestamp() / step) * step
+    last = math.ceil(end.timestamp() / step) * step
+    while at <= last:
+        upto = min(last, at + (MAX_POINTS - 1) * step)
+        yield datetime.fromtimestamp(at, UTC), datetime.fromtimestamp(upto, UTC)
+        at = upto + step
+
+
+def _to_samples(matrix: Matrix, profile: Profile, cluster: str, window: Window) -> pa.Table:
+    batch = SampleBatch(cluster, profile.name)
+    first, last = round(window.baseline_start.timestamp() * 1e6), round(window.end.timestamp() * 1e6)
+    for labels, ts_us, values in matrix.series():
+        meaning = profile.meaning(labels.get("__name__", ""), labels)
+        if meaning is None:
+            continue
+        inside = (ts_us >= first) & (ts_us <= last)  # chunks and servers differ about the edges
+        batch.add(
+            meaning.signal,
+            meaning.labels,
+            ts_us[inside],
+            values[inside],
+            stat=meaning.stat,
+            le=meaning.le,
+            scale=meaning.scale,
+        )
+    return batch.to_arrow()
+
+
+def _reason(error: requests.RequestException) -> str:
+    """The innermost cause, without URLs (a URL may carry a password)."""
+    text = str(error)
+    for mark in (
+        "Connection refused",
+        "Name or service not known",
+        "timed out",
+        "certificate verify failed",
+        "No route",
+    ):
+        if mark in text:
+            return mark.lower()
+    return type(error).__name__
+
+
+def _message(text: str) -> str:
+    """The words of an error answer, cut to a line, without markup or control characters."""
+    found = re.search(r'"error":"((?:[^"\\]|\\.)*)"', text)
+    words = found[1] if found else re.sub(r"<[^>]*>", " ", text)
+    return re.sub(r"[\s\x00-\x1f\x7f]+", " ", words).strip()[:200]

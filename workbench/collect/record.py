@@ -1,0 +1,179 @@
+"""The recorder: polls metrics pages and Kafka itself on a period, and lands what it sees as a capture."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Event
+from typing import Literal
+
+import pyarrow as pa
+
+from workbench.collect.capture import (
+    INFO,
+    PARTS,
+    Capture,
+    CaptureInfo,
+    new_info,
+    read_capture,
+    write_capture,
+    write_info,
+    write_parquet,
+)
+from workbench.collect.kafka import SOURCE as KAFKA_PROFILE
+from workbench.collect.kafka import KafkaCluster
+from workbench.collect.scrape import scrape
+from workbench.errors import SourceUnreachableError, UsageError
+from workbench.profiles import load_profile
+from workbench.samples import concat, most_trusted
+from workbench.settings import Cluster, Thresholds
+from workbench.window import Window
+
+_FLUSH_SECONDS = 10.0
+
+# Called after each round with (rounds so far, samples so far, what was missing in this round).
+Report = Callable[[int, int, list[str]], None]
+
+
+class Recorder:
+    """Records one cluster into a folder until it is told to stop.
+
+    The folder is a capture from the first flush on (state "recording"), so a recorder that is killed loses at most the last seconds.
+
+    Raises:
+        UsageError: if the folder is not empty, or there is nothing to poll.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        folder: Path,
+        *,
+        interval_seconds: float,
+        groups: list[str] | None = None,
+        thresholds: Thresholds | None = None,
+    ) -> None:
+        if not cluster.metrics and cluster.bootstrap is None:
+            raise UsageError(
+                f"The cluster {cluster.name!r} has nothing to watch.",
+                hint="Give it `bootstrap` or `metrics` in workbench.toml.",
+            )
+        if folder.exists() and any(folder.iterdir()):
+            raise UsageError(f"{folder} exists and is not empty.", hint="Name another folder for the recording.")
+        self._cluster = cluster
+        self._folder = folder
+        self._interval = interval_seconds
+        self._groups = groups
+        self._thresholds = thresholds or Thresholds()
+        self._profiles = [load_profile(name) for name in cluster.profiles]
+        self._kafka = (
+            KafkaCluster(cluster.bootstrap, cluster.kafka, deadline_seconds=cluster.timeout_seconds)
+            if cluster.bootstrap is not None
+            else None
+        )
+        self._started = datetime.now(UTC)
+        self._samples: list[pa.Table] = []
+        self._views: list[pa.Table] = []
+        self._parts = 0
+        self.total_samples = 0
+        self.rounds = 0
+        self.missing: dict[str, int] = {}
+
+    def run(self, stop: Event, *, seconds: float | None = None, report: Report | None = None) -> Capture:
+        """Record until `stop` is set or the time is over, then close the capture and return it.
+
+        Raises:
+            SourceUnreachableError: if the very first round brings nothing at all.
+        """
+        deadline = time.monotonic() + seconds if seconds is not None else None
+        last_flush = time.monotonic()
+        try:
+            while not stop.is_set():
+                began = time.monotonic()
+                missing = self.round()
+                if self.rounds == 1:
+                    self._begin(missing)
+                if report is not None:
+                    report(self.rounds, self.total_samples, missing)
+                if time.monotonic() - last_flush >= _FLUSH_SECONDS:
+                    self.flush()
+                    last_flush = time.monotonic()
+                if deadline is not None and time.monotonic() >= deadline:
+                    break
+                stop.wait(max(0.0, self._interval - (time.monotonic() - began)))
+        finally:
+            self.flush()
+        return self.close()
+
+    def round(self) -> list[str]:
+        """One look at everything; returns what did not answer."""
+        missing: list[str] = []
+        tables: list[pa.Table] = []
+        if self._kafka is not None:
+            try:
+                snapshot = self._kafka.snapshot(groups=self._groups)
+                missing += snapshot.incomplete
+                tables.append(snapshot.to_samples(self._cluster.name))
+                self._views.append(snapshot.to_groups(self._cluster.name))
+            except SourceUnreachableError as error:
+                missing.append(error.message)
+        pages, unreachable = scrape(
+            self._cluster.metrics,
+            self._profiles,
+            cluster=self._cluster.name,
+            timeout_seconds=self._cluster.timeout_seconds,
+        )
+        missing += unreachable
+        # Kafka's own word comes first: it is fresher than any exporter's.
+        found = most_trusted([*tables, pages])
+        self._samples.append(found)
+        self.rounds += 1
+        self.total_samples += found.num_rows
+        for text in missing:
+            self.missing[text] = self.missing.get(text, 0) + 1
+        return missing
+
+    def _begin(self, missing: list[str]) -> None:
+        """Make the folder, now that the first round has shown that there is something to record."""
+        if self.total_samples == 0:
+            self._samples, self._views = [], []
+            raise SourceUnreachableError(
+                f"Nothing of the cluster {self._cluster.name!r} answers: {'; '.join(missing) or 'no series'}.",
+                hint="Are the addresses in workbench.toml right?",
+            )
+        (self._folder / PARTS).mkdir(parents=True, exist_ok=True)
+
+    def flush(self) -> None:
+        """Land what has been collected since the last time."""
+        if self._samples:
+            self._parts += 1
+            write_parquet(self._folder / PARTS / f"samples-{self._parts:06d}.parquet", concat(self._samples))
+            if self._views:
+                write_parquet(self._folder / PARTS / f"groups-{self._parts:06d}.parquet", pa.concat_tables(self._views))
+            self._samples, self._views = [], []
+            write_info(self._folder, self._info("recording"))
+
+    def close(self) -> Capture:
+        """Make one complete capture of the parts."""
+        if not (self._folder / INFO).exists():
+            raise UsageError("Nothing was recorded: it was stopped before the first round.")
+        recorded = read_capture(self._folder)
+        whole = Capture(info=self._info("complete"), samples=recorded.samples, groups=recorded.groups)
+        write_capture(self._folder, whole, replace=True)
+        return read_capture(self._folder)
+
+    def _info(self, state: Literal["recording", "complete"]) -> CaptureInfo:
+        now = datetime.now(UTC)
+        middle = self._started + (now - self._started) * 0.6  # a guess that triage's --since overrides
+        return new_info(
+            cluster=self._cluster.name,
+            source="watch",
+            profiles=[*([KAFKA_PROFILE] if self._kafka is not None else []), *self._cluster.profiles],
+            window=Window(baseline_start=self._started, start=middle, end=now),
+            groups=self._groups,
+            incomplete=[f"{text} ({count} of {self.rounds} rounds)" for text, count in self.missing.items()],
+            thresholds=self._thresholds,
+            state=state,
+        )

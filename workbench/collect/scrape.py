@@ -1,0 +1,100 @@
+"""Samples from metrics pages, polled by ourselves: for when there is no Prometheus, or none that can be reached."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+import requests
+from prometheus_client.parser import text_string_to_metric_families
+
+from workbench.errors import SourceUnreachableError
+from workbench.profiles import Profile
+from workbench.samples import SampleBatch, concat, most_trusted
+
+MAX_PAGE_BYTES = 64 << 20
+_PARALLEL = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """One answer of one page, or why there is none."""
+
+    url: str
+    taken_at: float
+    text: str = ""
+    error: str | None = None
+
+
+def fetch(url: str, *, timeout_seconds: float) -> Page:
+    """Get one page. A failure is part of the answer: a dead target is evidence, and must not stop the others."""
+    host = urlsplit(url).netloc.rpartition("@")[2]
+    taken_at = time.time()
+    try:
+        with requests.get(url, timeout=timeout_seconds, stream=True) as response:
+            response.raise_for_status()
+            body = bytearray()
+            for chunk in response.iter_content(1 << 16):
+                body += chunk
+                if len(body) > MAX_PAGE_BYTES:
+                    return Page(url=url, taken_at=taken_at, error=f"{host}: a page of over {MAX_PAGE_BYTES >> 20} MB")
+                if time.time() - taken_at > timeout_seconds:
+                    return Page(url=url, taken_at=taken_at, error=f"{host}: no complete page in {timeout_seconds:g} s")
+    except requests.RequestException as error:
+        return Page(url=url, taken_at=taken_at, error=f"{host}: {type(error).__name__}")
+    return Page(url=url, taken_at=taken_at, text=body.decode("utf-8", "replace"))
+
+
+def fetch_all(urls: Sequence[str], *, timeout_seconds: float) -> list[Page]:
+    """Get several pages side by side, so that a hanging one does not delay the others."""
+    if not urls:
+        return []
+    with ThreadPoolExecutor(min(_PARALLEL, len(urls))) as pool:
+        return list(pool.map(lambda url: fetch(url, timeout_seconds=timeout_seconds), urls))
+
+
+def page_samples(page: Page, profiles: Sequence[Profile], *, cluster: str) -> pa.Table:
+    """Samples of one page, in `SAMPLES_SCHEMA`; each profile takes what it knows.
+
+    Raises:
+        SourceUnreachableError: if what answers is no metrics page.
+    """
+    batches = [SampleBatch(cluster, profile.name) for profile in profiles]
+    ts_us = [round(page.taken_at * 1e6)]
+    try:
+        for family in text_string_to_metric_families(page.text):
+            for sample in family.samples:
+                for profile, batch in zip(profiles, batches, strict=True):
+                    meaning = profile.meaning(sample.name, sample.labels)
+                    if meaning is not None:
+                        batch.add(
+                            meaning.signal,
+                            meaning.labels,
+                            ts_us,
+                            [sample.value],
+                            stat=meaning.stat,
+                            le=meaning.le,
+                            scale=meaning.scale,
+                        )
+    except (ValueError, KeyError, IndexError) as error:
+        host = urlsplit(page.url).netloc.rpartition("@")[2]
+        raise SourceUnreachableError(
+            f"What answers at {host} is no metrics page ({error.__class__.__name__}).",
+            hint="The URL usually ends in /metrics.",
+        ) from None
+    return concat(batch.to_arrow() for batch in batches)
+
+
+def scrape(
+    urls: Sequence[str], profiles: Sequence[Profile], *, cluster: str, timeout_seconds: float
+) -> tuple[pa.Table, list[str]]:
+    """One round over all pages: samples, and what could not be had."""
+    pages = fetch_all(urls, timeout_seconds=timeout_seconds)
+    missing = [page.error for page in pages if page.error is not None]
+    table = concat(page_samples(page, profiles, cluster=cluster) for page in pages if page.error is None)
+    by_profile = [table.filter(pa.compute.equal(table["source"], profile.name)) for profile in profiles]
+    return most_trusted(by_profile), missing

@@ -1,0 +1,68 @@
+"""The second step: one row per thing that is measured (partition, member, queue, processor, group), with all its features.
+
+One pass over the summary computes them all: a shuffle for each kind of thing would cost more than the arithmetic.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from workbench.features.group import GROUP_FEATURES, GROUP_SIGNALS, MEMBER_DERIVED, MEMBER_FEATURES, MEMBER_SIGNALS
+from workbench.features.lag import LOG_FEATURES, PARTITION_FEATURES, PARTITION_SIGNALS
+from workbench.features.queues import (
+    PROCESSOR_DERIVED,
+    PROCESSOR_FEATURES,
+    PROCESSOR_SIGNALS,
+    QUEUE_FEATURES,
+    QUEUE_SIGNALS,
+)
+from workbench.features.summary import aggregate, extend
+from workbench.features.timelag import with_time_lag
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_KEY = ("cluster", "`group`", "topic", "partition", "member", "processor", "queue")
+_SIGNALS = (*PARTITION_SIGNALS, *GROUP_SIGNALS, *MEMBER_SIGNALS, *QUEUE_SIGNALS, *PROCESSOR_SIGNALS)
+_KIND = """CASE WHEN partition IS NOT NULL THEN 'partition' WHEN queue IS NOT NULL THEN 'queue'
+                WHEN processor IS NOT NULL THEN 'processor' WHEN member IS NOT NULL THEN 'member' ELSE 'group' END"""
+
+
+def entities(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
+    """Features of all things that belong to a group.
+
+    Args:
+        summary: of `features.summary.summarise`.
+        stale_after_seconds: a series whose last sample is older has ended.
+
+    Returns:
+        One row per thing: its labels, `kind` (partition | queue | processor | member | group), the features of its kind (null in the
+        rows of other kinds), for members `live`, and for partitions the time lag and the log's own features.
+    """
+    rows = aggregate(
+        summary.where(f"signal IN {_SIGNALS}"),
+        _KEY,
+        {
+            **PARTITION_FEATURES,
+            **LOG_FEATURES,
+            **GROUP_FEATURES,
+            **MEMBER_FEATURES,
+            **QUEUE_FEATURES,
+            **PROCESSOR_FEATURES,
+        },
+    )
+    # The log is measured once for all its groups, in a row without a group: hand it to the rows of the groups. Rows that are no
+    # partition's are kept apart by their group, or they would all meet in one place.
+    log = "OVER (PARTITION BY cluster, topic, partition, CASE WHEN partition IS NULL THEN `group` END)"
+    shared = ", ".join(LOG_FEATURES)
+    spread = rows.selectExpr(
+        f"* EXCEPT ({shared})",
+        f"{_KIND} AS kind",
+        *(f"any_value({name}, true) {log} AS {name}" for name in LOG_FEATURES if name != "history"),
+        f"flatten(collect_list(history) {log}) AS history",
+    ).where("`group` IS NOT NULL")
+    derived = extend(
+        with_time_lag(spread, stale_after_seconds=stale_after_seconds),
+        {**MEMBER_DERIVED, **PROCESSOR_DERIVED, "live": f"coalesce(last_seconds >= -{stale_after_seconds}, false)"},
+    )
+    return derived.drop("rtt_quarters", "quarters")

@@ -1,0 +1,43 @@
+"""Groups and members: who is there, who polls, who is rebalanced, and what their network is like."""
+
+from __future__ import annotations
+
+from workbench.features.summary import BASELINE_PERIODS, NOW, lower_median, of, ratio
+
+_RTT = "broker_rtt"
+
+# What the coordinator says: members (last and lowest in the window) and state (see `signals.GROUP_STATES`).
+GROUP_FEATURES = {
+    "group_members": of("max", "last", "group_members"),
+    "group_members_low": of("min", "low", "group_members"),
+    "group_state": of("max", "last", "group_state"),
+    "group_state_low": of("min", "low", "group_state"),
+}
+GROUP_SIGNALS = ("group_members", "group_state")
+
+# What the members say: ages (last), `last_seconds` (of any signal of theirs, ≤ 0), rebalances in the window, whether they were there in
+# the baseline, the delay queue's fill (0 to 1, mean), and round trips and throttling (mean, of the worst broker).
+MEMBER_FEATURES = {
+    "heartbeat_age_seconds": of("max", "last", "heartbeat_age"),
+    "poll_age_seconds": of("max", "last", "poll_age"),
+    "last_seconds": f"max(last_seconds) FILTER (WHERE period = {NOW})",
+    "rebalances": of("max", "increase", "rebalances"),
+    "in_baseline": f"min(period) < {NOW}",
+    "delay_fill": ratio(of("max", "mean", "delayed_length"), of("max", "last", "delayed_capacity")),
+    "rtt_seconds": of("max", "mean", _RTT),
+    "rtt_broker": f"max_by(broker, mean) FILTER (WHERE signal = '{_RTT}' AND period = {NOW})",
+    "rtt_quarters": "array(" + ", ".join(of("max", "mean", _RTT, period=at) for at in range(BASELINE_PERIODS)) + ")",
+    "throttle_seconds": of("max", "mean", "throttle_time"),
+    "paused_mean": of("max", "mean", "paused_partitions"),
+}
+MEMBER_SIGNALS = (
+    "heartbeat_age",
+    "poll_age",
+    "rebalances",
+    "delayed_length",
+    "delayed_capacity",
+    _RTT,
+    "throttle_time",
+    "paused_partitions",
+)
+MEMBER_DERIVED = {"rtt_baseline_seconds": lower_median("rtt_quarters")}

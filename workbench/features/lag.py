@@ -1,0 +1,64 @@
+"""Partitions: lag in messages, how it moves, and whether commits do.
+
+A feature is a name and the SQL that makes it of the summary's rows; `features.entities` computes them all in one pass.
+"""
+
+from __future__ import annotations
+
+from workbench.features.summary import of, ratio
+
+_LAG, _COMMITTED, _TIME_LAG, _ENQUEUE = "consumer_lag", "committed_offset", "time_lag", "enqueue_time"
+_END, _START = "log_end_offset", "log_start_offset"
+
+# All over the window unless said otherwise: `lag_messages` (last), `lag_low`, `lag_mean`, `lag_slope` (messages/s), `lag_samples`,
+# `lag_bad_samples`, `lag_last_seconds` (≤ 0), `committed` (last), `committed_moved` (messages), `committed_samples`,
+# `committed_per_second`, `time_lag_exact_seconds`, `time_lag_age_seconds` (age of that reading), `oldest_incomplete_seconds`,
+# `fetch_queue_mean` (messages), `enqueue_sum`, `enqueue_count` (and the same of the baseline).
+PARTITION_FEATURES = {
+    "lag_messages": of("max", "last", _LAG),
+    "lag_low": of("min", "low", _LAG),
+    "lag_mean": of("avg", "mean", _LAG),
+    "lag_slope": of("max", "slope", _LAG),
+    "lag_samples": of("sum", "samples", _LAG),
+    "lag_bad_samples": of("sum", "bad_samples", _LAG),
+    "lag_last_seconds": of("max", "last_seconds", _LAG),
+    "committed": of("max", "last", _COMMITTED),
+    "committed_moved": f"{of('max', 'high', _COMMITTED)} - {of('min', 'low', _COMMITTED)}",
+    "committed_samples": of("sum", "samples", _COMMITTED),
+    "committed_per_second": of("max", "slope", _COMMITTED),
+    "time_lag_exact_seconds": of("max", "last", _TIME_LAG),
+    "time_lag_age_seconds": f"-{of('max', 'last_seconds', _TIME_LAG)}",
+    "oldest_incomplete_seconds": of("max", "last", "oldest_incomplete_age"),
+    "fetch_queue_mean": of("avg", "mean", "fetch_queue_length"),
+    "enqueue_sum": of("sum", "increase", _ENQUEUE, stat="sum"),
+    "enqueue_count": of("sum", "increase", _ENQUEUE, stat="count"),
+    "enqueue_baseline_sum": of("sum", "increase", _ENQUEUE, stat="sum", baseline=True),
+    "enqueue_baseline_count": of("sum", "increase", _ENQUEUE, stat="count", baseline=True),
+}
+
+# Of the log itself, whoever reads it: `log_end`, `log_start` (last), `arrival_per_second` (messages/s, over the window),
+# `log_start_per_second` (messages/s, over baseline and window: retention deletes whole segments, so it moves in steps), `history`.
+LOG_FEATURES = {
+    "log_end": of("max", "last", _END),
+    "log_start": of("max", "last", _START),
+    "arrival_per_second": ratio(
+        f"{of('max', 'high', _END)} - {of('min', 'low', _END)}",
+        f"{of('max', 'last_seconds', _END)} - {of('min', 'first_seconds', _END)}",
+    ),
+    "log_start_per_second": ratio(
+        f"{of('max', 'high', _START, period=None)} - {of('min', 'low', _START, period=None)}",
+        f"{of('max', 'last_seconds', _START, period=None)} - {of('min', 'first_seconds', _START, period=None)}",
+    ),
+    "history": f"array_sort(flatten(collect_list(history) FILTER (WHERE signal = '{_END}')))",
+}
+
+PARTITION_SIGNALS = (
+    _LAG,
+    _COMMITTED,
+    _TIME_LAG,
+    _ENQUEUE,
+    _END,
+    _START,
+    "oldest_incomplete_age",
+    "fetch_queue_length",
+)

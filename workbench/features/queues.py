@@ -1,0 +1,43 @@
+"""Queues and processors: how full, how fast, against their own baseline."""
+
+from __future__ import annotations
+
+from workbench.features.summary import BASELINE_PERIODS, lower_median, of, ratio
+
+_TOOK = "process_time"
+
+
+def _mean(period: int) -> str:
+    return ratio(
+        of("sum", "increase", _TOOK, stat="sum", period=period),
+        of("sum", "increase", _TOOK, stat="count", period=period),
+    )
+
+
+# In-process queues, over the window: `length_mean`, `length_last`, `capacity` (events), `fill` (mean, 0 to 1).
+QUEUE_FEATURES = {
+    "length_mean": of("max", "mean", "queue_length"),
+    "length_last": of("max", "last", "queue_length"),
+    "capacity": of("max", "last", "queue_capacity"),
+    "fill": ratio(of("max", "mean", "queue_length"), of("max", "last", "queue_capacity")),
+}
+QUEUE_SIGNALS = ("queue_length", "queue_capacity")
+
+# Processors (event types), over the window: `process_seconds` (mean of one attempt), `attempts`, `rate_per_second`, `retries`; and
+# `quarters`, the means of the baseline's quarters.
+PROCESSOR_FEATURES = {
+    "process_seconds": ratio(of("sum", "increase", _TOOK, stat="sum"), of("sum", "increase", _TOOK, stat="count")),
+    "attempts": of("sum", "increase", _TOOK, stat="count"),
+    "rate_per_second": ratio(
+        of("sum", "increase", _TOOK, stat="count"),
+        f"{of('max', 'last_seconds', _TOOK, stat='count')} - {of('min', 'first_seconds', _TOOK, stat='count')}",
+    ),
+    "retries": of("sum", "increase", "processed", stat="retry"),
+    "quarters": "array(" + ", ".join(_mean(period) for period in range(BASELINE_PERIODS)) + ")",
+}
+PROCESSOR_SIGNALS = (_TOOK, "processed")
+# `baseline_seconds` is the lower median of the quarters, `slow_down` how many times that the window's mean is.
+PROCESSOR_DERIVED = {
+    "baseline_seconds": lower_median("quarters"),
+    "slow_down": ratio("process_seconds", lower_median("quarters")),
+}

@@ -1,0 +1,180 @@
+"""The first step: every series is boiled down to one row per period.
+
+The window is one period ("now"), the baseline four (its quarters). A baseline value is the lower median over the quarters, so an
+incident that has eaten up to half of the baseline does not become the norm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from workbench.signals import SIGNALS, Grain, Kind
+from workbench.window import Window
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+BASELINE_PERIODS = 4
+NOW = BASELINE_PERIODS  # periods 0 to 3 are the baseline, 4 is the window
+
+SAMPLES_STRUCT = T.StructType(
+    [
+        T.StructField("ts", T.TimestampType(), False),
+        T.StructField("signal", T.StringType(), False),
+        T.StructField("cluster", T.StringType(), False),
+        T.StructField("group", T.StringType()),
+        T.StructField("topic", T.StringType()),
+        T.StructField("partition", T.IntegerType()),
+        T.StructField("member", T.StringType()),
+        T.StructField("broker", T.StringType()),
+        T.StructField("processor", T.StringType()),
+        T.StructField("queue", T.StringType()),
+        T.StructField("stat", T.StringType(), False),
+        T.StructField("le", T.DoubleType()),
+        T.StructField("value", T.DoubleType()),
+        T.StructField("flag", T.StringType()),
+        T.StructField("source", T.StringType(), False),
+    ]
+)
+
+_LABELS = ("cluster", "group", "topic", "partition", "member", "broker", "processor", "queue")
+_CUMULATIVE = tuple(signal.name for signal in SIGNALS.values() if signal.kind is not Kind.GAUGE)
+# Signals of a partition or a processor are the same thing whichever member reports them (a partition moves between members).
+_MEMBERLESS = tuple(
+    signal.name
+    for signal in SIGNALS.values()
+    if signal.grain in (Grain.PARTITION, Grain.GROUP_PARTITION, Grain.PROCESSOR, Grain.TOPIC)
+)
+_BAD_FLAGS = ("nan", "inf", "sentinel", "stale")
+
+
+def summarise(samples: DataFrame, window: Window) -> DataFrame:
+    """Boil samples down.
+
+    Args:
+        samples: in `SAMPLES_STRUCT`.
+        window: baseline and window; samples outside are left out.
+
+    Returns:
+        One row per (labels, signal, stat, period) with: `samples`, `bad_samples` (unusable ones), `first`, `last`, `low`, `high`,
+        `mean` (signal's unit), `first_seconds`, `last_seconds` (time relative to the window's end, so ≤ 0), `increase` (counters:
+        growth within the period, resets taken care of), `slope` (gauges: unit per second, least squares), `history` (of log ends only:
+        the samples themselves, for the time lag).
+    """
+    end, first = window.end.timestamp(), -window.seconds - window.baseline_seconds
+    timed = (
+        samples.where("stat != 'bucket'")  # buckets are for pictures; the tree needs sums and counts, which are exact
+        .selectExpr(
+            *_LABELS, "signal", "stat", "value", "flag", "source", f"unix_micros(ts) / 1e6D - {end!r}D AS seconds"
+        )
+        .where(f"seconds BETWEEN {first!r}D AND 0")
+        .selectExpr("*", f"{_period(window)} AS period")
+    )
+    cumulative = _sql_list(_CUMULATIVE)
+    counters = _increases(timed.where(f"signal IN {cumulative} AND value IS NOT NULL"))
+    gauges = timed.where(f"signal NOT IN {cumulative}").selectExpr("*", "cast(NULL AS double) AS step")
+    member = f"CASE WHEN signal NOT IN {_sql_list(_MEMBERLESS)} THEN member END AS member"
+    keys = [f"`{name}`" for name in _LABELS if name != "member"]
+    return (
+        gauges.unionByName(counters)
+        .groupBy(*(F.expr(key) for key in (*keys, member, "signal", "stat", "period")))
+        .agg(
+            *map(
+                F.expr,
+                (
+                    "count(value) AS samples",
+                    f"count_if(flag IN {_sql_list(_BAD_FLAGS)}) AS bad_samples",
+                    f"min_by(value, {_USABLE}) AS first",
+                    f"max_by(value, {_USABLE}) AS last",
+                    "min(value) AS low",
+                    "max(value) AS high",
+                    "avg(value) AS mean",
+                    f"min({_USABLE}) AS first_seconds",
+                    f"max({_USABLE}) AS last_seconds",
+                    "sum(step) AS increase",
+                    "regr_slope(value, seconds) AS slope",
+                    "array_sort(collect_list(struct(seconds, value)) FILTER (WHERE signal = 'log_end_offset'"
+                    " AND value IS NOT NULL)) AS history",
+                ),
+            )
+        )
+    )
+
+
+_USABLE = "CASE WHEN value IS NOT NULL THEN seconds END"
+
+
+def _sql_list(names: Sequence[str]) -> str:
+    return "(" + ", ".join(f"'{name}'" for name in names) + ")"
+
+
+def _period(window: Window) -> str:
+    """0 to 3 for the quarters of the baseline, 4 for the window."""
+    if window.baseline_seconds <= 0:
+        return str(NOW)
+    begin, quarter = window.seconds + window.baseline_seconds, window.baseline_seconds / BASELINE_PERIODS
+    return (
+        f"CASE WHEN seconds > {-window.seconds!r}D THEN {NOW}"
+        f" ELSE least(cast(floor((seconds + {begin!r}D) / {quarter!r}D) AS int), {NOW - 1}) END"
+    )
+
+
+def _increases(counters: DataFrame) -> DataFrame:
+    """Add `step`, the growth since the sample before; after a reset the counter began at 0, so its value is the growth."""
+    labels = ", ".join(f"`{name}`" for name in _LABELS)
+    before = f"lag(value) OVER (PARTITION BY {labels}, signal, stat, source ORDER BY seconds)"
+    return counters.selectExpr("*", f"{before} AS before").selectExpr(
+        "* EXCEPT (before)",
+        "CASE WHEN value >= before THEN value - before WHEN before IS NOT NULL THEN value END AS step",
+    )
+
+
+def of(
+    aggregate: str,
+    column: str,
+    signal: str,
+    *,
+    stat: str | None = None,
+    period: int | None = NOW,
+    baseline: bool = False,
+) -> str:
+    """SQL for an aggregate over one signal: in the window, in one quarter of the baseline, in all of the baseline, or in all.
+
+    `of("max", "last", "consumer_lag")` → `max(last) FILTER (WHERE signal = 'consumer_lag' AND period = 4)`.
+    """
+    conditions = [f"signal = '{signal}'"]
+    if stat is not None:
+        conditions.append(f"stat = '{stat}'")
+    if baseline:
+        conditions.append(f"period < {NOW}")
+    elif period is not None:
+        conditions.append(f"period = {period}")
+    return f"{aggregate}({column}) FILTER (WHERE {' AND '.join(conditions)})"
+
+
+def ratio(numerator: str, denominator: str) -> str:
+    """SQL for a quotient; null where the denominator is 0.
+
+    Not Spark's `nullif`: inside of a plan that is joined with itself its columns are not renamed with the others (pyspark 4.3.0).
+    """
+    return f"CASE WHEN ({denominator}) != 0 THEN ({numerator}) / ({denominator}) END"
+
+
+def lower_median(array: str) -> str:
+    """SQL for the lower median of an array without its nulls; null if there is nothing."""
+    present = f"filter({array}, x -> x IS NOT NULL)"
+    return f"get(array_sort({present}), cast((size({present}) + 1) div 2 - 1 AS int))"
+
+
+def aggregate(frame: DataFrame, keys: Sequence[str], columns: Mapping[str, str]) -> DataFrame:
+    """Group by keys; columns as name to SQL. (One call into the JVM for each, where built-up expressions need a dozen.)"""
+    return frame.groupBy(*map(F.expr, keys)).agg(*(F.expr(f"{sql} AS {name}") for name, sql in columns.items()))
+
+
+def extend(frame: DataFrame, columns: Mapping[str, str]) -> DataFrame:
+    """Add columns, name to SQL; they may not refer to each other."""
+    return frame.selectExpr("*", *(f"{sql} AS {name}" for name, sql in columns.items()))

@@ -1,0 +1,164 @@
+"""Profiles: how the metrics of one exporter or framework map to the canonical signals.
+
+A profile says for each signal where it comes from and how good that is. What a profile cannot give is *absent*, and the tree then
+answers "cannot tell", never "healthy".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
+
+from workbench.errors import ConfigError
+from workbench.samples import LABEL_COLUMNS
+from workbench.signals import SIGNALS, Kind
+
+
+class Quality(StrEnum):
+    """How well a metric stands for a signal."""
+
+    EXACT = "exact"
+    PROXY = "proxy"
+    ABSENT = "absent"
+
+
+class Rule(BaseModel):
+    """Where one signal comes from.
+
+    Attributes:
+        metric: the metric's name; for a histogram without its `_bucket`, `_sum` and `_count`.
+        labels: canonical label to the exporter's label.
+        stat_label: an exporter's label whose value becomes `stat` (outcomes).
+        scale: what a value is multiplied with to come to the signal's unit.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    metric: str = Field(pattern=r"^[a-zA-Z_:][a-zA-Z0-9_:]*$")
+    labels: dict[str, str]
+    stat_label: str | None = None
+    scale: float = 1.0
+    quality: Quality = Quality.EXACT
+    note: str = ""
+
+    @model_validator(mode="after")
+    def _known_labels(self) -> Rule:
+        if unknown := self.labels.keys() - set(LABEL_COLUMNS):
+            raise ValueError(f"{sorted(unknown)[0]!r} is no canonical label (there are: {', '.join(LABEL_COLUMNS)})")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What one exported series is: a signal, its canonical labels, what of it, and the factor to its unit."""
+
+    signal: str
+    labels: dict[str, Any]
+    stat: str
+    le: float | None
+    scale: float
+
+
+class Profile(BaseModel):
+    """One exporter or framework."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    title: str
+    signals: dict[str, Rule]
+    _index: dict[str, tuple[str, Rule, str]] = PrivateAttr(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _known_signals(self) -> Profile:
+        if unknown := self.signals.keys() - SIGNALS.keys():
+            raise ValueError(f"{sorted(unknown)[0]!r} is no signal")
+        return self
+
+    def quality(self, signal: str) -> Quality:
+        """How well this profile gives a signal."""
+        rule = self.signals.get(signal)
+        return Quality.ABSENT if rule is None else rule.quality
+
+    def metrics(self) -> Mapping[str, tuple[str, Rule, str]]:
+        """Every exported series name to (signal, rule, stat)."""
+        return self._index
+
+    def model_post_init(self, _context: Any) -> None:
+        """Index the series names once."""
+        names = self._index
+        for signal, rule in self.signals.items():
+            if SIGNALS[signal].kind is Kind.HISTOGRAM:
+                for suffix in ("bucket", "sum", "count"):
+                    names[f"{rule.metric}_{suffix}"] = (signal, rule, suffix)
+            else:
+                names[rule.metric] = (signal, rule, "value")
+
+    def meaning(self, metric: str, labels: Mapping[str, str]) -> Meaning | None:
+        """What a series means; None if this profile does not know it or a label cannot be read."""
+        known = self._index.get(metric)
+        if known is None:
+            return None
+        signal, rule, stat = known
+        canonical: dict[str, Any] = {}
+        for name, theirs in rule.labels.items():
+            value: Any = labels.get(theirs)
+            if name == "partition" and value is not None:
+                if not value.isdigit():
+                    return None
+                value = int(value)
+            canonical[name] = value
+        if rule.stat_label is not None:
+            stat = labels.get(rule.stat_label, "value")
+        le = None
+        if stat == "bucket":
+            try:
+                le = float(labels["le"]) * rule.scale
+            except (KeyError, ValueError):
+                return None
+        # A count is a number of observations whatever the unit of what is observed.
+        scale = 1.0 if stat in ("bucket", "count") else rule.scale
+        return Meaning(signal, canonical, stat, le, scale)
+
+
+def parse_profile(text: str, *, name: str) -> Profile:
+    """Read a profile from YAML.
+
+    Raises:
+        ConfigError: naming the field that is wrong.
+    """
+    try:
+        return Profile.model_validate({"name": name, **(yaml.safe_load(text) or {})})
+    except (ValidationError, yaml.YAMLError, TypeError) as error:
+        what = error.errors()[0] if isinstance(error, ValidationError) else None
+        where = ".".join(str(part) for part in what["loc"]) + ": " + what["msg"] if what else str(error)
+        raise ConfigError(f"The profile {name!r} cannot be used: {where}.") from None
+
+
+@cache
+def load_profile(name: str) -> Profile:
+    """A profile that ships with the package.
+
+    Raises:
+        ConfigError: if there is none of this name.
+    """
+    source = resources.files(__package__) / f"{name}.yaml"
+    if not name.replace("_", "").isalnum() or not source.is_file():
+        raise ConfigError(f"There is no profile {name!r}.", hint=f"There are: {', '.join(profile_names())}.")
+    return parse_profile(source.read_text(), name=name)
+
+
+def profile_names() -> list[str]:
+    """Names of the profiles that ship with the package."""
+    return sorted(
+        item.name.removesuffix(".yaml")
+        for item in resources.files(__package__).iterdir()
+        if item.name.endswith(".yaml")
+    )

@@ -1,0 +1,236 @@
+"""Settings: clusters with their sources, thresholds of the tree, and windows. Every number has a unit, a default and a reason."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from workbench.errors import ConfigError, UnknownClusterError
+from workbench.places import config_file, state_dir
+from workbench.window import parse_duration
+
+LAB_CLUSTER = "lab"
+_ENV = re.compile(r"\$\{(\w+)\}")
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Thresholds(_Strict):
+    """The few numbers of the tree. Relative ones (to the subscription's own baseline, to its peers) come before absolute ones."""
+
+    time_lag_objective_seconds: float = Field(
+        default=120.0,
+        gt=0,
+        description="Older than this is late. 2 min: what people notice before an alert of 5 min fires.",
+    )
+    growth_ratio: float = Field(
+        default=0.05,
+        gt=0,
+        description="Lag that grows by more than this share of the arrivals is growing. 5 %: over the noise.",
+    )
+    growth_floor_ratio: float = Field(
+        default=0.25,
+        ge=0,
+        description="Growth counts once the time lag is this share of the objective; below, it is jitter.",
+    )
+    stale_after_seconds: float = Field(
+        default=90.0, gt=0, description="A series whose last sample is older has ended. 90 s: three scrapes at 30 s."
+    )
+    poll_age_seconds: float = Field(
+        default=60.0,
+        gt=0,
+        description="A consumer that has not polled for so long is not consuming. 1/5 of Kafka's 300 s.",
+    )
+    rebalances: int = Field(
+        default=3,
+        ge=1,
+        description="Rebalances in the window that make a storm; a deploy of one batch makes one or two.",
+    )
+    few_partitions_ratio: float = Field(
+        default=1 / 3, gt=0, le=1, description="More than this share of the partitions is no longer 'a few'."
+    )
+    queue_fill_ratio: float = Field(
+        default=0.5, gt=0, le=1, description="A queue this full on average is backed up; a healthy one is near empty."
+    )
+    enqueue_seconds: float = Field(
+        default=0.1,
+        gt=0,
+        description="Entry into a queue takes microseconds; 0.1 s on average means it waited for room.",
+    )
+    enqueue_ratio: float = Field(default=5.0, gt=1, description="... and this many times the baseline.")
+    delay_fill_ratio: float = Field(default=0.9, gt=0, le=1, description="A delay queue this full blocks the entry.")
+    slow_ratio: float = Field(
+        default=3.0, gt=1, description="One processor is slow at this many times its own baseline ..."
+    )
+    slow_peers_ratio: float = Field(
+        default=2.0, gt=1, description="... and at this many times the median slow-down of its peers."
+    )
+    all_slow_ratio: float = Field(
+        default=1.5, gt=1, description="All are slow when the median processor takes this many times its baseline."
+    )
+    idle_queue_ratio: float = Field(
+        default=0.2, gt=0, lt=1, description="A queue less full than this idles beside a full one: the keys are uneven."
+    )
+    throttle_seconds: float = Field(
+        default=0.01, gt=0, description="Mean throttling by the broker; without a quota it is exactly 0."
+    )
+    rtt_seconds: float = Field(
+        default=0.2, gt=0, description="A round trip below this is fast, whatever the baseline (long polls last 0.1 s)."
+    )
+    rtt_ratio: float = Field(default=3.0, gt=1, description="Round trips this many times their baseline are slow.")
+    fetch_queue_messages: float = Field(
+        default=50.0,
+        ge=0,
+        description="More fetched messages than this waiting in the client: the network brings enough.",
+    )
+    hot_factor: float = Field(
+        default=3.0,
+        gt=1,
+        description="A hot partition lags more than this times min(mean, median) of all (Bilibili's rule).",
+    )
+    hot_floor_messages: float = Field(default=100.0, ge=0, description="... and more than this many messages.")
+
+
+class Windows(_Strict):
+    """The lengths of time that a triage looks at unless told otherwise."""
+
+    length: timedelta = Field(default=timedelta(minutes=15), description="What is judged: long enough to see a trend.")
+    baseline: timedelta = Field(default=timedelta(hours=1), description="What was normal: the time before it.")
+
+    @field_validator("length", "baseline", mode="before")
+    @classmethod
+    def _durations(cls, value: Any) -> Any:
+        return parse_duration(value) if isinstance(value, str) else value
+
+
+class Cluster(_Strict):
+    """One Kafka deployment and where its measurements come from."""
+
+    name: str
+    bootstrap: str | None = Field(default=None, description="host:port of some brokers, with commas between them.")
+    prometheus: str | None = Field(default=None, description="URL of a Prometheus, Thanos, Mimir or VictoriaMetrics.")
+    profiles: list[str] = Field(
+        default=["kafka_exporter", "runtime"],
+        description="In order of trust: the first one that has a signal gives it.",
+    )
+    metrics: list[str] = Field(default=[], description="URLs of metrics pages, for `workbench watch`.")
+    kafka: dict[str, str | int | float | bool] = Field(
+        default={}, repr=False, description="Further librdkafka properties; ${NAME} takes a value from the environment."
+    )
+    prometheus_headers: dict[str, str] = Field(
+        default={}, repr=False, description="HTTP headers for Prometheus; ${NAME} takes a value from the environment."
+    )
+    timeout_seconds: float = Field(default=30.0, gt=0, description="For one request or one snapshot.")
+    thresholds: Thresholds | None = Field(default=None, description="This cluster's own, instead of the general ones.")
+    windows: Windows | None = None
+
+    @field_validator("prometheus", "metrics")
+    @classmethod
+    def _urls(cls, value: Any) -> Any:
+        for url in [value] if isinstance(value, str) else value or []:
+            parts = urlsplit(url)
+            if parts.scheme not in ("http", "https") or not parts.hostname:
+                raise ValueError(f"{url!r} is not an http or https URL")
+        return value.rstrip("/") if isinstance(value, str) else value
+
+
+class Settings(_Strict):
+    """Everything that stands in `workbench.toml`."""
+
+    clusters: dict[str, Cluster] = {}
+    thresholds: Thresholds = Thresholds()
+    windows: Windows = Windows()
+
+    def cluster(self, name: str) -> Cluster:
+        """A cluster by its name; `lab` is the running lab.
+
+        Raises:
+            UnknownClusterError: if there is none.
+        """
+        if name in self.clusters:
+            return self.clusters[name]
+        if name == LAB_CLUSTER and (lab := _running_lab()) is not None:
+            return lab
+        names = ", ".join(sorted(self.clusters)) or "none"
+        hint = (
+            "Start it with: workbench lab up."
+            if name == LAB_CLUSTER
+            else f"Clusters in the settings: {names}. Add it to workbench.toml (see README)."
+        )
+        raise UnknownClusterError(f"There is no cluster {name!r}.", hint=hint)
+
+    def thresholds_of(self, cluster: Cluster) -> Thresholds:
+        """What applies to a cluster."""
+        return cluster.thresholds or self.thresholds
+
+    def windows_of(self, cluster: Cluster) -> Windows:
+        """What applies to a cluster."""
+        return cluster.windows or self.windows
+
+
+def lab_cluster_file() -> Path:
+    """Where a running lab leaves its `Cluster`."""
+    return state_dir() / "lab" / "cluster.json"
+
+
+def _running_lab() -> Cluster | None:
+    path = lab_cluster_file()
+    try:
+        return Cluster.model_validate_json(path.read_text())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValidationError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}.", hint="Clean up with: workbench lab down.") from None
+
+
+def load_settings(path: Path | None = None) -> Settings:
+    """Read the settings: the given file, else `$WORKBENCH_CONFIG`, else `workbench.toml` here, else the user's; defaults if none.
+
+    Raises:
+        ConfigError: naming the file and the field that is wrong.
+    """
+    named = path or (Path(env) if (env := os.environ.get("WORKBENCH_CONFIG")) else None)
+    chosen = named or next((place for place in (Path("workbench.toml"), config_file()) if place.is_file()), None)
+    if chosen is None:
+        return Settings()
+    try:
+        values = tomllib.loads(chosen.read_text())
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise ConfigError(f"The settings file {chosen} cannot be read: {reason}.") from None
+    for name, cluster in values.get("clusters", {}).items():
+        if isinstance(cluster, dict):
+            cluster["name"] = name
+    try:
+        return Settings.model_validate(_from_environment(values, chosen))
+    except ValidationError as error:
+        first = error.errors(include_input=False)[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise ConfigError(f"{chosen}: {field}: {first['msg']}.", hint="See README, 'Your own cluster'.") from None
+
+
+def _from_environment(value: Any, path: Path) -> Any:
+    """Put environment variables in for ${NAME}, so that secrets need not stand in the file."""
+    if isinstance(value, dict):
+        return {key: _from_environment(item, path) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_from_environment(item, path) for item in value]
+    if not isinstance(value, str):
+        return value
+
+    def replace(match: re.Match[str]) -> str:
+        found = os.environ.get(match[1])
+        if found is None:
+            raise ConfigError(f"{path} uses ${{{match[1]}}}, which is not set in the environment.")
+        return found
+
+    return _ENV.sub(replace, value)

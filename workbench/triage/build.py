@@ -1,0 +1,166 @@
+"""From a row of answered features to a finding."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from workbench.profiles import Profile, Quality
+from workbench.settings import Thresholds
+from workbench.signals import SIGNALS
+from workbench.triage import needs
+from workbench.triage.actions import actions_for
+from workbench.triage.explain import answer_words, headline
+from workbench.triage.finding import Evidence, Finding, Missing, PartitionLag, PathStep, Scope, TimeLag
+from workbench.triage.tree import TREE, Measure, Node
+from workbench.triage.verdict import Answer, Verdict, state_of
+from workbench.triage.walk import answers_of, candidates, path_of
+
+Row = Mapping[str, Any]
+
+
+def build_finding(row: Row, *, thresholds: Thresholds, profiles: Sequence[Profile]) -> Finding:
+    """The finding of one subscription.
+
+    Args:
+        row: a row of `triage.walk.with_verdicts`, nested structs as dictionaries.
+        thresholds: those that the row was answered with.
+        profiles: those that the samples came through; they say how a missing signal could be had.
+    """
+    answers = answers_of(row)
+    verdict = Verdict(row["verdict"])
+    path = path_of(answers)
+    return Finding(
+        cluster=row["cluster"],
+        group=row["group"],
+        topic=row["topic"],
+        verdict=verdict,
+        state=state_of(verdict),
+        headline=headline(verdict, row),
+        scope=_scope(verdict, row),
+        time_lag=_time_lag(row),
+        lag_messages=_whole(row["lag_messages"]),
+        arrival_per_second=row["arrival_per_second"],
+        lag_slope=row["lag_slope"],
+        eta_drain_seconds=needs.drain_seconds(row),
+        eta_loss_seconds=row["loss_seconds"],
+        path=tuple(_step(node, answers[node.id], row, thresholds) for node in path),
+        partitions=tuple(_partition(item) for item in row["partitions"]),
+        candidates=tuple(candidates(answers)) if verdict is Verdict.CANNOT_TELL else (),
+        contributing=_contributing(answers, path, verdict, row),
+        missing=_missing(path, verdict, profiles),
+        actions=actions_for(verdict, row),
+        features=row,
+    )
+
+
+def _step(node: Node, answer: Answer, row: Row, thresholds: Thresholds) -> PathStep:
+    return PathStep(
+        node=node.id,
+        question=node.question,
+        answer=answer,
+        words=answer_words(node.id, row),
+        evidence=tuple(_evidence(measure, row, thresholds) for measure in node.measures),
+    )
+
+
+def _evidence(measure: Measure, row: Row, thresholds: Thresholds) -> Evidence:
+    return Evidence(
+        signal=measure.signal,
+        value=row[measure.column],
+        unit=measure.unit,
+        threshold=getattr(thresholds, measure.threshold) if measure.threshold else None,
+        baseline=row[measure.baseline] if measure.baseline else None,
+        peers=row[measure.peers] if measure.peers else None,
+    )
+
+
+def _time_lag(row: Row) -> TimeLag:
+    oldest = row["oldest"]
+    if oldest is None or oldest["time_lag_seconds"] is None:
+        return TimeLag(seconds=None, method="unknown")
+    return TimeLag(
+        seconds=oldest["time_lag_seconds"],
+        method=oldest["time_lag_method"],
+        low=oldest["time_lag_low"],
+        high=oldest["time_lag_high"],
+    )
+
+
+def _partition(item: Row) -> PartitionLag:
+    return PartitionLag(
+        partition=item["partition"],
+        committed=_whole(item["committed"]),
+        log_end=_whole(item["log_end"]),
+        lag_messages=_whole(item["lag_messages"]),
+        time_lag_seconds=item["time_lag_seconds"],
+    )
+
+
+def _scope(verdict: Verdict, row: Row) -> Scope:
+    match verdict:
+        case Verdict.SLOW_PROCESSOR:
+            names = tuple(row["slow_processors"])
+            return Scope(processors=names, needed=needs.processor_threads(row, set(names)))
+        case Verdict.SATURATED_PROCESSORS:
+            names = tuple(sorted({queue["processor"] for queue in row["full_queues"]}))
+            return Scope(processors=names, needed=needs.processor_threads(row, set(names)))
+        case Verdict.HOT_KEY:
+            hot = row["hot_queues"]
+            return Scope(
+                processors=tuple(sorted({queue["processor"] for queue in hot})),
+                queues=tuple(f"{queue['member']}/{queue['processor']}/{queue['queue']}" for queue in hot),
+                members=tuple(sorted({queue["member"] for queue in hot})),
+            )
+        case Verdict.STUCK_PARTITION:
+            stuck = tuple(row["stuck_partitions"])
+            offset = next((p["committed"] for p in row["partitions"] if p["partition"] in stuck), None)
+            return Scope(partitions=stuck, offset=_whole(offset))
+        case Verdict.HOT_PARTITION:
+            return Scope(partitions=tuple(row["hot_partitions"]))
+        case Verdict.TOO_FEW_CONSUMERS | Verdict.PARTITION_CEILING:
+            return Scope(needed=needs.consumers(row))
+        case Verdict.SLOW_NETWORK:
+            slow = [m for m in row["members"] or () if m["rtt_seconds"] == row["rtt_seconds"]]
+            return Scope(
+                members=tuple(m["member"] for m in slow),
+                brokers=tuple(sorted({m["rtt_broker"] for m in slow if m["rtt_broker"]})),
+            )
+        case Verdict.CONSUMER_STOPPED:
+            return Scope(members=tuple(m["member"] for m in row["members"] or () if not m["live"]))
+        case _:
+            return Scope()
+
+
+def _contributing(answers: Mapping[str, Answer], path: Sequence[Node], verdict: Verdict, row: Row) -> tuple[str, ...]:
+    """What is also true off the path; of a healthy subscription nothing is worth the line."""
+    if state_of(verdict) != state_of(Verdict.SLOW_PROCESSOR):
+        return ()
+    asked = {node.id for node in path}
+    return tuple(
+        f"{node.short.rstrip('?').capitalize()}: {answer_words(node.id, row)}."
+        for node in TREE.values()
+        if node.contributes and node.id not in asked and answers[node.id] is Answer.YES
+    )
+
+
+def _missing(path: Sequence[Node], verdict: Verdict, profiles: Sequence[Profile]) -> tuple[Missing, ...]:
+    if verdict is not Verdict.CANNOT_TELL:
+        return ()
+    stopped_at = path[-1]
+    return tuple(Missing(signal=name, how_to_get_it=_how_to_get(name, profiles)) for name in stopped_at.needs)
+
+
+def _how_to_get(signal: str, profiles: Sequence[Profile]) -> str:
+    definition = SIGNALS[signal]
+    giving = [profile for profile in profiles if profile.quality(signal) is not Quality.ABSENT]
+    if giving:
+        metric = giving[0].signals[signal].metric
+        return f"The profile {giving[0].name} reads it from {metric}, which has no series here: is its target up?"
+    return (
+        f"No profile in use gives it. It is: {definition.help} The reference runtime exports it as {definition.metric}."
+    )
+
+
+def _whole(number: float | None) -> int | None:
+    return None if number is None else round(number)

@@ -1,0 +1,125 @@
+"""Triage of a capture: samples → features → answers → findings, for every subscription in one Spark job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from workbench.collect.capture import Capture
+from workbench.errors import ConfigError, NoSeriesError
+from workbench.profiles import Profile, load_profile
+from workbench.settings import Thresholds
+from workbench.triage.build import build_finding
+from workbench.triage.finding import Finding
+from workbench.triage.verdict import State, Verdict
+from workbench.window import Window
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SCHEMA = "workbench.triage/1"
+# Worst first: what is late and understood, what is late and not, what is not known at all, what drains, what is well.
+_ORDER = (State.LAGGING, State.CANNOT_TELL, State.DRAINING, State.HEALTHY)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Triage:
+    """All findings of one look."""
+
+    window: Window
+    source: dict[str, Any]
+    findings: tuple[Finding, ...]
+    incomplete: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The document `workbench.triage/1`."""
+        return {
+            "schema": SCHEMA,
+            "window": self.window.to_json(),
+            "source": self.source,
+            "incomplete": list(self.incomplete),
+            "findings": [finding.to_json() for finding in self.findings],
+        }
+
+
+def answered(samples: DataFrame, window: Window, thresholds: Thresholds) -> DataFrame:
+    """Samples to one answered row per subscription; the whole of the analysis as one Spark plan."""
+    from workbench.features.subscriptions import subscriptions
+    from workbench.triage.suspects import with_suspects
+    from workbench.triage.walk import with_verdicts
+
+    features = subscriptions(samples, window, stale_after_seconds=thresholds.stale_after_seconds)
+    return with_verdicts(with_suspects(features, thresholds), thresholds)
+
+
+def triage(
+    capture: Capture,
+    spark: SparkSession,
+    *,
+    thresholds: Thresholds | None = None,
+    window: Window | None = None,
+    groups: list[str] | None = None,
+    topics: list[str] | None = None,
+) -> Triage:
+    """Analyse a capture.
+
+    Args:
+        capture: what was collected or recorded.
+        spark: the session to work in.
+        thresholds, window: instead of the capture's own.
+        groups, topics: only these.
+
+    Raises:
+        NoSeriesError: if nothing of what was asked for is in the capture.
+    """
+    limits = thresholds or capture.info.thresholds
+    seen = window or capture.window
+    samples = _selected(capture.samples, groups, topics)
+    frame = spark.createDataFrame(samples)
+    rows = answered(frame, seen, limits).toArrow().to_pylist()
+    if not rows:
+        raise NoSeriesError(
+            f"There is no lag of {_asked_for(groups, topics)} in the window, nor in its baseline.",
+            hint="Are the names right, and does a profile fit the exporter? workbench profiles list",
+        )
+    profiles = _profiles(capture)
+    findings = [build_finding(row, thresholds=limits, profiles=profiles) for row in rows]
+    findings.sort(key=lambda it: (_ORDER.index(it.state), -(it.time_lag.seconds or 0.0), it.group, it.topic))
+    return Triage(
+        window=seen,
+        source={"kind": capture.info.source, "cluster": capture.info.cluster, "profiles": capture.info.profiles},
+        findings=tuple(findings),
+        incomplete=tuple(capture.info.incomplete),
+    )
+
+
+def _selected(samples: pa.Table, groups: list[str] | None, topics: list[str] | None) -> pa.Table:
+    """Samples of these groups and topics; those without a group (ends of logs) or a topic (members) stay."""
+    for column, wanted in (("group", groups), ("topic", topics)):
+        if wanted:
+            values = samples[column]
+            keep = pa.compute.or_(pa.compute.is_in(values, pa.array(wanted, pa.string())), pa.compute.is_null(values))
+            samples = samples.filter(keep)
+    return samples
+
+
+def _asked_for(groups: list[str] | None, topics: list[str] | None) -> str:
+    parts = [f"group {name!r}" for name in groups or ()] + [f"topic {name!r}" for name in topics or ()]
+    return ", ".join(parts) or "any group"
+
+
+def _profiles(capture: Capture) -> list[Profile]:
+    found = []
+    for name in capture.info.profiles:
+        try:
+            found.append(load_profile(name))
+        except ConfigError:  # Kafka itself is a source without a profile, and another version may have had another one
+            continue
+    return found
+
+
+def incomplete_verdict(findings: tuple[Finding, ...]) -> bool:
+    """Whether some verdict had to be withheld."""
+    return any(finding.verdict in (Verdict.CANNOT_TELL, Verdict.NO_DATA, Verdict.UNUSABLE_DATA) for finding in findings)

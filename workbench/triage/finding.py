@@ -1,0 +1,135 @@
+"""A finding: what is wrong with one subscription, with the path that led there and the evidence of each step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from workbench.triage.verdict import Answer, State, Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """One number behind an answer; all in `unit`."""
+
+    signal: str
+    value: float | None
+    unit: str
+    threshold: float | None = None
+    baseline: float | None = None
+    peers: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathStep:
+    """One question on the path, its answer, that answer in words, and the numbers behind it."""
+
+    node: str
+    question: str
+    answer: Answer
+    words: str
+    evidence: tuple[Evidence, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeLag:
+    """How old the oldest message is that is not committed: seconds with method and bounds."""
+
+    seconds: float | None
+    method: str
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """What exactly the verdict is about."""
+
+    partitions: tuple[int, ...] = ()
+    processors: tuple[str, ...] = ()
+    queues: tuple[str, ...] = ()
+    members: tuple[str, ...] = ()
+    brokers: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    offset: int | None = None
+    cause: str | None = None
+    needed: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionLag:
+    """One partition, as Kafka's own tool would print it; None where it is not known."""
+
+    partition: int
+    committed: int | None
+    log_end: int | None
+    lag_messages: int | None
+    time_lag_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Missing:
+    """A signal that a question needed, and how to get it."""
+
+    signal: str
+    how_to_get_it: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """What to do, the command for it if there is one, and the check that shows that it worked."""
+
+    title: str
+    command: str | None
+    verify: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """The triage of one subscription.
+
+    Attributes:
+        headline: the verdict in one sentence.
+        lag_messages: log end minus committed offset, summed over the partitions where both are known.
+        eta_drain_seconds: until nothing waits, if it goes on as in the window; None: never.
+        eta_loss_seconds: until retention deletes what is not committed; None: retention does not move.
+        candidates: for `cannot_tell`, the verdicts that are left.
+        contributing: what is also true, in words.
+    """
+
+    cluster: str
+    group: str
+    topic: str
+    verdict: Verdict
+    state: State
+    headline: str
+    scope: Scope
+    time_lag: TimeLag
+    lag_messages: int | None
+    arrival_per_second: float | None
+    lag_slope: float | None
+    eta_drain_seconds: float | None
+    eta_loss_seconds: float | None
+    path: tuple[PathStep, ...]
+    partitions: tuple[PartitionLag, ...] = ()
+    candidates: tuple[Verdict, ...] = ()
+    contributing: tuple[str, ...] = ()
+    missing: tuple[Missing, ...] = ()
+    actions: tuple[Action, ...] = ()
+    runbook: str | None = None
+    # The features it was made from, for the report's charts and tables; not part of the JSON.
+    features: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """The finding under the contract `workbench.triage/1`."""
+        values = asdict(self)
+        del values["features"]
+        for step in values["path"]:
+            step["answer"] = str(step["answer"])
+        return {
+            **values,
+            "verdict": str(self.verdict),
+            "state": str(self.state),
+            "candidates": [str(v) for v in self.candidates],
+        }

@@ -1,0 +1,100 @@
+"""Numbers and names in words for people: humanised, right to three digits, and safe to print."""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from collections.abc import Sequence
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+_MAX_NAME = 80
+
+
+def printable(text: object) -> str:
+    """Text from a broker or an alert, made harmless for a terminal: control and direction characters are shown as escapes."""
+    shown = _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), str(text))
+    return shown if len(shown) <= _MAX_NAME else shown[: _MAX_NAME - 1] + "…"
+
+
+def shell_word(text: str) -> str:
+    """One word of a shell command, whatever characters the text holds, on one line."""
+    if _CONTROL.search(text):
+        escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+        return "$'" + _CONTROL.sub(_shell_escape, escaped) + "'"
+    return shlex.quote(text)
+
+
+def _shell_escape(match: re.Match[str]) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in match[0].encode())
+
+
+def duration(seconds: float | None) -> str:
+    """`0.0004` → "0.4 ms", `0.412` → "412 ms", `8.24` → "8.2 s", `1120` → "18 min 40 s", `18600` → "5 h 10 min"."""
+    if seconds is None or not math.isfinite(seconds):
+        return "unknown"
+    if seconds < 0:
+        return f"-{duration(-seconds)}"
+    if seconds == 0:
+        return "0 s"
+    if seconds < 0.9995:
+        return f"{significant(seconds * 1000)} ms"
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    for size, unit, smaller, smaller_unit in ((86_400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
+        if whole >= size:
+            rest = whole % size // smaller
+            return f"{whole // size:,} {unit}" + (f" {rest} {smaller_unit}" if rest else "")
+    return f"{whole} s"
+
+
+def count(number: float | None) -> str:
+    """`1_240_000` → "1.24 M", `950` → "950", `12_345` → "12.3 k"."""
+    if number is None or not math.isfinite(number):
+        return "unknown"
+    for size, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M")):
+        if abs(number) >= size:
+            return f"{significant(number / size)} {unit}"
+    if abs(number) >= 10_000:
+        return f"{significant(number / 1e3)} k"
+    return f"{number:,.0f}" if float(number).is_integer() or abs(number) >= 100 else significant(number)
+
+
+def significant(number: float) -> str:
+    """Three digits at the most: 41.23 → "41.2", 0.0123 → "0.012"."""
+    if number == 0:
+        return "0"
+    digits = max(0, 2 - math.floor(math.log10(abs(number))))
+    shown = f"{number:,.{min(digits, 3)}f}"
+    return shown.rstrip("0").rstrip(".") if "." in shown else shown
+
+
+def rate(per_second: float | None) -> str:
+    """ "130/s"."""
+    return "unknown" if per_second is None else f"{count(per_second)}/s"
+
+
+def percent(share: float | None) -> str:
+    """`0.964` → "96 %"."""
+    return "unknown" if share is None else f"{share * 100:.0f} %"
+
+
+def times(factor: float | None) -> str:
+    """`31.2` → "31 ×", `1.52` → "1.5 ×"."""
+    if factor is None:
+        return "unknown"
+    return f"{factor:,.0f} ×" if factor >= 9.5 else f"{factor:.1f} ×"
+
+
+def plural(number: int, noun: str, plural_noun: str | None = None) -> str:
+    """`1, "partition"` → "1 partition"; `3` → "3 partitions"."""
+    return f"{number:,} {noun if number == 1 else plural_noun or noun + 's'}"
+
+
+def listed(items: Sequence[object], *, most: int = 6) -> str:
+    """ "1, 4 and 7"; long lists end in "and 12 more"."""
+    shown = [printable(item) for item in items[:most]]
+    if len(items) > most:
+        return ", ".join(shown) + f" and {len(items) - most} more"
+    return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else "".join(shown)
