@@ -48,12 +48,7 @@ _JAVA_OPTIONS = (
 )
 
 
-def session() -> SparkSession:
-    """The session of this process, started if there is none.
-
-    Raises:
-        SetupError: if there is no usable Java, or Spark does not start.
-    """
+def _start() -> SparkSession:
     from pyspark.sql import SparkSession
 
     active = SparkSession.getActiveSession()
@@ -78,10 +73,26 @@ def session() -> SparkSession:
     return started
 
 
-def start_in_background() -> Future[SparkSession]:
-    """Begin to start the session while something else goes on (a query under way, a lab running)."""
-    pool = ThreadPoolExecutor(1, thread_name_prefix="spark-start")
-    try:
-        return pool.submit(session)
-    finally:
+_starting: Future[SparkSession] | None = None
+
+
+def start_in_background() -> None:
+    """Begin to start the session while something else goes on; `session` then waits for it instead of starting another."""
+    global _starting
+    if _starting is None:
+        pool = ThreadPoolExecutor(1, thread_name_prefix="spark-start")
+        _starting = pool.submit(_start)
         pool.shutdown(wait=False)
+
+
+def session() -> SparkSession:
+    """The session of this process, started if there is none.
+
+    Raises:
+        SetupError: if there is no usable Java, or Spark does not start.
+    """
+    global _starting
+    if _starting is not None:
+        pending, _starting = _starting, None
+        return pending.result()
+    return _start()

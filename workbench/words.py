@@ -17,6 +17,11 @@ def printable(text: object) -> str:
     return shown if len(shown) <= _MAX_NAME else shown[: _MAX_NAME - 1] + "…"
 
 
+def one_line(text: str) -> str:
+    """A message for a terminal: harmless, on one line, of any length."""
+    return _CONTROL.sub(lambda match: " " if match[0] in "\r\n\t" else match[0].encode("unicode_escape").decode(), text)
+
+
 def shell_word(text: str) -> str:
     """One word of a shell command, whatever characters the text holds, on one line."""
     if _CONTROL.search(text):

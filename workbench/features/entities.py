@@ -63,6 +63,10 @@ def entities(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
     ).where("`group` IS NOT NULL")
     derived = extend(
         with_time_lag(spread, stale_after_seconds=stale_after_seconds),
-        {**MEMBER_DERIVED, **PROCESSOR_DERIVED, "live": f"coalesce(last_seconds >= -{stale_after_seconds}, false)"},
+        {
+            **MEMBER_DERIVED,
+            **PROCESSOR_DERIVED,
+            "live": f"kind = 'member' AND coalesce(last_seconds >= -{stale_after_seconds}, false)",
+        },
     )
     return derived.drop("rtt_quarters", "quarters")

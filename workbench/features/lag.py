@@ -49,7 +49,7 @@ LOG_FEATURES = {
         f"{of('max', 'high', _START, period=None)} - {of('min', 'low', _START, period=None)}",
         f"{of('max', 'last_seconds', _START, period=None)} - {of('min', 'first_seconds', _START, period=None)}",
     ),
-    "history": f"array_sort(flatten(collect_list(history) FILTER (WHERE signal = '{_END}')))",
+    "history": f"flatten(collect_list(history) FILTER (WHERE signal = '{_END}'))",
 }
 
 PARTITION_SIGNALS = (

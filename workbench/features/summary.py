@@ -97,8 +97,8 @@ def summarise(samples: DataFrame, window: Window) -> DataFrame:
                     f"max({_USABLE}) AS last_seconds",
                     "sum(step) AS increase",
                     "regr_slope(value, seconds) AS slope",
-                    "array_sort(collect_list(struct(seconds, value)) FILTER (WHERE signal = 'log_end_offset'"
-                    " AND value IS NOT NULL)) AS history",
+                    "collect_list(struct(seconds, value)) FILTER (WHERE signal = 'log_end_offset' AND value IS NOT NULL)"
+                    " AS history",
                 ),
             )
         )
@@ -166,8 +166,8 @@ def ratio(numerator: str, denominator: str) -> str:
 
 def lower_median(array: str) -> str:
     """SQL for the lower median of an array without its nulls; null if there is nothing."""
-    present = f"filter({array}, x -> x IS NOT NULL)"
-    return f"get(array_sort({present}), cast((size({present}) + 1) div 2 - 1 AS int))"
+    present = f"array_compact({array})"
+    return f"get(sort_array({present}), cast((size({present}) + 1) div 2 - 1 AS int))"
 
 
 def aggregate(frame: DataFrame, keys: Sequence[str], columns: Mapping[str, str]) -> DataFrame:

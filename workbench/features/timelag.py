@@ -37,10 +37,10 @@ def with_time_lag(partitions: DataFrame, *, stale_after_seconds: float) -> DataF
     bracketed = extend(
         partitions,
         {
-            "before": "get(reverse(filter(history, h -> h.value <= committed)), 0)",
-            "after": "get(filter(history, h -> h.value > committed), 0)",
-            "oldest": "get(history, 0)",
-            "newest": "get(reverse(history), 0)",
+            "before": "array_max(filter(history, h -> h.value <= committed))",
+            "after": "array_min(filter(history, h -> h.value > committed))",
+            "oldest": "array_min(history)",
+            "newest": "array_max(history)",
         },
     )
     rate = ratio("newest.value - oldest.value", "newest.seconds - oldest.seconds")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
 import tempfile
 import urllib.request
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,17 +37,6 @@ class PrometheusServer:
     url: str
     child: process.Child
     targets: Path
-
-    def watch(self, name: str, addresses: Sequence[str], labels: Mapping[str, str]) -> None:
-        """Scrape `host:port` addresses from now on, as one named set that replaces itself."""
-        entry = [{"targets": list(addresses), "labels": dict(labels)}]
-        temporary = self.targets / f".{name}.tmp"
-        temporary.write_text(json.dumps(entry))
-        temporary.replace(self.targets / f"{name}.json")
-
-    def forget(self, name: str) -> None:
-        """Stop scraping a set."""
-        (self.targets / f"{name}.json").unlink(missing_ok=True)
 
     def stop(self) -> None:
         """End it; its data stay in its folder."""

@@ -215,7 +215,8 @@ _NODES = (
         number=9,
         question="Is one queue full while the others idle (keys unevenly spread)?",
         short="one queue full?",
-        test="size(hot_queues) > 0",
+        # When most of the full queues have full siblings, the keys are spread and something else is the matter.
+        test="hot_queue_count > 0 AND 2 * hot_queue_count > full_queue_count",
         yes=Verdict.HOT_KEY,
         no="all_slow",
         needs=("queue_length", "queue_capacity"),

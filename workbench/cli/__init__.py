@@ -1,0 +1,89 @@
+"""The `workbench` command: one file per command, loaded when it is called, so that `--help` is instant."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any
+
+import click
+
+from workbench import __version__
+from workbench.errors import ExitCode, WorkbenchError
+
+# name → (module, one line for the overview)
+_COMMANDS: dict[str, tuple[str, str]] = {
+    "capture": ("capture", "Save a stretch of a cluster's measurements as a folder, for later and for others."),
+    "demo": ("demo", "Start a real Kafka, make a real incident, and find its cause. About 2 minutes."),
+    "doctor": ("doctor", "Check what this machine has and what the settings say."),
+    "lab": ("lab", "A real Kafka and Prometheus on this computer: up, down, status, run a fault."),
+    "profiles": ("profiles", "Which exporters and frameworks are known, and what each can tell."),
+    "snapshot": ("snapshot", "Groups, lag and members as Kafka itself sees them now."),
+    "triage": ("triage", "Find out whether consumers lag, and why."),
+    "watch": ("watch", "Record metrics pages and Kafka's own state, without a Prometheus."),
+}
+
+
+class _LazyGroup(click.Group):
+    def list_commands(self, _ctx: click.Context) -> list[str]:
+        return sorted(_COMMANDS)
+
+    def get_command(self, _ctx: click.Context, name: str) -> click.Command | None:
+        if name not in _COMMANDS:
+            return None
+        module = importlib.import_module(f"workbench.cli.{_COMMANDS[name][0]}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in sorted(_COMMANDS.items())])
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            raise click.UsageError(f"{error.message} Commands: {', '.join(sorted(_COMMANDS))}.", ctx=ctx) from None
+
+
+@click.group(
+    cls=_LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog="Exit codes: 0 healthy or done · 1 internal error · 2 wrong parameter · 3 findings · 4 evidence incomplete · "
+    "5 source unreachable · 6 refused by a guard · 7 deadline exceeded.",
+)
+@click.version_option(__version__, prog_name="workbench")
+def root() -> None:
+    """From "consumer lag is high" to why, with evidence; and safe replay by timestamp into a new group."""
+
+
+def main() -> None:
+    """Run the command line; every way out has its exit code, and a user's mistake no traceback."""
+    try:
+        code = root.main(standalone_mode=False)
+    except WorkbenchError as error:
+        sys.exit(_report(error.message, error.hint, error.exit_code))
+    except click.exceptions.Exit as leave:
+        sys.exit(leave.exit_code)
+    except click.UsageError as error:
+        where = error.ctx.command_path if error.ctx is not None else "workbench"
+        sys.exit(_report(error.format_message(), f"See: {where} --help", ExitCode.USAGE))
+    except click.ClickException as error:
+        sys.exit(_report(error.format_message(), None, ExitCode.USAGE))
+    except (KeyboardInterrupt, click.Abort):
+        sys.exit(_report("Stopped.", None, 130))
+    except BrokenPipeError:
+        # Whoever read our output has gone (`| head`): not an error, and nothing may be written any more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _report(message: str, hint: str | None, code: int) -> int:
+    from workbench.words import one_line
+
+    click.echo(f"{click.style('Error', fg='red', bold=True)}: {one_line(message)}", err=True)
+    if hint:
+        click.echo(f"Hint:  {one_line(hint)}", err=True)
+    return int(code)

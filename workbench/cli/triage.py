@@ -1,0 +1,182 @@
+"""`workbench triage`: find out whether consumers lag, and why."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from workbench.cli.options import (
+    cluster_option,
+    config_option,
+    json_option,
+    print_json,
+    selection_options,
+    window_of,
+    window_options,
+)
+from workbench.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from workbench.cli.progress import Steps
+    from workbench.collect.capture import Capture
+    from workbench.triage.engine import Triage
+    from workbench.window import Window
+
+
+@click.command(name="triage")
+@cluster_option(required=False)
+@click.option("--capture", "folder", type=click.Path(path_type=Path), help="Analyse a recording; needs no network.")
+@selection_options
+@window_options
+@click.option("--observe", help="Without a Prometheus: watch the cluster for this long first, for example 60s.")
+@click.option("--save", type=click.Path(path_type=Path), help="Keep what was analysed as a capture in this folder.")
+@click.option(
+    "--html", type=click.Path(path_type=Path, dir_okay=False), help="Also write a report as one offline file."
+)
+@json_option
+@config_option
+def command(
+    cluster: str | None,
+    folder: Path | None,
+    groups: tuple[str, ...],
+    topics: tuple[str, ...],
+    since: str | None,
+    until: str | None,
+    baseline: str | None,
+    observe: str | None,
+    save: Path | None,
+    html: Path | None,
+    as_json: bool,
+    config: Path | None,
+) -> int:
+    """Find out whether consumers lag, and why, with the evidence for it and what to do.
+
+    Exit codes: 0 all is well (or draining), 3 something lags, 4 something cannot be told for want of data.
+    """
+    if (cluster is None) == (folder is None):
+        raise UsageError(
+            "Name either --cluster or --capture.", hint="A cluster of workbench.toml, or a recorded folder."
+        )
+    if folder is not None and observe is not None:
+        raise UsageError("--observe watches a live cluster; a capture is already recorded.")
+    _check_outputs(html, save)
+    from workbench.cli.progress import Steps
+
+    with Steps(quiet=as_json) as steps:
+        if cluster is not None:
+            capture = _from_cluster(
+                cluster, list(groups), list(topics), (since, until, baseline), observe, config, steps
+            )
+            window = capture.window
+        else:
+            capture, window = _from_folder(folder or Path(), (since, until, baseline), steps)
+        if save is not None:
+            from workbench.collect.capture import write_capture
+
+            write_capture(save, capture)
+            steps.say(f"Saved as {save}.")
+        result = _analyse(capture, window, list(groups), list(topics), steps)
+        if html is not None:
+            from workbench.report.html import write_html
+
+            with steps.step("Writing the report") as step:
+                write_html(html, result, capture)
+                step.note = str(html)
+    if as_json:
+        print_json(result.to_json())
+    else:
+        from rich.console import Console
+
+        from workbench.report.terminal import show
+
+        show(Console(highlight=False), result, capture.samples)
+    return exit_code(result)
+
+
+def _check_outputs(html: Path | None, save: Path | None) -> None:
+    """Refuse before the work what would fail after it."""
+    if html is not None and not html.parent.is_dir():
+        raise UsageError(f"There is no folder {html.parent} for the report.", hint="Make it first.")
+    if save is not None and save.exists() and any(save.iterdir()):
+        raise UsageError(f"{save} exists and is not empty.", hint="Name another folder for the capture.")
+
+
+_Times = tuple[str | None, str | None, str | None]
+
+
+def _from_cluster(
+    name: str,
+    groups: list[str],
+    topics: list[str],
+    times: _Times,
+    observe: str | None,
+    config: Path | None,
+    steps: Steps,
+) -> Capture:
+    from workbench.collect import live
+    from workbench.settings import load_settings
+    from workbench.spark import start_in_background
+    from workbench.window import parse_duration
+
+    settings = load_settings(config)
+    cluster = settings.cluster(name)
+    thresholds = settings.thresholds_of(cluster)
+    if observe is not None:
+        if any(times):
+            raise UsageError("--observe looks at the seconds to come; --since, --until and --baseline look back.")
+        seconds = parse_duration(observe).total_seconds()
+        return live.observe(cluster, seconds, thresholds=thresholds, groups=groups or None, say=steps.say)
+    window = window_of(*times, settings.windows_of(cluster))
+    start_in_background()  # it takes longer than any query
+    with steps.step(f"Asking the sources of {cluster.name}") as step:
+        capture = live.collect(cluster, window, thresholds=thresholds, groups=groups or None, topics=topics or None)
+        step.note = f"{capture.samples.num_rows:,} samples"
+    return capture
+
+
+def _from_folder(folder: Path, times: _Times, steps: Steps) -> tuple[Capture, Window]:
+    from workbench.collect.capture import INFO, read_capture
+    from workbench.settings import Windows
+    from workbench.spark import start_in_background
+    from workbench.window import Window, parse_duration, parse_instant
+
+    if (folder / INFO).is_file():
+        start_in_background()
+    with steps.step(f"Reading {folder}") as step:
+        capture = read_capture(folder)
+        step.note = f"{capture.samples.num_rows:,} samples, recorded {capture.info.created_at:%Y-%m-%d %H:%M:%SZ}"
+    since, until, baseline = times
+    if not any(times):
+        return capture, capture.window
+    # "15m ago" means before the recording's end, not before now.
+    end = parse_instant(until, now=capture.window.end) if until else capture.window.end
+    start = parse_instant(since, now=capture.window.end) if since else capture.window.start
+    length = parse_duration(baseline) if baseline else Windows().baseline
+    return capture, Window(baseline_start=start - length, start=start, end=end)
+
+
+def _analyse(capture: Capture, window: Window, groups: list[str], topics: list[str], steps: Steps) -> Triage:
+    started = time.monotonic()
+    from workbench.spark import session
+    from workbench.triage.engine import triage
+
+    with steps.step("Starting Spark") as step:
+        spark = session()
+        step.note = f"Spark {spark.version}, {spark.sparkContext.master}"
+    with steps.step("Walking the tree") as step:
+        result = triage(capture, spark, window=window, groups=groups or None, topics=topics or None)
+        step.note = f"{len(result.findings)} subscriptions, {time.monotonic() - started:.1f} s in all"
+    return result
+
+
+def exit_code(result: Triage) -> int:
+    """What the shell is told: the worst of the findings; what lags outweighs what cannot be told."""
+    from workbench.triage.engine import incomplete_verdict
+    from workbench.triage.verdict import State
+
+    if any(finding.state is State.LAGGING for finding in result.findings):
+        return ExitCode.FINDINGS
+    return ExitCode.EVIDENCE if incomplete_verdict(result.findings) else ExitCode.OK

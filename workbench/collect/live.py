@@ -1,0 +1,126 @@
+"""What a cluster's sources say about a window, as a capture in memory: the one way from a live cluster to triage."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+
+from workbench.collect.capture import Capture, new_info
+from workbench.collect.kafka import GROUPS_SCHEMA, KafkaCluster
+from workbench.collect.prometheus import PrometheusSource
+from workbench.collect.record import Recorder
+from workbench.errors import NoSeriesError, SourceUnreachableError, UnknownGroupError, UsageError
+from workbench.profiles import load_profile
+from workbench.settings import Cluster, Thresholds
+from workbench.window import Window
+
+Say = Callable[[str], None]
+
+
+def collect(
+    cluster: Cluster,
+    window: Window,
+    *,
+    thresholds: Thresholds,
+    groups: list[str] | None = None,
+    topics: list[str] | None = None,
+) -> Capture:
+    """Ask Prometheus for the window, and Kafka (if it is configured) for groups and members.
+
+    Raises:
+        UsageError: if the cluster has no Prometheus.
+        SourceUnreachableError: if Prometheus does not answer. Kafka's silence alone only makes the capture incomplete.
+        NoSeriesError: if Prometheus has nothing of what was asked for.
+        UnknownGroupError: if Kafka says that there is no such group.
+    """
+    if cluster.prometheus is None:
+        raise UsageError(
+            f"The cluster {cluster.name!r} has no Prometheus in the settings.",
+            hint="Record it first with `workbench watch`, then triage the recording with --capture; or use --observe 60s.",
+        )
+    views, incomplete = _kafka_views(cluster, groups)
+    source = PrometheusSource(
+        url=cluster.prometheus,
+        cluster=cluster.name,
+        profiles=[load_profile(name) for name in cluster.profiles],
+        headers=cluster.prometheus_headers,
+        timeout_seconds=cluster.timeout_seconds,
+    )
+    found = source.collect(window, groups=groups, topics=topics)
+    if found.samples.num_rows == 0:
+        what = " and ".join(
+            [*(f"group {name!r}" for name in groups or ()), *(f"topic {name!r}" for name in topics or ())]
+        )
+        raise NoSeriesError(
+            f"Prometheus has no series of {what or 'any consumer group'} between "
+            f"{window.baseline_start:%Y-%m-%d %H:%M:%SZ} and {window.end:%H:%M:%SZ}.",
+            hint=f"Profiles in use: {', '.join(cluster.profiles)}. Is the name right, and does one of them fit your exporter?",
+        )
+    return Capture(
+        info=new_info(
+            cluster=cluster.name,
+            source="prometheus",
+            profiles=cluster.profiles,
+            window=window,
+            groups=groups,
+            topics=topics,
+            incomplete=[*incomplete, *found.incomplete],
+            thresholds=thresholds,
+        ),
+        samples=found.samples,
+        groups=views,
+    )
+
+
+def _kafka_views(cluster: Cluster, groups: list[str] | None) -> tuple[pa.Table, list[str]]:
+    empty = GROUPS_SCHEMA.empty_table()
+    if cluster.bootstrap is None:
+        return empty, []
+    kafka = KafkaCluster(cluster.bootstrap, cluster.kafka, deadline_seconds=min(10.0, cluster.timeout_seconds))
+    try:
+        snapshot = kafka.snapshot(groups=groups)
+    except UnknownGroupError:
+        raise
+    except SourceUnreachableError as error:
+        return empty, [error.message]
+    return snapshot.to_groups(cluster.name), list(snapshot.incomplete)
+
+
+def observe(
+    cluster: Cluster,
+    seconds: float,
+    *,
+    thresholds: Thresholds,
+    groups: list[str] | None = None,
+    say: Say = lambda _text: None,
+) -> Capture:
+    """Watch a cluster for some seconds, without a Prometheus. There is no baseline then but its own beginning.
+
+    Raises:
+        UsageError: if there is nothing to watch.
+        SourceUnreachableError: if nothing answers.
+    """
+    interval = max(1.0, seconds / 60)
+    say(f"Watching {cluster.name} for {seconds:g} s, a look every {interval:g} s.")
+    with tempfile.TemporaryDirectory(prefix="workbench-observe-") as room:
+        recorder = Recorder(
+            cluster, Path(room) / "capture", interval_seconds=interval, groups=groups, thresholds=thresholds
+        )
+        started = datetime.now(UTC)
+        recorded = recorder.run(threading.Event(), seconds=seconds)
+    window = Window(baseline_start=started, start=started, end=datetime.now(UTC))
+    info = new_info(
+        cluster=cluster.name,
+        source="observe",
+        profiles=recorded.info.profiles,
+        window=window,
+        groups=groups,
+        incomplete=[*recorded.info.incomplete, "no baseline: only the observed seconds are known"],
+        thresholds=thresholds,
+    )
+    return Capture(info=info, samples=recorded.samples, groups=recorded.groups)

@@ -1,0 +1,166 @@
+"""Traffic and consumers on the lab's broker: a producer and some instances of the reference runtime, each a process."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+
+from workbench.collect.kafka import KafkaCluster
+from workbench.errors import SetupError
+from workbench.lab import process
+from workbench.lab.kafka import create_topic
+from workbench.lab.lab import Lab, read_address, wait_for_addresses
+from workbench.lab.spec import Behaviour, Traffic, write
+from workbench.runtime import ProcessorConfig, RuntimeConfig
+
+_STABLE_SECONDS = 30.0
+
+# A lab compresses time: a crash is noticed within seconds, and small polls keep every loop short.
+LAB_KAFKA: dict[str, str | int | float | bool] = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 500}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetSpec:
+    """What a fleet is made of."""
+
+    topic: str
+    group: str
+    partitions: int
+    traffic: Traffic
+    behaviour: Behaviour
+    instances: int
+    consumers: int  # threads in each instance
+    processors: dict[str, ProcessorConfig]
+    max_uncommitted_per_partition: int = 10_000
+
+
+@dataclass(slots=True)
+class Fleet:
+    """Running producer and instances."""
+
+    lab: Lab
+    spec: FleetSpec
+    folder: Path
+    traffic: Traffic
+    behaviour: Behaviour
+    producer: process.Child | None = None
+    instances: dict[str, process.Child] = field(default_factory=dict)
+
+    @classmethod
+    def start(cls, lab: Lab, spec: FleetSpec, folder: Path) -> Fleet:
+        """Create the topic and start everything; returns when the group is stable.
+
+        Raises:
+            SetupError: if something does not come up.
+        """
+        folder.mkdir(parents=True)
+        create_topic(lab.bootstrap, spec.topic, spec.partitions)
+        fleet = cls(lab, spec, folder, spec.traffic, spec.behaviour)
+        try:
+            fleet.set_traffic(spec.traffic)
+            fleet.set_behaviour(spec.behaviour)
+            for number in range(spec.instances):
+                fleet._launch(f"{spec.group}-{number}")
+            fleet._announce()
+            fleet._wait_until_stable()
+            fleet.producer = process.start(
+                "producer", [sys.executable, "-m", "workbench.lab.producer", folder / "traffic.json"], folder=folder
+            )
+        except BaseException:
+            fleet.stop()
+            raise
+        return fleet
+
+    def _launch(self, name: str) -> None:
+        spec = self.spec
+        config = RuntimeConfig(
+            bootstrap=self.lab.bootstrap,
+            group=spec.group,
+            topics=[spec.topic],
+            client_id=name,
+            consumers=spec.consumers,
+            processors=spec.processors,
+            max_poll_records=100,
+            max_uncommitted_per_partition=spec.max_uncommitted_per_partition,
+            shutdown_seconds=2.0,
+            rebalance_drain_seconds=1.0,
+            kafka=LAB_KAFKA,
+        )
+        write(self.folder / f"{name}.config.json", config)
+        self._address(name).unlink(missing_ok=True)
+        module = [sys.executable, "-m", "workbench.lab.instance"]
+        files = [self.folder / f"{name}.config.json", self.folder / "behaviour.json", self._address(name)]
+        self.instances[name] = process.start(name, [*module, *files], folder=self.folder)
+
+    def _address(self, name: str) -> Path:
+        return self.folder / f"{name}.address.json"
+
+    def _announce(self) -> None:
+        wait_for_addresses([(child, self._address(name)) for name, child in self.instances.items()])
+        self.lab.watch(self.spec.group, self.addresses())
+
+    def addresses(self) -> list[str]:
+        """host:port of the metrics pages of the instances that were started, dead or alive."""
+        return [read_address(self._address(name)) for name in self.instances]
+
+    def _wait_until_stable(self) -> None:
+        """Wait until all members are there and all partitions assigned: only then is the baseline what it says."""
+        kafka = KafkaCluster(self.lab.bootstrap)
+        deadline = time.monotonic() + _STABLE_SECONDS
+        wanted = self.spec.instances * self.spec.consumers
+        while time.monotonic() < deadline:
+            views = kafka.snapshot(groups=None).groups
+            mine = next((view for view in views if view.group == self.spec.group), None)
+            if mine is not None and mine.state == "stable" and len(mine.members) == wanted:
+                owned = {part for member in mine.members for part in member.partitions}
+                if len(owned) == self.spec.partitions:
+                    return
+            time.sleep(0.3)
+        raise SetupError(
+            f"The group {self.spec.group!r} was not stable after {_STABLE_SECONDS:.0f} s.", hint=f"Logs: {self.folder}"
+        )
+
+    def set_traffic(self, traffic: Traffic) -> None:
+        """Change what the producer sends, from now on."""
+        self.traffic = traffic
+        write(self.folder / "traffic.json", traffic)
+
+    def set_behaviour(self, behaviour: Behaviour) -> None:
+        """Change how the handlers behave, from now on."""
+        self.behaviour = behaviour
+        write(self.folder / "behaviour.json", behaviour)
+
+    def kill(self, names: Sequence[str]) -> None:
+        """End instances at once, as a crash would. Their metrics pages stay targets, as they would in production."""
+        for name in names:
+            self.instances[name].kill()
+
+    def shut_down(self, names: Sequence[str]) -> None:
+        """End instances in an orderly way, all at the same time."""
+        for name in names:
+            self.instances[name].popen.terminate()
+        for name in names:
+            self.instances[name].stop()
+
+    def stop(self) -> None:
+        """End everything."""
+        if self.producer is not None:
+            self.producer.stop()
+        for child in self.instances.values():
+            if child.alive:
+                child.popen.terminate()
+        for child in self.instances.values():
+            child.stop()
+        self.lab.forget(self.spec.group)
+
+    def __enter__(self) -> Fleet:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()

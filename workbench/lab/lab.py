@@ -1,0 +1,193 @@
+"""The lab as a whole: one broker, an exporter beside it, and a Prometheus if there is one; in a folder of its own."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+
+from workbench.errors import SetupError
+from workbench.lab import process
+from workbench.lab.jars import Progress
+from workbench.lab.kafka import Broker, start_broker
+from workbench.lab.prometheus import PrometheusServer, ensure_prometheus, start_prometheus
+from workbench.places import state_dir
+from workbench.settings import LAB_CLUSTER, Cluster, Thresholds, Windows
+from workbench.window import parse_duration
+
+_PROFILES = ["kafka_exporter", "group_state", "runtime"]
+_READY_SECONDS = 30.0
+
+# The lab compresses time: seconds stand for minutes, and the thresholds that are lengths of time shrink with them.
+LAB_THRESHOLDS = Thresholds(time_lag_objective_seconds=4.0, stale_after_seconds=5.0, poll_age_seconds=5.0)
+LAB_WINDOWS = Windows(length=parse_duration("18s"), baseline=parse_duration("30s"))
+
+Say = Callable[[str], None]
+
+
+def _silent(_text: str) -> None:
+    return
+
+
+def lab_dir() -> Path:
+    """Where labs live."""
+    folder = state_dir() / "lab"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@dataclass(slots=True)
+class Lab:
+    """A running lab: this process's own, or one that `workbench lab up` keeps."""
+
+    folder: Path
+    bootstrap: str
+    prometheus_url: str | None
+    _broker: Broker | None = None
+    _prometheus: PrometheusServer | None = None
+    _children: list[process.Child] = field(default_factory=list)
+
+    @property
+    def targets(self) -> Path:
+        """Folder of Prometheus' target files."""
+        return self.folder / "prometheus" / "targets"
+
+    def cluster(self, *, metrics: Sequence[str] = (), profiles: Sequence[str] = _PROFILES) -> Cluster:
+        """The lab as a cluster of the settings."""
+        return Cluster(
+            name=LAB_CLUSTER,
+            bootstrap=self.bootstrap,
+            prometheus=self.prometheus_url,
+            profiles=list(profiles),
+            metrics=list(metrics),
+            thresholds=LAB_THRESHOLDS,
+            windows=LAB_WINDOWS,
+        )
+
+    def pids(self) -> dict[str, int]:
+        """Process ids of what this process runs."""
+        found = {child.name: child.pid for child in self._children}
+        if self._broker is not None:
+            found["kafka"] = self._broker.child.pid
+        if self._prometheus is not None:
+            found["prometheus"] = self._prometheus.child.pid
+        return found
+
+    def watch(self, name: str, addresses: Sequence[str]) -> None:
+        """Have Prometheus scrape `host:port` addresses from now on, as one named set that replaces itself."""
+        if self.prometheus_url is not None:
+            temporary = self.targets / f".{name}.tmp"
+            temporary.write_text(json.dumps([{"targets": list(addresses), "labels": {"cluster": LAB_CLUSTER}}]))
+            temporary.replace(self.targets / f"{name}.json")
+
+    def forget(self, name: str) -> None:
+        """Have Prometheus stop scraping a set."""
+        (self.targets / f"{name}.json").unlink(missing_ok=True)
+
+    def failed(self) -> str | None:
+        """Which of the processes has died, if any."""
+        dead = [child.name for child in self._all() if not child.alive]
+        return dead[0] if dead else None
+
+    def _all(self) -> list[process.Child]:
+        servers = [server.child for server in (self._prometheus, self._broker) if server is not None]
+        return [*self._children, *servers]
+
+    def stop(self) -> None:
+        """End everything that this process runs, the broker last."""
+        for child in self._children:
+            child.stop()
+        if self._prometheus is not None:
+            self._prometheus.stop()
+        if self._broker is not None:
+            self._broker.stop()
+        self._children, self._prometheus, self._broker = [], None, None
+
+    def __enter__(self) -> Lab:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def start_lab(
+    folder: Path, *, with_prometheus: bool = True, say: Say = _silent, progress: Progress | None = None
+) -> Lab:
+    """Start a lab in an empty folder.
+
+    Without a Prometheus on this machine (and none to be had without asking) the lab goes on without one, and says so.
+
+    Raises:
+        SetupError: if Kafka cannot be had or does not start.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    broker = start_broker(folder / "kafka", progress=progress)
+    lab = Lab(folder, broker.bootstrap, None, _broker=broker)
+    try:
+        if with_prometheus and ensure_prometheus() is not None:
+            lab._prometheus = start_prometheus(folder / "prometheus")
+            lab.prometheus_url = lab._prometheus.url
+        elif with_prometheus:
+            say("There is no Prometheus here and none to be had without asking: going on with the scrape recorder.")
+        lab._children.append(_start_exporter(lab))
+    except BaseException:
+        lab.stop()
+        raise
+    return lab
+
+
+def _start_exporter(lab: Lab) -> process.Child:
+    import sys
+
+    folder = lab.folder / "exporter"
+    folder.mkdir()
+    address = folder / "address.json"
+    child = process.start(
+        "exporter", [sys.executable, "-m", "workbench.lab.exporter", lab.bootstrap, address], folder=folder
+    )
+    wait_for_addresses([(child, address)])
+    lab.watch("exporter", [read_address(address)])
+    return child
+
+
+def read_address(path: Path) -> str:
+    """host:port of a metrics page that a process of the lab has announced."""
+    return str(json.loads(path.read_text())["metrics"])
+
+
+def wait_for_addresses(waiting: Sequence[tuple[process.Child, Path]]) -> None:
+    """Wait until every process has announced its metrics page.
+
+    Raises:
+        SetupError: if one of them ends or takes too long.
+    """
+    for child, path in waiting:
+        process.wait_until(path.exists, child=child, seconds=_READY_SECONDS, what=child.name)
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a lab's folder; what is still being written by a dying process is tried again once."""
+    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():
+        time.sleep(0.5)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def check_alive(lab: Lab, others: Mapping[str, process.Child] | None = None) -> None:
+    """Raise if a process that should run has died.
+
+    Raises:
+        SetupError: naming it, with the end of its log.
+    """
+    name = lab.failed()
+    if name is not None:
+        raise SetupError(f"The lab's {name} has died.", hint=f"Logs: {lab.folder}")
+    for child in (others or {}).values():
+        if not child.alive:
+            raise SetupError(f"{child.name} has died: {child.tail(3)}", hint=f"Its log: {child.log}")

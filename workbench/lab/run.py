@@ -1,0 +1,195 @@
+"""Run a scenario on the lab: steady traffic, the fault, a look through Prometheus or the recorder, and the comparison.
+
+What the scenario did is written beside the capture, never into it; triage sees measurements only.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from workbench.collect.capture import Capture, new_info, write_capture
+from workbench.collect.live import collect
+from workbench.collect.record import Recorder
+from workbench.errors import SetupError
+from workbench.lab.fleet import Fleet
+from workbench.lab.lab import LAB_THRESHOLDS, LAB_WINDOWS, Lab, check_alive
+from workbench.lab.scenarios import Scenario, make_scenario
+from workbench.triage.engine import Triage, triage
+from workbench.triage.finding import Finding
+from workbench.window import Window
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Source = Literal["prometheus", "scrape"]
+Say = Callable[[str], None]
+
+_SETTLE_SECONDS = 4.0  # after the producer's start, before the baseline begins
+_SCRAPE_SECONDS = 1.5  # the last scrapes of the window have landed then
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """What was expected, and what triage found."""
+
+    scenario: Scenario
+    finding: Finding
+    triage: Triage
+    capture: Capture
+    folder: Path
+    seconds: float
+
+    @property
+    def match(self) -> bool:
+        """Whether the verdict is right, and every part of the scope that the scenario names."""
+        if self.finding.verdict is not self.scenario.expected:
+            return False
+        return all(list(getattr(self.finding.scope, name)) == wanted for name, wanted in self.scenario.scope.items())
+
+    def to_json(self) -> dict[str, Any]:
+        """The document of `workbench lab run --json`."""
+        found = self.finding.to_json()
+        return {
+            "scenario": self.scenario.name,
+            "seed": self.scenario.seed,
+            "expected": {"verdict": str(self.scenario.expected), "scope": self.scenario.scope},
+            "found": {"verdict": found["verdict"], "scope": found["scope"], "headline": found["headline"]},
+            "match": self.match,
+            "capture": str(self.folder / "capture"),
+            "seconds": round(self.seconds, 1),
+        }
+
+
+def run_scenario(
+    lab: Lab,
+    name: str,
+    seed: int,
+    spark: Callable[[], SparkSession],
+    *,
+    folder: Path,
+    source: Source = "prometheus",
+    say: Say = lambda _text: None,
+) -> RunResult:
+    """Run one scenario from start to verdict.
+
+    Args:
+        lab: the running lab; several scenarios may share it.
+        spark: gives the session; called when it is needed.
+        folder: for the fleet's files, the capture and the truth; must not exist.
+        source: through Prometheus, or through the scrape recorder alone.
+        say: told of each stage.
+
+    Raises:
+        SetupError: if a process of the lab dies that should not.
+    """
+    if source == "prometheus" and lab.prometheus_url is None:
+        raise SetupError("This lab has no Prometheus.", hint="Use the recorder: --source scrape.")
+    began = time.monotonic()
+    run_id = uuid.uuid4().hex[:8]
+    scenario = make_scenario(name, seed, bootstrap=lab.bootstrap, run_id=run_id)
+    say(
+        f"{scenario.spec.instances} instances, {scenario.spec.partitions} partitions, {scenario.spec.traffic.rate_per_second:.0f}/s"
+    )
+    with Fleet.start(lab, scenario.spec, folder / "fleet") as fleet:
+        time.sleep(_SETTLE_SECONDS)
+        recorder = _Recording(lab, fleet, folder / "recording") if source == "scrape" else None
+        started = datetime.now(UTC)
+        try:
+            say(f"steady traffic for {scenario.steady_seconds:.0f} s")
+            _wait(lab, fleet, scenario.steady_seconds)
+            check_alive(lab, {**fleet.instances})
+            say("the fault begins")
+            scenario.fault(fleet)
+            _wait(lab, fleet, scenario.incident_seconds)
+            end = datetime.now(UTC)
+            time.sleep(_SCRAPE_SECONDS)
+            window = _window(started, end)
+            say("looking")
+            capture = _through_prometheus(lab, fleet, window) if recorder is None else recorder.finish(window)
+        finally:
+            if recorder is not None:
+                recorder.stop()
+    write_capture(folder / "capture", capture)
+    result = triage(capture, spark(), groups=[scenario.spec.group])
+    finding = next(item for item in result.findings if item.topic == scenario.spec.topic)
+    done = RunResult(
+        scenario=scenario,
+        finding=finding,
+        triage=result,
+        capture=capture,
+        folder=folder,
+        seconds=time.monotonic() - began,
+    )
+    (folder / "truth.json").write_text(json.dumps(done.to_json(), indent=1))
+    return done
+
+
+def _window(started: datetime, end: datetime) -> Window:
+    start = end - LAB_WINDOWS.length
+    return Window(baseline_start=min(started, start - timedelta(seconds=1)), start=start, end=end)
+
+
+def _wait(lab: Lab, fleet: Fleet, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while (left := deadline - time.monotonic()) > 0:
+        time.sleep(min(1.0, left))
+        check_alive(lab, {"producer": fleet.producer} if fleet.producer is not None else {})
+
+
+def _through_prometheus(lab: Lab, fleet: Fleet, window: Window) -> Capture:
+    return collect(lab.cluster(), window, thresholds=LAB_THRESHOLDS, groups=[fleet.spec.group])
+
+
+class _Recording:
+    """The scrape recorder beside the scenario."""
+
+    def __init__(self, lab: Lab, fleet: Fleet, folder: Path) -> None:
+        pages = [f"http://{address}/metrics" for address in fleet.addresses()]
+        self._group = fleet.spec.group
+        self._recorder = Recorder(
+            lab.cluster(metrics=pages, profiles=["runtime"]).model_copy(update={"prometheus": None}),
+            folder,
+            interval_seconds=1.0,
+            groups=[self._group],
+            thresholds=LAB_THRESHOLDS,
+        )
+        self._stop = threading.Event()
+        self._capture: Capture | None = None
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._capture = self._recorder.run(self._stop)
+        except BaseException as error:
+            self._failure = error
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join(30)
+
+    def finish(self, window: Window) -> Capture:
+        """Close the recording and cut it to the window of the look."""
+        self.stop()
+        if self._capture is None:
+            raise SetupError(f"The recorder failed: {self._failure}")
+        recorded = self._capture
+        info = new_info(
+            cluster=recorded.info.cluster,
+            source="watch",
+            profiles=recorded.info.profiles,
+            window=window,
+            groups=[self._group],
+            incomplete=recorded.info.incomplete,
+            thresholds=LAB_THRESHOLDS,
+        )
+        return Capture(info=info, samples=recorded.samples, groups=recorded.groups)

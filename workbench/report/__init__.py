@@ -1,0 +1,1 @@
+"""Findings to what people read: the terminal view, and one offline HTML file."""

@@ -1,0 +1,210 @@
+"""Charts as plain Plotly figures (dictionaries): one message each, units on the axes, the judged window shaded, thresholds drawn.
+
+Colours are Okabe and Ito's, which stay apart for colour-blind eyes; lines also differ in dash, so colour never stands alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from workbench.report.series import Line, Series, highest, series_of, total
+from workbench.settings import Thresholds
+from workbench.triage.finding import Finding
+from workbench.triage.verdict import State
+from workbench.window import Window
+from workbench.words import count, duration, percent, printable, rate
+
+Figure = dict[str, Any]
+
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F")
+_DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "solid")
+_MAX_LINES = len(_COLOURS)
+_HEIGHT = 260
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """One figure with the sentence that it shows."""
+
+    id: str
+    title: str
+    figure: Figure
+
+
+def charts_of(finding: Finding, capture_samples: Any, window: Window, thresholds: Thresholds) -> list[Chart]:
+    """The charts of one finding, most telling first; a chart without a single value is left out."""
+    series = series_of(capture_samples, window, group=finding.group, topic=finding.topic)
+    wanted = [
+        _time_lag(series, window, thresholds),
+        _lag(finding, series, window),
+        _fill(series, window, thresholds),
+        _process_time(series, window),
+        _flow(series, window),
+    ]
+    return [chart for chart in wanted if chart is not None]
+
+
+def _time_lag(series: Series, window: Window, thresholds: Thresholds) -> Chart | None:
+    line = highest(series.time_lag, "oldest uncommitted message")
+    if line is None or np.isnan(line.values).all():
+        return None
+    objective = thresholds.time_lag_objective_seconds
+    peak = float(np.nanmax(line.values))
+    title = f"The oldest message waited up to {duration(peak)} (objective {duration(objective)})"
+    return _chart("time-lag", title, "seconds", [line], series, window, level=(objective, "objective"))
+
+
+def _lag(finding: Finding, series: Series, window: Window) -> Chart | None:
+    lines = _most_important(series.lag, "partition ")
+    whole = total(series.lag, "all partitions")
+    if whole is None:
+        return None
+    if len(series.lag) > 1:
+        lines = [whole, *lines[: _MAX_LINES - 1]]
+    trend = "grows" if finding.state is State.LAGGING and (finding.lag_slope or 0) > 0.5 else "is"
+    title = f"Lag {trend} {'to ' if trend == 'grows' else ''}{count(finding.lag_messages)} messages"
+    return _chart("lag", title, "messages", lines, series, window)
+
+
+def _fill(series: Series, window: Window, thresholds: Thresholds) -> Chart | None:
+    lines = _most_important(series.fill)
+    if not lines:
+        return None
+    fullest = lines[0]
+    title = f"Fullest queue: {fullest.name}, up to {percent(float(np.nanmax(fullest.values)))}"
+    return _chart(
+        "queue-fill",
+        title,
+        "share of capacity",
+        lines,
+        series,
+        window,
+        level=(thresholds.queue_fill_ratio, "backed up"),
+        percent_axis=True,
+    )
+
+
+def _process_time(series: Series, window: Window) -> Chart | None:
+    lines = _most_important(series.process_time)
+    if not lines:
+        return None
+    slowest = lines[0]
+    title = f"Slowest processor: {slowest.name}, up to {duration(float(np.nanmax(slowest.values)))} for one event"
+    return _chart("process-time", title, "seconds (log)", lines, series, window, log=True)
+
+
+def _flow(series: Series, window: Window) -> Chart | None:
+    lines = [line for line in (series.arrivals, series.commits) if not np.isnan(line.values).all()]
+    if len(lines) < 2:
+        return None
+    inside = series.times > window.start.timestamp()
+    arriving, committed = (float(np.nanmean(line.values[inside])) if inside.any() else 0.0 for line in lines)
+    title = f"In the window {rate(arriving)} arrive and {rate(committed)} are committed"
+    return _chart("flow", title, "messages per second", lines, series, window)
+
+
+def _most_important(lines: Sequence[Line], prefix: str = "") -> list[Line]:
+    """The lines with the highest peaks, at most as many as there are colours."""
+    measured = [line for line in lines if not np.isnan(line.values).all()]
+    measured.sort(key=lambda line: -float(np.nanmax(line.values)))
+    return [Line(name=prefix + printable(line.name), values=line.values) for line in measured[:_MAX_LINES]]
+
+
+def _chart(
+    chart_id: str,
+    title: str,
+    unit: str,
+    lines: Sequence[Line],
+    series: Series,
+    window: Window,
+    *,
+    level: tuple[float, str] | None = None,
+    log: bool = False,
+    percent_axis: bool = False,
+) -> Chart:
+    times = [_instant(seconds) for seconds in series.times]
+    traces = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": escape_plotly(line.name),
+            "x": times,
+            "y": [None if np.isnan(value) else round(float(value), 6) for value in line.values],
+            "line": {"color": _COLOURS[n % _MAX_LINES], "dash": _DASHES[n % _MAX_LINES], "width": 2},
+            "hovertemplate": "%{x|%H:%M:%S}  %{y}<extra>%{fullData.name}</extra>",
+        }
+        for n, line in enumerate(lines)
+    ]
+    shapes: list[Figure] = [
+        {
+            "type": "rect",
+            "xref": "x",
+            "yref": "paper",
+            "x0": _instant(window.start.timestamp()),
+            "x1": _instant(window.end.timestamp()),
+            "y0": 0,
+            "y1": 1,
+            "fillcolor": "#D55E00",
+            "opacity": 0.08,
+            "line": {"width": 0},
+            "layer": "below",
+        }
+    ]
+    annotations: list[Figure] = []
+    if level is not None:
+        value, name = level
+        shapes.append(
+            {
+                "type": "line",
+                "xref": "paper",
+                "x0": 0,
+                "x1": 1,
+                "y0": value,
+                "y1": value,
+                "line": {"color": "#7F7F7F", "dash": "dot", "width": 1.5},
+            }
+        )
+        annotations.append(
+            {
+                "xref": "paper",
+                "x": 0,
+                "y": value,
+                "text": name,
+                "showarrow": False,
+                "xanchor": "left",
+                "yanchor": "bottom",
+            }
+        )
+    axis: Figure = {"title": {"text": unit}, "rangemode": "tozero", "automargin": True}
+    if log:
+        axis |= {"type": "log", "rangemode": "normal"}
+    if percent_axis:
+        axis |= {"tickformat": ".0%"}
+    layout = {
+        "height": _HEIGHT,
+        "margin": {"l": 60, "r": 12, "t": 8, "b": 36},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "xaxis": {"type": "date", "title": {"text": "time (UTC)"}, "automargin": True},
+        "yaxis": axis,
+        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom"},
+        "showlegend": True,
+        "shapes": shapes,
+        "annotations": annotations,
+        "hovermode": "x unified",
+    }
+    return Chart(id=chart_id, title=title, figure={"data": traces, "layout": layout})
+
+
+def _instant(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+
+
+def escape_plotly(text: str) -> str:
+    """Text for a Plotly label: its small HTML dialect (<b>, <a href>) must not be spoken by a topic's name."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -1,0 +1,157 @@
+"""The report: one HTML file that works offline, asks nobody for anything, and runs no script but its own two."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from workbench import __version__
+from workbench.collect.capture import Capture
+from workbench.errors import UsageError
+from workbench.report.charts import Chart, charts_of
+from workbench.report.treepicture import tree_svg
+from workbench.triage.engine import Triage
+from workbench.triage.finding import Evidence, Finding
+from workbench.triage.tree import TREE
+from workbench.triage.verdict import State
+from workbench.words import count, duration, printable, rate, significant
+
+_MAX_DETAILED = 20  # a report of hundreds of sick groups stays readable and small; the others stand in the table
+_PLOTLY_CONFIG = {
+    "showSendToCloud": False,
+    "displaylogo": False,
+    "responsive": True,
+    "modeBarButtonsToRemove": ["toImage"],
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """One finding with its pictures."""
+
+    finding: Finding
+    charts: Sequence[Chart]
+    tree: Markup
+    anchor: str
+
+
+def write_html(path: Path, result: Triage, capture: Capture) -> None:
+    """Write the report of a triage; the file appears whole or not at all.
+
+    Raises:
+        UsageError: if it cannot be written there.
+    """
+    text = render_html(result, capture)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_text(text)
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise UsageError(f"The report {path} cannot be written: {error.strerror}.") from None
+
+
+def render_html(result: Triage, capture: Capture) -> str:
+    """The report as text."""
+    sick = [finding for finding in result.findings if finding.state is not State.HEALTHY]
+    detailed = (sick or list(result.findings[:1]))[:_MAX_DETAILED]
+    sections = [
+        Section(
+            finding=finding,
+            charts=charts_of(finding, capture.samples, result.window, capture.info.thresholds),
+            tree=tree_svg(finding),
+            anchor=f"finding-{number}",
+        )
+        for number, finding in enumerate(detailed)
+    ]
+    charts = {f"{section.anchor}-{chart.id}": chart.figure for section in sections for chart in section.charts}
+    plotly = _plotly_js() if charts else ""
+    start = resources.files(__package__).joinpath("report.js").read_text()
+    style = resources.files(__package__).joinpath("report.css").read_text()
+    return _environment().get_template("report.html.j2").render(
+        result=result,
+        capture=capture,
+        sections=sections,
+        others=[finding for finding in result.findings if finding not in detailed],
+        nodes=TREE,
+        version=__version__,
+        style=Markup(style),  # noqa: S704 - our own file
+        plotly=Markup(plotly),  # noqa: S704 - the plotly package's own file
+        start=Markup(start),  # noqa: S704 - our own file
+        charts=_json_block(charts),
+        config=_json_block(_PLOTLY_CONFIG),
+        csp=_policy([plotly, start], style),
+    )  # fmt: skip
+
+
+def _policy(scripts: Sequence[str], style: str) -> str:
+    """A policy that lets run what we wrote, by its hash, and nothing else; and lets nothing be loaded or sent.
+
+    Plotly sets style attributes through the DOM and adds rules to a sheet of its own, hence `unsafe-inline` for styles.
+    """
+    allowed = " ".join(_hash(script) for script in scripts if script)
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    ) if style else "default-src 'none'"  # fmt: skip
+
+
+def _hash(text: str) -> str:
+    return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
+
+
+def _plotly_js() -> str:
+    # The last thing that could end the script element early; inside of a string or regular expression `<\/` means the same.
+    return (resources.files("plotly") / "package_data" / "plotly.min.js").read_text().replace("</script", "<\\/script")
+
+
+def _json_block(value: Any) -> Markup:
+    """JSON for a script element that is data: no `<`, so that nothing in it can end the element."""
+    text = json.dumps(value, allow_nan=False).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    return Markup(text)  # noqa: S704 - nothing in it can be markup any more
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("workbench.report", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "duration": duration,
+        "count": count,
+        "rate": rate,
+        "name": printable,
+        "words": lambda text: str(text).replace("_", " "),
+        "number": _number,
+    }
+    environment.globals["evidence_rows"] = _evidence_rows
+    return environment
+
+
+def _number(value: float | None) -> str:
+    return "unknown" if value is None else significant(value)
+
+
+def _evidence_rows(finding: Finding) -> list[tuple[str, str, str, Evidence | None]]:
+    """(question, answer, words, evidence) a row; the first three only in the first row of each step."""
+    rows: list[tuple[str, str, str, Evidence | None]] = []
+    for step in finding.path:
+        first = True
+        for item in step.evidence or (None,):
+            head = (step.question, str(step.answer).replace("_", " "), step.words) if first else ("", "", "")
+            rows.append((*head, item))
+            first = False
+    return rows

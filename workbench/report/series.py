@@ -1,0 +1,218 @@
+"""Time series behind a finding, binned for sparklines and charts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workbench.window import Window
+
+BINS = 120
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One line of a chart: values of shape (bins,), NaN where nothing was measured."""
+
+    name: str
+    values: FloatArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """Lines over the same time axis.
+
+    Attributes:
+        times: end of each bin, seconds since the epoch, (bins,).
+        lag: messages, by partition. time_lag: s, by partition. fill: 0 to 1, by processor (its fullest queue).
+        process_time: s, mean by processor. arrivals, commits: messages/s. members: count.
+    """
+
+    times: FloatArray
+    lag: tuple[Line, ...]
+    time_lag: tuple[Line, ...]
+    fill: tuple[Line, ...]
+    process_time: tuple[Line, ...]
+    arrivals: Line
+    commits: Line
+    members: Line
+
+
+def series_of(samples: pa.Table, window: Window, *, group: str, topic: str, bins: int = BINS) -> Series:
+    """The series of one subscription, over baseline and window.
+
+    A bin is at least twice as wide as the samples are apart: none is empty only because nobody measured in it, and a rate does not jump
+    because two samples fell into one.
+    """
+    own = samples.filter(
+        pc.and_(
+            pc.or_kleene(pc.equal(samples["group"], group), pc.is_null(samples["group"])),
+            pc.or_kleene(pc.equal(samples["topic"], topic), pc.is_null(samples["topic"])),
+        )
+    )
+    own = own.filter(pc.and_(pc.is_valid(own["value"]), pc.not_equal(own["stat"], "bucket")))
+    first, last = window.baseline_start.timestamp(), window.end.timestamp()
+    count = int(max(2, min(bins, (last - first) / (2 * _spacing(own)))))
+    edges = np.linspace(first, last, count + 1)
+    rows = _Rows(own, edges)
+    arrivals = rows.growth("log_end_offset", "value")
+    commits = rows.growth("committed_offset", "value")
+    return Series(
+        times=edges[1:],
+        lag=rows.by("consumer_lag", "partition", np.nanmax),
+        time_lag=rows.by("time_lag", "partition", np.nanmax),
+        fill=rows.fill(),
+        process_time=rows.means("process_time", "processor"),
+        arrivals=Line(name="arriving", values=arrivals),
+        commits=Line(name="committed", values=commits),
+        members=_total(rows.by("group_members", "group", np.nanmax), "members", count),
+    )
+
+
+def total(lines: Sequence[Line], name: str) -> Line | None:
+    """The sum of lines; NaN only where all are."""
+    return _total(lines, name, len(lines[0].values)) if lines else None
+
+
+def highest(lines: Sequence[Line], name: str) -> Line | None:
+    """The maximum of lines; NaN only where all are."""
+    if not lines:
+        return None
+    stacked = np.stack([line.values for line in lines])
+    values = np.where(np.isnan(stacked).all(axis=0), np.nan, np.nan_to_num(stacked, nan=-np.inf).max(axis=0))
+    return Line(name=name, values=values)
+
+
+def _total(lines: Sequence[Line], name: str, count: int) -> Line:
+    if not lines:
+        return Line(name=name, values=np.full(count, np.nan))
+    stacked = np.stack([line.values for line in lines])
+    return Line(name=name, values=np.where(np.isnan(stacked).all(axis=0), np.nan, np.nansum(stacked, axis=0)))
+
+
+def _spacing(own: pa.Table) -> float:
+    """Typical distance of two samples of one series, in seconds."""
+    lag = own.filter(pc.equal(own["signal"], "consumer_lag"))
+    if lag.num_rows < 3:
+        return 1.0
+    times = np.unique(pc.cast(lag["ts"], pa.int64()).to_numpy() // 100_000) / 10
+    return float(max(0.5, np.median(np.diff(times)))) if len(times) > 2 else 1.0
+
+
+class _Rows:
+    """Samples of one subscription with their bins."""
+
+    def __init__(self, own: pa.Table, edges: FloatArray) -> None:
+        self._edges = edges
+        self._bins = len(edges) - 1
+        self._width = edges[1] - edges[0]
+        self._own = own
+
+    def _each(
+        self, signal: str, stat: str, labels: Sequence[str]
+    ) -> Iterator[tuple[tuple[Any, ...], FloatArray, FloatArray]]:
+        """(label values, times, values) of each series of a signal, in time."""
+        rows = self._own.filter(pc.and_(pc.equal(self._own["signal"], signal), pc.equal(self._own["stat"], stat)))
+        if rows.num_rows == 0:
+            return
+        times = pc.cast(rows["ts"], pa.int64()).to_numpy() / 1e6
+        values = rows["value"].to_numpy()
+        keys = list(zip(*(rows[name].to_pylist() for name in labels), strict=True))
+        positions: dict[tuple[Any, ...], list[int]] = {}
+        for position, key in enumerate(keys):
+            positions.setdefault(key, []).append(position)
+        for key in sorted(positions, key=lambda items: tuple((item is None, item) for item in items)):
+            at = np.array(positions[key])
+            order = at[np.argsort(times[at], kind="stable")]
+            yield key, times[order], values[order]
+
+    def _bin(self, times: FloatArray) -> npt.NDArray[np.int64]:
+        found = np.searchsorted(self._edges, times, side="left") - 1
+        return np.clip(found, 0, self._bins - 1).astype(np.int64)
+
+    def _empty(self) -> FloatArray:
+        return np.full(self._bins, np.nan)
+
+    def by(self, signal: str, label: str, merge: Callable[..., Any]) -> tuple[Line, ...]:
+        """The last value of each bin, by one label."""
+        found: dict[Any, FloatArray] = {}
+        for (key, _member), times, values in self._each(signal, "value", (label, "member")):
+            line = self._empty()
+            line[self._bin(times)] = values  # later samples overwrite earlier ones of the same bin
+            if key in found:
+                both = np.stack([found[key], line])
+                line = np.where(np.isnan(both).all(axis=0), np.nan, merge(np.nan_to_num(both, nan=-np.inf), axis=0))
+            found[key] = line
+        return tuple(Line(name=str(key), values=values) for key, values in found.items())
+
+    def growth(self, signal: str, stat: str) -> FloatArray:
+        """Growth per second of the sum of a signal that only grows, (bins,)."""
+        grown = np.zeros(self._bins)
+        seen = np.zeros(self._bins, dtype=bool)
+        for _, times, values in self._each(signal, stat, ("partition",)):
+            if len(times) > 1:
+                at = self._bin(times[1:])
+                np.add.at(grown, at, np.maximum(np.diff(values), 0))
+                seen[at] = True
+        return np.where(seen, grown / self._width, np.nan)
+
+    def means(self, signal: str, label: str) -> tuple[Line, ...]:
+        """The mean of a histogram in each bin, by one label."""
+        sums = self._increases(signal, "sum", label)
+        counts = self._increases(signal, "count", label)
+        lines = []
+        for key, counted in counts.items():
+            summed = sums.get(key, np.zeros(self._bins))
+            with np.errstate(invalid="ignore", divide="ignore"):
+                lines.append(Line(name=str(key), values=np.where(counted > 0, summed / counted, np.nan)))
+        return tuple(lines)
+
+    def _increases(self, signal: str, stat: str, label: str) -> Mapping[Any, FloatArray]:
+        found: dict[Any, FloatArray] = {}
+        for (key, *_), times, values in self._each(signal, stat, (label, "member", "topic", "queue", "partition")):
+            step = np.diff(values)
+            step = np.where(step < 0, values[1:], step)  # a reset: the counter began at 0
+            np.add.at(found.setdefault(key, np.zeros(self._bins)), self._bin(times[1:]), step)
+        return found
+
+    def fill(self) -> tuple[Line, ...]:
+        """How full the fullest queue of each processor is."""
+        capacity = {
+            key: values[-1]
+            for key, _, values in self._each("queue_capacity", "value", ("processor", "member", "queue"))
+        }
+        found: dict[str, list[Line]] = {}
+        for key, times, values in self._each("queue_length", "value", ("processor", "member", "queue")):
+            if capacity.get(key):
+                line = self._empty()
+                line[self._bin(times)] = values / capacity[key]
+                found.setdefault(str(key[0]), []).append(Line(name="", values=line))
+        merged = ((name, highest(lines, name)) for name, lines in found.items())
+        return tuple(line for _, line in merged if line is not None)
+
+
+_BLOCKS = "▁▂▃▄▅▆▇█"
+
+
+def sparkline(values: FloatArray, *, width: int = 24) -> str:
+    """A line of blocks, each the maximum of its share of the values; a gap is a blank. Empty if nothing was measured."""
+    if not len(values) or np.isnan(values).all():
+        return ""
+    pieces = np.array_split(values, min(width, len(values)))
+    peaks = [np.nan if np.isnan(piece).all() else float(np.nanmax(piece)) for piece in pieces]
+    low, high = 0.0, float(np.nanmax(peaks))
+    if high <= low:
+        return "".join(" " if np.isnan(peak) else _BLOCKS[0] for peak in peaks)
+    return "".join(
+        " "
+        if np.isnan(peak)
+        else _BLOCKS[min(len(_BLOCKS) - 1, max(0, int((peak - low) / (high - low) * len(_BLOCKS))))]
+        for peak in peaks
+    )

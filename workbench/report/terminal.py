@@ -1,0 +1,183 @@
+"""The terminal view: the verdict in one sentence first, then why, then what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+from rich.console import Console, Group
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from workbench.report.series import Series, highest, series_of, sparkline, total
+from workbench.triage.engine import Triage
+from workbench.triage.finding import Finding, PathStep
+from workbench.triage.tree import TREE
+from workbench.triage.verdict import Answer, State, Verdict
+from workbench.window import Window
+from workbench.words import count, duration, plural, printable
+
+_STATE_STYLE = {
+    State.LAGGING: "bold red",
+    State.DRAINING: "bold yellow",
+    State.HEALTHY: "bold green",
+    State.CANNOT_TELL: "bold magenta",
+}
+_MAX_DETAILED = 10  # longer lists are an overview with the worst ones in detail
+
+
+def show(console: Console, result: Triage, samples: pa.Table) -> None:
+    """Print all findings, the sick ones in detail and the healthy ones as a line each."""
+    sick = [finding for finding in result.findings if finding.state is not State.HEALTHY]
+    healthy = [finding for finding in result.findings if finding.state is State.HEALTHY]
+    for finding in sick[:_MAX_DETAILED]:
+        console.print(detail(finding, samples, result.window))
+    if len(sick) > _MAX_DETAILED:
+        console.print(_overview(sick[_MAX_DETAILED:], f"{len(sick) - _MAX_DETAILED} more that are not well"))
+    if len(result.findings) == 1 and healthy:
+        console.print(detail(healthy[0], samples, result.window))
+    elif healthy:
+        console.print(_overview(healthy, f"{plural(len(healthy), 'subscription')} healthy"))
+    for text in result.incomplete:
+        console.print(Text(f" Incomplete: {printable_line(text)}", style="yellow"))
+
+
+def printable_line(text: str) -> str:
+    """A message with hostile characters made harmless."""
+    return printable(text[:400])
+
+
+def _overview(findings: Sequence[Finding], title: str) -> Table:
+    table = Table(title=title, title_justify="left", box=None, pad_edge=True, title_style="bold")
+    for name, justify in (
+        ("group", "left"),
+        ("topic", "left"),
+        ("verdict", "left"),
+        ("behind", "right"),
+        ("messages", "right"),
+    ):
+        table.add_column(name, justify=justify)  # type: ignore[arg-type]
+    for it in findings:
+        table.add_row(
+            Text(printable(it.group)),
+            Text(printable(it.topic)),
+            Text(str(it.verdict), style=_STATE_STYLE[it.state]),
+            duration(it.time_lag.seconds),
+            count(it.lag_messages),
+        )
+    return table
+
+
+def detail(finding: Finding, samples: pa.Table, window: Window) -> Padding:
+    """One finding in full."""
+    series = series_of(samples, window, group=finding.group, topic=finding.topic)
+    parts: list[object] = [_title(finding), _sentence(finding), Text(), _path(finding, series)]
+    parts += [Text(f"  Also true: {text}", style="yellow") for text in finding.contributing]
+    parts += _cannot_tell(finding)
+    if finding.actions:
+        parts += [Text(), _actions(finding)]
+    if finding.runbook:
+        parts.append(Text(f" Runbook: {finding.runbook}", style="dim"))
+    return Padding(Group(*parts), (1, 0, 1, 0))  # type: ignore[arg-type]
+
+
+def _title(finding: Finding) -> Text:
+    line = Text(" ")
+    line.append(f"{printable(finding.group)} ← {printable(finding.topic)}", style="bold")
+    line.append(f"    {finding.state.replace('_', ' ').upper()}", style=_STATE_STYLE[finding.state])
+    lag = finding.time_lag
+    if lag.seconds is not None:
+        line.append(f"  {duration(lag.seconds)} behind ({_method(finding)})")
+    line.append(f"   {count(finding.lag_messages)} messages")
+    if finding.eta_drain_seconds and finding.state is not State.HEALTHY:
+        line.append(f"   drained in {duration(finding.eta_drain_seconds)} at this pace")
+    if finding.eta_loss_seconds is not None:
+        line.append(f"   retention loss in {duration(finding.eta_loss_seconds)}", style="bold red")
+    return line
+
+
+def _method(finding: Finding) -> str:
+    lag = finding.time_lag
+    words = lag.method.replace("_", " ")
+    if lag.low is None or lag.high is None or lag.high - lag.low < 1.0:
+        return words
+    return f"{words}, {duration(lag.low)} … {duration(lag.high)}"
+
+
+def _sentence(finding: Finding) -> Text:
+    line = Text(" ▶ ", style=_STATE_STYLE[finding.state])
+    line.append(finding.headline, style="bold")
+    line.append(f"   verdict {finding.verdict}", style="dim")
+    return line
+
+
+_ANSWER_STYLE = {Answer.YES: "bold", Answer.NO: "", Answer.CANNOT_TELL: "bold magenta"}
+
+
+def _path(finding: Finding, series: Series) -> Table:
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1))
+    table.add_column(width=2)
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(ratio=1, overflow="fold")
+    table.add_column(no_wrap=True, style="cyan")
+    for position, step in enumerate(finding.path):
+        last = position == len(finding.path) - 1
+        decisive = last and finding.verdict not in (Verdict.HEALTHY, Verdict.PRODUCER_BURST)
+        answer = str(step.answer).replace("_", " ")
+        table.add_row(
+            Text(" ▸" if decisive else "  ", style="bold red"),
+            Text(TREE[step.node].short, style="bold" if decisive else ""),
+            Text(answer.upper() if decisive else answer, style=_ANSWER_STYLE[step.answer]),
+            Text(step.words),
+            Text(_spark(step, series)),
+        )
+    return table
+
+
+def _spark(step: PathStep, series: Series) -> str:
+    """The picture that goes with a question."""
+    line = None
+    match step.node:
+        case "lagging":
+            line = highest(series.time_lag, "time lag") or total(series.lag, "lag")
+        case "consuming":
+            line = series.commits
+        case "queue_backed_up":
+            line = highest(series.fill, "fill")
+        case "one_slow" | "all_slow":
+            line = highest(series.process_time, "process time")
+        case "hot_partition" | "stuck":
+            line = highest(series.lag, "lag")
+    return sparkline(line.values) if line is not None else ""
+
+
+def _cannot_tell(finding: Finding) -> list[Text]:
+    lines = []
+    if finding.candidates and finding.verdict is Verdict.CANNOT_TELL:
+        names = ", ".join(str(verdict) for verdict in finding.candidates)
+        lines.append(Text(f"  Left: {names}", style="magenta"))
+    lines += [Text(f"  Missing: {item.signal}. {item.how_to_get_it}", style="magenta") for item in finding.missing]
+    return lines
+
+
+def _actions(finding: Finding) -> Table:
+    table = Table(
+        title=" What to do, most reversible first",
+        title_justify="left",
+        title_style="bold",
+        box=None,
+        show_header=False,
+        pad_edge=False,
+        padding=(0, 1),
+    )
+    table.add_column(width=3, justify="right")
+    table.add_column(ratio=1, overflow="fold")
+    for number, action in enumerate(finding.actions, 1):
+        text = Text(action.title)
+        if action.command:
+            text.append(f"\n{action.command}", style="cyan")
+        text.append(f"\ncheck: {action.verify}", style="dim")
+        table.add_row(str(number), text)
+    return table

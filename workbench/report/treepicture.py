@@ -1,0 +1,91 @@
+"""The tree as a picture: all questions in their order, the taken way lit, every answer's words on hover."""
+
+from __future__ import annotations
+
+from html import escape
+from itertools import pairwise
+
+from markupsafe import Markup
+
+from workbench.triage.finding import Finding
+from workbench.triage.tree import TREE, targets
+from workbench.triage.verdict import Answer, Verdict
+
+_ROW, _BOX_WIDTH, _BOX_HEIGHT, _LEFT = 34, 190, 24, 24
+_LEAF_X, _LEAF_WIDTH = 330, 250
+_CHARACTERS = 42
+
+
+def tree_svg(finding: Finding) -> Markup:
+    """The picture of one finding as inline SVG; its style comes from the page."""
+    steps = {step.node: step for step in finding.path}
+    rows = {node_id: index for index, node_id in enumerate(TREE)}
+    height = _ROW * len(TREE) + 8
+    parts = [
+        f'<svg class="tree" viewBox="0 0 {_LEAF_X + _LEAF_WIDTH + 8} {height}" role="img" '
+        f'aria-label="Decision tree; verdict {escape(str(finding.verdict))}">'
+    ]
+    order = list(TREE)
+    for node_id, node in TREE.items():
+        y = 4 + rows[node_id] * _ROW
+        step = steps.get(node_id)
+        taken = "taken" if step is not None else "off"
+        for target in dict.fromkeys(targets(node)):
+            parts.append(_edge(node_id, target, rows, order, finding))
+        words = f"{node.number}. {node.question}" + (
+            f" {str(step.answer).replace('_', ' ')}: {step.words}" if step else ""
+        )
+        label = f"{node.number}  {node.short}"
+        parts.append(
+            f'<g class="node {taken}"><title>{escape(words)}</title>'
+            f'<rect x="{_LEFT}" y="{y}" width="{_BOX_WIDTH}" height="{_BOX_HEIGHT}" rx="5"/>'
+            f'<text x="{_LEFT + 8}" y="{y + 16}">{escape(label)}</text>'
+        )
+        if step is not None:
+            answer = "?" if step.answer is Answer.CANNOT_TELL else str(step.answer)
+            parts.append(
+                f'<text class="answer" x="{_LEFT + _BOX_WIDTH - 8}" y="{y + 16}" text-anchor="end">{answer}</text>'
+            )
+        parts.append("</g>")
+        parts += _leaves(node_id, y, finding)
+    return Markup("".join(parts) + "</svg>")  # noqa: S704 - every text above is escaped or our own
+
+
+def _leaf_names(node_id: str) -> list[str]:
+    return [str(target) for target in targets(TREE[node_id]) if isinstance(target, Verdict)]
+
+
+def _leaves(node_id: str, y: int, finding: Finding) -> list[str]:
+    names = list(dict.fromkeys(_leaf_names(node_id)))
+    if not names:
+        return []
+    last = finding.path[-1].node if finding.path else ""
+    lit = node_id == last and str(finding.verdict) in names
+    label = str(finding.verdict) if lit else " · ".join(names)
+    if len(label) > _CHARACTERS:
+        label = label[: _CHARACTERS - 1] + "…"
+    state = "taken" if lit else "off"
+    return [
+        f'<g class="leaf {state}"><title>{escape(" or ".join(names))}</title>'
+        f'<text x="{_LEAF_X}" y="{y + 16}">{escape(label)}</text></g>'
+    ]
+
+
+def _edge(source: str, target: str | Verdict, rows: dict[str, int], order: list[str], finding: Finding) -> str:
+    y = 4 + rows[source] * _ROW
+    path = [step.node for step in finding.path]
+    if isinstance(target, Verdict):
+        taken = bool(path) and path[-1] == source and finding.verdict is target
+        middle = y + _BOX_HEIGHT // 2
+        return _line(f"M{_LEFT + _BOX_WIDTH} {middle} H{_LEAF_X - 8}", taken=taken)
+    taken = any(a == source and b == target for a, b in pairwise(path))
+    bottom, top = y + _BOX_HEIGHT, 4 + rows[target] * _ROW
+    x = _LEFT + 40
+    if order.index(target) == order.index(source) + 1:
+        return _line(f"M{x} {bottom} V{top}", taken=taken)
+    side = _LEFT - 12  # past the questions in between
+    return _line(f"M{_LEFT} {y + _BOX_HEIGHT // 2} H{side} V{top + _BOX_HEIGHT // 2} H{_LEFT}", taken=taken)
+
+
+def _line(path: str, *, taken: bool) -> str:
+    return f'<path class="edge {"taken" if taken else "off"}" d="{path}"/>'
