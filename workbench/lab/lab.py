@@ -47,6 +47,7 @@ class Lab:
     folder: Path
     bootstrap: str
     prometheus_url: str | None
+    temporary: bool = False  # whether the folder goes with it
     _broker: Broker | None = None
     _prometheus: PrometheusServer | None = None
     _children: list[process.Child] = field(default_factory=list)
@@ -106,6 +107,8 @@ class Lab:
         if self._broker is not None:
             self._broker.stop()
         self._children, self._prometheus, self._broker = [], None, None
+        if self.temporary:
+            remove_folder(self.folder)
 
     def __enter__(self) -> Lab:
         return self
@@ -117,7 +120,12 @@ class Lab:
 
 
 def start_lab(
-    folder: Path, *, with_prometheus: bool = True, say: Say = _silent, progress: Progress | None = None
+    folder: Path,
+    *,
+    with_prometheus: bool = True,
+    temporary: bool = False,
+    say: Say = _silent,
+    progress: Progress | None = None,
 ) -> Lab:
     """Start a lab in an empty folder.
 
@@ -127,8 +135,14 @@ def start_lab(
         SetupError: if Kafka cannot be had or does not start.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    broker = start_broker(folder / "kafka", progress=progress)
-    lab = Lab(folder, broker.bootstrap, None, _broker=broker)
+    process.claim(folder)
+    try:
+        broker = start_broker(folder / "kafka", progress=progress)
+    except BaseException:
+        if temporary:
+            remove_folder(folder)
+        raise
+    lab = Lab(folder, broker.bootstrap, None, temporary=temporary, _broker=broker)
     try:
         if with_prometheus and ensure_prometheus() is not None:
             lab._prometheus = start_prometheus(folder / "prometheus")

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 
 import psutil
 
@@ -125,6 +127,36 @@ def sweep(folder: Path) -> list[str]:
             process.kill()
     psutil.wait_procs(stubborn, timeout=STOP_SECONDS)
     return ended
+
+
+def claim(folder: Path) -> None:
+    """Say that this process looks after the processes in `folder`."""
+    me = psutil.Process()
+    (folder / "owner.json").write_text(json.dumps({"pid": me.pid, "started": me.create_time()}))
+
+
+def orphaned(folder: Path) -> bool:
+    """Whether the process that looked after `folder` has gone without cleaning up."""
+    try:
+        entry = json.loads((folder / "owner.json").read_text())
+        return bool(abs(psutil.Process(entry["pid"]).create_time() - entry["started"]) >= 1.0)
+    except (OSError, ValueError, KeyError, psutil.Error):
+        return True
+
+
+@contextmanager
+def ending_on_signals() -> Iterator[None]:
+    """Turn SIGTERM and SIGHUP (a closed terminal) into an ordinary exit, so that what was started is ended in order."""
+
+    def leave(number: int, _frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    before = {name: signal.signal(name, leave) for name in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(name, handler)
 
 
 def free_port() -> int:

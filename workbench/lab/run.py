@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import threading
 import time
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -21,7 +20,7 @@ from workbench.collect.record import Recorder
 from workbench.errors import SetupError
 from workbench.lab.fleet import Fleet
 from workbench.lab.lab import LAB_THRESHOLDS, LAB_WINDOWS, Lab, check_alive
-from workbench.lab.scenarios import Scenario, make_scenario
+from workbench.lab.scenarios import Scenario
 from workbench.triage.engine import Triage, triage
 from workbench.triage.finding import Finding
 from workbench.window import Window
@@ -70,8 +69,7 @@ class RunResult:
 
 def run_scenario(
     lab: Lab,
-    name: str,
-    seed: int,
+    scenario: Scenario,
     spark: Callable[[], SparkSession],
     *,
     folder: Path,
@@ -82,6 +80,7 @@ def run_scenario(
 
     Args:
         lab: the running lab; several scenarios may share it.
+        scenario: of `scenarios.make_scenario`.
         spark: gives the session; called when it is needed.
         folder: for the fleet's files, the capture and the truth; must not exist.
         source: through Prometheus, or through the scrape recorder alone.
@@ -93,8 +92,6 @@ def run_scenario(
     if source == "prometheus" and lab.prometheus_url is None:
         raise SetupError("This lab has no Prometheus.", hint="Use the recorder: --source scrape.")
     began = time.monotonic()
-    run_id = uuid.uuid4().hex[:8]
-    scenario = make_scenario(name, seed, bootstrap=lab.bootstrap, run_id=run_id)
     say(
         f"{scenario.spec.instances} instances, {scenario.spec.partitions} partitions, {scenario.spec.traffic.rate_per_second:.0f}/s"
     )

@@ -75,12 +75,13 @@ class _Draw:
         fault: Callable[[Fleet], None],
         expected: Verdict,
         *,
-        run_id: str,
+        run_id: str = "",
+        names: tuple[str, str] | None = None,
         scope: dict[str, Any] | None = None,
         keys: int = 240,
     ) -> Scenario:
         """Put it together."""
-        topic, group = f"events-{run_id}", f"svc-{run_id}"
+        topic, group = names or (f"events-{run_id}", f"svc-{run_id}")
         traffic = Traffic(
             bootstrap=self.bootstrap,
             topic=topic,
@@ -234,6 +235,26 @@ def _consumer_stopped(draw: _Draw, run_id: str) -> Scenario:
             fleet.shut_down(names)
 
     return draw.scenario(behaviour, fault, Verdict.CONSUMER_STOPPED, run_id=run_id)
+
+
+def demo_scenario(bootstrap: str, *, seed: int) -> Scenario:
+    """The demo's story: the handler of "refund" in the service "payments" becomes slow."""
+    draw = _Draw("demo", seed, bootstrap)
+    draw.types = {"order": 2.0, "refund": 1.2, "shipment": 1.5, "signup": 1.0}
+    draw.partitions, draw.instances, draw.rate = 6, 2, 200.0
+    times = dict.fromkeys(draw.types, 0.004)
+    slow = draw.process_seconds(2.4)["refund"]
+
+    def fault(fleet: Fleet) -> None:
+        fleet.set_behaviour(fleet.behaviour.model_copy(update={"process_seconds": {**times, "refund": slow}}))
+
+    return draw.scenario(
+        Behaviour(process_seconds=times),
+        fault,
+        Verdict.SLOW_PROCESSOR,
+        names=("orders", "payments"),
+        scope={"processors": ["refund"]},
+    )
 
 
 SCENARIOS: dict[str, tuple[Callable[[_Draw, str], Scenario], str]] = {

@@ -1,0 +1,81 @@
+"""`workbench demo`: a real Kafka, a real incident, its verdict and report."""
+
+from __future__ import annotations
+
+import shutil
+import time
+import uuid
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+
+from workbench.cli.options import say
+from workbench.errors import ExitCode, UsageError
+
+_MARK = ".workbench-demo"
+
+
+@click.command(name="demo")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("workbench-demo"),
+    show_default=True,
+    help="Folder for report and capture; an earlier demo's is replaced.",
+)
+@click.option("--seed", default=1, show_default=True, help="Varies the length of things.")
+def command(out: Path, seed: int) -> int:
+    """Start a real Kafka, make a real incident, and find its cause.
+
+    A service “payments” reads the topic “orders”; after a while its handler of one event type becomes slow. Then the same triage
+    that you would run on call looks at what Prometheus has recorded. Takes about 90 seconds; nothing is left running.
+    """
+    if out.exists() and any(out.iterdir()) and not (out / _MARK).exists():
+        raise UsageError(f"{out} exists and is not an earlier demo's.", hint="Name another folder with --out.")
+    from workbench.cli.lab import fetch_parts
+    from workbench.cli.progress import Steps
+    from workbench.lab.lab import lab_dir, start_lab
+    from workbench.lab.process import ending_on_signals
+    from workbench.lab.run import run_scenario
+    from workbench.lab.scenarios import demo_scenario
+    from workbench.report.html import write_html
+    from workbench.spark import session, start_in_background
+
+    began = time.monotonic()
+    room = lab_dir() / f"own-{uuid.uuid4().hex[:8]}"
+    with Steps() as steps, ExitStack() as stack:
+        stack.enter_context(ending_on_signals())
+        fetch_parts(steps, tools=False)
+        with steps.step("Starting a real Kafka and a Prometheus") as step:
+            lab = stack.enter_context(start_lab(room, temporary=True, say=steps.say))
+            step.note = f"Kafka at {lab.bootstrap}, Prometheus at {lab.prometheus_url or 'nowhere'}"
+        start_in_background()
+        with steps.step("Making an incident") as step:
+            result = run_scenario(
+                lab,
+                demo_scenario(lab.bootstrap, seed=seed),
+                session,
+                folder=room / "run",
+                source="prometheus" if lab.prometheus_url else "scrape",
+                say=lambda text: steps.say(f"  {text}"),
+            )
+            step.note = f"looked through {result.capture.info.source}, {result.capture.samples.num_rows:,} samples"
+        with steps.step("Writing report and capture"):
+            shutil.rmtree(out, ignore_errors=True)
+            out.mkdir(parents=True)
+            (out / _MARK).touch()
+            shutil.copytree(result.folder / "capture", out / "capture")
+            write_html(out / "report.html", result.triage, result.capture)
+        with steps.step("Ending Kafka and everything else"):
+            stack.close()
+    from rich.console import Console
+
+    from workbench.report.terminal import detail
+
+    Console(highlight=False).print(detail(result.finding, result.capture.samples, result.triage.window))
+    right = "which is what was done to it" if result.match else f"but {result.scenario.expected} was done to it"
+    say(f"Verdict: {result.finding.verdict}, {right}. {time.monotonic() - began:.0f} s in all.")
+    say(f"Report:  {out / 'report.html'}")
+    say(f"Capture: {out / 'capture'}   again, with no network: workbench triage --capture {out / 'capture'}")
+    return ExitCode.OK if result.match else ExitCode.INTERNAL

@@ -1,0 +1,125 @@
+"""`workbench doctor`: check what this machine has and what the settings say."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from workbench.cli.options import config_option, json_option, print_json
+from workbench.errors import ExitCode, WorkbenchError
+
+
+@click.command(name="doctor")
+@json_option
+@config_option
+def command(as_json: bool, config: Path | None) -> int:
+    """Check Java, Spark's archive, the lab's parts, the settings and every cluster in them.
+
+    Exit code 5 if something that is needed is missing or does not answer.
+    """
+    from workbench.settings import load_settings
+
+    checks: list[tuple[str, bool, str, bool]] = []
+
+    def check(name: str, look: Callable[[], str], *, needed: bool) -> None:
+        try:
+            checks.append((name, True, look(), needed))
+        except WorkbenchError as error:
+            checks.append((name, False, " ".join(filter(None, (error.message, error.hint))), needed))
+
+    check("python", lambda: f"{platform.python_version()} on {platform.platform()}", needed=True)
+    check("java", _java, needed=True)
+    check("spark archive", _archive, needed=False)
+    check("kafka jars", _jars, needed=False)
+    check("prometheus program", _prometheus, needed=False)
+    settings = load_settings(config)
+    check(
+        "settings",
+        lambda: f"{len(settings.clusters)} clusters: {', '.join(sorted(settings.clusters)) or 'none'}",
+        needed=True,
+    )
+    for cluster in settings.clusters.values():
+        if cluster.bootstrap is not None:
+            check(f"{cluster.name}: kafka", lambda cluster=cluster: _kafka(cluster), needed=True)  # type: ignore[misc]
+        if cluster.prometheus is not None:
+            check(f"{cluster.name}: prometheus", lambda cluster=cluster: _ask(cluster), needed=True)  # type: ignore[misc]
+    if as_json:
+        print_json([{"check": name, "ok": good, "what": text, "needed": needed} for name, good, text, needed in checks])
+    else:
+        from workbench.words import one_line
+
+        for name, good, text, needed in checks:
+            mark = click.style("✓", fg="green") if good else click.style("✗", fg="red" if needed else "yellow")
+            click.echo(f"{mark} {name:22} {one_line(text)}")
+    return ExitCode.OK if all(good or not needed for _, good, _, needed in checks) else ExitCode.SOURCE
+
+
+def _java() -> str:
+    from workbench.java import find_java
+
+    java = find_java()
+    return f"Java {java.version} from {java.found_in}: {java.program}"
+
+
+def _archive() -> str:
+    from workbench.errors import SetupError
+    from workbench.java import find_java
+    from workbench.spark_archive import archive_path
+
+    path = archive_path(find_java())
+    if not path.exists():
+        raise SetupError("Not built: a cold start takes twice as long.", hint="Build it with: workbench lab setup")
+    return str(path)
+
+
+def _jars() -> str:
+    from workbench.errors import SetupError
+    from workbench.lab.jars import BROKER, KAFKA_VERSION
+
+    if not BROKER.ready:
+        raise SetupError(f"Kafka {KAFKA_VERSION} is not fetched yet.", hint="Fetch it with: workbench lab setup")
+    return f"Kafka {KAFKA_VERSION} in {BROKER.folder}"
+
+
+def _prometheus() -> str:
+    from workbench.errors import SetupError
+    from workbench.lab.prometheus import find_prometheus
+
+    found = find_prometheus()
+    if found is None:
+        raise SetupError("Not found; the lab then uses the scrape recorder.", hint="Fetch it with: workbench lab setup")
+    return str(found)
+
+
+def _kafka(cluster: object) -> str:
+    from workbench.collect.kafka import KafkaCluster
+    from workbench.settings import Cluster
+
+    assert isinstance(cluster, Cluster) and cluster.bootstrap is not None  # noqa: S101 - for the type checker
+    kafka = KafkaCluster(cluster.bootstrap, cluster.kafka, deadline_seconds=min(10.0, cluster.timeout_seconds))
+    return f"cluster id {kafka.cluster_id()}"
+
+
+def _ask(cluster: object) -> str:
+    from datetime import UTC, datetime, timedelta
+
+    from workbench.collect.prometheus import PrometheusSource
+    from workbench.profiles import load_profile
+    from workbench.settings import Cluster
+    from workbench.window import Window
+
+    assert isinstance(cluster, Cluster) and cluster.prometheus is not None  # noqa: S101 - for the type checker
+    source = PrometheusSource(
+        url=cluster.prometheus,
+        cluster=cluster.name,
+        profiles=[load_profile(name) for name in cluster.profiles],
+        headers=cluster.prometheus_headers,
+        timeout_seconds=min(10.0, cluster.timeout_seconds),
+    )
+    window = Window.ending(datetime.now(UTC), length=timedelta(minutes=5), baseline=timedelta(seconds=1))
+    found = source.collect(window).samples
+    groups = found["group"].drop_null().unique()
+    return f"{found.num_rows:,} samples of {len(groups)} groups in the last 5 minutes"

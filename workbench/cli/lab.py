@@ -1,0 +1,209 @@
+"""`workbench lab`: a real Kafka and Prometheus on this computer."""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from workbench.cli.options import json_option, print_json, say
+from workbench.errors import ExitCode
+
+if TYPE_CHECKING:
+    from workbench.cli.progress import Steps
+    from workbench.lab.lab import Lab
+
+
+@click.group(name="lab")
+def command() -> None:
+    """A real Kafka and Prometheus on this computer: for trying, for practice, and for recording faults.
+
+    Everything runs on free loopback ports and in a folder of its own; nothing needs root.
+    """
+
+
+@command.command()
+@click.option("--ttl", default="8h", show_default=True, help="It ends by itself after this time.")
+@click.option("--no-prometheus", is_flag=True, help="Only Kafka and its exporter.")
+@json_option
+def up(ttl: str, no_prometheus: bool, as_json: bool) -> int:
+    """Start the lab and leave it running; every command then takes --cluster lab."""
+    from workbench.cli.progress import Steps
+    from workbench.lab import keeper
+    from workbench.window import parse_duration
+
+    seconds = parse_duration(ttl).total_seconds()
+    with Steps(quiet=as_json) as steps:
+        fetch_parts(steps, tools=False)
+        with steps.step("Starting Kafka" + ("" if no_prometheus else " and Prometheus")):
+            state = keeper.up(ttl_seconds=seconds, with_prometheus=not no_prometheus)
+    _print_state(state, as_json)
+    return ExitCode.OK
+
+
+@command.command()
+@click.option("--quiet", is_flag=True, help="Say nothing when there is nothing to end.")
+@json_option
+def down(quiet: bool, as_json: bool) -> int:
+    """End the lab, and clean up what a killed one has left."""
+    from workbench.lab import keeper
+
+    ended = keeper.down()
+    if as_json:
+        print_json({"ended": ended})
+    elif ended or not quiet:
+        say(f"Ended: {', '.join(ended)}." if ended else "No lab was up.")
+    return ExitCode.OK
+
+
+@command.command()
+@json_option
+def status(as_json: bool) -> int:
+    """Show the lab that is up. Exit code 5 if there is none."""
+    from workbench.lab import keeper
+
+    state = keeper.running()
+    if state is None:
+        if as_json:
+            print_json({"up": False})
+        else:
+            say("No lab is up. Start it with: workbench lab up")
+        return ExitCode.SOURCE
+    _print_state(state, as_json)
+    return ExitCode.OK
+
+
+def _print_state(state: dict[str, Any], as_json: bool) -> None:
+    shown = {
+        name: state[name] for name in ("cluster", "cluster_id", "bootstrap", "prometheus_url", "directory", "pids")
+    }
+    if as_json:
+        print_json({"up": True, **shown})
+        return
+    for name, value in shown.items():
+        if name == "pids":
+            value = ", ".join(f"{process} {pid}" for process, pid in value.items())
+        click.echo(f"{name.replace('_', ' '):15} {'none' if value is None else value}")
+
+
+@command.command(name="list")
+@json_option
+def list_(as_json: bool) -> int:
+    """The scenarios that `lab run` knows."""
+    from workbench.lab.scenarios import SCENARIOS
+
+    if as_json:
+        print_json([{"scenario": name, "what": text} for name, (_, text) in SCENARIOS.items()])
+    else:
+        for name, (_, text) in SCENARIOS.items():
+            click.echo(f"{name:22} {text}")
+    return ExitCode.OK
+
+
+@command.command()
+@click.argument("scenario")
+@click.option("--seed", default=1, show_default=True, help="Varies rates, partitions, what is hit, and when.")
+@click.option(
+    "--source",
+    type=click.Choice(["prometheus", "scrape"]),
+    default="prometheus",
+    show_default=True,
+    help="Look through Prometheus, or through the scrape recorder alone.",
+)
+@click.option("--out", type=click.Path(path_type=Path), help="Folder for the capture and the logs; must not exist.")
+@json_option
+def run(scenario: str, seed: int, source: str, out: Path | None, as_json: bool) -> int:
+    """Run a real incident and compare the verdict with the truth. Exit code 0 if they match, 3 if not.
+
+    Uses the lab that is up, else one of its own. See the scenarios with: workbench lab list
+    """
+    from workbench.cli.progress import Steps
+    from workbench.errors import UsageError
+    from workbench.lab.lab import lab_dir
+    from workbench.lab.process import ending_on_signals
+    from workbench.lab.scenarios import make_scenario
+    from workbench.spark import session, start_in_background
+
+    make_scenario(scenario, seed, bootstrap="", run_id="check")  # refuse a wrong name before anything starts
+    folder = (out or lab_dir() / "runs" / f"{scenario}-{seed}-{uuid.uuid4().hex[:6]}").absolute()
+    if folder.exists():
+        raise UsageError(f"{folder} exists.", hint="Name another folder.")
+    folder.mkdir(parents=True)
+    with Steps(quiet=as_json) as steps, ExitStack() as stack:
+        stack.enter_context(ending_on_signals())
+        fetch_parts(steps, tools=False)
+        lab = stack.enter_context(running_or_own(steps, with_prometheus=source == "prometheus"))
+        start_in_background()
+        with steps.step(f"Running {scenario} with seed {seed}") as step:
+            from workbench.lab.run import run_scenario
+
+            result = run_scenario(
+                lab,
+                make_scenario(scenario, seed, bootstrap=lab.bootstrap, run_id=uuid.uuid4().hex[:8]),
+                session,
+                folder=folder / "run",
+                source="prometheus" if source == "prometheus" else "scrape",
+                say=lambda text: steps.say(f"  {text}"),
+            )
+            step.note = "match" if result.match else "NO MATCH"
+    if as_json:
+        print_json(result.to_json())
+    else:
+        from rich.console import Console
+
+        from workbench.report.terminal import detail
+
+        Console(highlight=False).print(detail(result.finding, result.capture.samples, result.triage.window))
+        click.echo(
+            f"Expected {result.scenario.expected} {result.scenario.scope or ''}: {'match' if result.match else 'NO MATCH'}"
+        )
+        click.echo(f"Capture: {result.folder / 'capture'}")
+    return ExitCode.OK if result.match else ExitCode.FINDINGS
+
+
+@command.command()
+def setup() -> int:
+    """Fetch what the lab, the tests and the benches need, once; quick when it is there."""
+    from workbench.cli.progress import Steps
+
+    with Steps() as steps:
+        fetch_parts(steps, tools=True)
+    return ExitCode.OK
+
+
+def fetch_parts(steps: Steps, *, tools: bool) -> None:
+    """Kafka's jars (and its tools), Prometheus, and Spark's class archive, with a progress bar for what is missing."""
+    from workbench.java import find_java
+    from workbench.lab.jars import BROKER, KAFKA_VERSION, TOOLS, ensure
+    from workbench.lab.prometheus import ensure_prometheus, find_prometheus
+    from workbench.spark_archive import archive_path, build_archive
+
+    for jars in (BROKER, TOOLS) if tools else (BROKER,):
+        if jars.ready:
+            continue
+        with steps.bar(f"Fetching Kafka {KAFKA_VERSION} ({jars.name})") as bar:
+            task = bar.add_task("jars", total=None)
+            ensure(jars, progress=lambda done, total, bar=bar, task=task: bar.update(task, completed=done, total=total))  # type: ignore[misc]
+    if find_prometheus() is None:
+        with steps.step("Looking for a Prometheus") as step:
+            found = ensure_prometheus()
+            step.note = str(found) if found else "none to be had without asking; the recorder will do"
+    if not archive_path(find_java()).exists():
+        with steps.step("Preparing Spark to start fast (once)"):
+            build_archive()
+
+
+def running_or_own(steps: Steps, *, with_prometheus: bool) -> Lab:
+    """The lab that is up, else one of our own that ends with the block."""
+    from workbench.lab import keeper
+    from workbench.lab.lab import lab_dir, start_lab
+
+    state = keeper.running()
+    if state is not None:
+        return keeper.attach(state)
+    folder = lab_dir() / f"own-{uuid.uuid4().hex[:8]}"
+    with steps.step("Starting Kafka" + (" and Prometheus" if with_prometheus else "")):
+        return start_lab(folder, with_prometheus=with_prometheus, temporary=True, say=steps.say)

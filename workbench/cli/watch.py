@@ -1,0 +1,75 @@
+"""`workbench watch`: record metrics pages and Kafka's own state, without a Prometheus."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from pathlib import Path
+
+import click
+
+from workbench.cli.options import cluster_option, config_option, json_option, print_json, say
+from workbench.errors import ExitCode
+
+
+@click.command(name="watch")
+@cluster_option()
+@click.option(
+    "--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder for the recording."
+)
+@click.option("--interval", default="5s", show_default=True, help="Time between two looks.")
+@click.option("--for", "length", help="Stop after this time; else with Ctrl-C.")
+@click.option(
+    "--metrics", "pages", multiple=True, help="A metrics page besides those of the settings. May be repeated."
+)
+@click.option("--group", "groups", multiple=True, help="Only this consumer group. May be repeated.")
+@json_option
+@config_option
+def command(
+    cluster: str,
+    out: Path,
+    interval: str,
+    length: str | None,
+    pages: tuple[str, ...],
+    groups: tuple[str, ...],
+    as_json: bool,
+    config: Path | None,
+) -> int:
+    """Record a cluster into a capture until Ctrl-C: metrics pages, and Kafka's own groups and offsets.
+
+    What is recorded so far can be analysed at any moment with `workbench triage --capture`.
+    """
+    from workbench.collect.record import Recorder
+    from workbench.settings import Cluster, load_settings
+    from workbench.window import parse_duration
+
+    settings = load_settings(config)
+    known = settings.cluster(cluster)
+    chosen = Cluster.model_validate({**known.model_dump(), "metrics": [*known.metrics, *pages]})
+    seconds = parse_duration(length).total_seconds() if length else None
+    recorder = Recorder(
+        chosen,
+        out,
+        interval_seconds=parse_duration(interval).total_seconds(),
+        groups=list(groups) or None,
+        thresholds=settings.thresholds_of(chosen),
+    )
+    stop = threading.Event()
+    for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(name, lambda _signal, _frame: stop.set())
+    told: set[str] = set()
+
+    def report(rounds: int, samples: int, missing: list[str]) -> None:
+        for text in missing:
+            if text not in told:
+                told.add(text)
+                say(f"Missing: {text}")
+        if not as_json and (rounds == 1 or rounds % 12 == 0):
+            say(f"{rounds} rounds, {samples:,} samples")
+
+    capture = recorder.run(stop, seconds=seconds, report=report)
+    if as_json:
+        print_json({"capture": str(out), "rounds": recorder.rounds, "samples": capture.samples.num_rows})
+    else:
+        say(f"Recorded {capture.samples.num_rows:,} samples in {out}. Analyse: workbench triage --capture {out}")
+    return ExitCode.EVIDENCE if recorder.missing else ExitCode.OK
