@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from workbench.errors import ConfigError, UnknownClusterError
+from workbench.errors import ConfigError, UnknownClusterError, WindowError
 from workbench.places import config_file, state_dir
 from workbench.window import parse_duration
 
@@ -109,7 +109,10 @@ class Windows(_Strict):
     @field_validator("length", "baseline", mode="before")
     @classmethod
     def _durations(cls, value: Any) -> Any:
-        return parse_duration(value) if isinstance(value, str) else value
+        try:
+            return parse_duration(value) if isinstance(value, str) else value
+        except WindowError as error:
+            raise ValueError(error.message) from None
 
 
 class Cluster(_Strict):
@@ -207,9 +210,10 @@ def load_settings(path: Path | None = None) -> Settings:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise ConfigError(f"The settings file {chosen} cannot be read: {reason}.") from None
-    for name, cluster in values.get("clusters", {}).items():
-        if isinstance(cluster, dict):
-            cluster["name"] = name
+    if isinstance(values.get("clusters"), dict):
+        for name, cluster in values["clusters"].items():
+            if isinstance(cluster, dict):
+                cluster["name"] = name
     try:
         return Settings.model_validate(_from_environment(values, chosen))
     except ValidationError as error:

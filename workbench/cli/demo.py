@@ -69,11 +69,9 @@ def command(out: Path, seed: int) -> int:
             write_html(out / "report.html", result.triage, result.capture)
         with steps.step("Ending Kafka and everything else"):
             stack.close()
-    from rich.console import Console
+    from workbench.report.terminal import open_console, show
 
-    from workbench.report.terminal import detail
-
-    Console(highlight=False).print(detail(result.finding, result.capture.samples, result.triage.window))
+    show(open_console(), result.triage, result.capture.samples)
     right = "which is what was done to it" if result.match else f"but {result.scenario.expected} was done to it"
     say(f"Verdict: {result.finding.verdict}, {right}. {time.monotonic() - began:.0f} s in all.")
     say(f"Report:  {out / 'report.html'}")

@@ -152,11 +152,9 @@ def run(scenario: str, seed: int, source: str, out: Path | None, as_json: bool) 
     if as_json:
         print_json(result.to_json())
     else:
-        from rich.console import Console
+        from workbench.report.terminal import open_console, show
 
-        from workbench.report.terminal import detail
-
-        Console(highlight=False).print(detail(result.finding, result.capture.samples, result.triage.window))
+        show(open_console(), result.triage, result.capture.samples)
         click.echo(
             f"Expected {result.scenario.expected} {result.scenario.scope or ''}: {'match' if result.match else 'NO MATCH'}"
         )

@@ -66,4 +66,4 @@ class Steps:
 
     def say(self, text: str) -> None:
         """A line of its own."""
-        self._console.print(Text(text))
+        self._console.print(Text(text), soft_wrap=True)

@@ -88,11 +88,9 @@ def command(
     if as_json:
         print_json(result.to_json())
     else:
-        from rich.console import Console
+        from workbench.report.terminal import open_console, show
 
-        from workbench.report.terminal import show
-
-        show(Console(highlight=False), result, capture.samples)
+        show(open_console(), result, capture.samples)
     return exit_code(result)
 
 

@@ -19,9 +19,11 @@ from urllib.parse import urlsplit
 
 import pyarrow as pa
 import requests
+import urllib3
 from urllib3.util.retry import Retry
 
 from workbench.collect.columnar import EMPTY, Matrix, parse_matrix
+from workbench.collect.http import read_body
 from workbench.errors import SourceUnreachableError
 from workbench.profiles import Profile, Rule
 from workbench.samples import SampleBatch, concat, most_trusted
@@ -34,7 +36,6 @@ RAW_LIMIT = timedelta(hours=6)
 _TARGET_POINTS = 1_440
 _ROUND_STEPS_SECONDS = (15, 30, 60, 120, 300, 600, 900, 1800, 3600)
 _MAX_TOPICS_IN_QUERY = 200  # a longer list would make the URL too long for some proxies; then all topics are asked for
-_CHUNK_BYTES = 1 << 16
 _RETRIES = 2
 
 
@@ -51,13 +52,7 @@ class _ColumnarSession(requests.Session):
     def request(self, method: str | bytes, url: str | bytes, *args: Any, **kwargs: Any) -> requests.Response:
         deadline = time.monotonic() + self._deadline_seconds
         response = super().request(method, url, *args, **{**kwargs, "stream": True})
-        body = bytearray()
-        for chunk in response.iter_content(_CHUNK_BYTES):
-            body += chunk
-            if time.monotonic() > deadline:  # requests' own timeout is per read: a trickle never meets it
-                response.close()
-                raise requests.Timeout(f"no complete answer after {self._deadline_seconds:.0f} s")
-        response._content = bytes(body)
+        response._content = read_body(response, deadline=deadline)
         if response.status_code == 200 and "/api/v1/query" in str(url):
             parsed = self._parse(response._content)
             response.json = lambda **_kwargs: parsed  # type: ignore[method-assign]
@@ -193,12 +188,12 @@ class PrometheusSource:
 
         try:
             result = call()
-        except requests.Timeout:
-            raise SourceUnreachableError(
-                f"Prometheus at {host} did not answer within {self.timeout_seconds:g} s.",
-                hint="Is it overloaded? A shorter window (--since) asks for less.",
-            ) from None
-        except requests.RequestException as error:
+        except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
+            if isinstance(error, requests.Timeout) or "timed out" in str(error):  # the retry adapter wraps its own
+                raise SourceUnreachableError(
+                    f"Prometheus at {host} did not answer within {self.timeout_seconds:g} s.",
+                    hint="Is it overloaded? A shorter window (--since) asks for less.",
+                ) from None
             raise SourceUnreachableError(
                 f"Prometheus at {host} cannot be reached: {_reason(error)}.", hint="Is the URL in workbench.toml right?"
             ) from None
@@ -263,13 +258,12 @@ def _to_samples(matrix: Matrix, profile: Profile, cluster: str, window: Window) 
     return batch.to_arrow()
 
 
-def _reason(error: requests.RequestException) -> str:
+def _reason(error: Exception) -> str:
     """The innermost cause, without URLs (a URL may carry a password)."""
     text = str(error)
     for mark in (
         "Connection refused",
         "Name or service not known",
-        "timed out",
         "certificate verify failed",
         "No route",
     ):

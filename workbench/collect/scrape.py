@@ -10,8 +10,10 @@ from urllib.parse import urlsplit
 
 import pyarrow as pa
 import requests
+import urllib3
 from prometheus_client.parser import text_string_to_metric_families
 
+from workbench.collect.http import read_body
 from workbench.errors import SourceUnreachableError
 from workbench.profiles import Profile
 from workbench.samples import SampleBatch, concat, most_trusted
@@ -33,18 +35,12 @@ class Page:
 def fetch(url: str, *, timeout_seconds: float) -> Page:
     """Get one page. A failure is part of the answer: a dead target is evidence, and must not stop the others."""
     host = urlsplit(url).netloc.rpartition("@")[2]
-    taken_at = time.time()
+    taken_at, deadline = time.time(), time.monotonic() + timeout_seconds
     try:
         with requests.get(url, timeout=timeout_seconds, stream=True) as response:
             response.raise_for_status()
-            body = bytearray()
-            for chunk in response.iter_content(1 << 16):
-                body += chunk
-                if len(body) > MAX_PAGE_BYTES:
-                    return Page(url=url, taken_at=taken_at, error=f"{host}: a page of over {MAX_PAGE_BYTES >> 20} MB")
-                if time.time() - taken_at > timeout_seconds:
-                    return Page(url=url, taken_at=taken_at, error=f"{host}: no complete page in {timeout_seconds:g} s")
-    except requests.RequestException as error:
+            body = read_body(response, deadline=deadline, max_bytes=MAX_PAGE_BYTES)
+    except (requests.RequestException, urllib3.exceptions.HTTPError, ValueError) as error:
         return Page(url=url, taken_at=taken_at, error=f"{host}: {type(error).__name__}")
     return Page(url=url, taken_at=taken_at, text=body.decode("utf-8", "replace"))
 

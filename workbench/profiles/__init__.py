@@ -14,7 +14,7 @@ from importlib import resources
 from typing import Any
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from workbench.errors import ConfigError
 from workbench.samples import LABEL_COLUMNS
@@ -76,11 +76,12 @@ class Profile(BaseModel):
     signals: dict[str, Rule]
     _index: dict[str, tuple[str, Rule, str]] = PrivateAttr(default_factory=dict)
 
-    @model_validator(mode="after")
-    def _known_signals(self) -> Profile:
-        if unknown := self.signals.keys() - SIGNALS.keys():
+    @field_validator("signals")
+    @classmethod
+    def _known_signals(cls, signals: dict[str, Rule]) -> dict[str, Rule]:
+        if unknown := signals.keys() - SIGNALS.keys():
             raise ValueError(f"{sorted(unknown)[0]!r} is no signal")
-        return self
+        return signals
 
     def quality(self, signal: str) -> Quality:
         """How well this profile gives a signal."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.report.series import Line, Series, highest, series_of, total
+from workbench.features.series import Line, Series, highest, series_of, total
 from workbench.settings import Thresholds
 from workbench.triage.finding import Finding
 from workbench.triage.verdict import State

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 from rich.console import Console, Group
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from workbench.report.series import Series, highest, series_of, sparkline, total
+from workbench.features.series import FloatArray, Series, highest, series_of, total
 from workbench.triage.engine import Triage
 from workbench.triage.finding import Finding, PathStep
 from workbench.triage.tree import TREE
@@ -24,19 +25,28 @@ _STATE_STYLE = {
     State.HEALTHY: "bold green",
     State.CANNOT_TELL: "bold magenta",
 }
+_PAGE_WIDTH = 120
+_PICTURE_WIDTH = 104  # below, the words are worth more than the pictures
 _MAX_DETAILED = 10  # longer lists are an overview with the worst ones in detail
+
+
+def open_console() -> Console:
+    """A console on stdout; where that is no terminal, as wide as a page and not as narrow as a punch card."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=_PAGE_WIDTH)
 
 
 def show(console: Console, result: Triage, samples: pa.Table) -> None:
     """Print all findings, the sick ones in detail and the healthy ones as a line each."""
+    pictures = console.width >= _PICTURE_WIDTH
     sick = [finding for finding in result.findings if finding.state is not State.HEALTHY]
     healthy = [finding for finding in result.findings if finding.state is State.HEALTHY]
     for finding in sick[:_MAX_DETAILED]:
-        console.print(detail(finding, samples, result.window))
+        console.print(detail(finding, samples, result.window, pictures=pictures))
     if len(sick) > _MAX_DETAILED:
         console.print(_overview(sick[_MAX_DETAILED:], f"{len(sick) - _MAX_DETAILED} more that are not well"))
     if len(result.findings) == 1 and healthy:
-        console.print(detail(healthy[0], samples, result.window))
+        console.print(detail(healthy[0], samples, result.window, pictures=pictures))
     elif healthy:
         console.print(_overview(healthy, f"{plural(len(healthy), 'subscription')} healthy"))
     for text in result.incomplete:
@@ -69,10 +79,10 @@ def _overview(findings: Sequence[Finding], title: str) -> Table:
     return table
 
 
-def detail(finding: Finding, samples: pa.Table, window: Window) -> Padding:
-    """One finding in full."""
+def detail(finding: Finding, samples: pa.Table, window: Window, *, pictures: bool = True) -> Padding:
+    """One finding in full; `pictures` are the sparklines, for which a narrow terminal has no room."""
     series = series_of(samples, window, group=finding.group, topic=finding.topic)
-    parts: list[object] = [_title(finding), _sentence(finding), Text(), _path(finding, series)]
+    parts: list[object] = [_title(finding), _sentence(finding), Text(), _path(finding, series, pictures=pictures)]
     parts += [Text(f"  Also true: {text}", style="yellow") for text in finding.contributing]
     parts += _cannot_tell(finding)
     if finding.actions:
@@ -90,6 +100,8 @@ def _title(finding: Finding) -> Text:
     if lag.seconds is not None:
         line.append(f"  {duration(lag.seconds)} behind ({_method(finding)})")
     line.append(f"   {count(finding.lag_messages)} messages")
+    if finding.since is not None:
+        line.append(f"   since {finding.since:%H:%M:%S} UTC")
     if finding.eta_drain_seconds and finding.state is not State.HEALTHY:
         line.append(f"   drained in {duration(finding.eta_drain_seconds)} at this pace")
     if finding.eta_loss_seconds is not None:
@@ -115,7 +127,7 @@ def _sentence(finding: Finding) -> Text:
 _ANSWER_STYLE = {Answer.YES: "bold", Answer.NO: "", Answer.CANNOT_TELL: "bold magenta"}
 
 
-def _path(finding: Finding, series: Series) -> Table:
+def _path(finding: Finding, series: Series, *, pictures: bool) -> Table:
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1))
     table.add_column(width=2)
     table.add_column(no_wrap=True)
@@ -131,7 +143,7 @@ def _path(finding: Finding, series: Series) -> Table:
             Text(TREE[step.node].short, style="bold" if decisive else ""),
             Text(answer.upper() if decisive else answer, style=_ANSWER_STYLE[step.answer]),
             Text(step.words),
-            Text(_spark(step, series)),
+            Text(_spark(step, series) if pictures else ""),
         )
     return table
 
@@ -181,3 +193,23 @@ def _actions(finding: Finding) -> Table:
         text.append(f"\ncheck: {action.verify}", style="dim")
         table.add_row(str(number), text)
     return table
+
+
+_BLOCKS = "▁▂▃▄▅▆▇█"
+
+
+def sparkline(values: FloatArray, *, width: int = 24) -> str:
+    """A line of blocks, each the maximum of its share of the values; a gap is a blank. Empty if nothing was measured."""
+    if not len(values) or np.isnan(values).all():
+        return ""
+    pieces = np.array_split(values, min(width, len(values)))
+    peaks = [np.nan if np.isnan(piece).all() else float(np.nanmax(piece)) for piece in pieces]
+    low, high = 0.0, float(np.nanmax(peaks))
+    if high <= low:
+        return "".join(" " if np.isnan(peak) else _BLOCKS[0] for peak in peaks)
+    return "".join(
+        " "
+        if np.isnan(peak)
+        else _BLOCKS[min(len(_BLOCKS) - 1, max(0, int((peak - low) / (high - low) * len(_BLOCKS))))]
+        for peak in peaks
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from workbench.triage import needs
@@ -21,6 +22,12 @@ class Subject:
     cluster: str
     group: str
     topic: str
+    since: datetime | None = None
+
+    @property
+    def when(self) -> str:
+        """The moment in words, with a blank before it."""
+        return f" at {self.since:%H:%M:%S} UTC" if self.since is not None else ""
 
     @property
     def triage(self) -> str:
@@ -38,10 +45,10 @@ class Subject:
         return f"{self.describe} --members --verbose"
 
 
-def actions_for(verdict: Verdict, row: Row) -> tuple[Action, ...]:
-    """The actions for a verdict."""
+def actions_for(verdict: Verdict, row: Row, since: datetime | None = None) -> tuple[Action, ...]:
+    """The actions for a verdict; `since` is when it began, if that is known."""
     make = _ACTIONS.get(verdict)
-    return tuple(make(Subject(row["cluster"], row["group"], row["topic"]), row)) if make is not None else ()
+    return tuple(make(Subject(row["cluster"], row["group"], row["topic"], since), row)) if make is not None else ()
 
 
 def _no_data(it: Subject, _row: Row) -> list[Action]:
@@ -94,7 +101,7 @@ def _slow_processor(it: Subject, row: Row) -> list[Action]:
     sizing = f" ({have} now, {needed} needed to keep up at this speed)" if needed and have else ""
     return [
         Action(
-            title=f"See what changed in the handler of {shown}, or in what it calls",
+            title=f"See what changed{it.when} in the handler of {shown}, or in what it calls",
             command=it.triage,
             verify=f"process time of {shown} is back at {duration(row['slowest_baseline_seconds'])}",
         ),
@@ -120,7 +127,7 @@ def _hot_key(it: Subject, row: Row) -> list[Action]:
 def _slow_downstream(it: Subject, _row: Row) -> list[Action]:
     return [
         Action(
-            title="Look at what all processors call: database, service, lock, or the machine itself",
+            title=f"Look at what all processors call, and what changed there{it.when}: database, service, lock, the machine itself",
             command=it.triage,
             verify="process times are back at their baseline",
         )

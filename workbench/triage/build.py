@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from workbench.profiles import Profile, Quality
@@ -19,11 +20,14 @@ from workbench.triage.walk import answers_of, candidates, path_of
 Row = Mapping[str, Any]
 
 
-def build_finding(row: Row, *, thresholds: Thresholds, profiles: Sequence[Profile]) -> Finding:
+def build_finding(
+    row: Row, *, thresholds: Thresholds, profiles: Sequence[Profile], since: datetime | None = None
+) -> Finding:
     """The finding of one subscription.
 
     Args:
         row: a row of `triage.walk.with_verdicts`, nested structs as dictionaries.
+        since: when it began, if that is known.
         thresholds: those that the row was answered with.
         profiles: those that the samples came through; they say how a missing signal could be had.
     """
@@ -49,7 +53,8 @@ def build_finding(row: Row, *, thresholds: Thresholds, profiles: Sequence[Profil
         candidates=tuple(candidates(answers)) if verdict is Verdict.CANNOT_TELL else (),
         contributing=_contributing(answers, path, verdict, row),
         missing=_missing(path, verdict, profiles),
-        actions=actions_for(verdict, row),
+        actions=actions_for(verdict, row, since),
+        since=since,
         features=row,
     )
 

@@ -13,6 +13,7 @@ from workbench.profiles import Profile, load_profile
 from workbench.settings import Thresholds
 from workbench.triage.build import build_finding
 from workbench.triage.finding import Finding
+from workbench.triage.onset import onset
 from workbench.triage.verdict import State, Verdict
 from workbench.window import Window
 
@@ -85,7 +86,15 @@ def triage(
             hint="Are the names right, and does a profile fit the exporter? workbench profiles list",
         )
     profiles = _profiles(capture)
-    findings = [build_finding(row, thresholds=limits, profiles=profiles) for row in rows]
+    findings = [
+        build_finding(
+            row,
+            thresholds=limits,
+            profiles=profiles,
+            since=onset(samples, seen, row, Verdict(row["verdict"]), limits),
+        )
+        for row in rows
+    ]
     findings.sort(key=lambda it: (_ORDER.index(it.state), -(it.time_lag.seconds or 0.0), it.group, it.topic))
     return Triage(
         window=seen,

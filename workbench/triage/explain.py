@@ -60,7 +60,7 @@ def _consuming(row: Row) -> str:
 def _rebalancing(row: Row) -> str:
     if row["rebalances"] is None:
         return "no rebalance counter"
-    return f"{count(row['rebalances'])} of the most disturbed member in the window"
+    return f"{count(row['rebalances'])} in the window"
 
 
 def _stuck(row: Row) -> str:

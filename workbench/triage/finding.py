@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from typing import Any
 
 from workbench.triage.verdict import Answer, State, Verdict
@@ -96,6 +97,7 @@ class Finding:
         eta_loss_seconds: until retention deletes what is not committed; None: retention does not move.
         candidates: for `cannot_tell`, the verdicts that are left.
         contributing: what is also true, in words.
+        since: when it began, if that can be seen.
     """
 
     cluster: str
@@ -118,6 +120,7 @@ class Finding:
     missing: tuple[Missing, ...] = ()
     actions: tuple[Action, ...] = ()
     runbook: str | None = None
+    since: datetime | None = None
     # The features it was made from, for the report's charts and tables; not part of the JSON.
     features: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
@@ -132,4 +135,5 @@ class Finding:
             "verdict": str(self.verdict),
             "state": str(self.state),
             "candidates": [str(v) for v in self.candidates],
+            "since": self.since.isoformat() if self.since is not None else None,
         }

@@ -196,23 +196,3 @@ class _Rows:
                 found.setdefault(str(key[0]), []).append(Line(name="", values=line))
         merged = ((name, highest(lines, name)) for name, lines in found.items())
         return tuple(line for _, line in merged if line is not None)
-
-
-_BLOCKS = "▁▂▃▄▅▆▇█"
-
-
-def sparkline(values: FloatArray, *, width: int = 24) -> str:
-    """A line of blocks, each the maximum of its share of the values; a gap is a blank. Empty if nothing was measured."""
-    if not len(values) or np.isnan(values).all():
-        return ""
-    pieces = np.array_split(values, min(width, len(values)))
-    peaks = [np.nan if np.isnan(piece).all() else float(np.nanmax(piece)) for piece in pieces]
-    low, high = 0.0, float(np.nanmax(peaks))
-    if high <= low:
-        return "".join(" " if np.isnan(peak) else _BLOCKS[0] for peak in peaks)
-    return "".join(
-        " "
-        if np.isnan(peak)
-        else _BLOCKS[min(len(_BLOCKS) - 1, max(0, int((peak - low) / (high - low) * len(_BLOCKS))))]
-        for peak in peaks
-    )

@@ -1,0 +1,91 @@
+"""Rules of the columnar parser: whatever Prometheus may write, it reads what `json` reads, bit for bit."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workbench.collect import columnar
+from workbench.collect.columnar import parse_matrix
+
+# Prometheus' own spellings.
+VALUES = st.one_of(
+    st.sampled_from(["NaN", "+Inf", "-Inf", "-0", "1e-320", "123456789012345680", "0"]),
+    st.floats(allow_nan=False, allow_infinity=False).map(repr),
+    st.integers(-(2**60), 2**60).map(str),
+)
+LABELS = st.dictionaries(
+    st.text(st.characters(categories=["Ll"]), min_size=1, max_size=6), st.text(max_size=12), max_size=4
+)
+SERIES = st.lists(
+    st.tuples(LABELS, st.lists(st.tuples(st.integers(0, 4_000_000_000_000), VALUES), min_size=1, max_size=5)),
+    max_size=5,
+)
+
+
+def answer(series: list[tuple[dict[str, str], list[tuple[int, str]]]]) -> bytes:
+    """An answer as Prometheus writes it: no blanks, milliseconds as decimals of seconds."""
+    result = [{"metric": labels, "values": [[ms / 1000, value] for ms, value in samples]} for labels, samples in series]
+    document = {"status": "success", "data": {"resultType": "matrix", "result": result}}
+    return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
+@given(SERIES)
+def test_the_fast_way_reads_what_json_reads(series: list[tuple[dict[str, str], list[tuple[int, str]]]]) -> None:
+    """Labels with quotes, brackets and marks in them, NaN, infinities, denormals and -0 included."""
+    series = [({k: v.encode("utf-8", "replace").decode() for k, v in labels.items()}, rows) for labels, rows in series]
+    body = answer(series)
+    matrix = parse_matrix(body)
+    assert [labels for labels, _, _ in matrix.series()] == [labels for labels, _ in series]
+    for (_, ts_us, values), (_, rows) in zip(matrix.series(), series, strict=True):
+        assert ts_us.tolist() == [ms * 1000 for ms, _ in rows]
+        expected = np.array([float(value) for _, value in rows])
+        same = (values.view(np.uint64) == expected.view(np.uint64)) | (np.isnan(values) & np.isnan(expected))
+        assert same.all()
+
+
+def test_a_label_that_looks_like_the_marks_does_not_split_a_series() -> None:
+    """A quote inside of a string is always escaped, so the marks cannot stand in a label."""
+    hostile = '","values":[[1,"2"]]},{"metric":{'
+    matrix = parse_matrix(answer([({"topic": hostile}, [(1000, "5")])]))
+    assert [labels for labels, _, _ in matrix.series()] == [{"topic": hostile}]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"status":"success","data":{"resultType":"vector","result":[]}}',
+        b'{"status":"success"}',
+        b"<html>hello</html>",
+        b"",
+    ],
+)
+def test_what_is_no_matrix_is_refused(body: bytes) -> None:
+    """An answer of another kind is an error, never an empty result."""
+    with pytest.raises(ValueError, match=r".*"):
+        parse_matrix(body)
+
+
+def test_other_writings_take_the_plain_way() -> None:
+    """Blanks, another order of keys, and native histograms (which have no "values") are read all the same."""
+    spaced = b'{"data": {"result": [{"values": [[1.5, "2"]], "metric": {"a": "b"}}], "resultType": "matrix"}, "status": "success"}'
+    [(labels, ts_us, values)] = parse_matrix(spaced).series()
+    assert (labels, ts_us.tolist(), values.tolist()) == ({"a": "b"}, [1_500_000], [2.0])
+    native = (
+        b'{"status":"success","data":{"resultType":"matrix","result":['
+        b'{"metric":{"h":"1"},"histograms":[[1,{"count":"1","sum":"1"}]]},{"metric":{"a":"b"},"values":[[1,"NaN"]]}]}}'
+    )
+    [(labels, _, values)] = parse_matrix(native).series()
+    assert labels == {"a": "b"}
+    assert math.isnan(values[0])
+
+
+def test_an_empty_result_is_an_empty_matrix() -> None:
+    """No series is a valid answer."""
+    assert len(parse_matrix(answer([]))) == 0
+    assert len(columnar.EMPTY) == 0

@@ -1,0 +1,175 @@
+"""Rules of the Prometheus collector: right samples, or a clear error; never a silent part of the truth."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.servers import Script, scripted
+from workbench.collect.prometheus import MAX_POINTS, PrometheusSource, chunks, fitting_step, matcher, quoted
+from workbench.errors import SourceUnreachableError
+from workbench.profiles import load_profile
+from workbench.window import Window
+
+END = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
+WINDOW = Window.ending(END, length=timedelta(minutes=5), baseline=timedelta(minutes=5))
+
+
+def source(url: str, *, timeout_seconds: float = 5.0, step_seconds: int | None = None) -> PrometheusSource:
+    """A source with kafka_exporter's names."""
+    return PrometheusSource(
+        url=url,
+        cluster="c",
+        profiles=[load_profile("kafka_exporter")],
+        timeout_seconds=timeout_seconds,
+        step_seconds=step_seconds,
+    )
+
+
+def body(*series: tuple[dict[str, str], list[list[object]]], **extra: object) -> bytes:
+    """A matrix answer."""
+    result = [{"metric": labels, "values": values} for labels, values in series]
+    return json.dumps(
+        {"status": "success", "data": {"resultType": "matrix", "result": result}, **extra}, separators=(",", ":")
+    ).encode()
+
+
+LAG = {"__name__": "kafka_consumergroup_lag", "consumergroup": "g", "topic": "t", "partition": "0"}
+
+
+def test_raw_samples_are_asked_for_without_compression() -> None:
+    """`m[range]` at the end of the window, `Accept-Encoding: identity`; what lies outside of the window is dropped."""
+    end = END.timestamp()
+    answer = body((LAG, [[end - 601, "1"], [end - 600, "2"], [end - 1, "-1"], [end + 5, "3"]]))
+    with scripted(Script(body=answer)) as server:
+        found = source(server.url).collect(WINDOW)
+    path, query, headers = server.requests[0]
+    assert path == "/api/v1/query"
+    assert query["query"][0].endswith("[600000ms]")
+    assert float(query["time"][0]) == end
+    assert headers["Accept-Encoding"] == "identity"
+    table = found.samples.filter(found.samples["signal"].to_numpy(zero_copy_only=False) == "consumer_lag")
+    assert table["value"].to_pylist()[:2] == [2.0, None]
+    assert table["flag"].to_pylist()[:2] == [None, "sentinel"]
+
+
+def test_a_group_is_selected_by_an_exact_matcher_and_ends_of_logs_by_its_topics() -> None:
+    """A lag exporter has no group on the ends of logs; they are asked for by the topics that the group turned out to read."""
+    with scripted(Script(body=body((LAG, [[END.timestamp(), "1"]])))) as server:
+        source(server.url).collect(WINDOW, groups=["g"])
+    queries = [query["query"][0] for _, query, _ in server.requests]
+    assert any('consumergroup="g"' in query for query in queries)
+    assert any('topic="t"' in query and "consumergroup" not in query for query in queries)
+
+
+@pytest.mark.parametrize("name", ['it"s', "back\\slash", "new\nline", "plain", "üñï", "a|b.*"])
+def test_names_are_escaped_into_matchers(name: str) -> None:
+    """A group's name can close no string and start no expression."""
+    single = matcher("group", [name])
+    assert single.startswith('group="')
+    assert single.endswith('"')
+    inside = single[len('group="') : -1]
+    assert '"' not in inside.replace("\\\\", "").replace('\\"', "")
+    assert "\n" not in inside
+    several = matcher("group", [name, "other"])
+    assert several.startswith('group=~"')
+    assert "\n" not in several
+
+
+@given(st.text(st.characters(codec="utf-8"), max_size=20))
+def test_quoting_can_be_undone(text: str) -> None:
+    """Nothing is lost: the escapes are those of Go's strings."""
+    shown = quoted(text).replace("\\\\", "\0").replace('\\"', '"').replace("\\n", "\n").replace("\0", "\\")
+    if "\0" not in text:
+        assert shown == text
+
+
+@given(st.integers(0, 10**9), st.integers(1, 60_000), st.sampled_from([15, 30, 60, 300]))
+def test_chunks_cover_every_instant_once(start: int, points: int, step: int) -> None:
+    """Aligned to the step, below Prometheus' limit of points, in order, with no instant twice and none left out."""
+    first = datetime.fromtimestamp(start, UTC)
+    last = first + timedelta(seconds=points * step)
+    instants: list[int] = []
+    for begin, end in chunks(first, last, step):
+        count = (end - begin).total_seconds() / step + 1
+        assert count <= MAX_POINTS < 11_000
+        assert begin.timestamp() % step == 0
+        instants += range(int(begin.timestamp()), int(end.timestamp()) + 1, step)
+    assert instants == list(range(instants[0], instants[-1] + 1, step))
+    assert instants[0] <= first.timestamp()
+    assert instants[-1] >= last.timestamp()
+
+
+def test_long_windows_are_asked_for_by_step() -> None:
+    """Two days go through query_range, with a round step."""
+    window = Window.ending(END, length=timedelta(days=1), baseline=timedelta(days=1))
+    with scripted(Script(body=body())) as server:
+        source(server.url).collect(window)
+    path, query, _ = server.requests[0]
+    assert path == "/api/v1/query_range"
+    assert int(query["step"][0]) == fitting_step(2 * 86_400) == 120
+
+
+def test_warnings_are_kept_as_incomplete() -> None:
+    """A partial answer (Thanos, a truncating limit) is told, not swallowed."""
+    with scripted(
+        Script(body=body((LAG, [[END.timestamp(), "1"]]), warnings=["results truncated due to limit"]))
+    ) as server:
+        found = source(server.url).collect(WINDOW)
+    assert found.incomplete == ("results truncated due to limit",)
+
+
+@pytest.mark.parametrize(
+    ("script", "named"),
+    [
+        (
+            Script(status=400, body=b'{"status":"error","errorType":"bad_data","error":"parse error: <b>x</b>"}'),
+            "parse error",
+        ),
+        (
+            Script(status=422, body=b'{"status":"error","error":"query processing would load too many samples"}'),
+            "too many samples",
+        ),
+        (Script(status=503, body=b'{"status":"error","error":"query timed out"}'), "query timed out"),
+        (Script(status=401, body=b"Unauthorized"), "401"),
+        (Script(body=b'{"status":"error","error":"execution: boom"}'), "boom"),
+        (Script(body=b"<html>a login page</html>"), "no Prometheus"),
+        (Script(body=b'{"status":"success","data":{"resultType":"vector","result":[]}}'), "no Prometheus"),
+    ],
+)
+def test_an_error_of_the_server_is_told_with_its_own_words(script: Script, named: str) -> None:
+    """Exit code 5, the host, and the server's message; no traceback, no markup."""
+    script.requests.clear()
+    with scripted(script) as server, pytest.raises(SourceUnreachableError) as caught:
+        source(server.url).collect(WINDOW)
+    assert named in caught.value.message
+    assert "127.0.0.1" in caught.value.message
+
+
+def test_a_query_that_times_out_on_the_server_is_sent_once() -> None:
+    """Sending it again and again would load a server that is overloaded already."""
+    with scripted(Script(status=503, body=b"{}")) as server, pytest.raises(SourceUnreachableError):
+        source(server.url).collect(WINDOW)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "script", [Script(body=body(), delay_seconds=3.0), Script(body=b" " * 500, trickle_seconds=0.05)]
+)
+def test_a_hanging_server_is_left_in_time(script: Script) -> None:
+    """Also one that sends a byte now and then, which requests' own timeout never notices."""
+    with scripted(script) as server, pytest.raises(SourceUnreachableError, match="did not answer within"):
+        source(server.url, timeout_seconds=0.5).collect(WINDOW)
+    assert len(server.requests) == 1
+
+
+def test_a_closed_port_and_a_password_in_the_url() -> None:
+    """The host is named, the password is not."""
+    with pytest.raises(SourceUnreachableError) as caught:
+        source("http://admin:hunter2@127.0.0.1:9").collect(WINDOW)
+    assert "127.0.0.1:9" in caught.value.message
+    assert "hunter2" not in caught.value.message + (caught.value.hint or "")

@@ -1,0 +1,54 @@
+"""Rules of the scraper: a page is read by its profiles, and a dead target is evidence that stops nobody."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.servers import Script, scripted
+from workbench.collect.scrape import Page, page_samples, scrape
+from workbench.errors import SourceUnreachableError
+from workbench.profiles import load_profile
+
+PAGE = b"""\
+# TYPE wb_consumer_lag_messages gauge
+wb_consumer_lag_messages{group="g",topic="t",partition="0",member="m"} 7.0
+wb_consumer_lag_messages{group="a\\"b\\nc",topic="<img>",partition="1",member="m"} NaN
+# TYPE wb_process_time_seconds histogram
+wb_process_time_seconds_bucket{group="g",topic="t",member="m",processor="p",le="+Inf"} 3.0
+wb_process_time_seconds_sum{group="g",topic="t",member="m",processor="p"} 0.6
+wb_process_time_seconds_count{group="g",topic="t",member="m",processor="p"} 3.0
+# TYPE wb_processed counter
+wb_processed_total{group="g",topic="t",member="m",processor="p",outcome="retry"} 2.0
+something_else 1.0
+"""
+
+
+def test_a_page_is_read_by_its_profile() -> None:
+    """Gauges, histograms and outcomes; hostile label values stay what they are; NaN becomes null with a flag."""
+    with scripted(Script(body=PAGE)) as server:
+        table, missing = scrape([server.url + "/metrics"], [load_profile("runtime")], cluster="c", timeout_seconds=5)
+    assert missing == []
+    rows = {(row["signal"], row["stat"], row["group"]): row for row in table.to_pylist()}
+    assert rows["consumer_lag", "value", "g"]["value"] == 7.0
+    assert rows["consumer_lag", "value", 'a"b\nc']["flag"] == "nan"
+    assert rows["consumer_lag", "value", 'a"b\nc']["topic"] == "<img>"
+    assert rows["process_time", "sum", "g"]["value"] == 0.6
+    assert rows["processed", "retry", "g"]["value"] == 2.0
+    assert not any(row["signal"] == "something_else" for row in table.to_pylist())
+
+
+def test_dead_and_hanging_targets_are_told_and_do_not_stop_the_others() -> None:
+    """A consumer that died took its page with it: that is a fact about it, not a failure of ours."""
+    with scripted(Script(body=PAGE)) as good, scripted(Script(body=PAGE, delay_seconds=3)) as slow:
+        urls = [good.url, "http://127.0.0.1:9/metrics", slow.url]
+        table, missing = scrape(urls, [load_profile("runtime")], cluster="c", timeout_seconds=0.5)
+    assert table.num_rows > 0
+    assert len(missing) == 2
+    assert any("127.0.0.1:9" in text for text in missing)
+
+
+def test_what_is_no_metrics_page_is_refused() -> None:
+    """With the host named, and a hint."""
+    page = Page(url="http://127.0.0.1:1/x", taken_at=1.0, text="<html><body>hello {</body></html>")
+    with pytest.raises(SourceUnreachableError, match="no metrics page"):
+        page_samples(page, [load_profile("runtime")], cluster="c")

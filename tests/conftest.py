@@ -1,0 +1,43 @@
+"""Fixtures that are dear: one Spark session and one lab for the whole run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from workbench.lab.lab import Lab, start_lab
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+settings.register_profile("workbench", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("workbench")
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The session that the product itself uses."""
+    from workbench.spark import session
+
+    started = session()
+    yield started
+    started.stop()
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """A real Kafka with its exporter, and a Prometheus if this machine has one."""
+    with start_lab(tmp_path_factory.mktemp("lab") / "lab") as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def _own_places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Settings and state of the user who runs the tests have no say in them; the downloads' cache does."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.delenv("WORKBENCH_CONFIG", raising=False)

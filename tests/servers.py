@@ -1,0 +1,63 @@
+"""Small HTTP servers on loopback that misbehave on demand, for what a real one cannot be made to do."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, urlsplit
+
+
+@dataclass
+class Script:
+    """What the server answers, and what it was asked."""
+
+    status: int = 200
+    body: bytes = b""
+    delay_seconds: float = 0.0
+    trickle_seconds: float = 0.0
+    requests: list[tuple[str, dict[str, list[str]], dict[str, str]]] = field(default_factory=list)
+    url: str = ""
+
+
+@contextmanager
+def scripted(script: Script) -> Iterator[Script]:
+    """A server that follows the script, until the end of the block."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            parts = urlsplit(self.path)
+            script.requests.append((parts.path, parse_qs(parts.query), dict(self.headers)))
+            time.sleep(script.delay_seconds)
+            self.send_response(script.status)
+            self.send_header("Content-Length", str(len(script.body)))
+            self.end_headers()
+            try:
+                if not script.trickle_seconds:
+                    self.wfile.write(script.body)
+                    return
+                for at in range(len(script.body)):
+                    self.wfile.write(script.body[at : at + 1])
+                    self.wfile.flush()
+                    time.sleep(script.trickle_seconds)
+            except OSError:
+                return  # the client has given up, as it should
+
+        do_POST = do_GET  # noqa: N815
+
+        def log_message(self, format: str, *args: object) -> None:
+            return
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    script.url = f"http://127.0.0.1:{server.server_address[1]}"
+    try:
+        yield script
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -1,0 +1,91 @@
+"""Rules of the settings: every mistake names its field, and secrets stay out of sight."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from workbench.errors import ConfigError, UnknownClusterError
+from workbench.settings import Settings, Thresholds, load_settings
+
+
+def write(folder: Path, text: str) -> Path:
+    """A settings file."""
+    path = folder / "workbench.toml"
+    path.write_text(text)
+    return path
+
+
+def test_without_a_file_there_are_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No settings are needed to analyse a capture."""
+    monkeypatch.chdir(tmp_path)
+    assert load_settings() == Settings()
+
+
+def test_a_cluster_is_read_with_its_own_thresholds(tmp_path: Path) -> None:
+    """A cluster's thresholds take the place of the general ones."""
+    path = write(
+        tmp_path,
+        """
+        [thresholds]
+        time_lag_objective_seconds = 300
+        [clusters.prod]
+        bootstrap = "k:9092"
+        prometheus = "http://prom:9090/"
+        [clusters.batch]
+        bootstrap = "b:9092"
+        thresholds = { time_lag_objective_seconds = 3600 }
+        """,
+    )
+    settings = load_settings(path)
+    assert settings.cluster("prod").prometheus == "http://prom:9090"
+    assert settings.thresholds_of(settings.cluster("prod")).time_lag_objective_seconds == 300
+    assert settings.thresholds_of(settings.cluster("batch")).time_lag_objective_seconds == 3600
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("[clusters.prod]\nbootstrp = 'k'", "clusters.prod.bootstrp"),
+        ("[clusters.prod]\nprometheus = 'prom:9090'", "clusters.prod.prometheus"),
+        ("[thresholds]\nslow_ratio = 0.5", "thresholds.slow_ratio"),
+        ("[windows]\nlength = '15 parsecs'", "parsecs"),
+        ("[clusters.prod\n", "workbench.toml"),
+        ("clusters = 3", "clusters"),
+    ],
+)
+def test_a_wrong_field_is_named(tmp_path: Path, text: str, named: str) -> None:
+    """The message leads to the line; there is no traceback."""
+    with pytest.raises((ConfigError,)) as caught:
+        load_settings(write(tmp_path, text))
+    assert named in caught.value.message
+
+
+def test_secrets_come_from_the_environment_and_do_not_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """${NAME} is replaced; what is missing is named; a password is in no representation."""
+    path = write(tmp_path, "[clusters.prod]\nkafka = { 'sasl.password' = '${KAFKA_PASSWORD}' }")
+    with pytest.raises(ConfigError, match="KAFKA_PASSWORD"):
+        load_settings(path)
+    monkeypatch.setenv("KAFKA_PASSWORD", "hunter2")
+    cluster = load_settings(path).cluster("prod")
+    assert cluster.kafka["sasl.password"] == "hunter2"
+    assert "hunter2" not in repr(cluster)
+
+
+def test_an_unknown_cluster_is_refused_with_the_known_ones(tmp_path: Path) -> None:
+    """The hint lists what there is, and how to start the lab."""
+    settings = load_settings(write(tmp_path, "[clusters.prod]\nbootstrap='k'"))
+    with pytest.raises(UnknownClusterError) as caught:
+        settings.cluster("prd")
+    assert "prod" in (caught.value.hint or "")
+    with pytest.raises(UnknownClusterError) as caught:
+        settings.cluster("lab")
+    assert "workbench lab up" in (caught.value.hint or "")
+
+
+def test_every_threshold_has_its_reason() -> None:
+    """A number without a reason is a guess."""
+    for name, field in Thresholds.model_fields.items():
+        assert field.description, name
+        assert field.default is not None, name

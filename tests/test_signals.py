@@ -1,0 +1,94 @@
+"""Rules of the one table: the runtime's metrics and its profile are derived from it."""
+
+from __future__ import annotations
+
+import pytest
+
+from workbench.errors import ConfigError
+from workbench.profiles import Profile, Quality, load_profile, parse_profile, profile_names
+from workbench.samples import LABEL_COLUMNS
+from workbench.signals import SIGNALS, Kind
+
+# What the coordinator knows and a consumer does not, and what librdkafka does not measure.
+NOT_IN_THE_RUNTIME = {"group_members", "group_state", "fetch_latency"}
+
+
+def test_the_runtimes_profile_is_the_table() -> None:
+    """Name by name and label by label, so that code, profile and docs cannot drift apart."""
+    profile = load_profile("runtime")
+    assert profile.signals.keys() == SIGNALS.keys() - NOT_IN_THE_RUNTIME
+    for name, rule in profile.signals.items():
+        signal = SIGNALS[name]
+        assert rule.metric == signal.metric
+        assert rule.labels == {label: label for label in signal.labels}
+        assert rule.quality is Quality.EXACT
+
+
+def test_metric_names_follow_prometheus_rules() -> None:
+    """Base units, `_total` for counters, no name twice."""
+    names = [signal.metric for signal in SIGNALS.values()]
+    assert len(set(names)) == len(names)
+    for signal in SIGNALS.values():
+        assert signal.metric.endswith("_total") == (signal.kind is Kind.COUNTER)
+        assert not signal.metric.endswith(("_milliseconds", "_ms"))
+        assert set(signal.labels) <= set(LABEL_COLUMNS)
+
+
+@pytest.mark.parametrize("name", profile_names())
+def test_every_profile_loads_and_declares_its_gaps(name: str) -> None:
+    """A signal is exact, a proxy or absent; there is no fourth."""
+    profile = load_profile(name)
+    assert profile.title
+    assert {profile.quality(signal) for signal in SIGNALS} <= set(Quality)
+
+
+def test_a_series_is_read_by_its_profile() -> None:
+    """Labels are translated, a partition becomes a number, a bucket keeps its bound in the signal's unit."""
+    profile = load_profile("kafka_exporter")
+    found = profile.meaning("kafka_consumergroup_lag", {"consumergroup": "g", "topic": "t", "partition": "7"})
+    assert found is not None
+    assert (found.signal, found.labels, found.stat) == (
+        "consumer_lag",
+        {"group": "g", "topic": "t", "partition": 7},
+        "value",
+    )
+    assert profile.meaning("kafka_consumergroup_lag", {"consumergroup": "g", "topic": "t", "partition": "x"}) is None
+    assert profile.meaning("something_else", {}) is None
+
+
+def test_a_scale_applies_to_buckets_and_not_to_counts() -> None:
+    """A histogram in milliseconds comes out in seconds; the number of observations stays."""
+    profile = parse_profile(
+        "title: t\nsignals:\n  process_time: {metric: took_ms, labels: {group: g}, scale: 0.001}", name="test"
+    )
+    bucket = profile.meaning("took_ms_bucket", {"g": "x", "le": "250"})
+    total, number = profile.meaning("took_ms_sum", {"g": "x"}), profile.meaning("took_ms_count", {"g": "x"})
+    assert bucket is not None and total is not None and number is not None
+    assert bucket.le == pytest.approx(0.25)
+    assert (bucket.scale, total.scale, number.scale) == (1.0, 0.001, 1.0)
+    assert profile.meaning("took_ms_bucket", {"g": "x"}) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("title: t\nsignals: {lagg: {metric: m, labels: {}}}", "lagg"),
+        ("title: t\nsignals: {consumer_lag: {metric: 'a b', labels: {}}}", "consumer_lag.metric"),
+        ("title: t\nsignals: {consumer_lag: {metric: m, labels: {grp: x}}}", "grp"),
+        ("title: [", "test"),
+        ("- a", "test"),
+    ],
+)
+def test_a_wrong_profile_is_refused_with_the_field(text: str, named: str) -> None:
+    """A profile is data that users write."""
+    with pytest.raises(ConfigError, match=named):
+        parse_profile(text, name="test")
+
+
+def test_an_unknown_profile_is_refused_with_the_known_ones() -> None:
+    """Also a name that would leave the folder."""
+    for name in ("kafka-exporter", "../runtime"):
+        with pytest.raises(ConfigError) as caught:
+            load_profile(name)
+        assert "kafka_exporter" in (caught.value.hint or "")
+    assert isinstance(load_profile("runtime"), Profile)

@@ -1,0 +1,71 @@
+"""Rules of instants, durations and windows."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workbench.errors import WindowError
+from workbench.window import Window, parse_duration, parse_instant
+
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90), ("15m", 900), ("2h30m", 9000), ("7d", 604_800), ("500ms", 0.5), ("1.5h", 5400)]
+)
+def test_durations_are_read_with_their_units(text: str, seconds: float) -> None:
+    """A number with a unit, or several of them in a row."""
+    assert parse_duration(text).total_seconds() == seconds
+
+
+@pytest.mark.parametrize("text", ["", "5", "m", "5x", "-5m", "0s", "5m later", "1e3s", "9" * 30 + "w"])
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    """Nothing is guessed, and nothing overflows into a traceback."""
+    with pytest.raises(WindowError):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2026-11-21T03:00:00+08:00", datetime(2026, 11, 20, 19, 0, tzinfo=UTC)),
+        ("2026-11-20T19:00:00Z", datetime(2026, 11, 20, 19, 0, tzinfo=UTC)),
+        ("now", NOW),
+        ("15m ago", NOW - timedelta(minutes=15)),
+    ],
+)
+def test_instants_come_out_in_utc(text: str, expected: datetime) -> None:
+    """A zone, "now" or "… ago"."""
+    assert parse_instant(text, now=NOW) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["2026-11-21T03:00:00", "2026-11-21", "yesterday", "", "0001-01-01T00:00:00+23:00", "99999999w ago"]
+)
+def test_naive_and_unreadable_instants_are_refused(text: str) -> None:
+    """An instant without a zone is a mistake that costs hours of data."""
+    with pytest.raises(WindowError) as caught:
+        parse_instant(text, now=NOW)
+    assert caught.value.hint
+
+
+@given(st.datetimes(timezones=st.just(timezone(timedelta(hours=-7))), min_value=datetime(1990, 1, 1)))  # noqa: DTZ001
+def test_an_instant_with_a_zone_survives_its_own_text(instant: datetime) -> None:
+    """Writing and reading does not move it."""
+    assert parse_instant(instant.isoformat()) == instant
+
+
+def test_a_window_must_run_forward() -> None:
+    """Reversed, empty and naive windows are refused, with both ends named."""
+    with pytest.raises(WindowError, match="not before its end"):
+        Window(baseline_start=NOW, start=NOW, end=NOW)
+    with pytest.raises(WindowError, match="not before its end"):
+        Window(baseline_start=NOW, start=NOW, end=NOW - timedelta(seconds=1))
+    with pytest.raises(WindowError, match="baseline"):
+        Window(baseline_start=NOW, start=NOW - timedelta(hours=1), end=NOW)
+    with pytest.raises(WindowError, match="no time zone"):
+        Window(baseline_start=NOW, start=datetime(2026, 11, 21), end=NOW)  # noqa: DTZ001

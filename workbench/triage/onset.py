@@ -1,0 +1,61 @@
+"""Since when: the moment at which what the verdict is about began, read off the series."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from workbench.features.series import Series, highest, series_of
+from workbench.settings import Thresholds
+from workbench.triage.verdict import State, Verdict, state_of
+from workbench.window import Window
+
+# Of the bins from the onset to the end, so many must be over the threshold: one good moment in between does not end an incident.
+_STEADY = 0.8
+
+
+def onset(
+    samples: pa.Table, window: Window, row: Mapping[str, Any], verdict: Verdict, thresholds: Thresholds
+) -> datetime | None:
+    """When it began; None if it cannot be seen (it was so from the start, or nothing shows it).
+
+    A slow processor: since its process time is over its threshold; the others: since the time lag is over the floor of growth.
+    """
+    if state_of(verdict) is not State.LAGGING:
+        return None
+    series = series_of(samples, window, group=row["group"], topic=row["topic"])
+    line, limit = _signal(series, row, verdict, thresholds)
+    if line is None:
+        return None
+    at = first_steady(line, limit)
+    return None if at is None else datetime.fromtimestamp(float(series.times[at]), UTC)
+
+
+def _signal(
+    series: Series, row: Mapping[str, Any], verdict: Verdict, thresholds: Thresholds
+) -> tuple[npt.NDArray[np.float64] | None, float]:
+    if verdict is Verdict.SLOW_PROCESSOR:
+        slowest = row["slowest"]
+        mine = [line.values for line in series.process_time if line.name == slowest["processor"]]
+        return (mine[0] if mine else None), thresholds.slow_ratio * slowest["baseline_seconds"]
+    late = highest(series.time_lag, "time lag")
+    floor = thresholds.growth_floor_ratio * thresholds.time_lag_objective_seconds
+    return (late.values if late is not None else None), floor
+
+
+def first_steady(values: npt.NDArray[np.float64], limit: float) -> int | None:
+    """The first bin from which on (nearly) all measured bins are over the limit; None if that is the first bin or there is none."""
+    measured = np.flatnonzero(~np.isnan(values))
+    if not len(measured):
+        return None
+    over = values[measured] > limit
+    share = np.cumsum(over[::-1])[::-1] / np.arange(len(over), 0, -1)
+    starts = np.flatnonzero(over & (share >= _STEADY))
+    if not len(starts) or starts[0] == 0:
+        return None
+    return int(measured[starts[0]])
