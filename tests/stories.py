@@ -78,7 +78,7 @@ class Story:
     ) -> Story:
         """A partition that gets `rate` messages/s and whose lag has a shape; the commit follows from the two."""
         labels = {"group": self.group, "topic": self.topic, "partition": number}
-        end = 10_000 + rate * (TIMES - TIMES[0])
+        end = 1_000_000 + rate * (TIMES - TIMES[0])
         behind = values(lag)
         self.add("log_end_offset", end.tolist(), topic=self.topic, partition=number)
         self.add("log_start_offset", 0.0, topic=self.topic, partition=number)

@@ -60,6 +60,9 @@ def entities(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
         f"{_KIND} AS kind",
         *(f"any_value({name}, true) {log} AS {name}" for name in LOG_FEATURES if name != "history"),
         f"flatten(collect_list(history) {log}) AS history",
+        # What has not been reported for a while is not known any more: a last value would pass for a standing still.
+        f"CASE WHEN lag_last_seconds >= -{stale_after_seconds} THEN lag_last END AS lag_messages",
+        f"CASE WHEN committed_last_seconds >= -{stale_after_seconds} THEN committed_last END AS committed",
     ).where("`group` IS NOT NULL")
     derived = extend(
         with_time_lag(spread, stale_after_seconds=stale_after_seconds),

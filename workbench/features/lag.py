@@ -10,19 +10,20 @@ from workbench.features.summary import of, ratio
 _LAG, _COMMITTED, _TIME_LAG, _ENQUEUE = "consumer_lag", "committed_offset", "time_lag", "enqueue_time"
 _END, _START = "log_end_offset", "log_start_offset"
 
-# All over the window unless said otherwise: `lag_messages` (last), `lag_low`, `lag_mean`, `lag_slope` (messages/s), `lag_samples`,
-# `lag_bad_samples`, `lag_last_seconds` (≤ 0), `committed` (last), `committed_moved` (messages), `committed_samples`,
-# `committed_per_second`, `time_lag_exact_seconds`, `time_lag_age_seconds` (age of that reading), `oldest_incomplete_seconds`,
-# `fetch_queue_mean` (messages), `enqueue_sum`, `enqueue_count` (and the same of the baseline).
+# All over the window unless said otherwise: `lag_last`, `lag_low`, `lag_mean` (messages), `lag_slope` (messages/s), `lag_samples`,
+# `lag_bad_samples`, `lag_last_seconds` (≤ 0), `committed_last`, `committed_last_seconds`, `committed_moved` (messages),
+# `committed_samples`, `committed_per_second`, `time_lag_exact_seconds`, `time_lag_age_seconds` (age of that reading),
+# `oldest_incomplete_seconds`, `fetch_queue_mean` (messages), `enqueue_sum`, `enqueue_count` (and the same of the baseline).
 PARTITION_FEATURES = {
-    "lag_messages": of("max", "last", _LAG),
+    "lag_last": of("max", "last", _LAG),
     "lag_low": of("min", "low", _LAG),
     "lag_mean": of("avg", "mean", _LAG),
     "lag_slope": of("max", "slope", _LAG),
     "lag_samples": of("sum", "samples", _LAG),
     "lag_bad_samples": of("sum", "bad_samples", _LAG),
     "lag_last_seconds": of("max", "last_seconds", _LAG),
-    "committed": of("max", "last", _COMMITTED),
+    "committed_last": of("max", "last", _COMMITTED),
+    "committed_last_seconds": of("max", "last_seconds", _COMMITTED),
     "committed_moved": f"{of('max', 'high', _COMMITTED)} - {of('min', 'low', _COMMITTED)}",
     "committed_samples": of("sum", "samples", _COMMITTED),
     "committed_per_second": of("max", "slope", _COMMITTED),

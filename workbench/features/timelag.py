@@ -57,7 +57,7 @@ def with_time_lag(partitions: DataFrame, *, stale_after_seconds: float) -> DataF
             },
         ),
         {
-            "time_lag_method": f"""CASE WHEN lag_messages = 0 OR ({fresh}) THEN 'exact_record'
+            "time_lag_method": f"""CASE WHEN partition IS NULL THEN NULL WHEN lag_messages = 0 OR ({fresh}) THEN 'exact_record'
                 WHEN lag_messages IS NULL OR committed IS NULL THEN 'unknown'
                 WHEN before IS NOT NULL AND after IS NOT NULL THEN 'interpolated'
                 WHEN after IS NOT NULL AND further_back IS NOT NULL THEN 'extrapolated_capped'

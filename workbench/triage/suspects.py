@@ -85,7 +85,13 @@ def _queues(t: Thresholds) -> _Stages:
             "full_queues": f"filter(queues, q -> {full})",
             "hot_queues": f"filter(queues, q -> {full} AND size({siblings}) > 0 AND 2 * size({idle}) > size({siblings}))",
         },
-        {"full_queue_count": "size(full_queues)", "hot_queue_count": "size(hot_queues)"},
+        {
+            "full_queue_count": "size(full_queues)",
+            "hot_queue_count": "size(hot_queues)",
+            "queue_long": f"queue_fill >= {t.queue_fill_ratio}",
+            "entry_slow": f"enqueue_mean_seconds >= {t.enqueue_seconds}"
+            f" AND enqueue_mean_seconds >= {t.enqueue_ratio} * coalesce(enqueue_baseline_seconds, 0)",
+        },
     ]
 
 

@@ -151,10 +151,8 @@ _NODES = (
         number=6,
         question="Is the in-process queue backed up (enqueue time, queue length)?",
         short="queue backed up?",
-        test=(
-            "queue_fill >= {queue_fill_ratio} OR (enqueue_mean_seconds >= {enqueue_seconds}"
-            " AND enqueue_mean_seconds >= {enqueue_ratio} * coalesce(enqueue_baseline_seconds, 0))"
-        ),
+        # Either of the two signals is enough to answer; only without both of them it is open.
+        test="coalesce(queue_long, entry_slow) OR coalesce(entry_slow, queue_long)",
         yes="delay_full",
         no="throttled",
         needs=("queue_length", "queue_capacity", "enqueue_time"),

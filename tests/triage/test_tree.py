@@ -1,0 +1,116 @@
+"""Rules of the tree's declaration."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from typing import Any
+
+import pytest
+
+from workbench.settings import Thresholds
+from workbench.signals import SIGNALS
+from workbench.triage.tree import ROOT, TREE, targets
+from workbench.triage.verdict import Answer, Verdict, state_of
+from workbench.triage.walk import _verdict, answer_column, candidates, path_of
+
+
+def test_every_verdict_is_a_leaf_and_every_question_is_asked() -> None:
+    """No verdict that nothing leads to, no question that nobody comes to, no way round in a circle."""
+    leaves = {target for node in TREE.values() for target in targets(node) if isinstance(target, Verdict)}
+    assert leaves == set(Verdict) - {Verdict.CANNOT_TELL}
+    asked = {ROOT} | {target for node in TREE.values() for target in targets(node) if not isinstance(target, Verdict)}
+    assert asked == set(TREE)
+    for node in TREE.values():
+        for target in targets(node):
+            if not isinstance(target, Verdict):
+                assert TREE[target].number > node.number
+    assert [node.number for node in TREE.values()] == list(range(1, 15))
+
+
+def test_what_a_question_needs_is_a_signal_and_its_thresholds_exist() -> None:
+    """A missing signal is named by its canonical name; a threshold by its setting."""
+    for node in TREE.values():
+        assert set(node.needs) <= SIGNALS.keys()
+        assert node.test.format(**Thresholds().model_dump())
+        for measure in node.measures:
+            assert measure.signal in SIGNALS
+            assert measure.threshold is None or measure.threshold in Thresholds.model_fields
+
+
+def test_both_answers_of_the_design_lead_where_it_says() -> None:
+    """The order of the questions and their leaves, as the design has them."""
+    way = [(node.id, node.yes, node.no if isinstance(node.no, str) else None) for node in TREE.values()]
+    assert way[2] == ("consuming", "rebalancing", Verdict.CONSUMER_STOPPED)
+    assert way[5] == ("queue_backed_up", "delay_full", "throttled")
+    assert way[9] == ("all_slow", Verdict.SLOW_DOWNSTREAM, Verdict.SATURATED_PROCESSORS)
+    assert way[13] == ("too_few", Verdict.TOO_FEW_CONSUMERS, Verdict.PARTITION_CEILING)
+
+
+def walk(answers: dict[str, Answer]) -> set[Verdict]:
+    """A naive walk, as the oracle: the verdicts that can be reached, one if nothing is open."""
+    target: Any = ROOT
+    while not isinstance(target, Verdict):
+        if isinstance(target, tuple):
+            return {verdict for _, verdict in target}
+        answer = answers[target]
+        if answer is Answer.CANNOT_TELL:
+            return {Verdict.CANNOT_TELL}
+        target = TREE[target].yes if answer is Answer.YES else TREE[target].no
+    return {target}
+
+
+@pytest.mark.jvm
+def test_spark_walks_as_the_declaration_says(spark: Any) -> None:
+    """3,000 random sets of answers: Spark's verdict is the oracle's, and the path ends where it should."""
+    chance = random.Random(7)
+    sets = [{name: chance.choice(list(Answer)) for name in TREE} for _ in range(2980)]
+    sets += [dict.fromkeys(TREE, answer) for answer in Answer]
+    meaning = {Answer.YES: True, Answer.NO: False, Answer.CANNOT_TELL: None}
+    columns = [answer_column(node) for node in TREE.values()]
+    rows = [(number, *(meaning[answers[name]] for name in TREE)) for number, answers in enumerate(sets)]
+    schema = "number int, " + ", ".join(f"{name} boolean" for name in columns)
+    extra = [
+        "cast(0 AS double) AS lag_samples",
+        "cast(0 AS double) AS lag_bad_samples",
+        "false AS draining",
+        "0D AS last_sample_age_seconds",
+    ]
+    sql = _verdict(ROOT).format(**Thresholds().model_dump())
+    found = (
+        spark.createDataFrame(rows, schema).selectExpr("*", *extra).selectExpr("number", f"{sql} AS verdict").collect()
+    )
+    assert len(found) == len(sets)
+    for row in found:
+        answers = sets[row["number"]]
+        assert Verdict(row["verdict"]) in walk(answers)
+        path = path_of(answers)
+        assert path[0].id == ROOT
+        if Verdict(row["verdict"]) is Verdict.CANNOT_TELL:
+            assert answers[path[-1].id] is Answer.CANNOT_TELL
+
+
+def test_candidates_are_what_is_left_when_open_questions_go_both_ways() -> None:
+    """All verdicts when nothing is known; one when everything is; and never one that an answer excludes."""
+    nothing = dict.fromkeys(TREE, Answer.CANNOT_TELL)
+    assert set(candidates(nothing)) == set(Verdict) - {Verdict.CANNOT_TELL}
+    sick = {
+        **nothing,
+        "data_usable": Answer.YES,
+        "lagging": Answer.YES,
+        "consuming": Answer.YES,
+        "rebalancing": Answer.NO,
+    }
+    left = set(candidates(sick))
+    assert Verdict.HEALTHY not in left
+    assert Verdict.REBALANCE_STORM not in left
+    assert Verdict.SLOW_PROCESSOR in left
+    for answers in itertools.islice(itertools.product((Answer.YES, Answer.NO), repeat=len(TREE)), 0, 16_384, 97):
+        known = dict(zip(TREE, answers, strict=True))
+        assert set(candidates(known)) == walk(known)
+
+
+def test_a_lagging_verdict_is_never_called_healthy() -> None:
+    """Every cause is a cause of lagging; missing data is "cannot tell"."""
+    assert {verdict for verdict in Verdict if state_of(verdict).value == "healthy"} == {Verdict.HEALTHY}
+    assert state_of(Verdict.NO_DATA).value == state_of(Verdict.UNUSABLE_DATA).value == "cannot_tell"
