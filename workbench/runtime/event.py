@@ -86,8 +86,8 @@ class Skip:
 
 Outcome = Done | Retry | Failed | Dead | Skip
 
-# What a processor is: it may return an outcome, or nothing for Done; an exception means Retry.
-Handler = Callable[[Event], Outcome | None]
+# What a processor is: it may return an outcome; anything else, or nothing, means Done; an exception means Retry.
+Handler = Callable[[Event], object]
 # What turns a record into an event; None skips the record; an exception makes it undecodable.
 Decoder = Callable[[Record], Event | None]
 

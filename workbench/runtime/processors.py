@@ -159,7 +159,9 @@ class ProcessorPool:
 
     def _handle(self, event: Event) -> Outcome:
         try:
-            return self._handler(event) or Done()
+            result = self._handler(event)
+            # A handler that returns something of its own (an id, a row count) has done its work; failure is an exception.
+            return result if isinstance(result, Outcome) else Done()
         except Exception as error:
             _log.debug("processor %s: attempt %d failed", self.name, event.attempt, exc_info=error)
             return Retry()

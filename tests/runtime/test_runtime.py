@@ -1,0 +1,364 @@
+"""Rules of the whole runtime on a log in memory: nothing lost, order by key, contiguous commits, back-pressure that keeps polling."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.runtime.helpers import MemorySource, record
+from workbench.errors import ConfigError
+from workbench.runtime import Dead, Event, Failed, ProcessorConfig, Retry, Runtime, RuntimeConfig, Skip
+from workbench.runtime.metrics import MAX_EVENT_TYPES, OTHER, RuntimeMetrics
+
+
+def config(**changes: Any) -> RuntimeConfig:
+    """Quick settings."""
+    values: dict[str, Any] = {
+        "bootstrap": "127.0.0.1:9",
+        "group": "g",
+        "topics": ["t"],
+        "client_id": "test",
+        "commit_interval_seconds": 0.02,
+        "shutdown_seconds": 3.0,
+        "default_processor": ProcessorConfig(threads=3, queue_capacity=50, retry_backoff_seconds=0.01, max_attempts=4),
+    }
+    return RuntimeConfig.parse({**values, **changes})
+
+
+class Running:
+    """A runtime on a log in memory, until the end of the block."""
+
+    def __init__(
+        self, handler: Callable[[Event], Any], *, partitions: int = 2, decode: Any = None, **changes: Any
+    ) -> None:
+        self.source = MemorySource(partitions)
+        extra = {"decode": decode} if decode is not None else {}
+        self.runtime = Runtime(config(**changes), {"*": handler}, make_source=lambda _c, _m: self.source, **extra)
+        self.runtime._log_ends.start = lambda: None  # type: ignore[method-assign]  # there is no broker to ask
+
+    def __enter__(self) -> Running:
+        self.runtime.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        self.runtime._log_ends._thread = threading.Thread(target=lambda: None)
+        self.runtime._log_ends._thread.start()
+        self.runtime.stop()
+
+    def wait_for_commit(self, *ends: int, seconds: float = 10.0) -> None:
+        """Until partition n is committed up to ends[n]."""
+        wanted = {("t", number): end for number, end in enumerate(ends)}
+        deadline = time.monotonic() + seconds
+        while {part: self.source.committed.get(part, 0) for part in wanted} != wanted:
+            assert time.monotonic() < deadline, self.source.committed
+            time.sleep(0.005)
+
+    def metrics(self) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+        """All samples of the metrics page."""
+        import urllib.request
+
+        assert self.runtime.metrics_address is not None
+        url = "http://{}:{}/metrics".format(*self.runtime.metrics_address)
+        text = urllib.request.urlopen(url, timeout=5).read().decode()
+        return {
+            (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+        }
+
+    def total(self, name: str, **labels: str) -> float:
+        """Sum of a metric over all series with these labels."""
+        return sum(v for (n, ls), v in self.metrics().items() if n == name and labels.items() <= dict(ls).items())
+
+
+def test_everything_is_handled_once_in_order_by_key_and_committed() -> None:
+    """2 × 300 records of 7 keys; the ledger of the metrics agrees with what was done."""
+    seen: list[tuple[int, bytes, int]] = []
+    with Running(lambda e: seen.append((e.record.partition, e.key, e.record.offset))) as it:
+        for partition in range(2):
+            it.source.produce(record(n, key=f"{partition}-{n % 7}".encode(), partition=partition) for n in range(300))
+        it.wait_for_commit(300, 300)
+        assert it.total("wb_processed_total", outcome="ok") == 600
+        assert it.total("wb_deserialized_total") == 600
+        assert it.total("wb_process_time_seconds_count") == 600
+        assert it.total("wb_enqueue_time_seconds_count") == 600
+        assert it.total("wb_queue_length_events") == 0
+    assert len(seen) == len(set(seen)) == 600
+    for key in {key for _, key, _ in seen}:
+        mine = [offset for _, name, offset in seen if name == key]
+        assert mine == sorted(mine)
+    for partition in range(2):
+        commits = [offsets["t", partition] for offsets in it.source.history if ("t", partition) in offsets]
+        assert commits == sorted(commits)
+
+
+def test_a_commit_never_passes_an_unfinished_event() -> None:
+    """One event hangs: everything behind it is handled, nothing behind it is committed."""
+    release = threading.Event()
+
+    def handle(event: Event) -> None:
+        if event.record.offset == 10:
+            release.wait(10)
+
+    with Running(handle, partitions=1, default_processor=ProcessorConfig(threads=4, queue_capacity=500)) as it:
+        it.source.produce(record(n, key=str(n).encode()) for n in range(100))
+        deadline = time.monotonic() + 5
+        while it.total("wb_processed_total") < 70 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert it.source.committed.get(("t", 0), 0) <= 10
+        [age] = [v for (n, _), v in it.metrics().items() if n == "wb_oldest_incomplete_age_seconds"]
+        assert age > 0
+        release.set()
+        it.wait_for_commit(100)
+
+
+def test_retries_end_in_failure_and_the_frontier_moves_on() -> None:
+    """A poison record is tried as often as configured, in place; other keys are not held back by it."""
+    attempts: list[int] = []
+
+    def handle(event: Event) -> None:
+        if event.key == b"bad":
+            attempts.append(event.attempt)
+            raise ValueError("no")
+
+    with Running(handle, partitions=1) as it:
+        it.source.produce([record(0, key=b"bad"), *(record(n, key=str(n).encode()) for n in range(1, 30))])
+        it.wait_for_commit(30)
+        assert it.total("wb_processed_total", outcome="retry") == 3
+        assert it.total("wb_processed_total", outcome="failed") == 1
+    assert attempts == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "label"),
+    [(Skip(), "skip"), (Failed("x"), "failed"), (Dead("600"), "dead"), (None, "ok"), (True, "ok"), ("an id", "ok")],
+)
+def test_every_outcome_completes_and_is_counted(outcome: Any, label: str) -> None:
+    """Done, skip, failed, dead and a value of the handler's own: the offset is finished, and the counter says how."""
+    with Running(lambda _event: outcome, partitions=1) as it:
+        it.source.produce(record(n) for n in range(5))
+        it.wait_for_commit(5)
+        assert it.total("wb_processed_total", outcome=label) == 5
+
+
+def test_a_retry_may_choose_its_own_time_and_keeps_its_key_in_order() -> None:
+    """The key waits behind its retry; the others do not."""
+    order: list[int] = []
+
+    def handle(event: Event) -> Any:
+        if event.record.offset == 0 and event.attempt == 1:
+            return Retry(after=0.1)
+        order.append(event.record.offset)
+        return None
+
+    with Running(handle, partitions=1, default_processor=ProcessorConfig(threads=1)) as it:
+        it.source.produce([record(0, key=b"a"), record(1, key=b"a"), record(2, key=b"b")])
+        it.wait_for_commit(3)
+    assert order == [2, 0, 1]
+
+
+def test_a_timeout_fails_without_a_retry_and_its_key_is_never_handled_twice_at_once() -> None:
+    """The frontier moves on at the timeout; the key goes on when the handler returns."""
+    release, active, most = threading.Event(), set(), [0]
+    lock = threading.Lock()
+
+    def handle(event: Event) -> None:
+        with lock:
+            assert event.key not in active
+            active.add(event.key)
+            most[0] = max(most[0], len(active))
+        if event.record.offset == 0:
+            release.wait(10)
+        with lock:
+            active.discard(event.key)
+
+    slow = ProcessorConfig(threads=1, timeout_seconds=0.1, queue_capacity=50)
+    with Running(handle, partitions=1, default_processor=slow) as it:
+        it.source.produce([record(0, key=b"a"), record(1, key=b"a"), record(2, key=b"b")])
+        it.wait_for_commit(1)
+        assert it.total("wb_processed_total", outcome="timeout") == 1
+        release.set()
+        it.wait_for_commit(3)
+        assert it.total("wb_processed_total", outcome="ok") == 2
+
+
+def test_back_pressure_is_bounded_and_keeps_polling() -> None:
+    """A blocked handler: the consumer stops pulling but never stops polling, and holds no more than its bounds."""
+    release = threading.Event()
+    small = ProcessorConfig(threads=2, queue_capacity=10)
+    with Running(lambda _e: release.wait(20), partitions=2, default_processor=small, max_poll_records=20) as it:
+        for partition in range(2):
+            it.source.produce(record(n, key=str(n).encode(), partition=partition) for n in range(500))
+        time.sleep(0.3)
+        polls = it.source.polls
+        time.sleep(0.3)
+        assert it.source.polls > polls
+        assert it.source.paused == {("t", 0), ("t", 1)}
+        assert it.total("wb_queue_length_events") <= 20
+        held = sum(len(state.held) for c in it.runtime._consumers for state in c.partitions.values())
+        assert held <= 2 * 20
+        assert it.total("wb_paused_partitions") == 2
+        release.set()
+        it.wait_for_commit(500, 500)
+        assert it.source.paused == set()
+
+
+def test_records_beyond_the_commit_are_bounded() -> None:
+    """Behind one stuck record a partition is read only so far; other partitions go on."""
+    release = threading.Event()
+
+    def handle(event: Event) -> Any:
+        first = event.record.partition == 0 and event.record.offset == 0
+        return Retry(after=0.01) if first and not release.is_set() else None
+
+    pool = ProcessorConfig(threads=4, queue_capacity=5000, max_attempts=1_000_000)
+    with Running(
+        handle, partitions=2, default_processor=pool, max_uncommitted_per_partition=100, max_poll_records=10
+    ) as it:
+        for partition in range(2):
+            it.source.produce(record(n, key=f"{partition}{n}".encode(), partition=partition) for n in range(1000))
+        deadline = time.monotonic() + 10
+        while it.source.committed.get(("t", 1)) != 1000 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert it.source.committed.get(("t", 1)) == 1000
+        assert it.source.positions["t", 0] <= 100 + 2 * 10
+        release.set()
+        it.wait_for_commit(1000, 1000)
+
+
+def test_a_delayed_event_waits_for_its_time_and_others_do_not() -> None:
+    """Delay counts from the event's time; it is never earlier than due."""
+    done: dict[str, float] = {}
+    types = {"later": ProcessorConfig(delay_seconds=0.4), "now": ProcessorConfig()}
+    with Running(lambda e: done.setdefault(e.type, time.time()), partitions=1, processors=types) as it:
+        began = time.time()
+        stamp = round(began * 1000)
+        it.source.produce([record(0, kind="later", timestamp_ms=stamp), record(1, kind="now", timestamp_ms=stamp)])
+        it.wait_for_commit(2)
+    assert done["later"] - began >= 0.39
+    assert done["now"] < done["later"]
+
+
+def test_revocation_finishes_what_is_at_work_commits_it_and_leaves_the_rest() -> None:
+    """The next owner starts exactly behind what was finished; what waited is not handled here any more."""
+    handled: list[int] = []
+    started = threading.Event()
+
+    def handle(event: Event) -> None:
+        started.set()
+        time.sleep(0.05)
+        handled.append(event.record.offset)
+
+    with Running(handle, partitions=1, default_processor=ProcessorConfig(threads=1)) as it:
+        it.source.produce(record(n) for n in range(50))
+        started.wait(5)
+        it.source.later("revoked", [("t", 0)])
+        deadline = time.monotonic() + 5
+        while it.source.positions and time.monotonic() < deadline:
+            time.sleep(0.005)
+        time.sleep(0.2)
+        count = len(handled)
+        assert it.source.committed["t", 0] == count
+        assert it.total("wb_queue_length_events") == 0
+        it.source.later("assigned", [("t", 0)])
+        it.wait_for_commit(50)
+    assert handled == list(range(50))
+
+
+def test_lost_partitions_are_not_committed() -> None:
+    """Another member may have them already."""
+    release = threading.Event()
+
+    def handle(event: Event) -> None:
+        if event.record.offset == 3:
+            release.wait(5)
+
+    with Running(
+        handle, partitions=1, default_processor=ProcessorConfig(threads=1), commit_interval_seconds=60.0
+    ) as it:
+        it.source.produce(record(n) for n in range(10))
+        deadline = time.monotonic() + 5
+        while it.total("wb_processed_total") < 3 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        it.source.later("lost", [("t", 0)])
+        time.sleep(0.1)
+        release.set()
+    assert ("t", 0) not in it.source.committed
+
+
+def test_an_undecodable_record_never_stops_the_consumer() -> None:
+    """It is counted, and its offset is finished."""
+
+    def decode(item: Any) -> Any:
+        from workbench.runtime import decode_by_header
+
+        if item.offset % 3 == 0:
+            raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad")
+        return decode_by_header(item)
+
+    with Running(lambda _e: None, partitions=1, decode=decode) as it:
+        it.source.produce(record(n) for n in range(9))
+        it.wait_for_commit(9)
+        assert it.total("wb_undecodable_total") == 3
+        assert it.total("wb_processed_total") == 6
+
+
+def test_a_stop_lets_what_was_read_finish() -> None:
+    """A graceful stop repeats nothing: all that was read is handled and committed."""
+    handled: list[int] = []
+
+    def handle(event: Event) -> None:
+        time.sleep(0.002)
+        handled.append(event.record.offset)
+
+    it = Running(handle, partitions=1, max_poll_records=50)
+    with it:
+        it.source.produce(record(n, key=str(n).encode()) for n in range(400))
+        while len(handled) < 20:
+            time.sleep(0.005)
+    assert it.source.committed["t", 0] == len(handled)
+    assert sorted(handled) == list(range(len(handled)))
+
+
+def test_labels_are_bounded() -> None:
+    """A producer that invents event types cannot blow up the metrics."""
+    metrics = RuntimeMetrics("g", gauges=lambda: ())
+    labels = {metrics.type_label(f"type-{n}") for n in range(10 * MAX_EVENT_TYPES)}
+    assert len(labels) == MAX_EVENT_TYPES + 1
+    assert OTHER in labels
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"consumers": 0}, "consumers"),
+        ({"comit_interval_seconds": 1}, "comit_interval_seconds"),
+        ({"default_processor": {"threads": 0}}, "default_processor.threads"),
+        ({"processors": {"x": {"delay_seconds": 90}}}, "delay_seconds"),
+        ({"delay_max_seconds": 120}, "delay_max_seconds"),
+        ({"topics": []}, "topics"),
+        ({"group": ""}, "group"),
+    ],
+)
+def test_a_wrong_setting_is_refused_by_name(changes: dict[str, Any], named: str) -> None:
+    """At start, with the field's name."""
+    with pytest.raises(ConfigError, match=named):
+        config(**changes)
+
+
+def test_a_type_without_a_processor_is_refused_at_start() -> None:
+    """Configured, but nobody handles it."""
+    with pytest.raises(ConfigError, match="refund"):
+        Runtime(
+            config(processors={"refund": {}}), {"order": lambda _e: None}, make_source=lambda _c, _m: MemorySource()
+        )
+    with pytest.raises(ConfigError, match="no processor"):
+        Runtime(config(), {}, make_source=lambda _c, _m: MemorySource())
