@@ -110,7 +110,8 @@ class Windows(_Strict):
     @classmethod
     def _durations(cls, value: Any) -> Any:
         try:
-            return parse_duration(value) if isinstance(value, str) else value
+            # ISO 8601 ("PT18S") is how pydantic itself writes one.
+            return parse_duration(value) if isinstance(value, str) and not value.startswith("P") else value
         except WindowError as error:
             raise ValueError(error.message) from None
 
@@ -192,7 +193,8 @@ def _running_lab() -> Cluster | None:
     except FileNotFoundError:
         return None
     except (OSError, ValidationError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}.", hint="Clean up with: workbench lab down.") from None
+        reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error.strerror
+        raise ConfigError(f"{path} cannot be read: {reason}.", hint="Clean up with: workbench lab down.") from None
 
 
 def load_settings(path: Path | None = None) -> Settings:

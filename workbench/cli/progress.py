@@ -52,9 +52,8 @@ class Steps:
         finally:
             self._stop()
         note = f"  {step.note}" if step.note else ""
-        self._console.print(
-            Text.assemble(("✓ ", "green"), f"{title}  ", (f"{time.monotonic() - started:.1f} s{note}", "dim"))
-        )
+        took = f"{time.monotonic() - started:.1f} s{note}"
+        self._console.print(Text.assemble(("✓ ", "green"), f"{title}  ", (took, "dim")), soft_wrap=True)
 
     @contextmanager
     def bar(self, title: str) -> Iterator[Progress]:

@@ -1,0 +1,105 @@
+"""Helpers on a real broker."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from workbench.java import find_java
+from workbench.lab.jars import TOOLS, ensure
+from workbench.lab.lab import Lab
+
+
+@pytest.fixture(scope="session")
+def admin(lab: Lab) -> AdminClient:
+    """An admin client of the lab's broker."""
+    return AdminClient({"bootstrap.servers": lab.bootstrap})
+
+
+def produce(lab: Lab, topic: str, counts: dict[int, int]) -> None:
+    """So many records into each partition."""
+    producer = Producer({"bootstrap.servers": lab.bootstrap, "linger.ms": 5})
+    for partition, count in counts.items():
+        for number in range(count):
+            producer.produce(topic, str(number).encode(), partition=partition)
+            producer.poll(0)
+    assert producer.flush(30) == 0
+
+
+def commit(admin: AdminClient, group: str, topic: str, offsets: dict[int, int]) -> None:
+    """Commit offsets for a group that nobody is a member of."""
+    parts = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
+
+    def committed() -> bool:  # a broker that has never had a group first makes the topic for their offsets
+        answer = admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, parts)])[group].result(30)
+        return all(part.error is None for part in answer.topic_partitions)
+
+    wait_for(committed)
+
+
+def kafka_describe(lab: Lab, group: str) -> dict[tuple[str, int], tuple[int | None, int, int | None]]:
+    """(topic, partition) to (committed, log end, lag), as Kafka's own tool prints them; "-" is None."""
+    ensure(TOOLS)
+    shown = subprocess.run(
+        [
+            find_java().program, "-cp", TOOLS.classpath, "-Dlog4j2.level=ERROR",
+            "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+            "--bootstrap-server", lab.bootstrap, "--describe", "--group", group,
+        ],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    ).stdout  # fmt: skip
+    rows = {}
+    for line in shown.splitlines():
+        words = line.split()
+        if len(words) >= 6 and words[0] == group:
+            numbers = [None if word == "-" else int(word) for word in words[3:6]]
+            rows[words[1], int(words[2])] = (numbers[0], int(words[4]), numbers[2])
+    return rows
+
+
+def workbench(*words: str, env: dict[str, str] | None = None, timeout: float = 180) -> subprocess.CompletedProcess[str]:
+    """Run the installed command."""
+    import os
+
+    program = Path(sys.executable).with_name("workbench")
+    return subprocess.run(
+        [program, *words],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+        env={**os.environ, **(env or {})},
+    )
+
+
+@pytest.fixture
+def settings_file(lab: Lab, tmp_path: Path) -> Iterator[Path]:
+    """Settings with the session's lab as the cluster "mine"."""
+    lines = ["[clusters.mine]", f'bootstrap = "{lab.bootstrap}"', "timeout_seconds = 10"]
+    if lab.prometheus_url:
+        lines.append(f'prometheus = "{lab.prometheus_url}"')
+    lines += ["[windows]", 'length = "20s"', 'baseline = "20s"']
+    lines += ["[thresholds]", "stale_after_seconds = 10", "time_lag_objective_seconds = 5"]
+    path = tmp_path / "settings.toml"
+    path.write_text("\n".join(lines))
+    yield path
+
+
+def wait_for(condition: Any, seconds: float = 30.0) -> None:
+    """Poll until something holds."""
+    import time
+
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)

@@ -1,0 +1,89 @@
+"""Rules of what the lab is made of: only the expected jars, and a seed decides everything about a scenario."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from pathlib import Path
+
+import pytest
+
+from workbench.errors import SetupError, UsageError
+from workbench.lab.jars import BROKER, TOOLS, check
+from workbench.lab.kafka import new_cluster_id
+from workbench.lab.producer import key_of, partition_of
+from workbench.lab.scenarios import SCENARIOS, demo_scenario, make_scenario
+from workbench.lab.spec import Behaviour, Watched, write
+
+
+def test_a_jar_that_is_missing_changed_or_unexpected_is_refused_by_name(tmp_path: Path) -> None:
+    """Nothing that is not on the list is ever started."""
+    (tmp_path / "a.jar").write_bytes(b"a")
+    digest = hashlib.sha256(b"a").hexdigest()
+    check(tmp_path, {"a.jar": digest}, what="the jars")
+    with pytest.raises(SetupError, match=r"b\.jar is missing"):
+        check(tmp_path, {"a.jar": digest, "b.jar": digest}, what="the jars")
+    with pytest.raises(SetupError, match=r"a\.jar is not the file"):
+        check(tmp_path, {"a.jar": "0" * 64}, what="the jars")
+    (tmp_path / "evil.jar").write_bytes(b"e")
+    with pytest.raises(SetupError, match=r"evil\.jar was not expected"):
+        check(tmp_path, {"a.jar": digest}, what="the jars")
+
+
+@pytest.mark.parametrize("jars", [BROKER, TOOLS])
+def test_the_committed_lists_are_lists_of_jars(jars: object) -> None:
+    """A name and a SHA-256 on each line."""
+    sums = jars.checksums  # type: ignore[attr-defined]
+    assert len(sums) > 40
+    assert all(name.endswith(".jar") and len(digest) == 64 for name, digest in sums.items())
+
+
+def test_cluster_ids_are_never_taken_for_an_option() -> None:
+    """Kafka's own tools stumble over an id that begins with a dash."""
+    assert not any(new_cluster_id().startswith("-") for _ in range(300))
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_seed_decides_everything(name: str) -> None:
+    """The same seed makes the same run, another one another."""
+
+    def described(seed: int) -> str:
+        made = make_scenario(name, seed, bootstrap="b", run_id="r")
+        return json.dumps([repr(made.spec), made.steady_seconds, made.incident_seconds, made.scope], default=str)
+
+    assert described(5) == described(5)
+    assert len({described(seed) for seed in range(6)}) == 6
+
+
+@pytest.mark.parametrize("name", [*SCENARIOS, "demo"])
+@pytest.mark.parametrize("seed", range(1, 40, 7))
+def test_a_run_fits_into_ninety_seconds(name: str, seed: int) -> None:
+    """Start and triage take about 15 s of them."""
+    made = demo_scenario("b", seed=seed) if name == "demo" else make_scenario(name, seed, bootstrap="b", run_id="r")
+    assert made.steady_seconds + made.incident_seconds <= 75
+    traffic = made.spec.traffic
+    used = {partition_of(key_of(number), traffic.partitions) for number in range(traffic.keys)}
+    assert used == set(range(traffic.partitions))
+
+
+def test_an_unknown_scenario_is_refused_with_the_known_ones() -> None:
+    """A typo costs no minute."""
+    with pytest.raises(UsageError) as caught:
+        make_scenario("slow_proccessor", 1, bootstrap="b", run_id="r")
+    assert "slow_processor" in (caught.value.hint or "")
+
+
+def test_the_producers_partitioner_is_librdkafkas() -> None:
+    """CRC-32 of the key, as `consistent` does it."""
+    assert partition_of(b"key-00001", 7) == zlib.crc32(b"key-00001") % 7
+
+
+def test_a_watched_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
+    """That is how a fault begins."""
+    path = tmp_path / "behaviour.json"
+    write(path, Behaviour(process_seconds={"a": 0.1}))
+    watched = Watched(path, Behaviour)
+    assert watched.refresh().process_seconds == {"a": 0.1}
+    write(path, Behaviour(process_seconds={"a": 0.5}))
+    assert watched.refresh().process_seconds == {"a": 0.5}

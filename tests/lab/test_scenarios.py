@@ -1,0 +1,85 @@
+"""Real incidents: each scenario once, on a seed that no threshold was chosen by, some of them through the recorder alone."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from workbench.lab import run as lab_run
+from workbench.lab.lab import Lab
+from workbench.lab.run import RunResult, run_scenario
+from workbench.lab.scenarios import SCENARIOS, make_scenario
+from workbench.triage.verdict import Verdict
+
+pytestmark = [pytest.mark.lab, pytest.mark.jvm]
+
+SEED = 11
+BY_RECORDER = ("slow_processor", "too_few_consumers")
+RUNS = [(name, "prometheus") for name in SCENARIOS] + [(name, "scrape") for name in BY_RECORDER]
+SIDE_BY_SIDE = 4  # on one broker, as the lab allows
+
+
+@pytest.fixture(scope="module")
+def results(
+    lab: Lab, spark: Any, tmp_path_factory: pytest.TempPathFactory
+) -> dict[tuple[str, str], RunResult | Exception]:
+    """All runs, some at a time; Spark takes them one by one."""
+    folder = tmp_path_factory.mktemp("runs")
+    turn = threading.Lock()
+    original = lab_run.triage
+
+    def one_by_one(*arguments: Any, **options: Any) -> Any:
+        with turn:
+            return original(*arguments, **options)
+
+    def one(which: tuple[str, str]) -> RunResult | Exception:
+        name, source = which
+        if source == "prometheus" and lab.prometheus_url is None:
+            source = "scrape"
+        try:
+            scenario = make_scenario(
+                name, SEED, bootstrap=lab.bootstrap, run_id=f"{name[:6]}-{source[:2]}".replace("_", "-")
+            )
+            return run_scenario(lab, scenario, lambda: spark, folder=folder / f"{name}-{source}", source=source)  # type: ignore[arg-type]
+        except Exception as error:  # shown by the test of this run; the others go on
+            return error
+
+    lab_run.triage = one_by_one  # type: ignore[assignment]
+    try:
+        with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+            return dict(zip(RUNS, pool.map(one, RUNS), strict=True))
+    finally:
+        lab_run.triage = original
+
+
+@pytest.mark.parametrize("which", RUNS, ids=lambda which: "-".join(which))
+def test_the_verdict_is_the_truth(
+    results: dict[tuple[str, str], RunResult | Exception], which: tuple[str, str]
+) -> None:
+    """Verdict and scope, from measurements alone."""
+    result = results[which]
+    if isinstance(result, Exception):
+        raise result
+    told = "\n".join(f"{step.question} {step.answer}: {step.words}" for step in result.finding.path)
+    assert result.match, (
+        f"expected {result.scenario.expected} {result.scenario.scope}\n{result.finding.headline}\n{told}"
+    )
+
+
+def test_the_truth_never_comes_near_the_measurements(results: dict[tuple[str, str], RunResult | Exception]) -> None:
+    """No file of a capture holds the scenario's name or its expectation; those stand in another file."""
+    for (name, _), result in results.items():
+        assert isinstance(result, RunResult)
+        for path in (result.folder / "capture").iterdir():
+            assert name.encode() not in path.read_bytes() or result.scenario.expected is Verdict.HEALTHY
+        assert (result.folder / "truth.json").is_file()
+
+
+def test_captures_are_small(results: dict[tuple[str, str], RunResult | Exception]) -> None:
+    """A minute of a small fleet at one second fits into 300 KB."""
+    for result in results.values():
+        assert isinstance(result, RunResult)
+        assert sum(path.stat().st_size for path in (result.folder / "capture").iterdir()) <= 300_000
