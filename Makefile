@@ -13,7 +13,7 @@ help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 16
 
 demo: $(READY)  ## a real Kafka, a real incident, its verdict and report (about 3 minutes after set-up)
-	@$(BIN)/workbench demo
+	@$(BIN)/workbench demo --out build/demo
 
 test: $(READY) lint  ## unit tests first, then those with Spark, Kafka and Prometheus
 	@$(BIN)/workbench lab setup

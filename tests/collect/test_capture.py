@@ -57,7 +57,7 @@ def test_the_truth_is_not_in_it(folder: Path) -> None:
         "samples.parquet",
     ]
     assert set(json.loads((folder / INFO).read_text())) == {
-        "schema", "state", "cluster", "source", "profiles", "window", "groups", "topics", "incomplete", "thresholds",
+        "schema", "state", "cluster", "bootstrap", "source", "profiles", "window", "groups", "topics", "incomplete", "thresholds",
         "created_at", "versions", "files",
     }  # fmt: skip
 

@@ -60,6 +60,8 @@ class CaptureInfo(BaseModel):
     format: Literal["workbench.capture/1"] = Field(default="workbench.capture/1", alias="schema")
     state: Literal["recording", "complete"] = "complete"
     cluster: str
+    # For the commands of the advice; None if Kafka itself was not asked.
+    bootstrap: str | None = None
     source: str
     profiles: list[str]
     window: WindowModel
@@ -95,6 +97,7 @@ def new_info(
     source: str,
     profiles: list[str],
     window: Window,
+    bootstrap: str | None = None,
     groups: list[str] | None = None,
     topics: list[str] | None = None,
     incomplete: list[str] | None = None,
@@ -105,6 +108,7 @@ def new_info(
     return CaptureInfo(
         state=state,
         cluster=cluster,
+        bootstrap=bootstrap,
         source=source,
         profiles=profiles,
         window=WindowModel(baseline_start=window.baseline_start, start=window.start, end=window.end),

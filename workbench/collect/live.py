@@ -64,6 +64,7 @@ def collect(
     return Capture(
         info=new_info(
             cluster=cluster.name,
+            bootstrap=cluster.bootstrap,
             source="prometheus",
             profiles=cluster.profiles,
             window=window,
@@ -116,6 +117,7 @@ def observe(
     window = Window(baseline_start=started, start=started, end=datetime.now(UTC))
     info = new_info(
         cluster=cluster.name,
+        bootstrap=cluster.bootstrap,
         source="observe",
         profiles=recorded.info.profiles,
         window=window,

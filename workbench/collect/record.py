@@ -169,6 +169,7 @@ class Recorder:
         middle = self._started + (now - self._started) * 0.6  # a guess that triage's --since overrides
         return new_info(
             cluster=self._cluster.name,
+            bootstrap=self._cluster.bootstrap,
             source="watch",
             profiles=[*([KAFKA_PROFILE] if self._kafka is not None else []), *self._cluster.profiles],
             window=Window(baseline_start=self._started, start=middle, end=now),

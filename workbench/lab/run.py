@@ -182,6 +182,7 @@ class _Recording:
         recorded = self._capture
         info = new_info(
             cluster=recorded.info.cluster,
+            bootstrap=recorded.info.bootstrap,
             source="watch",
             profiles=recorded.info.profiles,
             window=window,

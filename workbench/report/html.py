@@ -30,8 +30,8 @@ _MAX_DETAILED = 20  # a report of hundreds of sick groups stays readable and sma
 _PLOTLY_CONFIG = {
     "showSendToCloud": False,
     "displaylogo": False,
+    "displayModeBar": False,  # zooming works without it, and it covers the legend
     "responsive": True,
-    "modeBarButtonsToRemove": ["toImage"],
 }
 
 

@@ -96,6 +96,7 @@ def _title(finding: Finding) -> Text:
     line = Text(" ")
     line.append(f"{printable(finding.group)} ← {printable(finding.topic)}", style="bold")
     line.append(f"    {finding.state.replace('_', ' ').upper()}", style=_STATE_STYLE[finding.state])
+    line.append(f" {finding.verdict}", style=_STATE_STYLE[finding.state])
     lag = finding.time_lag
     if lag.seconds is not None:
         line.append(f"  {duration(lag.seconds)} behind ({_method(finding)})")
@@ -120,7 +121,6 @@ def _method(finding: Finding) -> str:
 def _sentence(finding: Finding) -> Text:
     line = Text(" ▶ ", style=_STATE_STYLE[finding.state])
     line.append(finding.headline, style="bold")
-    line.append(f"   verdict {finding.verdict}", style="dim")
     return line
 
 

