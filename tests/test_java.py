@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 from workbench import java
 from workbench.errors import SetupError
 from workbench.java import Java, find_java, java_version, spark_home, trust_store
+from workbench.spark_archive import archive_path
 
 ROOT = Path(__file__).parent.parent
 
@@ -106,3 +108,39 @@ def test_without_any_java_on_the_machine(tmp_path: Path) -> None:
         [sys.executable, "-c", count], env=env, capture_output=True, text=True, check=True, timeout=180
     )
     assert shown.stdout.strip() == "1000"
+
+
+@pytest.mark.jvm
+def test_an_archive_that_does_not_fit_is_passed_over_in_silence(tmp_path: Path) -> None:
+    """Standard output is the user's: the JVM's own warnings about its cache stay out of it."""
+    env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    spoil = (
+        "from workbench.java import find_java; from workbench.spark_archive import archive_path; "
+        "archive_path(find_java()).write_bytes(b'no archive')"
+    )
+    subprocess.run([sys.executable, "-c", spoil], env=env, check=True)
+    count = "from workbench.spark import session; s = session(); print(s.range(10).count()); s.stop()"
+    shown = subprocess.run(
+        [sys.executable, "-c", count], env=env, capture_output=True, text=True, check=True, timeout=180
+    )
+    assert shown.stdout == "10\n"
+
+
+def test_the_archive_goes_with_the_jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The JVM refuses an archive made of jars with other dates, so they are in its name."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    package = tmp_path / "pyspark"
+    (package / "jars").mkdir(parents=True)
+    (package / "__init__.py").touch()
+    jar = package / "jars" / "spark-core.jar"
+    jar.write_bytes(b"PK")
+    spec = importlib.util.spec_from_file_location("pyspark", package / "__init__.py")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: spec)
+    program = tmp_path / "java"
+    program.touch()
+    found = java.Java(program=program, version=17, found_in="PATH")
+    before = archive_path(found)
+    os.utime(jar, (1, 1))
+    after = archive_path(found)
+    assert before != after
+    assert before.name.rpartition("-")[0] == after.name.rpartition("-")[0]

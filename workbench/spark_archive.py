@@ -1,12 +1,14 @@
 """A class-data archive for Spark's JVM, so that a cold start takes half the time.
 
 Most of a cold triage is the JVM loading some 15,000 classes from jars. An archive of them, written once by a warm-up run, is mapped
-into memory instead (AppCDS). It is a mere cache: a missing archive, another Java or another pyspark costs only the gain.
+into memory instead (AppCDS). It is a mere cache: a missing archive, another Java or another pyspark costs only the gain. The JVM refuses
+an archive whose jars have other dates than at its making, so they are in its name: a new virtual environment gets an archive of its own.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
 import subprocess
 import sys
@@ -18,20 +20,32 @@ from workbench.places import cache_dir
 
 _BUILD_SECONDS = 180
 _WRITE_VARIABLE = "WORKBENCH_WRITE_SPARK_ARCHIVE"
+_SILENT = (
+    "-Xshare:auto",
+    "-Xlog:disable",
+)  # the JVM tells its troubles with an archive on standard output, which is ours
 
 
 def archive_path(java: Java) -> Path:
     """Where the archive for this Java and this pyspark lies (whether it is there or not)."""
-    identity = f"{java.program.resolve()} {java.version} {java.program.stat().st_mtime_ns}"
-    return cache_dir() / f"spark-{version('pyspark')}-{hashlib.sha256(identity.encode()).hexdigest()[:12]}.jsa"
+    spec = importlib.util.find_spec("pyspark")
+    jars = Path(spec.origin).parent / "jars" if spec is not None and spec.origin else Path()
+    place = f"{java.program.resolve()} {jars}"
+    facts = [f"{java.version} {java.program.stat().st_mtime_ns}"]
+    facts += [f"{jar.name} {jar.stat().st_size} {jar.stat().st_mtime_ns}" for jar in sorted(jars.glob("*.jar"))]
+    return cache_dir() / f"spark-{version('pyspark')}-{_digest(place)}-{_digest(*facts)}.jsa"
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 
 
 def archive_options(java: Java) -> list[str]:
     """JVM options: use the archive if there is one; write it if this is the warm-up run."""
     if target := os.environ.get(_WRITE_VARIABLE):
-        return [f"-XX:ArchiveClassesAtExit={target}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off", "-Xshare:auto"]
+        return [f"-XX:ArchiveClassesAtExit={target}", *_SILENT]
     path = archive_path(java)
-    return [f"-XX:SharedArchiveFile={path}", "-Xshare:auto", "-Xlog:cds=off"] if path.exists() else []
+    return [f"-XX:SharedArchiveFile={path}", *_SILENT] if path.exists() else []
 
 
 def build_archive() -> bool:
@@ -52,6 +66,8 @@ def build_archive() -> bool:
             check=False,
         )
         if part.exists():
+            for outdated in path.parent.glob(f"{path.name.rpartition('-')[0]}-*.jsa"):
+                outdated.unlink(missing_ok=True)  # same place, older jars: some 160 MB that nothing can use any more
             part.replace(path)
     except subprocess.TimeoutExpired:
         pass  # it is only a cache

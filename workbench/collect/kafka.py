@@ -22,6 +22,11 @@ DEADLINE_SECONDS = 30.0
 _IN_FLIGHT = 64  # groups asked at once; the broker's request queue holds 500 by default
 _DESCRIBE_BATCH = 200
 _NEVER_COMMITTED = -1001  # librdkafka's OFFSET_INVALID
+_LOADING_SECONDS = (
+    10.0  # how long a coordinator that has just started may take to load its groups before it counts as a hole
+)
+_LOADING_PAUSE_SECONDS = 0.2
+_LOADING = ("COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR")
 SOURCE = "kafka"
 
 # One row per assigned partition of a member; a member without any, or a group without members, has one row with nulls.
@@ -218,9 +223,14 @@ class KafkaCluster:
         )
 
     def _list_groups(self, deadline: float) -> tuple[set[str], list[str]]:
-        result = self._ask(
-            lambda: self._admin.list_consumer_groups(request_timeout=_left(deadline)).result(_left(deadline))
-        )
+        patience = min(deadline, time.monotonic() + _LOADING_SECONDS)
+        while True:
+            result = self._ask(
+                lambda: self._admin.list_consumer_groups(request_timeout=_left(deadline)).result(_left(deadline))
+            )
+            if not any(_is_loading(error) for error in result.errors) or time.monotonic() >= patience:
+                break
+            time.sleep(_LOADING_PAUSE_SECONDS)
         if result.errors and not result.valid:
             raise self._silent(result.errors[0])
         return {item.group_id for item in result.valid}, [
@@ -331,13 +341,23 @@ def _left(deadline: float) -> float:
     return max(0.1, deadline - time.monotonic())
 
 
-def _words(error: BaseException) -> str:
-    from confluent_kafka import KafkaError, KafkaException
+def _is_loading(error: BaseException) -> bool:
+    """Whether a broker said that it is about to answer: it restarted, or became a coordinator, a moment ago."""
+    inner = _inner(error)
+    return inner is not None and inner.name() in _LOADING
 
-    inner = error.args[0] if isinstance(error, KafkaException) and error.args else error
-    if isinstance(inner, KafkaError):
-        return str(inner.str() or inner.name())
-    return str(inner) or "no answer in time"
+
+def _words(error: BaseException) -> str:
+    inner = _inner(error)
+    return str(inner.str() or inner.name()) if inner is not None else str(error) or "no answer in time"
+
+
+def _inner(error: BaseException) -> Any:
+    """librdkafka's own error inside an exception, or None if it is of another kind."""
+    from confluent_kafka import KafkaError
+
+    inner = error.args[0] if error.args else None
+    return inner if isinstance(inner, KafkaError) else None
 
 
 def _similar(name: str, known: Iterable[str]) -> str | None:

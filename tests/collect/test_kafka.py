@@ -1,0 +1,51 @@
+"""What the snapshot makes of a broker's refusals (the rest is tested on a real one, in tests/lab)."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from workbench.collect import kafka
+from workbench.collect.kafka import KafkaCluster
+from workbench.errors import SourceUnreachableError
+
+
+class LoadingAdmin:
+    """An admin client whose coordinator is busy for some calls, then knows no group."""
+
+    def __init__(self, refusals: int, code: int = KafkaError.COORDINATOR_LOAD_IN_PROGRESS) -> None:
+        self.refusals, self.code = refusals, code
+
+    def list_consumer_groups(self, **_: Any) -> Future[Any]:
+        """One more answer."""
+        errors = [KafkaException(KafkaError(self.code))] if self.refusals > 0 else []
+        self.refusals -= 1
+        answer: Future[Any] = Future()
+        answer.set_result(SimpleNamespace(valid=[], errors=errors))
+        return answer
+
+
+def test_a_coordinator_that_is_loading_is_waited_for() -> None:
+    """It answers some seconds after the broker's start; that is no outage."""
+    cluster = KafkaCluster("broker:9092", _admin=LoadingAdmin(refusals=3))
+    assert cluster.snapshot().incomplete == ()
+    assert cluster.requests == 4
+
+
+def test_a_coordinator_that_never_loads_is_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the patience its own words are told."""
+    monkeypatch.setattr(kafka, "_LOADING_SECONDS", 0.5)
+    with pytest.raises(SourceUnreachableError, match="load in progress"):
+        KafkaCluster("broker:9092", _admin=LoadingAdmin(refusals=1000)).snapshot()
+
+
+def test_another_refusal_is_told_at_once() -> None:
+    """Waiting would not cure it."""
+    admin = LoadingAdmin(refusals=1000, code=KafkaError.CLUSTER_AUTHORIZATION_FAILED)
+    with pytest.raises(SourceUnreachableError, match="uthoriz"):
+        KafkaCluster("broker:9092", _admin=admin).snapshot()
+    assert admin.refusals == 999
