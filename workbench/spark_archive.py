@@ -1,8 +1,9 @@
 """A class-data archive for Spark's JVM, so that a cold start takes half the time.
 
-Most of a cold triage is the JVM loading some 15,000 classes from jars. An archive of them, written once by a warm-up run, is mapped
-into memory instead (AppCDS). It is a mere cache: a missing archive, another Java or another pyspark costs only the gain. The JVM refuses
-an archive whose jars have other dates than at its making, so they are in its name: a new virtual environment gets an archive of its own.
+Most of a cold triage is the JVM loading some 15,000 classes from jars. An archive of them, written once by a warm-up run, is
+mapped into memory instead (AppCDS). It is a mere cache: a missing archive, another Java or another pyspark costs only the gain.
+The JVM refuses an archive whose jars have other dates than at its making, so they are in its name: a new virtual environment
+gets an archive of its own.
 """
 
 from __future__ import annotations
