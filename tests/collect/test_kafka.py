@@ -17,21 +17,25 @@ from workbench.errors import SourceUnreachableError
 class LoadingAdmin:
     """An admin client whose coordinator is busy for some calls, then knows no group."""
 
-    def __init__(self, refusals: int, code: int = KafkaError.COORDINATOR_LOAD_IN_PROGRESS) -> None:
-        self.refusals, self.code = refusals, code
+    def __init__(
+        self, refusals: int, code: int = KafkaError.COORDINATOR_LOAD_IN_PROGRESS, *, bare: bool = False
+    ) -> None:
+        self.refusals, self.code, self.bare = refusals, code, bare
 
     def list_consumer_groups(self, **_: Any) -> Future[Any]:
         """One more answer."""
-        errors = [KafkaException(KafkaError(self.code))] if self.refusals > 0 else []
+        error = KafkaError(self.code)
+        errors = [error if self.bare else KafkaException(error)] if self.refusals > 0 else []
         self.refusals -= 1
         answer: Future[Any] = Future()
         answer.set_result(SimpleNamespace(valid=[], errors=errors))
         return answer
 
 
-def test_a_coordinator_that_is_loading_is_waited_for() -> None:
-    """It answers some seconds after the broker's start; that is no outage."""
-    cluster = KafkaCluster("broker:9092", _admin=LoadingAdmin(refusals=3))
+@pytest.mark.parametrize("bare", [True, False])
+def test_a_coordinator_that_is_loading_is_waited_for(bare: bool) -> None:
+    """It answers some seconds after the broker's start; that is no outage. Its error comes bare or in an exception."""
+    cluster = KafkaCluster("broker:9092", _admin=LoadingAdmin(refusals=3, bare=bare))
     assert cluster.snapshot().incomplete == ()
     assert cluster.requests == 4
 

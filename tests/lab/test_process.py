@@ -43,7 +43,12 @@ def gone(pid: int, seconds: float = 10.0) -> bool:
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
 def test_a_child_dies_with_its_parent(tmp_path: Path, how: signal.Signals) -> None:
     """Also with one that is killed and can clean up nothing."""
-    parent = subprocess.Popen([sys.executable, "-c", PARENT, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(tmp_path)],
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # nohup would have it ignored
+    )
     assert parent.stdout is not None
     child = int(parent.stdout.readline())
     assert psutil.pid_exists(child)

@@ -341,22 +341,22 @@ def _left(deadline: float) -> float:
     return max(0.1, deadline - time.monotonic())
 
 
-def _is_loading(error: BaseException) -> bool:
+def _is_loading(error: Any) -> bool:
     """Whether a broker said that it is about to answer: it restarted, or became a coordinator, a moment ago."""
     inner = _inner(error)
     return inner is not None and inner.name() in _LOADING
 
 
-def _words(error: BaseException) -> str:
+def _words(error: Any) -> str:
     inner = _inner(error)
     return str(inner.str() or inner.name()) if inner is not None else str(error) or "no answer in time"
 
 
-def _inner(error: BaseException) -> Any:
-    """librdkafka's own error inside an exception, or None if it is of another kind."""
-    from confluent_kafka import KafkaError
+def _inner(error: Any) -> Any:
+    """librdkafka's own error, which comes bare or inside of an exception; None if it is of another kind."""
+    from confluent_kafka import KafkaError, KafkaException
 
-    inner = error.args[0] if error.args else None
+    inner = error.args[0] if isinstance(error, KafkaException) and error.args else error
     return inner if isinstance(inner, KafkaError) else None
 
 
