@@ -155,11 +155,56 @@ def test_keys_of_one_partition_spread_over_all_queues(partitions: int) -> None:
 def test_the_delay_queue_is_bounded_and_in_order_of_time() -> None:
     """Events come out when due, earliest first; a full queue refuses."""
     queue = DelayQueue(2)
-    late, early, more = event(0), event(1), event(2)
+    late, early, more = event(0, key=b"a"), event(1, key=b"b"), event(2, key=b"c")
     late.delay_until_ms, early.delay_until_ms, more.delay_until_ms = 2000, 1000, 500
     assert queue.put(late)
     assert queue.put(early)
     assert not queue.put(more)
     assert queue.due(999) == []
     assert queue.due(5000) == [early, late]
+    assert len(queue) == 0
+
+
+def test_delays_keep_the_order_of_a_key_when_event_times_jump_back() -> None:
+    """An earlier instant behind a later one of its key waits for it; another key or type does not."""
+    queue = DelayQueue(10)
+    first, second, other = event(0, key=b"a"), event(1, key=b"a"), event(2, key=b"a", kind="y")
+    first.delay_until_ms, second.delay_until_ms, other.delay_until_ms = 2000, 1000, 1000
+    for item in (first, second, other):
+        assert queue.put(item)
+    assert queue.has(event(3, key=b"a"))
+    assert not queue.has(event(3, key=b"b"))
+    assert queue.due(1500) == [other]
+    assert queue.due(2000) == [first, second]
+    assert not queue.has(event(3, key=b"a"))
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from("tpr")), max_size=60), st.integers(2, 4))
+def test_several_readers_never_hold_one_key_at_once(steps: list[tuple[int, str]], readers: int) -> None:
+    """Put, take and release in any order: a key is out once at most, its events come out in order, and none is lost."""
+    queue = KeyedQueue(100, clock=Clock(), readers=readers)
+    offset, out, seen = 0, {}, []
+    for key, what in steps:
+        name = str(key).encode()
+        if what == "p":
+            assert queue.put([event(offset, key=name)]) == []
+            offset += 1
+        elif what == "t" and len(out) < readers:
+            taken = queue.take(0)
+            if taken is not None:
+                assert taken.key not in out
+                out[taken.key] = taken
+                seen.append(taken.record.offset)
+        elif what == "r" and name in out:
+            queue.release(out.pop(name).key)
+    while out or len(queue):
+        while out:
+            queue.release(out.popitem()[0])
+        taken = queue.take(0)
+        if taken is None:
+            break
+        out[taken.key] = taken
+        seen.append(taken.record.offset)
+    assert sorted(seen) == list(range(offset))
     assert len(queue) == 0

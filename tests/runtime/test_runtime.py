@@ -38,8 +38,9 @@ class Running:
     ) -> None:
         self.source = MemorySource(partitions)
         extra = {"decode": decode} if decode is not None else {}
-        self.runtime = Runtime(config(**changes), {"*": handler}, make_source=lambda _c, _m: self.source, **extra)
-        self.runtime._log_ends.start = lambda: None  # type: ignore[method-assign]  # there is no broker to ask
+        self.runtime = Runtime(
+            config(**changes), {"*": handler}, make_source=lambda _c, _m: self.source, probe_log_ends=False, **extra
+        )
 
     def __enter__(self) -> Running:
         self.runtime.start()
@@ -49,8 +50,6 @@ class Running:
         self.stop()
 
     def stop(self) -> None:
-        self.runtime._log_ends._thread = threading.Thread(target=lambda: None)
-        self.runtime._log_ends._thread.start()
         self.runtime.stop()
 
     def wait_for_commit(self, *ends: int, seconds: float = 10.0) -> None:
@@ -194,7 +193,13 @@ def test_back_pressure_is_bounded_and_keeps_polling() -> None:
     """A blocked handler: the consumer stops pulling but never stops polling, and holds no more than its bounds."""
     release = threading.Event()
     small = ProcessorConfig(threads=2, queue_capacity=10)
-    with Running(lambda _e: release.wait(20), partitions=2, default_processor=small, max_poll_records=20) as it:
+    with Running(
+        lambda _e: release.wait(20),
+        partitions=2,
+        default_processor=small,
+        max_poll_records=20,
+        carry_over_per_partition=0,
+    ) as it:
         for partition in range(2):
             it.source.produce(record(n, key=str(n).encode(), partition=partition) for n in range(500))
         time.sleep(0.3)
@@ -203,7 +208,7 @@ def test_back_pressure_is_bounded_and_keeps_polling() -> None:
         assert it.source.polls > polls
         assert it.source.paused == {("t", 0), ("t", 1)}
         assert it.total("wb_queue_length_events") <= 20
-        held = sum(len(state.held) for c in it.runtime._consumers for state in c.partitions.values())
+        held = sum(state.held_events for c in it.runtime.task.consumers for state in c.partitions.values())
         assert held <= 2 * 20
         assert it.total("wb_paused_partitions") == 2
         release.set()

@@ -1,14 +1,18 @@
 """The reference consumer framework of seed document 000: usable on its own, and what the triage tree reads best.
 
-from workbench.runtime import Runtime, RuntimeConfig
+from workbench.runtime import Event, Runtime, RuntimeConfig, processor
 
-def refund(event): ...
-Runtime(RuntimeConfig(bootstrap="localhost:9092", group="payments", topics=["orders"]), {"refund": refund}).run()
+@processor("refund")
+def refund(event: Event) -> None: ...
+
+Runtime(RuntimeConfig(bootstrap="localhost:9092", group="payments", topics=["orders"]), [refund]).run()
 """
 
-from workbench.runtime.app import Runtime, running
+from workbench.runtime.app import Runtime, State, running
 from workbench.runtime.config import ProcessorConfig, RuntimeConfig
 from workbench.runtime.event import Dead, Done, Event, Failed, Outcome, Record, Retry, Skip, decode_by_header
+from workbench.runtime.registry import decoder, processor
+from workbench.runtime.rest_sink import RestSink
 
 __all__ = [
     "Dead",
@@ -18,10 +22,14 @@ __all__ = [
     "Outcome",
     "ProcessorConfig",
     "Record",
+    "RestSink",
     "Retry",
     "Runtime",
     "RuntimeConfig",
     "Skip",
+    "State",
     "decode_by_header",
+    "decoder",
+    "processor",
     "running",
 ]

@@ -1,4 +1,4 @@
-"""The runtime: consumer threads, processor threads and what they share."""
+"""The runtime: a task, the HTTP page beside it, and the life of the process around them."""
 
 from __future__ import annotations
 
@@ -6,29 +6,36 @@ import contextlib
 import logging
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from time import monotonic, time
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from enum import StrEnum
+from time import monotonic
 from types import FrameType
 
-from prometheus_client import start_http_server
+from prometheus_client import CollectorRegistry
 
 from workbench.errors import ConfigError
 from workbench.runtime.config import RuntimeConfig
-from workbench.runtime.consumer import ConsumerThread
-from workbench.runtime.dead_letters import DeadLetters
-from workbench.runtime.event import Decoder, Event, Handler, TopicPartition, decode_by_header
+from workbench.runtime.event import Decoder, Handler, decode_by_header
+from workbench.runtime.http import HttpServer
 from workbench.runtime.kafka_source import KafkaSource
-from workbench.runtime.metrics import GaugeReading, RuntimeMetrics
-from workbench.runtime.offsets import LogEnds
-from workbench.runtime.processors import ANY_TYPE, Processors
-from workbench.runtime.source import Source
-from workbench.signals import Outcome
+from workbench.runtime.registry import collect
+from workbench.runtime.task import MakeSource, Task, check_handlers
 
 _log = logging.getLogger(__name__)
 
-_LOG_ENDS_PERIOD_SECONDS = 1.0
+_WAIT_SECONDS = 0.2
 
-MakeSource = Callable[[RuntimeConfig, str], Source]
+
+class State(StrEnum):
+    """What the runtime is doing."""
+
+    RUNNING = "running"
+    DRAINING = "draining"  # reads nothing; what was read goes on
+    DRAINED = "drained"  # all that was read is done and committed
+    SWITCHING = "switching"  # from one group to another
+    STOPPING = "stopping"
+    FAILED = "failed"
 
 
 class Runtime:
@@ -36,9 +43,11 @@ class Runtime:
 
     Args:
         config: what to read and how.
-        processors: a handler for each event type; `"*"` handles the others.
+        processors: a handler for each event type (`"*"` handles the others), or functions that `@processor` has marked.
         decode: makes an event of a record; by default the type is the header `event_type`.
         make_source: the message queue; Kafka unless a test says otherwise.
+        user_metrics: a registry of one's own, shown on the same page.
+        probe_log_ends: whether to ask the broker for the ends of the log (a test's queue has none).
 
     Raises:
         ConfigError: if a type is configured that no processor handles.
@@ -47,61 +56,93 @@ class Runtime:
     def __init__(
         self,
         config: RuntimeConfig,
-        processors: Mapping[str, Handler],
+        processors: Mapping[str, Handler] | Iterable[Handler],
         *,
         decode: Decoder = decode_by_header,
         make_source: MakeSource = lambda config, member: KafkaSource(config, member=member),
+        user_metrics: CollectorRegistry | None = None,
+        probe_log_ends: bool = True,
     ) -> None:
-        if not processors:
-            raise ConfigError("The runtime has no processor.", hint='Give one for each event type, or one for "*".')
-        for name in config.processors:
-            if name not in processors and ANY_TYPE not in processors:
-                raise ConfigError(
-                    f"processors.{name}: the event type {name!r} is configured, but no processor handles it.",
-                    hint=f"There are processors for: {', '.join(sorted(processors))}.",
-                )
-        self.config = config
-        self._metrics = RuntimeMetrics(config.group, gauges=self._gauges)
-        handlers = dict(processors)
-        if ANY_TYPE in handlers:  # types with settings of their own get a pool of their own
-            handlers = {**dict.fromkeys(config.processors, handlers[ANY_TYPE]), **handlers}
-        connection = {**_client_properties(config), "bootstrap.servers": config.bootstrap}
-        self._dead_letters = DeadLetters(config.dead_letter_topic, connection) if config.dead_letter_topic else None
-        self._processors = Processors(handlers, config, reporter=self, clock=monotonic)
-        self._consumers = [
-            self._consumer(f"{config.client_id}-{index}", decode, make_source) for index in range(config.consumers)
-        ]
-        self._log_ends = LogEnds(
-            {**connection, "client.id": f"{config.client_id}-log-ends"},
-            partitions=self._assigned,
-            period_seconds=_LOG_ENDS_PERIOD_SECONDS,
-        )
+        self._processors = dict(processors) if isinstance(processors, Mapping) else collect(processors)
+        check_handlers(self._processors, config)
+        self._decode = decode
+        self._make_source = make_source
+        self._user_metrics = user_metrics
+        self._probe_log_ends = probe_log_ends
         self._stopping = threading.Event()
-        self.metrics_address: tuple[str, int] | None = None
+        self._switch: threading.Thread | None = None  # while the group is being changed
+        self._lock = threading.Lock()
+        self._started_at = monotonic()
+        self._server: HttpServer | None = None
+        self.task = self._make_task(config)
+        self.replay: tuple[str, datetime] | None = None  # the group that was switched to, and from when
 
-    def _consumer(self, member: str, decode: Decoder, make_source: MakeSource) -> ConsumerThread:
-        return ConsumerThread(
-            self.config,
-            make_source(self.config, member),
-            member=member,
-            decode=decode,
-            processors=self._processors,
-            metrics=self._metrics,
+    def _make_task(self, config: RuntimeConfig) -> Task:
+        return Task(
+            config,
+            self._processors,
+            decode=self._decode,
+            make_source=self._make_source,
+            probe_log_ends=self._probe_log_ends,
         )
+
+    @property
+    def config(self) -> RuntimeConfig:
+        """The settings in force; a switch of the group changes them."""
+        return self.task.config
+
+    @property
+    def registries(self) -> list[CollectorRegistry]:
+        """What the metrics page shows."""
+        return [self.task.metrics.registry, *([self._user_metrics] if self._user_metrics is not None else [])]
+
+    @property
+    def metrics_address(self) -> tuple[str, int] | None:
+        """Where the page is, once started."""
+        return self._server.address if self._server is not None else None
+
+    @property
+    def uptime_seconds(self) -> float:
+        """Time since it was made."""
+        return monotonic() - self._started_at
+
+    @property
+    def state(self) -> State:
+        """What it is doing."""
+        if self._stopping.is_set():
+            return State.STOPPING
+        if self._switch is not None:
+            return State.SWITCHING
+        if self.task.failure is not None:
+            return State.FAILED
+        if self.task.is_held:
+            return State.DRAINED if self.task.is_drained else State.DRAINING
+        return State.RUNNING
 
     # Life
 
     def start(self) -> None:
-        """Start all threads and the metrics page; returns at once."""
-        server, _ = start_http_server(
-            self.config.metrics_port, self.config.metrics_address, registry=self._metrics.registry
-        )
-        self.metrics_address = (self.config.metrics_address, server.server_port)
-        for pool in self._processors:
-            pool.start()
-        self._log_ends.start()
-        for consumer in self._consumers:
-            consumer.start()
+        """Start all threads and the page; returns at once.
+
+        Raises:
+            ConfigError: if the page's address cannot be used.
+        """
+        token = self.config.admin_token
+        try:
+            self._server = HttpServer(
+                self,
+                self.config.metrics_address,
+                self.config.metrics_port,
+                token=token.get_secret_value() if token is not None else None,
+            )
+        except OSError as error:
+            raise ConfigError(
+                f"metrics_address, metrics_port: {self.config.metrics_address}:{self.config.metrics_port} cannot be used: "
+                f"{error.strerror or error}.",
+                hint="metrics_port = 0 takes any free port.",
+            ) from None
+        self._server.start()
+        self.task.start()
 
     def run(self) -> None:
         """`start`, then `wait`."""
@@ -116,15 +157,13 @@ class Runtime:
         """
         for name in (signal.SIGTERM, signal.SIGINT):
             signal.signal(name, self._on_signal)
-        while not self._stopping.wait(0.2):
-            if self._dead_letters is not None:
-                self._dead_letters.poll()
-            if not all(consumer.is_alive() for consumer in self._consumers):
-                break
+        while not self._stopping.wait(_WAIT_SECONDS):
+            with self._lock:
+                if self._switch is None and not self.task.is_alive():
+                    break
         self.stop()
-        for consumer in self._consumers:
-            if consumer.failure is not None:
-                raise consumer.failure
+        if self.task.failure is not None:
+            raise self.task.failure
 
     def _on_signal(self, _signal: int, _frame: FrameType | None) -> None:
         self._stopping.set()
@@ -132,110 +171,58 @@ class Runtime:
     def stop(self) -> None:
         """Stop reading, let what is at work finish (up to `shutdown_seconds`), commit, leave the group."""
         self._stopping.set()
-        for consumer in self._consumers:
-            consumer.stop()
-        deadline = monotonic() + self.config.shutdown_seconds + self.config.rebalance_drain_seconds
-        for consumer in self._consumers:
-            while consumer.is_alive() and monotonic() < deadline:
-                if self._dead_letters is not None:
-                    self._dead_letters.poll()
-                consumer.join(0.05)
-        for pool in self._processors:
-            pool.stop(1.0)
-        self._log_ends.stop()
-        if self._dead_letters is not None:
-            self._dead_letters.close(5.0)
+        if (switch := self._switch) is not None:
+            switch.join()  # it sees that we are stopping, and starts nothing more
+        self.task.stop()
+        if self._server is not None:
+            self._server.stop()
 
-    # What processors report (any processor thread)
+    # Orders (the admin API's threads)
 
-    def attempted(self, event: Event, seconds: float, outcome: Outcome) -> None:
-        """See `Reporter`."""
-        topic, member = event.record.topic, self.config.client_id
-        self._metrics.process_time(topic, member, event.type).observe(seconds)
-        self._metrics.processed(topic, member, event.type, outcome).inc()
+    def drain(self) -> bool:
+        """Stop reading, let what was read finish; False if that makes no sense now."""
+        with self._lock:
+            if self.state not in (State.RUNNING, State.DRAINING, State.DRAINED):
+                return False
+            self.task.drain()
+            return True
 
-    def finished(self, event: Event) -> None:
-        """See `Reporter`."""
-        owner = event.owner
-        owner.completions.append((owner, event.record.offset))
+    def resume(self) -> bool:
+        """Read on; False if that makes no sense now."""
+        with self._lock:
+            if self.state not in (State.RUNNING, State.DRAINING, State.DRAINED):
+                return False
+            self.task.resume()
+            return True
 
-    def dead(self, event: Event, code: str) -> None:
-        """See `Reporter`."""
-        if self._dead_letters is None:
-            self.finished(event)
-            return
-        self._metrics.dead_letter(event.record.topic, self.config.client_id, event.type).inc()
-        self._dead_letters.put(event, code, safe=lambda: self.finished(event))
+    def switch_group(self, group: str, since: datetime, max_bytes_per_second: int | None = None) -> bool:
+        """Leave the group and join another, from an instant on where that has no commits; False if that makes no sense now.
 
-    def wanted(self, event: Event) -> bool:
-        """See `Reporter`."""
-        return not (event.owner.draining or event.owner.revoked)
+        Source: the replay of seed document 000, step 1.
+        """
+        with self._lock:
+            if self.state not in (State.RUNNING, State.DRAINING, State.DRAINED):
+                return False
+            update = {"group": group, "start_at": since, "max_bytes_per_second": max_bytes_per_second}
+            config = self.config.model_copy(update=update)
+            self._switch = threading.Thread(target=self._change_group, args=(config,), name="switch", daemon=True)
+            self._switch.start()
+            return True
 
-    # What a scrape sees (the metrics page's thread)
-
-    def _assigned(self) -> list[TopicPartition]:
-        return [partition for consumer in self._consumers for partition in list(consumer.partitions)]
-
-    def _gauges(self) -> Iterator[GaugeReading]:
-        group, now = self.config.group, monotonic()
-        for consumer in self._consumers:
-            yield from self._member_gauges(consumer, group, now)
-            yield from self._partition_gauges(consumer, group, now)
-        for pool in self._processors:
-            for slot in pool.slots:
-                labels = (group, self.config.client_id, pool.name, str(slot.index))
-                yield "queue_length", labels, len(slot.queue)
-                yield "queue_capacity", labels, slot.queue.capacity
-                yield "in_flight", labels, (slot.work is not None) + slot.overdue
-
-    def _member_gauges(self, consumer: ConsumerThread, group: str, now: float) -> Iterator[GaugeReading]:
-        labels = (group, consumer.member)
-        yield "rebalances", labels, consumer.rebalances
-        yield "poll_age", labels, now - consumer.last_poll
-        yield "delayed_length", labels, len(consumer.delayed)
-        yield "delayed_capacity", labels, consumer.delayed.capacity
-        yield "paused_partitions", labels, sum(state.paused for state in list(consumer.partitions.values()))
-        health = consumer.source.health()
-        if health is None:
-            return
-        if health.heartbeat_age is not None:
-            yield "heartbeat_age", labels, health.heartbeat_age + (now - health.taken_at)
-        for broker, seen in health.brokers.items():
-            if seen.rtt_seconds is not None:
-                yield "broker_rtt", (*labels, broker), seen.rtt_seconds
-            if seen.throttle_seconds is not None:
-                yield "throttle_time", (*labels, broker), seen.throttle_seconds
-        for (topic, partition), waiting in health.fetch_queue.items():
-            if (topic, partition) in consumer.partitions:
-                yield "fetch_queue_length", (group, topic, str(partition), consumer.member), waiting
-
-    def _partition_gauges(self, consumer: ConsumerThread, group: str, now: float) -> Iterator[GaugeReading]:
-        now_ms = time() * 1000
-        for (topic, number), state in list(consumer.partitions.items()):
-            labels = (group, topic, str(number), consumer.member)
-            end = self._log_ends.ends.get((topic, number))
-            if end is not None:  # what was read and committed since the broker was asked lies in the log, too
-                end = max(end, state.position or 0, state.committed or 0)
-            start = self._log_ends.starts.get((topic, number))
-            if end is not None:
-                yield "log_end_offset", (topic, str(number)), end
-            if start is not None:
-                yield "log_start_offset", (topic, str(number)), start
-            if state.committed is not None:
-                yield "committed_offset", labels, state.committed
-                if end is not None:
-                    yield "consumer_lag", labels, end - state.committed
-            time_lag = state.time_lag(now_ms=now_ms, log_end=end)
-            if time_lag is not None:
-                yield "time_lag", labels, time_lag
-            oldest = state.tracker.oldest
-            yield "oldest_incomplete_age", labels, now - oldest[2] if oldest else 0.0
-
-
-def _client_properties(config: RuntimeConfig) -> dict[str, str | int | float | bool]:
-    """Of the consumer's properties, those that any client takes: security, sockets and the like."""
-    prefixes = ("security.", "sasl.", "ssl.", "socket.", "broker.", "metadata.", "client.dns", "enable.ssl")
-    return {name: value for name, value in config.kafka.items() if name.startswith(prefixes)}
+    def _change_group(self, config: RuntimeConfig) -> None:
+        _log.info("leaving group %s for %s", self.config.group, config.group)
+        while not self.task.stop():
+            # A handler still works on an event of the old group; the new one must not hand it the same key meanwhile.
+            if self._stopping.wait(_WAIT_SECONDS):
+                return
+        task = self._make_task(config)
+        with self._lock:
+            if self._stopping.is_set():
+                return
+            self.task = task
+            self.task.start()
+            self.replay = (config.group, config.start_at) if config.start_at is not None else None
+            self._switch = None
 
 
 @contextlib.contextmanager

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import tomllib
+from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
 from workbench.errors import ConfigError
+
+ENVIRONMENT_PREFIX = "WORKBENCH_RUNTIME_"
 
 
 class ProcessorConfig(BaseModel):
@@ -18,8 +23,12 @@ class ProcessorConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    threads: int = Field(
-        default=4, ge=1, le=1024, description="Processor threads, each with a queue of its own. 4: I/O-bound handlers."
+    threads: int = Field(default=4, ge=1, le=1024, description="Processor threads. 4: I/O-bound handlers.")
+    queues: int | None = Field(
+        default=None,
+        ge=1,
+        le=1024,
+        description="Queues that the threads share; none: one for each thread. With fewer, a slow key holds up fewer others.",
     )
     queue_capacity: int = Field(
         default=1000, ge=1, description="Events each queue holds. 1,000: about a second of work at 1 ms."
@@ -37,6 +46,12 @@ class ProcessorConfig(BaseModel):
     delay_seconds: float = Field(
         default=0.0, ge=0, description="Handle each event this long after its event time; bounded by delay_max_seconds."
     )
+
+    @model_validator(mode="after")
+    def _every_queue_is_served(self) -> ProcessorConfig:
+        if self.queues is not None and self.queues > self.threads:
+            raise ValueError(f"queues is {self.queues}, more than the {self.threads} threads that would serve them")
+        return self
 
 
 class RuntimeConfig(BaseModel):
@@ -70,6 +85,11 @@ class RuntimeConfig(BaseModel):
         ge=1,
         description="Records read beyond the committed offset; bounds memory behind one stuck record.",
     )
+    carry_over_per_partition: int = Field(
+        default=1000,
+        ge=0,
+        description="Records that wait for a full queue while those for other queues pass; over it, the partition is paused.",
+    )
     delay_capacity: int = Field(default=10_000, ge=1, description="Events the delay queue of a consumer thread holds.")
     delay_max_seconds: float = Field(
         default=60.0, gt=0, le=60.0, description="Longest delay. One minute is the bound of seed 000."
@@ -81,11 +101,30 @@ class RuntimeConfig(BaseModel):
     )
     shutdown_seconds: float = Field(default=30.0, ge=0, description="Time that a stop waits for events at work.")
     dead_letter_topic: str | None = Field(default=None, description="Where given-up events go; None: only counted.")
-    metrics_address: str = Field(default="127.0.0.1", description="Address of the metrics page; loopback by default.")
+    max_bytes_per_second: int | None = Field(
+        default=None, ge=1000, description="Cap on reading, for a replay beside live traffic; none: no cap."
+    )
+    start_at: datetime | None = Field(
+        default=None,
+        description="Where partitions without a commit begin: at the first record of this instant (with a zone) or later.",
+    )
+    admin_token: SecretStr | None = Field(
+        default=None, description="Bearer token of the admin API; without one there is no admin API."
+    )
+    metrics_address: str = Field(
+        default="127.0.0.1", description="Address of the metrics page and the admin API; loopback by default."
+    )
     metrics_port: int = Field(default=0, ge=0, le=65_535, description="Port of the metrics page; 0: any free one.")
     kafka: dict[str, str | int | float | bool] = Field(
         default_factory=dict, description="Further librdkafka properties (security and the like)."
     )
+
+    @field_validator("start_at")
+    @classmethod
+    def _has_a_zone(cls, value: datetime | None) -> datetime | None:
+        if value is not None and value.tzinfo is None:
+            raise ValueError("an instant needs a zone, as in 2026-11-21T03:00:00+08:00")
+        return value
 
     @model_validator(mode="after")
     def _delays_fit(self) -> RuntimeConfig:
@@ -113,8 +152,8 @@ class RuntimeConfig(BaseModel):
             ) from None
 
     @classmethod
-    def from_toml(cls, path: Path) -> RuntimeConfig:
-        """Read a TOML file; its table `[runtime]`, or the whole file if there is none.
+    def from_toml(cls, path: Path, *, environ: Mapping[str, str] | None = None) -> RuntimeConfig:
+        """Read a TOML file (its table `[runtime]`, or the whole file if there is none), then what `environ` sets over it.
 
         Raises:
             ConfigError: if it cannot be read or a field is wrong.
@@ -123,8 +162,47 @@ class RuntimeConfig(BaseModel):
             values = tomllib.loads(path.read_text())
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise ConfigError(f"{path} cannot be read: {error}.") from None
-        return cls.parse(values.get("runtime", values), where=str(path))
+        table = values.get("runtime", values)
+        if not isinstance(table, dict):
+            raise ConfigError(f"{path}: runtime: must be a table.")
+        return cls.parse(_overlaid(table, environ or {}), where=str(path))
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str] | None = None) -> RuntimeConfig:
+        """Read `WORKBENCH_RUNTIME_GROUP`, `WORKBENCH_RUNTIME_TOPICS='["orders"]'` and so on.
+
+        Raises:
+            ConfigError: if a field is wrong.
+        """
+        return cls.parse(_overlaid({}, os.environ if environ is None else environ), where="the environment")
 
     def processor(self, event_type: str) -> ProcessorConfig:
         """Settings for one event type."""
         return self.processors.get(event_type, self.default_processor)
+
+
+def _overlaid(values: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
+    """Settings with those of the environment over them; `__` in a variable's name goes into a table.
+
+    A value is JSON where the field is a list or a table, and taken as it is where that does not parse (a group may be called `12`).
+    """
+    merged = json.loads(json.dumps(values, default=str)) if values else {}
+    for name, text in environ.items():
+        if not name.startswith(ENVIRONMENT_PREFIX):
+            continue
+        *tables, last = name.removeprefix(ENVIRONMENT_PREFIX).lower().split("__")
+        place = merged
+        for table in tables:
+            place = place.setdefault(table, {})
+            if not isinstance(place, dict):
+                raise ConfigError(f"{name}: {table} is no table.")
+        place[last] = _parsed(text)
+    return merged
+
+
+def _parsed(text: str) -> Any:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return value if isinstance(value, list | dict) else text

@@ -12,12 +12,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from time import monotonic, time
 
+from workbench.runtime.budget import ByteBudget
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.delay import DelayQueue
-from workbench.runtime.event import Decoder, Event, Record, TopicPartition
+from workbench.runtime.event import UNDECODABLE, Decoder, Event, Record, TopicPartition
 from workbench.runtime.metrics import RuntimeMetrics
 from workbench.runtime.partition import PartitionState
 from workbench.runtime.processors import Processors, Slot
+from workbench.runtime.sentinels import Violation
 from workbench.runtime.source import Source, SourceFailure
 
 _log = logging.getLogger(__name__)
@@ -30,6 +32,9 @@ _HOUSEKEEPING_SECONDS = 0.1
 # A paused partition goes on when its queue is half empty, not when one place is free: a pause throws away what the client has
 # prefetched, so flapping would fetch the same records again and again.
 _RESUME_FILL = 0.5
+# A byte budget may forbid reading for long (one record can be larger than a second's worth); the group must see a poll all the same.
+_LONGEST_WITHOUT_POLL_SECONDS = 5.0
+_BUDGET_STEP_SECONDS = 0.02
 
 
 class ConsumerThread:
@@ -44,6 +49,9 @@ class ConsumerThread:
         decode: Decoder,
         processors: Processors,
         metrics: RuntimeMetrics,
+        give_up: Callable[[Event, str], None],
+        letters_of: Callable[[PartitionState], int] = lambda _state: 0,
+        budget: ByteBudget | None = None,
         clock: Callable[[], float] = monotonic,
         wall_clock: Callable[[], float] = time,
     ) -> None:
@@ -57,6 +65,9 @@ class ConsumerThread:
         self._decode = decode
         self._processors = processors
         self._metrics = metrics
+        self._give_up = give_up
+        self._letters_of = letters_of
+        self._budget = budget
         self._clock = clock
         self._wall_clock = wall_clock
         self._completions: deque[tuple[PartitionState, int]] = deque()
@@ -64,6 +75,7 @@ class ConsumerThread:
         self._last_commit = clock()
         self._last_housekeeping = clock()
         self._stopping = threading.Event()
+        self.hold = threading.Event()  # while set, nothing is read; what was read goes on
         self.failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name=member, daemon=True)
 
@@ -104,14 +116,32 @@ class ConsumerThread:
             self._source.close()
 
     def _step(self) -> None:
+        limit = self._config.max_poll_records
+        if self._budget is not None:
+            if self._must_wait(self._budget):
+                self._keep_house()
+                return
+            limit = self._budget.records(limit)
         self.last_poll = self._clock()
         try:
-            records = self._source.poll(self._config.max_poll_records, self._poll_timeout())
+            records = self._source.poll(limit, self._poll_timeout())
         except SourceFailure as failure:
             _log.warning("%s: poll: %s", self.member, failure)
             records = []
+        if self._budget is not None:
+            self._budget.spent(
+                len(records), sum(len(record.value or b"") + len(record.key or b"") for record in records)
+            )
         self._take_in(records)
         self._keep_house()
+
+    def _must_wait(self, budget: ByteBudget) -> bool:
+        """Wait a little if the budget forbids reading; not so long that the group would miss this member."""
+        seconds = budget.wait_seconds()
+        if seconds <= 0 or self._clock() - self.last_poll > _LONGEST_WITHOUT_POLL_SECONDS:
+            return False
+        self._stopping.wait(min(seconds, _BUDGET_STEP_SECONDS))
+        return True
 
     def _poll_timeout(self) -> float:
         if any(state.held for state in self.partitions.values()) or self._completions:
@@ -127,14 +157,20 @@ class ConsumerThread:
                 continue  # handed out just before its partition was taken away; the next owner reads it again
             event = self._event(record)
             now = self._clock()
+            if state.first_offset is None:
+                state.first_offset = record.offset
             state.position = record.offset + 1
             state.last_timestamp_ms = record.timestamp_ms
             state.tracker.started(record.offset, record.timestamp_ms, now)
             state.deserialized.inc()
+            state.watch.received(record.offset)
             if event is None:
-                state.tracker.finished(record.offset)
+                self._completions.append((state, record.offset))
                 continue
             event.owner, event.decoded_at = state, now
+            if event.type == UNDECODABLE and event.payload is None:
+                self._give_up(event, UNDECODABLE)
+                continue
             ready.append(event)
             if now - placed_at > _PLACE_EVERY_SECONDS:
                 self._place(ready)
@@ -152,7 +188,7 @@ class ConsumerThread:
             _log.warning(
                 "undecodable record %s-%d@%d: %s", record.topic, record.partition, record.offset, type(error).__name__
             )
-            return None
+            return Event(type=UNDECODABLE, key=record.key or b"", payload=None, record=record)
         if event is None:
             return None
         config = self._config.processor(event.type)
@@ -167,33 +203,38 @@ class ConsumerThread:
 
     def _place(self, events: Iterable[Event]) -> None:
         """Put events into their queues, in order; what finds no room is held by its partition, which pauses."""
-        by_slot: dict[int, tuple[Slot, list[Event]]] = {}
+        batches: dict[Slot, list[Event]] = {}
         now_ms = self._wall_clock() * 1000
         for event in events:
             state: PartitionState = event.owner
-            if state.held:
-                state.held.append(event)  # behind the others of its partition, or it would overtake one of its key
-            elif event.delay_until_ms is not None and event.delay_until_ms > now_ms:
-                if not self.delayed.put(event):
-                    state.held.append(event)
-                    state.blocked_by.add(self.delayed)
-            elif (slot := self._slot(event)) is not None:
-                by_slot.setdefault(id(slot), (slot, []))[1].append(event)
-        for slot, batch in by_slot.values():
+            if event.delay_until_ms is not None and self._must_be_delayed(event, now_ms):
+                if self.delayed in state.held or not self.delayed.put(event):
+                    state.hold(self.delayed, event)
+                continue
+            slot = self._slot(event)
+            if slot is None:
+                continue
+            if slot in state.held:
+                state.hold(slot, event)  # behind the others that found no room, or it would overtake one of its key
+            elif (batch := batches.get(slot)) is not None:
+                batch.append(event)
+            else:
+                batches[slot] = [event]
+        for slot, batch in batches.items():
             refused = slot.queue.put(batch)
-            self._observe_entry(batch[: len(batch) - len(refused)] if refused else batch, refused)
+            self._observe_entry(batch, refused)
             for event in refused:
-                event.owner.held.append(event)
-                event.owner.blocked_by.add(slot.queue)
-        for state in {event.owner for _, batch in by_slot.values() for event in batch}:
-            if state.held:
-                _restore_order(state.held)
+                event.owner.hold(slot, event)
+
+    def _must_be_delayed(self, event: Event, now_ms: float) -> bool:
+        """Whether it is not due yet, or is behind one of its key that is not (event times may jump back)."""
+        return event.delay_until_ms is not None and (event.delay_until_ms > now_ms or self.delayed.has(event))
 
     def _slot(self, event: Event) -> Slot | None:
         pool = self._processors.pool_for(event.type)
         if pool is None:  # an event type that nobody handles must not hold the partition up
             self._metrics.undecodable.labels(self._config.group, event.record.topic).inc()
-            self._completions.append((event.owner, event.record.offset))
+            self._give_up(event, "no_processor")
             return None
         return pool.slot_for(event.key)
 
@@ -210,10 +251,9 @@ class ConsumerThread:
 
     def _place_held(self) -> None:
         for state in self.partitions.values():
-            if state.held:
-                waiting = list(state.held)
-                state.held.clear()
-                self._place(waiting)
+            for target in list(state.held):
+                if target.fill() < 1:
+                    self._place(state.take_held(target))
 
     # Housekeeping
 
@@ -233,27 +273,44 @@ class ConsumerThread:
             state, offset = completions.popleft()
             if not state.revoked:
                 state.tracker.finished(offset)
+                state.watch.completed(offset)
+                state.completed += 1
         for state in self.partitions.values():
             state.tracker.committable()
 
     def _pause_and_resume(self) -> None:
-        limit = self._config.max_uncommitted_per_partition
         pause, resume = [], []
+        on_hold = self.hold.is_set()
         for partition, state in self.partitions.items():
-            behind = state.tracker.uncommitted
-            if not state.paused and (state.held or behind >= limit):
+            if not state.paused and (on_hold or self._is_full(state)):
                 state.paused = True
                 pause.append(partition)
-            elif state.paused and not state.held and behind <= limit * _RESUME_FILL:
-                if any(bound.fill() > _RESUME_FILL for bound in state.blocked_by):
-                    continue
-                state.blocked_by.clear()
+            elif state.paused and not on_hold and self._has_room(state):
                 state.paused = False
                 resume.append(partition)
         if pause:
             self._source.pause(pause)
         if resume:
             self._source.resume(resume)
+
+    def _is_full(self, state: PartitionState) -> bool:
+        config = self._config
+        return (
+            state.held_events > config.carry_over_per_partition
+            or state.tracker.uncommitted >= config.max_uncommitted_per_partition
+        )
+
+    def _has_room(self, state: PartitionState) -> bool:
+        config = self._config
+        if (
+            state.held_events > config.carry_over_per_partition * _RESUME_FILL
+            or state.tracker.uncommitted > config.max_uncommitted_per_partition * _RESUME_FILL
+        ):
+            return False
+        if not state.held and any(bound.fill() > _RESUME_FILL for bound in state.blocked_by):
+            return False
+        state.blocked_by.clear()
+        return True
 
     # Committing
 
@@ -277,8 +334,13 @@ class ConsumerThread:
         for state in states:
             offset = state.tracker.committable()
             # Brokers accept a commit that goes back (seen), so "never backwards" is ours to keep.
-            if offset is not None and (state.committed is None or offset > state.committed):
-                wanted[state.partition] = (state, offset)
+            if offset is None or (state.committed is not None and offset <= state.committed):
+                continue
+            if not state.watch.may_commit(offset):
+                what = f"{state.partition[0]}-{state.partition[1]}: {offset}"
+                self._metrics.sentinels.count(Violation.COMMIT_GAP, what)
+                continue  # a repeat is better than a loss
+            wanted[state.partition] = (state, offset)
         return wanted
 
     def _committed(
@@ -335,13 +397,13 @@ class ConsumerThread:
 
     def _at_work(self, states: Sequence[PartitionState]) -> bool:
         wanted = {id(state) for state in states}
-        work = (slot.work for pool in self._processors for slot in pool.slots)
-        return any(id(item.event.owner) in wanted for item in work if item is not None)
+        at_work = (event for pool in self._processors for slot in pool.slots for event in slot.at_work())
+        return any(id(event.owner) in wanted for event in at_work) or any(self._letters_of(state) for state in states)
 
     def _let_go(self, states: Sequence[PartitionState]) -> None:
         for state in states:
             state.revoked = True
-            state.held.clear()
+            state.drop_held()
             del self.partitions[state.partition]
             self._metrics.forget_partition(*state.partition, self.member)
         self.delayed.discard(lambda event: event.owner.revoked)
@@ -360,10 +422,3 @@ class ConsumerThread:
             self._place(self.delayed.due(self._wall_clock() * 1000))
             self._place_held()
         self._commit_now(self.partitions.values())
-
-
-def _restore_order(held: deque[Event]) -> None:
-    """Refused events come back queue by queue; put them into the order of the log again."""
-    ordered = sorted(held, key=lambda event: event.record.offset)
-    held.clear()
-    held.extend(ordered)

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import logging
+import threading
+from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any
 
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from workbench.runtime.event import Event
 
 _log = logging.getLogger(__name__)
 
+_POLL_SECONDS = 0.05
+_AGAIN_SECONDS = 1.0  # between tries of a letter that the broker has refused
+_MAX_CODE_LENGTH = 200  # a code may come from outside (a service's words)
+
 
 class DeadLetters:
-    """Writes given-up events to a topic, with headers that say where they came from and why."""
+    """Writes given-up events to a topic, with headers that say where they came from and why.
+
+    One thread of its own serves the delivery reports. `put` may be called from any thread, and never waits for the broker: what the
+    producer's buffer does not take now waits in line here. Both are bounded by what the runtime holds uncommitted.
+    """
 
     def __init__(self, topic: str, properties: dict[str, Any]) -> None:
         self._topic = topic
@@ -22,46 +32,80 @@ class DeadLetters:
             # linger 5 ms: letters are rare, and each holds a commit back
             {"enable.idempotence": True, "linger.ms": 5, **properties}, logger=_log
         )  # fmt: skip
+        self._line: deque[tuple[Event, str, Callable[[], None]]] = deque()
+        self._lock = threading.Lock()
+        self._pending: Counter[int] = Counter()  # by the identity of the owner
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="dead-letters", daemon=True)
+        self._thread.start()
 
     def put(self, event: Event, code: str, *, safe: Callable[[], None]) -> None:
-        """Write one letter; `safe` is called (on the thread that polls) once the broker has it.
+        """Write one letter; `safe` is called (on this object's thread) once the broker has it.
 
         A letter that the broker refuses is tried again until it is taken: completing its offset without it would lose the event.
         """
+        with self._lock:
+            self._pending[id(event.owner)] += 1
+        self._line.append((event, code, safe))
 
-        def delivered(error: KafkaError | None, _message: Message) -> None:
-            if error is None:
-                safe()
-                return
-            _log.error("a dead letter was not delivered, trying again: %s", error)
-            self._produce(event, code, delivered)
+    def pending_of(self, owner: object) -> int:
+        """Letters of one partition's assignment that are not safe yet."""
+        with self._lock:
+            return self._pending.get(id(owner), 0)
 
-        self._produce(event, code, delivered)
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            if not self._send_line():
+                self._stopping.wait(_AGAIN_SECONDS)
+            self._producer.poll(_POLL_SECONDS)
 
-    def _produce(self, event: Event, code: str, delivered: Callable[[KafkaError | None, Message], None]) -> None:
-        record = event.record
-        headers = [
-            *(record.headers or ()),
-            ("wb_topic", record.topic.encode()),
-            ("wb_partition", str(record.partition).encode()),
-            ("wb_offset", str(record.offset).encode()),
-            ("wb_timestamp_ms", str(record.timestamp_ms).encode()),
-            ("wb_attempts", str(event.attempt).encode()),
-            ("wb_code", code.encode()),
-        ]
-        while True:
+    def _send_line(self) -> bool:
+        """Hand the waiting letters to the producer; whether it took what it was given."""
+        while self._line:
+            event, code, safe = self._line.popleft()
             try:
-                self._producer.produce(
-                    self._topic, value=record.value, key=record.key, headers=headers, on_delivery=delivered
-                )
-                return
+                self._produce(event, code, safe)
             except BufferError:
-                self._producer.poll(0.1)
+                self._line.appendleft((event, code, safe))
+                return True  # the poll that follows makes room
+            except KafkaException as error:
+                _log.error("a dead letter was not taken, trying again: %s", error)
+                self._line.appendleft((event, code, safe))
+                return False
+        return True
 
-    def poll(self) -> None:
-        """Serve delivery reports."""
-        self._producer.poll(0)
+    def _produce(self, event: Event, code: str, safe: Callable[[], None]) -> None:
+        def delivered(error: KafkaError | None, _message: Message) -> None:
+            if error is not None:
+                _log.error("a dead letter was not delivered, trying again: %s", error)
+                self._line.append((event, code, safe))
+                return
+            safe()
+            with self._lock:  # after `safe`: whoever waits for this to be 0 also finds the completion
+                self._pending[id(event.owner)] -= 1
+                if not self._pending[id(event.owner)]:
+                    del self._pending[id(event.owner)]
+
+        record = event.record
+        self._producer.produce(
+            self._topic,
+            value=record.value,
+            key=record.key,
+            headers=[
+                *(record.headers or ()),
+                ("wb_topic", record.topic.encode()),
+                ("wb_partition", str(record.partition).encode()),
+                ("wb_offset", str(record.offset).encode()),
+                ("wb_timestamp_ms", str(record.timestamp_ms).encode()),
+                ("wb_attempts", str(event.attempt).encode()),
+                ("wb_code", code[:_MAX_CODE_LENGTH].encode()),
+            ],
+            on_delivery=delivered,
+        )
 
     def close(self, seconds: float) -> None:
-        """Wait for what is on its way."""
+        """Wait for what is on its way; what is not safe then is read again by the partition's next owner."""
+        self._stopping.set()
+        self._thread.join(seconds)
+        self._send_line()
         self._producer.flush(seconds)

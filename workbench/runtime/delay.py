@@ -15,6 +15,8 @@ class DelayQueue:
         self.capacity = capacity
         self._heap: list[tuple[int, int, Event]] = []
         self._sequence = 0  # events that are due at the same instant come out as they came in
+        # The latest instant of each key's waiting events, and how many they are: event times may jump back, the order of a key may not.
+        self._keys: dict[tuple[str, bytes], tuple[int, int]] = {}
 
     def __len__(self) -> int:
         return len(self._heap)
@@ -28,17 +30,33 @@ class DelayQueue:
         if len(self._heap) >= self.capacity or event.delay_until_ms is None:
             return False
         self._sequence += 1
-        heapq.heappush(self._heap, (event.delay_until_ms, self._sequence, event))
+        latest, waiting = self._keys.get((event.type, event.key), (event.delay_until_ms, 0))
+        due = max(latest, event.delay_until_ms)
+        self._keys[event.type, event.key] = (due, waiting + 1)
+        heapq.heappush(self._heap, (due, self._sequence, event))
         return True
+
+    def has(self, event: Event) -> bool:
+        """Whether another event of the same type and key waits here."""
+        return (event.type, event.key) in self._keys
 
     def due(self, now_ms: float) -> list[Event]:
         """The events whose instant has come, earliest first."""
         ready = []
         while self._heap and self._heap[0][0] <= now_ms:
-            ready.append(heapq.heappop(self._heap)[2])
+            event = heapq.heappop(self._heap)[2]
+            latest, waiting = self._keys.pop((event.type, event.key))
+            if waiting > 1:
+                self._keys[event.type, event.key] = (latest, waiting - 1)
+            event.delay_until_ms = None  # its time has come; it must not be sent back behind a later one of its key
+            ready.append(event)
         return ready
 
     def discard(self, unwanted: Callable[[Event], bool]) -> None:
         """Drop events (of a partition that was taken away)."""
         self._heap = [entry for entry in self._heap if not unwanted(entry[2])]
         heapq.heapify(self._heap)
+        self._keys.clear()
+        for due, _, event in self._heap:
+            latest, waiting = self._keys.get((event.type, event.key), (due, 0))
+            self._keys[event.type, event.key] = (max(latest, due), waiting + 1)

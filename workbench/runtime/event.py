@@ -39,7 +39,7 @@ class Event:
         payload: what `decode` made of the record's value.
         record: where it came from.
         delay_until_ms: not handled before this instant (event time plus a delay); None for at once.
-        attempt: 1 at the first try.
+        attempt: 1 at the first try; a retry that does not count leaves it.
     """
 
     type: str
@@ -48,6 +48,7 @@ class Event:
     record: Record
     delay_until_ms: int | None = None
     attempt: int = 1
+    tries: int = 1  # as `attempt`, but with the retries that did not count
     # The runtime's own: the partition's state at the time of reading (a later assignment has another), and when it was decoded.
     owner: Any = field(default=None, repr=False, compare=False)
     decoded_at: float = field(default=0.0, repr=False, compare=False)
@@ -60,9 +61,13 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Try again after so many seconds (None: the processor's own back-off)."""
+    """Try again after so many seconds (None: the processor's own back-off).
+
+    With `counted=False` the try does not count towards `max_attempts`: the fault is not the event's (a whole service is out).
+    """
 
     after: float | None = None
+    counted: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +96,7 @@ Handler = Callable[[Event], object]
 # What turns a record into an event; None skips the record; an exception makes it undecodable.
 Decoder = Callable[[Record], Event | None]
 
+UNDECODABLE = "undecodable"  # type of what no event could be made of, on its way to the dead-letter topic
 EVENT_TYPE_HEADER = "event_type"
 DEFAULT_EVENT_TYPE = "default"
 

@@ -6,7 +6,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -20,6 +20,7 @@ _log = logging.getLogger(__name__)
 
 _NEVER_COMMITTED = -1001  # librdkafka's OFFSET_INVALID
 _COMMITTED_TIMEOUT_SECONDS = 10.0
+_START_TRIES = 3  # where a replay begins must be known; reading from elsewhere instead would be wrong in silence
 
 _DEFAULTS: dict[str, str | int | float | bool] = {
     "enable.auto.commit": False,
@@ -53,6 +54,9 @@ class KafkaSource:
             "on_commit": self._on_commit,
         }
         self._consumer = Consumer(properties, logger=_log)
+        self._start_at_ms = round(config.start_at.timestamp() * 1000) if config.start_at is not None else None
+        strategy = str(properties.get("partition.assignment.strategy", ""))
+        self._incremental = "cooperative" in strategy or properties.get("group.protocol") == "consumer"
         self._health: SourceHealth | None = None
         self._commit_under_way = False
         self._commit_failures: dict[Partition, str] = {}
@@ -69,6 +73,10 @@ class KafkaSource:
                         committed[part.topic, part.partition] = part.offset
             except KafkaException as error:  # only a metric needs it; the client itself starts where it should
                 _log.warning("committed offsets are not known yet: %s", error)
+                if self._start_at_ms is not None:
+                    committed = self._surely_committed(partitions)
+            if self._start_at_ms is not None:
+                committed |= self._begin_at(partitions, committed, self._start_at_ms)
             listener.on_assigned(committed)
 
         def on_revoke(_consumer: Consumer, partitions: list[TopicPartition]) -> None:
@@ -78,6 +86,43 @@ class KafkaSource:
             listener.on_lost([(part.topic, part.partition) for part in partitions])
 
         self._consumer.subscribe(list(topics), on_assign=on_assign, on_revoke=on_revoke, on_lost=on_lost)
+
+    def _surely_committed(self, partitions: list[TopicPartition]) -> dict[Partition, int | None]:
+        answers = _persistently(lambda: self._consumer.committed(partitions, timeout=_COMMITTED_TIMEOUT_SECONDS))
+        return {(part.topic, part.partition): None if part.offset < 0 else part.offset for part in answers}
+
+    def _begin_at(
+        self, partitions: list[TopicPartition], committed: Mapping[Partition, int | None], start_at_ms: int
+    ) -> dict[Partition, int | None]:
+        """Have partitions without a commit begin at an instant, and commit that at once.
+
+        The commit makes the beginning hold whatever happens next: a partition on which nothing arrives would have none otherwise, and
+        would begin at the start of the log after a restart without `start_at`.
+        """
+        fresh = [part for part in partitions if committed.get((part.topic, part.partition)) is None]
+        if not fresh:
+            return {}
+        asked = [TopicPartition(part.topic, part.partition, start_at_ms) for part in fresh]
+        answers = _persistently(lambda: self._consumer.offsets_for_times(asked, timeout=_COMMITTED_TIMEOUT_SECONDS))
+        begin: dict[Partition, int] = {}
+        for part in answers:
+            if part.error is not None:
+                raise KafkaException(part.error)
+            offset = part.offset
+            if offset < 0:  # no record at or after the instant: begin at the end, as it is now
+                _, offset = self._consumer.get_watermark_offsets(
+                    TopicPartition(part.topic, part.partition), timeout=_COMMITTED_TIMEOUT_SECONDS
+                )
+            begin[part.topic, part.partition] = offset
+        placed = [
+            TopicPartition(part.topic, part.partition, begin.get((part.topic, part.partition), part.offset))
+            for part in partitions
+        ]
+        (self._consumer.incremental_assign if self._incremental else self._consumer.assign)(placed)
+        failures = self.commit(begin, wait=True) or {}
+        for partition, why in failures.items():
+            _log.warning("the beginning of %s-%d is not committed yet: %s", *partition, why)
+        return {partition: offset for partition, offset in begin.items() if partition not in failures}
 
     def poll(self, max_records: int, timeout: float) -> list[Record]:
         """See `Source.poll`."""
@@ -152,6 +197,20 @@ class KafkaSource:
     def close(self) -> None:
         """See `Source.close`."""
         self._consumer.close()
+
+
+def _persistently(ask: Callable[[], list[TopicPartition]]) -> list[TopicPartition]:
+    """Ask the broker, some times if need be.
+
+    Raises:
+        KafkaException: what the last try said.
+    """
+    for _ in range(_START_TRIES - 1):
+        try:
+            return ask()
+        except KafkaException as error:
+            _log.warning("asking the broker again: %s", error)
+    return ask()
 
 
 def _failures(partitions: Sequence[TopicPartition]) -> dict[Partition, str]:

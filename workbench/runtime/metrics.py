@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from workbench.runtime.sentinels import Sentinels
 from workbench.signals import SIGNALS, Kind, Outcome
 
 # From half a millisecond (no I/O) to a minute (the default timeout), about 2.5 × apart.
@@ -46,6 +47,10 @@ class RuntimeMetrics:
         self.registry = CollectorRegistry()
         self._group = group
         self._types: set[str] = set()
+        # Looking a child up by its labels costs more than counting does.
+        self._process_times: dict[tuple[str, str], Histogram] = {}
+        self._outcomes: dict[tuple[str, str, Outcome], Counter] = {}
+        self.sentinels = Sentinels(group, self.registry)
         self._deserialized = self._counter("deserialized")
         self._processed = self._counter("processed", extra=("outcome",))
         self._dead_letters = self._counter("dead_letters")
@@ -86,13 +91,38 @@ class RuntimeMetrics:
         """Drop what is labelled with a partition that was given away: a stale series would look like a frozen one."""
         self._enqueue_time.remove(self._group, topic, str(partition), member)
 
-    def process_time(self, topic: str, member: str, event_type: str) -> Histogram:
-        """Histogram of one processor."""
-        return self._process_time.labels(self._group, topic, member, self.type_label(event_type))
+    def attempted(self, topic: str, member: str, event_type: str, outcome: Outcome, seconds: float) -> None:
+        """Count one attempt of a processor, its end and its time."""
+        histogram = self._process_times.get((topic, event_type))
+        if histogram is None:
+            histogram = self._process_time.labels(self._group, topic, member, self.type_label(event_type))
+            if self.type_label(event_type) == event_type:  # what is not remembered is bounded, as its label is
+                self._process_times[topic, event_type] = histogram
+        histogram.observe(seconds)
+        counter = self._outcomes.get((topic, event_type, outcome))
+        if counter is None:
+            counter = self._processed.labels(self._group, topic, member, self.type_label(event_type), outcome.value)
+            if self.type_label(event_type) == event_type:
+                self._outcomes[topic, event_type, outcome] = counter
+        counter.inc()
 
-    def processed(self, topic: str, member: str, event_type: str, outcome: Outcome) -> Counter:
-        """Counter of attempts of one processor that ended so."""
-        return self._processed.labels(self._group, topic, member, self.type_label(event_type), outcome.value)
+    def totals(self) -> dict[str, int]:
+        """Attempts that completed their event, and dead letters, over all labels (for the status page)."""
+        retry = Outcome.RETRY.value
+        return {
+            "processed": sum(
+                int(sample.value)
+                for metric in self._processed.collect()
+                for sample in metric.samples
+                if sample.name.endswith("_total") and sample.labels["outcome"] != retry
+            ),
+            "dead_letters": sum(
+                int(sample.value)
+                for metric in self._dead_letters.collect()
+                for sample in metric.samples
+                if sample.name.endswith("_total")
+            ),
+        }
 
     def dead_letter(self, topic: str, member: str, event_type: str) -> Counter:
         """Counter of dead letters of one processor."""

@@ -1,4 +1,4 @@
-"""Processor threads: each takes events from its own queue, one at a time, and reports how they ended."""
+"""Processor threads: each takes events from its queue, one at a time, and reports how they ended."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Protocol
 from workbench.runtime.config import ProcessorConfig, RuntimeConfig
 from workbench.runtime.event import Dead, Done, Event, Failed, Handler, Outcome, Retry, Skip
 from workbench.runtime.queues import KeyedQueue
+from workbench.runtime.sentinels import KeyWatch, Sentinels
 from workbench.signals import Outcome as OutcomeLabel
 
 _log = logging.getLogger(__name__)
@@ -38,25 +39,39 @@ class Reporter(Protocol):
         """Whether its partition is still ours."""
 
 
-@dataclass(slots=True)
-class _Work:
-    """What a processor thread is doing."""
+@dataclass(slots=True, eq=False)
+class _Worker:
+    """One processor thread, and the event it has at hand since an instant of the clock."""
 
-    event: Event
-    since: float
-    ended: bool = False
-    overdue: bool = False
+    event: Event | None = None
+    since: float = 0.0
+    overdue: bool = False  # its event was given up; the thread ends when the handler returns
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Slot:
-    """One queue with its thread (and the overdue threads that it replaced)."""
+    """One queue with its threads (and the overdue ones that were replaced)."""
 
     index: int
     queue: KeyedQueue
-    work: _Work | None = None
+    workers: list[_Worker] = field(default_factory=list)
     overdue: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def fill(self) -> float:
+        """How full its queue is, 0 to 1."""
+        return self.queue.fill()
+
+    @property
+    def in_flight(self) -> int:
+        """Events whose handler runs."""
+        return sum(worker.event is not None for worker in self.workers) + self.overdue
+
+    def at_work(self) -> Iterator[Event]:
+        """The events whose handlers run and still count (not the overdue ones)."""
+        for worker in list(self.workers):
+            if (event := worker.event) is not None:
+                yield event
 
 
 def queue_index(key: bytes, queues: int) -> int:
@@ -69,7 +84,7 @@ def queue_index(key: bytes, queues: int) -> int:
 
 
 class ProcessorPool:
-    """The processor threads of one event type."""
+    """The queues and threads of one event type."""
 
     def __init__(
         self,
@@ -78,24 +93,34 @@ class ProcessorPool:
         config: ProcessorConfig,
         *,
         reporter: Reporter,
+        sentinels: Sentinels,
         clock: Callable[[], float],
     ) -> None:
         self.name = name
         self._handler = handler
         self._config = config
         self._reporter = reporter
+        self._watch = KeyWatch(sentinels)
         self._clock = clock
-        self._stopping = False
+        queues = config.queues or config.threads
+        shares = [config.threads // queues + (index < config.threads % queues) for index in range(queues)]
+        self.slots = [
+            Slot(
+                index, KeyedQueue(config.queue_capacity, clock=clock, readers=share), [_Worker() for _ in range(share)]
+            )
+            for index, share in enumerate(shares)
+        ]
         self._threads: list[threading.Thread] = []
-        self.slots = [Slot(index, KeyedQueue(config.queue_capacity, clock=clock)) for index in range(config.threads)]
+        self._stopping = False
 
     def start(self) -> None:
-        """Start the threads."""
+        """Start all threads."""
         for slot in self.slots:
-            self._start_thread(slot)
+            for worker in slot.workers:
+                self._start_thread(slot, worker)
 
-    def _start_thread(self, slot: Slot) -> None:
-        thread = threading.Thread(target=self._run, args=(slot,), name=f"{self.name}-{slot.index}", daemon=True)
+    def _start_thread(self, slot: Slot, worker: _Worker) -> None:
+        thread = threading.Thread(target=self._run, args=(slot, worker), name=f"{self.name}-{slot.index}", daemon=True)
         self._threads.append(thread)
         thread.start()
 
@@ -119,80 +144,96 @@ class ProcessorPool:
         The handler cannot be interrupted, so its thread is left to it and another takes its place; the key stays parked until the
         handler returns, so that no two handlers ever work on one key.
         """
-        now = self._clock()
+        latest = self._clock() - self._config.timeout_seconds
         for slot in self.slots:
-            work = slot.work
-            if work is None or work.ended or now - work.since < self._config.timeout_seconds:
-                continue
-            with slot.lock:
-                if slot.work is not work or work.ended or slot.overdue >= MAX_OVERDUE_PER_QUEUE:
-                    continue
-                work.overdue = True
-                slot.overdue += 1
-                slot.work = None
-                slot.queue.park(work.event, after=None)
-            self._reporter.attempted(work.event, now - work.since, OutcomeLabel.TIMEOUT)
-            self._reporter.dead(work.event, "timeout")
-            self._start_thread(slot)
+            for index, worker in enumerate(slot.workers):
+                if worker.event is not None and worker.since <= latest:
+                    self._give_up(slot, index, worker)
 
-    def _run(self, slot: Slot) -> None:
+    def _give_up(self, slot: Slot, index: int, worker: _Worker) -> None:
+        with slot.lock:
+            event = worker.event
+            seconds = self._clock() - worker.since
+            if event is None or seconds < self._config.timeout_seconds or slot.overdue >= MAX_OVERDUE_PER_QUEUE:
+                return
+            worker.overdue = True
+            slot.overdue += 1
+            slot.queue.park(event, after=None)
+            successor = slot.workers[index] = _Worker()
+        self._reporter.attempted(event, seconds, OutcomeLabel.TIMEOUT)
+        self._reporter.dead(event, "timeout")
+        self._start_thread(slot, successor)
+
+    def _run(self, slot: Slot, worker: _Worker) -> None:
+        take, clock, wanted, watch = slot.queue.take, self._clock, self._reporter.wanted, self._watch
         while not self._stopping:
-            event = slot.queue.take(_IDLE_SECONDS)
+            event = take(_IDLE_SECONDS)
             if event is None:
                 continue
             # First say what is at work, then ask whether it is wanted; the consumer thread does the opposite (marks the partition,
             # then looks who is at work on it), so one of the two always sees the other.
-            work = slot.work = _Work(event, self._clock())
-            if not self._reporter.wanted(event):
-                slot.work = None
+            worker.since = began = clock()
+            worker.event = event
+            if not wanted(event):
+                worker.event = None
                 slot.queue.release(event.key)
                 continue
+            watch.begins(event)
             outcome = self._handle(event)
+            watch.ends(event)
             with slot.lock:
-                work.ended = True
-                if work.overdue:
+                if worker.overdue:
                     slot.overdue -= 1
                     slot.queue.release(event.key)
-                    return  # another thread has this queue now
-            self._settle(slot, event, outcome, self._clock() - work.since)
-            slot.work = None  # only now: whoever waits for it also finds the completion
+                    return  # another thread has this place now
+                # Not overdue, and from here on never: who checks asks under this lock how long it has been.
+                worker.since = float("inf")
+            self._settle(slot, event, outcome, clock() - began)
+            worker.event = None  # only now: whoever waits for it also finds the completion
 
     def _handle(self, event: Event) -> Outcome:
         try:
             result = self._handler(event)
             # A handler that returns something of its own (an id, a row count) has done its work; failure is an exception.
-            return result if isinstance(result, Outcome) else Done()
+            return result if isinstance(result, Outcome) else _DONE
         except Exception as error:
             _log.debug("processor %s: attempt %d failed", self.name, event.attempt, exc_info=error)
             return Retry()
 
     def _settle(self, slot: Slot, event: Event, outcome: Outcome, seconds: float) -> None:
-        if isinstance(outcome, Retry) and event.attempt < self._config.max_attempts:
-            self._reporter.attempted(event, seconds, OutcomeLabel.RETRY)
-            after = self._backoff(event.attempt) if outcome.after is None else outcome.after
-            event.attempt += 1
+        reporter = self._reporter
+        if isinstance(outcome, Retry) and (event.attempt < self._config.max_attempts or not outcome.counted):
+            reporter.attempted(event, seconds, OutcomeLabel.RETRY)
+            after = self._backoff(event.tries) if outcome.after is None else outcome.after
+            event.attempt += outcome.counted
+            event.tries += 1
             slot.queue.park(event, after=after)
             return
         slot.queue.release(event.key)
         match outcome:
             case Done():
-                self._reporter.attempted(event, seconds, OutcomeLabel.OK)
-                self._reporter.finished(event)
+                reporter.attempted(event, seconds, OutcomeLabel.OK)
+                reporter.finished(event)
             case Skip():
-                self._reporter.attempted(event, seconds, OutcomeLabel.SKIP)
-                self._reporter.finished(event)
+                reporter.attempted(event, seconds, OutcomeLabel.SKIP)
+                reporter.finished(event)
             case Dead(code):
-                self._reporter.attempted(event, seconds, OutcomeLabel.DEAD)
-                self._reporter.dead(event, code)
+                reporter.attempted(event, seconds, OutcomeLabel.DEAD)
+                reporter.dead(event, code)
             case Failed(reason):
-                self._reporter.attempted(event, seconds, OutcomeLabel.FAILED)
-                self._reporter.dead(event, reason)
+                reporter.attempted(event, seconds, OutcomeLabel.FAILED)
+                reporter.dead(event, reason)
             case Retry():
-                self._reporter.attempted(event, seconds, OutcomeLabel.FAILED)
-                self._reporter.dead(event, "retries_exhausted")
+                reporter.attempted(event, seconds, OutcomeLabel.FAILED)
+                reporter.dead(event, "retries_exhausted")
 
     def _backoff(self, attempt: int) -> float:
-        return min(self._config.retry_backoff_max_seconds, self._config.retry_backoff_seconds * 2.0 ** (attempt - 1))
+        # The exponent is bounded, too: an outage of hours would overflow the float.
+        doubled = self._config.retry_backoff_seconds * 2.0 ** min(attempt - 1, 60)
+        return min(self._config.retry_backoff_max_seconds, doubled)
+
+
+_DONE = Done()
 
 
 class Processors:
@@ -204,10 +245,13 @@ class Processors:
         config: RuntimeConfig,
         *,
         reporter: Reporter,
+        sentinels: Sentinels,
         clock: Callable[[], float],
     ) -> None:
         self._pools = {
-            name: ProcessorPool(name, handler, config.processor(name), reporter=reporter, clock=clock)
+            name: ProcessorPool(
+                name, handler, config.processor(name), reporter=reporter, sentinels=sentinels, clock=clock
+            )
             for name, handler in handlers.items()
         }
         self._any = self._pools.get(ANY_TYPE)

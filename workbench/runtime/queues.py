@@ -1,7 +1,8 @@
-"""The bounded queue between a consumer thread and one processor thread.
+"""The bounded queue between consumer threads and the processor threads that share it.
 
-FIFO, with one exception that keeps order where it matters and lets the rest go on: a key whose event waits for a retry (or is still
-held by a handler that overran its time) is *parked*; later events of that key wait behind it, other keys pass.
+FIFO, with one exception that keeps order where it matters and lets the rest go on: a key whose event waits for a retry (or is at work
+in another thread, or still held by a handler that overran its time) is *parked*; later events of that key wait behind it, other keys
+pass.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from workbench.runtime.event import Event
 
 
 class KeyedQueue:
-    """Bounded, keyed, for many writers and one reader.
+    """Bounded, keyed, for many writers and one reader or more; no two events of one key are ever out at once.
 
     Everything it holds counts towards `capacity`: waiting, parked and due for a retry. One key may fill at most half of it with
     parked events, so that a poisoned key cannot shut out the others.
     """
 
-    def __init__(self, capacity: int, *, clock: Callable[[], float]) -> None:
+    def __init__(self, capacity: int, *, clock: Callable[[], float], readers: int = 1) -> None:
         self.capacity = capacity
         self._parked_limit = max(1, capacity // 2)
         self._clock = clock
@@ -33,6 +34,8 @@ class KeyedQueue:
         self._retries: list[tuple[float, int, Event]] = []
         self._sequence = 0  # breaks ties between retries that are due at the same instant
         self._closed = False
+        # Keys that are out, where several readers could meet on one. A single reader cannot, and saves the work.
+        self._out: set[bytes] | None = set() if readers > 1 else None
 
     def __len__(self) -> int:
         """Events it holds."""
@@ -62,7 +65,10 @@ class KeyedQueue:
                 else:
                     line.append(event)
                     self._parked_events += 1
-            self._readable.notify()
+            if self._out is None:
+                self._readable.notify()
+            else:
+                self._readable.notify_all()
         return refused
 
     def take(self, timeout: float) -> Event | None:
@@ -71,6 +77,8 @@ class KeyedQueue:
         None after `timeout` seconds without one, or at once when the queue is closed and empty of ready events.
         """
         with self._lock:
+            if self._waiting and not self._retries and self._out is None:
+                return self._waiting.popleft()  # the usual case, without a look at the clock
             deadline = self._clock() + timeout
             while True:
                 event = self._next()
@@ -85,7 +93,16 @@ class KeyedQueue:
     def _next(self) -> Event | None:
         if self._retries and self._retries[0][0] <= self._clock():
             return heapq.heappop(self._retries)[2]
-        return self._waiting.popleft() if self._waiting else None
+        if self._out is None:
+            return self._waiting.popleft() if self._waiting else None
+        while self._waiting:
+            event = self._waiting.popleft()
+            if event.key not in self._out:
+                self._out.add(event.key)
+                return event
+            self._parked.setdefault(event.key, deque()).append(event)
+            self._parked_events += 1
+        return None
 
     def park(self, event: Event, *, after: float | None) -> None:
         """Hold the key of `event` back; with `after` the event itself comes again after so many seconds.
@@ -107,9 +124,11 @@ class KeyedQueue:
 
     def release(self, key: bytes) -> None:
         """Let the events of a parked key go on, before those that came later."""
-        if not self._parked:  # who calls this has parked the key before, so an empty look is a true one
+        if self._out is None and not self._parked:  # who calls this has parked the key, so an empty look is a true one
             return
         with self._lock:
+            if self._out is not None:
+                self._out.discard(key)
             line = self._parked.pop(key, None)
             if line:
                 self._parked_events -= len(line)
@@ -129,6 +148,8 @@ class KeyedQueue:
                 self._parked_events -= len(line) - len(kept)
                 self._parked[key] = kept
                 if key in retried:  # nothing is left that would release it
+                    if self._out is not None:
+                        self._out.discard(key)
                     del self._parked[key]
                     self._parked_events -= len(kept)
                     self._waiting.extendleft(reversed(kept))

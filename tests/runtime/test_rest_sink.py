@@ -1,0 +1,153 @@
+"""Rules of the REST sink: what each answer of the service means, and that its outage is nobody's fault."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from tests.runtime.helpers import Clock, event
+from workbench.errors import ConfigError
+from workbench.runtime import Dead, Done, Failed, RestSink, Retry
+
+
+class Service:
+    """An HTTP service that answers as it is told and keeps what it got."""
+
+    def __init__(self) -> None:
+        self.code, self.headers, self.drop = 200, {}, False  # type: ignore[var-annotated]
+        self.requests: list[Any] = []
+        self.connections = 0
+        self.url = ""
+
+    @contextmanager
+    def up(self) -> Iterator[Service]:
+        """Serve until the end of the block."""
+        service = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def setup(self) -> None:
+                service.connections += 1
+                super().setup()
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                service.requests.append((self.path, dict(self.headers), body))
+                self.send_response(service.code)
+                for name, value in service.headers.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+                if service.drop:
+                    self.close_connection = True
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+        thread.start()
+        self.url = f"http://127.0.0.1:{server.server_port}/refunds?v=1"
+        try:
+            yield self
+        finally:
+            server.shutdown()
+            server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("code", "outcome"),
+    [
+        (200, Done()),
+        (204, Done()),
+        (600, Dead("600")),
+        (700, Dead("700")),
+        (400, Failed("http_400")),
+        (422, Failed("http_422")),
+        (302, Failed("http_302")),
+        (429, Retry()),
+        (404, Retry()),
+        (500, Retry()),
+        (503, Retry()),
+        (599, Retry()),
+    ],
+)
+def test_what_an_answer_means(code: int, outcome: Any) -> None:
+    """2xx done, 429 and 5xx later, configured codes dead, what the event itself is to blame for failed."""
+    with Service().up() as service:
+        service.code = code
+        assert RestSink(service.url)(event(7, key=b"k")) == outcome
+        [(path, headers, body)] = service.requests
+        assert (path, body) == ("/refunds?v=1", b"v")
+        assert headers["Idempotency-Key"] == "t/0/7"
+        assert headers["X-Event-Type"] == "x"
+
+
+def test_one_connection_is_kept_and_a_closed_one_is_replaced_without_a_failed_attempt() -> None:
+    """A service may close a connection between two requests."""
+    with Service().up() as service:
+        sink = RestSink(service.url)
+        for offset in range(5):
+            assert sink(event(offset)) == Done()
+        assert service.connections == 1
+        service.drop = True
+        for offset in range(5, 8):
+            assert sink(event(offset)) == Done()
+        assert len(service.requests) == 8
+
+
+def test_a_service_that_is_away_is_a_retry() -> None:
+    """Refused connections are no event's fault for ever."""
+    sink = RestSink("http://127.0.0.1:9/")
+    assert isinstance(sink(event(0)), Retry)
+
+
+def test_the_service_may_say_when() -> None:
+    """Retry-After in seconds is obeyed, up to a minute; nonsense is not."""
+    with Service().up() as service:
+        service.code = 429
+        for value, after in (("3", 3.0), ("9999", 60.0), ("-5", 0.0), ("Wed, 21 Oct 2026 07:28:00 GMT", None)):
+            service.headers = {"Retry-After": value}
+            assert RestSink(service.url)(event(0)) == Retry(after)
+
+
+def test_an_outage_does_not_count_as_attempts_but_a_poison_record_does() -> None:
+    """While nothing succeeds for a while, retries are not counted; as soon as something does, they are; and not for ever."""
+    clock = Clock()
+    with Service().up() as service:
+        sink = RestSink(service.url, outage_after_seconds=2.0, outage_patience_seconds=600.0, clock=clock)
+        poison = event(0)
+        poison.decoded_at = clock.now
+        service.code = 500
+        assert sink(poison) == Retry(counted=True)
+        clock.now += 3
+        assert sink(poison) == Retry(counted=False)
+        service.code = 200
+        assert sink(event(1)) == Done()
+        service.code = 500
+        assert sink(poison) == Retry(counted=True)
+        clock.now += 601
+        assert sink(poison) == Retry(counted=True)
+
+
+def test_a_hostile_event_type_makes_no_header() -> None:
+    """Types come from producers."""
+    with Service().up() as service:
+        hostile = event(0, kind="x\r\nX-Admin: 1\r\n")
+        assert RestSink(service.url)(hostile) == Done()
+        [(_, headers, _)] = service.requests
+        assert "X-Admin" not in headers
+
+
+@pytest.mark.parametrize("url", ["refunds", "ftp://x/", "http://", ""])
+def test_a_wrong_url_is_refused_at_once(url: str) -> None:
+    """Not at the first event."""
+    with pytest.raises(ConfigError, match="URL"):
+        RestSink(url)

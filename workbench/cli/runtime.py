@@ -1,0 +1,84 @@
+"""`workbench runtime`: run processors against a cluster, and check that they would."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from workbench.runtime import Runtime
+
+
+@click.group()
+def command() -> None:
+    """Run the reference consumer framework: events by key, contiguous commits, every metric that triage reads."""
+
+
+@command.command()
+@click.argument("config", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("processors", metavar="MODULE[:NAME]")
+@click.option("-v", "--verbose", is_flag=True, help="Tell more on standard error.")
+def run(config: Path, processors: str, verbose: bool) -> None:
+    """Consume until SIGTERM or Ctrl-C.
+
+    CONFIG is a TOML file (`[runtime]`, or the whole file); variables WORKBENCH_RUNTIME_GROUP and so on stand over it. MODULE holds
+    functions marked with @processor; or NAME in it is a dict of handlers by event type.
+    """
+    logging.basicConfig(
+        level=logging.INFO if verbose else logging.WARNING,
+        format="%(asctime)s %(levelname)s %(threadName)s %(message)s",
+    )
+    runtime = _made(config, processors)
+    runtime.start()
+    address = "{}:{}".format(*runtime.metrics_address) if runtime.metrics_address else "nowhere"
+    settings = runtime.config
+    admin = "on" if settings.admin_token is not None else "off (set admin_token)"
+    click.echo(
+        f"{settings.client_id} reads {', '.join(settings.topics)} as {settings.group}; metrics at http://{address}/metrics, "
+        f"admin API {admin}.",
+        err=True,
+    )
+    runtime.wait()
+
+
+@command.command()
+@click.argument("config", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("processors", metavar="MODULE[:NAME]")
+def check(config: Path, processors: str) -> None:
+    """Say whether the settings and the processors fit, without connecting to anything."""
+    from workbench.runtime.config import RuntimeConfig
+    from workbench.runtime.registry import load
+    from workbench.runtime.task import check_handlers
+
+    settings = RuntimeConfig.from_toml(config, environ=os.environ)
+    handlers, _ = load(processors)
+    check_handlers(handlers, settings)
+    for name in sorted(handlers):
+        of = settings.processor(name)
+        click.echo(f"{name}: {of.threads} threads, {of.queues or of.threads} queues of {of.queue_capacity}")
+
+
+@command.command()
+def settings() -> None:
+    """List every setting with its default and the reason for it."""
+    from workbench.runtime.config import ProcessorConfig, RuntimeConfig
+
+    for title, model in (("[runtime]", RuntimeConfig), ("[runtime.processors.<event type>]", ProcessorConfig)):
+        click.echo(title)
+        for name, field in model.model_fields.items():
+            default = "required" if field.is_required() else field.get_default(call_default_factory=True)
+            shown = "" if isinstance(default, ProcessorConfig | dict) else f" = {default}"
+            click.echo(f"  {name}{shown if name != 'client_id' else ''}\n      {field.description}")
+
+
+def _made(config: Path, processors: str) -> Runtime:
+    from workbench.runtime import Runtime, RuntimeConfig, decode_by_header
+    from workbench.runtime.registry import load
+
+    settings = RuntimeConfig.from_toml(config, environ=os.environ)
+    handlers, decode = load(processors)
+    return Runtime(settings, handlers, decode=decode or decode_by_header)

@@ -1,0 +1,144 @@
+"""A processor that hands events to a stateless HTTP service.
+
+Source: seed document 004 (the consumer proxy): the service answers 2xx for done, 429 and 5xx for "later", and codes of its own (600,
+700) for what must go to the dead-letter topic.
+"""
+
+from __future__ import annotations
+
+import http.client
+import threading
+import time
+from collections.abc import Callable, Collection
+from urllib.parse import urlsplit
+
+from workbench.errors import ConfigError
+from workbench.runtime.event import Dead, Done, Event, Failed, Outcome, Retry
+
+DEAD_CODES = frozenset({600, 700})
+# The fault of the service or of its set-up, not of the event: a later try may succeed.
+RETRY_CODES = frozenset({401, 403, 404, 405, 407, 408, 421, 425, 429})
+_MAX_RETRY_AFTER_SECONDS = 60.0
+
+
+class RestSink:
+    """Posts each event's payload to a URL; thread-safe, with one connection kept open for each processor thread.
+
+    While nothing at all succeeds for `outage_after_seconds` the service counts as out: its failures are then no event's own fault, and
+    do not count as attempts until an event is `outage_patience_seconds` old. So an outage fills no dead-letter topic, and a poison
+    record, which fails while others succeed, still ends there.
+
+    Args:
+        url: http(s) address.
+        dead_codes: status codes that mean "to the dead-letter topic".
+        timeout_seconds: of one request.
+        headers: sent along with each (an API key, say).
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        dead_codes: Collection[int] = DEAD_CODES,
+        timeout_seconds: float = 10.0,
+        outage_after_seconds: float = 2.0,
+        outage_patience_seconds: float = 600.0,
+        headers: dict[str, str] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ConfigError(f"REST sink: {url!r} is no http or https URL.")
+        self._make = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        self._host, self._port = parts.hostname, parts.port
+        self._path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        self._dead_codes = frozenset(dead_codes)
+        self._timeout = timeout_seconds
+        self._outage_after = outage_after_seconds
+        self._patience = outage_patience_seconds
+        self._headers = headers or {}
+        self._clock = clock
+        self._local = threading.local()
+        self._last_success = clock()
+        self._failing_since: float | None = None
+
+    def __call__(self, event: Event) -> Outcome:
+        """Hand one event over."""
+        try:
+            code, retry_after = self._post(event)
+        except (OSError, http.client.HTTPException):
+            self._close()
+            return self._later(event, None)
+        if 200 <= code < 300:
+            self._last_success = self._clock()
+            self._failing_since = None
+            return _DONE
+        if code in self._dead_codes:
+            return Dead(str(code))
+        if code >= 500 or code in RETRY_CODES:
+            return self._later(event, retry_after)
+        return Failed(f"http_{code}")
+
+    def _later(self, event: Event, after: float | None) -> Retry:
+        now = self._clock()
+        if self._failing_since is None:
+            self._failing_since = now
+        out = now - self._failing_since >= self._outage_after
+        return Retry(after, counted=not out or now - event.decoded_at > self._patience)
+
+    def _post(self, event: Event) -> tuple[int, float | None]:
+        reused = getattr(self._local, "connection", None) is not None
+        try:
+            return self._exchange(event)
+        except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError):
+            # A kept connection may have been closed by the other side meanwhile; that is not yet a failed attempt.
+            self._close()
+            if not reused:
+                raise
+            return self._exchange(event)
+
+    def _exchange(self, event: Event) -> tuple[int, float | None]:
+        connection: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = self._local.connection = self._make(self._host, self._port, timeout=self._timeout)
+        record = event.record
+        connection.request(
+            "POST",
+            self._path,
+            body=record.value or b"",
+            headers={
+                **self._headers,
+                "Content-Type": "application/octet-stream",
+                "X-Event-Type": _header_safe(event.type),
+                # The same at every attempt, also after a crash: the service can tell a repeat.
+                "Idempotency-Key": f"{_header_safe(record.topic)}/{record.partition}/{record.offset}",
+                "X-Attempt": str(event.tries),
+            },
+        )
+        response = connection.getresponse()
+        response.read()
+        if response.will_close:
+            self._close()
+        return response.status, _retry_after(response.getheader("Retry-After"))
+
+    def _close(self) -> None:
+        connection = getattr(self._local, "connection", None)
+        self._local.connection = None
+        if connection is not None:
+            connection.close()
+
+
+_DONE = Done()
+
+
+def _header_safe(text: str) -> str:
+    """Event types come from producers: no line break may end up in a header."""
+    return "".join(char if 32 < ord(char) < 127 else "?" for char in text)[:200]
+
+
+def _retry_after(value: str | None) -> float | None:
+    """Seconds, as a service may ask for; a date, or nonsense, leaves the back-off to the processor."""
+    try:
+        return min(_MAX_RETRY_AFTER_SECONDS, max(0.0, float(value))) if value is not None else None
+    except ValueError:
+        return None

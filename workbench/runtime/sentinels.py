@@ -1,0 +1,102 @@
+"""Counters that must stay 0: promises of the runtime, checked while it works, by other means than those that keep them."""
+
+from __future__ import annotations
+
+import logging
+from enum import StrEnum
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter
+
+from workbench.runtime.event import Event
+
+_log = logging.getLogger(__name__)
+
+_REMEMBERED_KEYS = 1024  # a fixed table, so that memory does not grow with the number of keys
+
+
+class Violation(StrEnum):
+    """What must never happen."""
+
+    COMMIT_GAP = "commit_gap"  # an offset was to be committed over one that is not done
+    COMMIT_BACKWARDS = "commit_backwards"
+    KEY_ORDER = "key_order"  # an event came to its handler after a later one of its key
+    KEY_OVERLAP = "key_overlap"  # two events of one key were at work at once, be it across a revocation
+
+
+class Sentinels:
+    """The counters; any thread may count."""
+
+    def __init__(self, group: str, registry: CollectorRegistry) -> None:
+        counter = Counter(
+            "wb_sentinel_violations",
+            "Broken promises of the runtime; must stay 0.",
+            ("group", "kind"),
+            registry=registry,
+        )
+        self._counters = {kind: counter.labels(group, kind.value) for kind in Violation}
+
+    def count(self, kind: Violation, what: str) -> None:
+        """Report one."""
+        _log.error("sentinel %s: %s", kind.value, what)
+        self._counters[kind].inc()
+
+    def readings(self) -> dict[str, int]:
+        """Counts by kind."""
+        return {kind.value: int(counter._value.get()) for kind, counter in self._counters.items()}
+
+
+class KeyWatch:
+    """Watches the handlers of one pool: one event of a key at a time, in the order of the log.
+
+    Order is watched for the keys that came last (a slot of a fixed table each), so it can miss a violation but cannot invent one.
+    """
+
+    def __init__(self, sentinels: Sentinels) -> None:
+        self._sentinels = sentinels
+        self._active: dict[bytes, Event] = {}
+        self._last: list[Any] = [None] * _REMEMBERED_KEYS
+
+    def begins(self, event: Event) -> None:
+        """A handler gets this event now."""
+        key = event.key
+        if self._active.setdefault(key, event) is not event:  # one dict operation: atomic under the interpreter's lock
+            self._sentinels.count(Violation.KEY_OVERLAP, _place(event))
+        index = hash(key) % _REMEMBERED_KEYS
+        last = self._last[index]
+        record = event.record
+        if last is not None and last[0] == key and last[1] is event.owner and record.offset < last[2]:
+            self._sentinels.count(Violation.KEY_ORDER, _place(event))
+        self._last[index] = (key, event.owner, record.offset)
+
+    def ends(self, event: Event) -> None:
+        """The handler has returned."""
+        if self._active.get(event.key) is event:
+            del self._active[event.key]
+
+
+class CommitWatch:
+    """The offsets of one partition that were received and not completed, kept a second time in the plainest form.
+
+    Its consumer thread alone uses it.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[int, None] = {}  # in the order of the log
+
+    def received(self, offset: int) -> None:
+        """An offset was read."""
+        self._open[offset] = None
+
+    def completed(self, offset: int) -> None:
+        """An offset is done for good."""
+        self._open.pop(offset, None)
+
+    def may_commit(self, offset: int) -> bool:
+        """Whether everything below `offset` that was received is done."""
+        first = next(iter(self._open), None)
+        return first is None or offset <= first
+
+
+def _place(event: Event) -> str:
+    return f"{event.record.topic}-{event.record.partition}@{event.record.offset}"

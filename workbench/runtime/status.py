@@ -1,0 +1,94 @@
+"""What the admin API tells about a runtime, as plain values."""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from workbench.runtime.app import Runtime
+    from workbench.runtime.consumer import ConsumerThread
+    from workbench.runtime.partition import PartitionState
+    from workbench.runtime.task import Task
+
+SCHEMA = "workbench.runtime-status/1"
+
+
+def status(runtime: Runtime) -> dict[str, Any]:
+    """Everything that tells whether it works: state, members, partitions with their offsets, totals."""
+    task = runtime.task
+    return {
+        "schema": SCHEMA,
+        "client_id": task.config.client_id,
+        "group": task.config.group,
+        "topics": task.config.topics,
+        "state": runtime.state.value,
+        "uptime_seconds": round(runtime.uptime_seconds, 3),
+        "rebalances": sum(consumer.rebalances for consumer in task.consumers),
+        **task.metrics.totals(),
+        "sentinels": task.metrics.sentinels.readings(),
+        "replay": {"group": runtime.replay[0], "since": runtime.replay[1].isoformat()} if runtime.replay else None,
+        "members": [_member(task, consumer) for consumer in task.consumers],
+    }
+
+
+def assignment(runtime: Runtime) -> dict[str, Any]:
+    """Partitions by member."""
+    return {
+        "group": runtime.task.config.group,
+        "members": {
+            consumer.member: [{"topic": topic, "partition": number} for topic, number in sorted(consumer.partitions)]
+            for consumer in runtime.task.consumers
+        },
+    }
+
+
+def queues(runtime: Runtime) -> dict[str, Any]:
+    """Queues by processor, and the delay queues."""
+    return {
+        "processors": {
+            pool.name: [
+                {
+                    "queue": slot.index,
+                    "length": len(slot.queue),
+                    "capacity": slot.queue.capacity,
+                    "threads": len(slot.workers),
+                    "in_flight": slot.in_flight,
+                }
+                for slot in pool.slots
+            ]
+            for pool in runtime.task.processors
+        },
+        "delayed": {
+            consumer.member: {"length": len(consumer.delayed), "capacity": consumer.delayed.capacity}
+            for consumer in runtime.task.consumers
+        },
+    }
+
+
+def _member(task: Task, consumer: ConsumerThread) -> dict[str, Any]:
+    now = monotonic()
+    return {
+        "member": consumer.member,
+        "poll_age_seconds": round(now - consumer.last_poll, 3),
+        "partitions": [_partition(task, state, now) for _, state in sorted(consumer.partitions.items())],
+    }
+
+
+def _partition(task: Task, state: PartitionState, now: float) -> dict[str, Any]:
+    topic, number = state.partition
+    oldest = state.tracker.oldest
+    return {
+        "topic": topic,
+        "partition": number,
+        "first_offset": state.first_offset,
+        "position": state.position,
+        "committed": state.committed,
+        "log_end": task.log_end(topic, number),
+        "oldest_incomplete_offset": oldest[0] if oldest is not None else None,
+        "oldest_incomplete_age_seconds": round(now - oldest[2], 3) if oldest is not None else None,
+        "uncommitted": state.tracker.uncommitted,
+        "held": state.held_events,
+        "completed": state.completed,
+        "paused": state.paused,
+    }

@@ -1,0 +1,252 @@
+"""One task: a group on some topics, with its consumer threads, processor threads and what they share.
+
+A task lives as long as its group does: a switch to another group ends it and begins another, so that nothing of the old group (a
+metric, a late completion, a queue) can pass for one of the new.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from time import monotonic, time
+
+from workbench.errors import ConfigError
+from workbench.runtime.budget import ByteBudget
+from workbench.runtime.config import RuntimeConfig
+from workbench.runtime.consumer import ConsumerThread
+from workbench.runtime.dead_letters import DeadLetters
+from workbench.runtime.event import Decoder, Event, Handler, TopicPartition
+from workbench.runtime.metrics import GaugeReading, RuntimeMetrics
+from workbench.runtime.offsets import LogEnds
+from workbench.runtime.processors import ANY_TYPE, Processors
+from workbench.runtime.source import Source
+from workbench.signals import Outcome
+
+_log = logging.getLogger(__name__)
+
+_LOG_ENDS_PERIOD_SECONDS = 1.0
+# Time for processor threads to end after the drain; a handler that takes longer is left to the end of the process.
+_POOL_STOP_SECONDS = 1.0
+_LETTERS_SECONDS = 5.0
+
+MakeSource = Callable[[RuntimeConfig, str], Source]
+
+
+class Task:
+    """See the module. Its parts are made at once (so that a wrong setting is told before anything starts) and started later."""
+
+    def __init__(
+        self,
+        config: RuntimeConfig,
+        handlers: Mapping[str, Handler],
+        *,
+        decode: Decoder,
+        make_source: MakeSource,
+        probe_log_ends: bool = True,
+    ) -> None:
+        self.config = config
+        self.metrics = RuntimeMetrics(config.group, gauges=self._gauges)
+        connection = {**_client_properties(config), "bootstrap.servers": config.bootstrap}
+        self._letters = DeadLetters(config.dead_letter_topic, connection) if config.dead_letter_topic else None
+        self.processors = Processors(
+            _with_own_pools(handlers, config), config, reporter=self, sentinels=self.metrics.sentinels, clock=monotonic
+        )
+        budget = ByteBudget(config.max_bytes_per_second, clock=monotonic) if config.max_bytes_per_second else None
+        self.consumers = [
+            ConsumerThread(
+                config,
+                make_source(config, member),
+                member=member,
+                decode=decode,
+                processors=self.processors,
+                metrics=self.metrics,
+                give_up=self.dead,
+                letters_of=self._letters.pending_of if self._letters is not None else lambda _state: 0,
+                budget=budget,
+            )
+            for member in (f"{config.client_id}-{index}" for index in range(config.consumers))
+        ]
+        self.log_ends = LogEnds(
+            {**connection, "client.id": f"{config.client_id}-log-ends"},
+            partitions=self._assigned,
+            period_seconds=_LOG_ENDS_PERIOD_SECONDS,
+            enabled=probe_log_ends,
+        )
+
+    # Life
+
+    def start(self) -> None:
+        """Start all threads; returns at once."""
+        for pool in self.processors:
+            pool.start()
+        self.log_ends.start()
+        for consumer in self.consumers:
+            consumer.start()
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What a consumer thread died of."""
+        return next((consumer.failure for consumer in self.consumers if consumer.failure is not None), None)
+
+    def is_alive(self) -> bool:
+        """Whether all consumer threads still run."""
+        return all(consumer.is_alive() for consumer in self.consumers)
+
+    def drain(self) -> None:
+        """Stop reading, and let what was read finish and be committed; the membership stays."""
+        for consumer in self.consumers:
+            consumer.hold.set()
+
+    def resume(self) -> None:
+        """Read on after a drain."""
+        for consumer in self.consumers:
+            consumer.hold.clear()
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a drain was asked for."""
+        return any(consumer.hold.is_set() for consumer in self.consumers)
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether nothing that was read is without its commit."""
+        states = [state for consumer in self.consumers for state in list(consumer.partitions.values())]
+        return all(state.tracker.uncommitted == 0 and state.is_committed for state in states)
+
+    def stop(self) -> bool:
+        """Stop reading, let what is at work finish (up to `shutdown_seconds`), commit, leave the group.
+
+        Whether all handlers have returned; one that has not keeps its thread, and its late report changes nothing.
+        """
+        for consumer in self.consumers:
+            consumer.stop()
+        deadline = monotonic() + self.config.shutdown_seconds + self.config.rebalance_drain_seconds
+        for consumer in self.consumers:
+            consumer.join(max(0.0, deadline - monotonic()))
+        ended = [pool.stop(_POOL_STOP_SECONDS) for pool in self.processors]
+        self.log_ends.stop()
+        if self._letters is not None:
+            self._letters.close(_LETTERS_SECONDS)
+        return all(ended)
+
+    # What processors report (any processor thread)
+
+    def attempted(self, event: Event, seconds: float, outcome: Outcome) -> None:
+        """See `Reporter`."""
+        topic, member = event.record.topic, self.config.client_id
+        self.metrics.attempted(topic, member, event.type, outcome, seconds)
+
+    def finished(self, event: Event) -> None:
+        """See `Reporter`."""
+        owner = event.owner
+        owner.completions.append((owner, event.record.offset))
+
+    def dead(self, event: Event, code: str) -> None:
+        """See `Reporter`."""
+        if self._letters is None:
+            self.finished(event)
+            return
+        self.metrics.dead_letter(event.record.topic, self.config.client_id, event.type).inc()
+        self._letters.put(event, code, safe=lambda: self.finished(event))
+
+    def wanted(self, event: Event) -> bool:
+        """See `Reporter`."""
+        return not (event.owner.draining or event.owner.revoked)
+
+    # What a scrape sees (the HTTP server's threads)
+
+    def _assigned(self) -> list[TopicPartition]:
+        return [partition for consumer in self.consumers for partition in list(consumer.partitions)]
+
+    def _gauges(self) -> Iterator[GaugeReading]:
+        group, now = self.config.group, monotonic()
+        for consumer in self.consumers:
+            yield from self._member_gauges(consumer, group, now)
+            yield from self._partition_gauges(consumer, group, now)
+        for pool in self.processors:
+            for slot in pool.slots:
+                labels = (group, self.config.client_id, pool.name, str(slot.index))
+                yield "queue_length", labels, len(slot.queue)
+                yield "queue_capacity", labels, slot.queue.capacity
+                yield "in_flight", labels, slot.in_flight
+
+    def _member_gauges(self, consumer: ConsumerThread, group: str, now: float) -> Iterator[GaugeReading]:
+        labels = (group, consumer.member)
+        yield "rebalances", labels, consumer.rebalances
+        yield "poll_age", labels, now - consumer.last_poll
+        yield "delayed_length", labels, len(consumer.delayed)
+        yield "delayed_capacity", labels, consumer.delayed.capacity
+        yield "paused_partitions", labels, sum(state.paused for state in list(consumer.partitions.values()))
+        health = consumer.source.health()
+        if health is None:
+            return
+        if health.heartbeat_age is not None:
+            yield "heartbeat_age", labels, health.heartbeat_age + (now - health.taken_at)
+        for broker, seen in health.brokers.items():
+            if seen.rtt_seconds is not None:
+                yield "broker_rtt", (*labels, broker), seen.rtt_seconds
+            if seen.throttle_seconds is not None:
+                yield "throttle_time", (*labels, broker), seen.throttle_seconds
+        for (topic, partition), waiting in health.fetch_queue.items():
+            if (topic, partition) in consumer.partitions:
+                yield "fetch_queue_length", (group, topic, str(partition), consumer.member), waiting
+
+    def _partition_gauges(self, consumer: ConsumerThread, group: str, now: float) -> Iterator[GaugeReading]:
+        now_ms = time() * 1000
+        for (topic, number), state in list(consumer.partitions.items()):
+            labels = (group, topic, str(number), consumer.member)
+            end = self.log_end(topic, number)
+            if end is not None:  # what was read and committed since the broker was asked lies in the log, too
+                end = max(end, state.position or 0, state.committed or 0)
+            start = self.log_ends.starts.get((topic, number))
+            if end is not None:
+                yield "log_end_offset", (topic, str(number)), end
+            if start is not None:
+                yield "log_start_offset", (topic, str(number)), start
+            if state.committed is not None:
+                yield "committed_offset", labels, state.committed
+                if end is not None:
+                    yield "consumer_lag", labels, end - state.committed
+            time_lag = state.time_lag(now_ms=now_ms, log_end=end)
+            if time_lag is not None:
+                yield "time_lag", labels, time_lag
+            oldest = state.tracker.oldest
+            yield "oldest_incomplete_age", labels, now - oldest[2] if oldest else 0.0
+
+    def log_end(self, topic: str, partition: int) -> int | None:
+        """End of the log as the broker last told it."""
+        return self.log_ends.ends.get((topic, partition))
+
+
+def check_handlers(handlers: Mapping[str, Handler], config: RuntimeConfig) -> None:
+    """Raises ConfigError if there is no handler at all, or a type is configured that none handles."""
+    if not handlers:
+        raise ConfigError("The runtime has no processor.", hint='Give one for each event type, or one for "*".')
+    for name in config.processors:
+        if name not in handlers and ANY_TYPE not in handlers:
+            raise ConfigError(
+                f"processors.{name}: the event type {name!r} is configured, but no processor handles it.",
+                hint=f"There are processors for: {', '.join(sorted(handlers))}.",
+            )
+
+
+def _with_own_pools(handlers: Mapping[str, Handler], config: RuntimeConfig) -> dict[str, Handler]:
+    """Types with settings of their own get a pool of their own, even where `"*"` handles them."""
+    if ANY_TYPE not in handlers:
+        return dict(handlers)
+    return {**dict.fromkeys(config.processors, handlers[ANY_TYPE]), **handlers}
+
+
+def _client_properties(config: RuntimeConfig) -> dict[str, str | int | float | bool]:
+    """Of the consumer's properties, those that any client takes: security, sockets and the like."""
+    prefixes = (
+        "security.",
+        "sasl.",
+        "ssl.",
+        "socket.",
+        "broker.",
+        "metadata.",
+        "client.dns",
+        "enable.ssl",
+    )
+    return {name: value for name, value in config.kafka.items() if name.startswith(prefixes)}
