@@ -86,6 +86,7 @@ class Fleet:
             processors=spec.processors,
             max_poll_records=100,
             max_uncommitted_per_partition=spec.max_uncommitted_per_partition,
+            carry_over_per_partition=0,  # back-pressure shows within seconds here, not after a thousand records
             shutdown_seconds=2.0,
             rebalance_drain_seconds=1.0,
             kafka=LAB_KAFKA,

@@ -10,6 +10,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from time import monotonic, time
 
 from workbench.runtime.budget import ByteBudget
@@ -17,7 +18,7 @@ from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.delay import DelayQueue
 from workbench.runtime.event import UNDECODABLE, Decoder, Event, Record, TopicPartition
 from workbench.runtime.metrics import RuntimeMetrics
-from workbench.runtime.partition import PartitionState
+from workbench.runtime.partition import PartitionState, Target
 from workbench.runtime.processors import Processors, Slot
 from workbench.runtime.sentinels import Violation
 from workbench.runtime.source import Source, SourceFailure
@@ -71,6 +72,7 @@ class ConsumerThread:
         self._clock = clock
         self._wall_clock = wall_clock
         self._completions: deque[tuple[PartitionState, int]] = deque()
+        self._held: dict[Target, deque[Event]] = {}  # events that found no room, in order, by what refused them
         self._committing: dict[TopicPartition, tuple[PartitionState, int]] | None = None
         self._last_commit = clock()
         self._last_housekeeping = clock()
@@ -144,7 +146,7 @@ class ConsumerThread:
         return True
 
     def _poll_timeout(self) -> float:
-        if any(state.held for state in self.partitions.values()) or self._completions:
+        if self._held or self._completions:
             return _BUSY_POLL_SECONDS
         return _POLL_SECONDS
 
@@ -206,25 +208,24 @@ class ConsumerThread:
         batches: dict[Slot, list[Event]] = {}
         now_ms = self._wall_clock() * 1000
         for event in events:
-            state: PartitionState = event.owner
             if event.delay_until_ms is not None and self._must_be_delayed(event, now_ms):
-                if self.delayed in state.held or not self.delayed.put(event):
-                    state.hold(self.delayed, event)
+                if self.delayed in self._held or not self.delayed.put(event):
+                    self._hold(self.delayed, event)
                 continue
             slot = self._slot(event)
             if slot is None:
                 continue
-            if slot in state.held:
-                state.hold(slot, event)  # behind the others that found no room, or it would overtake one of its key
+            if slot in self._held:
+                self._hold(slot, event)  # behind the others that found no room, or it would overtake one of its key
             elif (batch := batches.get(slot)) is not None:
                 batch.append(event)
             else:
                 batches[slot] = [event]
         for slot, batch in batches.items():
-            refused = slot.queue.put(batch)
+            refused = slot.take_in(batch)
             self._observe_entry(batch, refused)
             for event in refused:
-                event.owner.hold(slot, event)
+                self._hold(slot, event)
 
     def _must_be_delayed(self, event: Event, now_ms: float) -> bool:
         """Whether it is not due yet, or is behind one of its key that is not (event times may jump back)."""
@@ -244,16 +245,28 @@ class ConsumerThread:
             for event in batch:
                 event.owner.enqueue_time.observe(now - event.decoded_at)
             return
-        missing = {id(event) for event in refused}
-        for event in batch:
-            if id(event) not in missing:
-                event.owner.enqueue_time.observe(now - event.decoded_at)
+        for event in batch[: len(batch) - len(refused)]:  # what is refused is always the end of a batch
+            event.owner.enqueue_time.observe(now - event.decoded_at)
 
     def _place_held(self) -> None:
-        for state in self.partitions.values():
-            for target in list(state.held):
-                if target.fill() < 1:
-                    self._place(state.take_held(target))
+        for target, waiting in list(self._held.items()):
+            batch = list(islice(waiting, target.room()))
+            if not batch:
+                continue
+            refused = target.take_in(batch)
+            for _ in range(len(batch) - len(refused)):
+                waiting.popleft().owner.held_events -= 1
+            if target is not self.delayed:
+                self._observe_entry(batch, refused)
+            if not waiting:
+                del self._held[target]
+
+    def _hold(self, target: Target, event: Event) -> None:
+        """Keep an event for which `target` has no room, behind the others of that target, whatever their partition: first come,
+        first served, or a partition that always comes last would look stuck."""
+        self._held.setdefault(target, deque()).append(event)
+        event.owner.held_events += 1
+        event.owner.blocked_by.add(target)
 
     # Housekeeping
 
@@ -307,7 +320,7 @@ class ConsumerThread:
             or state.tracker.uncommitted > config.max_uncommitted_per_partition * _RESUME_FILL
         ):
             return False
-        if not state.held and any(bound.fill() > _RESUME_FILL for bound in state.blocked_by):
+        if not state.held_events and any(bound.fill() > _RESUME_FILL for bound in state.blocked_by):
             return False
         state.blocked_by.clear()
         return True
@@ -403,9 +416,13 @@ class ConsumerThread:
     def _let_go(self, states: Sequence[PartitionState]) -> None:
         for state in states:
             state.revoked = True
-            state.drop_held()
             del self.partitions[state.partition]
             self._metrics.forget_partition(*state.partition, self.member)
+        for target, waiting in list(self._held.items()):
+            kept = deque(event for event in waiting if not event.owner.revoked)
+            self._held[target] = kept
+            if not kept:
+                del self._held[target]
         self.delayed.discard(lambda event: event.owner.revoked)
         for pool in self._processors:
             for slot in pool.slots:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from workbench.runtime.event import Event
 
@@ -24,6 +24,17 @@ class DelayQueue:
     def fill(self) -> float:
         """How full it is, 0 to 1."""
         return len(self._heap) / self.capacity
+
+    def room(self) -> int:
+        """See `Target`."""
+        return self.capacity - len(self._heap)
+
+    def take_in(self, events: Sequence[Event]) -> Sequence[Event]:
+        """See `Target`."""
+        for taken, event in enumerate(events):
+            if not self.put(event):
+                return events[taken:]
+        return ()
 
     def put(self, event: Event) -> bool:
         """Take an event until its `delay_until_ms`; False if the queue is full."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -11,11 +12,17 @@ from workbench.runtime.sentinels import CommitWatch
 from workbench.runtime.tracker import OffsetTracker
 
 
-class Fillable(Protocol):
-    """Something with a bound: a queue."""
+class Target(Protocol):
+    """Where events are placed: something with a bound."""
 
     def fill(self) -> float:
         """How full it is, 0 to 1."""
+
+    def room(self) -> int:
+        """How many events it would take now."""
+
+    def take_in(self, events: Sequence[Event]) -> Sequence[Event]:
+        """Take events in order; returns the end of them for which there was no room."""
 
 
 @dataclass(slots=True, eq=False)
@@ -39,31 +46,13 @@ class PartitionState:
     draining: bool = False
     revoked: bool = False
     paused: bool = False
-    # Events that found no room, in order, by what refused them. Events for other queues pass them, up to the carry-over's bound; then
-    # the partition is paused until they are placed and what refused them has room to spare.
-    held: dict[Fillable, deque[Event]] = field(default_factory=dict)
+    # How many of its events found no room (its consumer thread holds them), and what refused them: over the carry-over's bound the
+    # partition is paused until they are placed and what refused them has room to spare.
     held_events: int = 0
-    blocked_by: set[Fillable] = field(default_factory=set)
+    blocked_by: set[Target] = field(default_factory=set)
     last_timestamp_ms: int = -1
     enqueue_time: Any = None  # its pre-bound histogram
     deserialized: Any = None  # its pre-bound counter
-
-    def hold(self, target: Fillable, event: Event) -> None:
-        """Keep an event for which `target` has no room, behind the others of that target."""
-        self.held.setdefault(target, deque()).append(event)
-        self.held_events += 1
-        self.blocked_by.add(target)
-
-    def take_held(self, target: Fillable) -> deque[Event]:
-        """What was kept for `target`, in order, to be placed again."""
-        waiting = self.held.pop(target)
-        self.held_events -= len(waiting)
-        return waiting
-
-    def drop_held(self) -> None:
-        """Forget what was kept (the next owner reads it again)."""
-        self.held.clear()
-        self.held_events = 0
 
     @property
     def is_committed(self) -> bool:

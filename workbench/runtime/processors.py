@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -59,8 +59,16 @@ class Slot:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def fill(self) -> float:
-        """How full its queue is, 0 to 1."""
+        """See `Target`."""
         return self.queue.fill()
+
+    def room(self) -> int:
+        """See `Target`."""
+        return self.queue.capacity - len(self.queue)
+
+    def take_in(self, events: Sequence[Event]) -> Sequence[Event]:
+        """See `Target`."""
+        return self.queue.put(events)
 
     @property
     def in_flight(self) -> int:
