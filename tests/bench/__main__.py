@@ -6,13 +6,17 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.bench import lag, triage
+from tests.bench import lag, runtime, triage
 from tests.bench.harness import Result, keep
 
 BENCHES: dict[str, Callable[[], Result]] = {
     "triage_cold": triage.triage_cold,
     "triage_warm": triage.triage_warm,
     "lag_snapshot": lag.lag_snapshot,
+    "runtime_noop": runtime.runtime_noop,
+    "runtime_io_bound": runtime.runtime_io_bound,
+    "runtime_rest": runtime.runtime_rest,
+    "runtime_enqueue_p99": runtime.runtime_enqueue_p99,
 }
 
 

@@ -73,6 +73,8 @@ class ConsumerThread:
         self._wall_clock = wall_clock
         self._completions: deque[tuple[PartitionState, int]] = deque()
         self._held: dict[Target, deque[Event]] = {}  # events that found no room, in order, by what refused them
+        self._delays_ms = {name: round(of.delay_seconds * 1000) for name, of in config.processors.items()}
+        self._default_delay_ms = round(config.default_processor.delay_seconds * 1000)
         self._committing: dict[TopicPartition, tuple[PartitionState, int]] | None = None
         self._last_commit = clock()
         self._last_housekeeping = clock()
@@ -152,19 +154,21 @@ class ConsumerThread:
 
     def _take_in(self, records: Sequence[Record]) -> None:
         ready: list[Event] = []
-        placed_at = self._clock()
+        clock, partitions = self._clock, self.partitions
+        decoded: dict[str, int] = {}
+        placed_at = clock()
         for record in records:
-            state = self.partitions.get((record.topic, record.partition))
+            state = partitions.get((record.topic, record.partition))
             if state is None or state.draining:
                 continue  # handed out just before its partition was taken away; the next owner reads it again
             event = self._event(record)
-            now = self._clock()
+            now = clock()
+            decoded[record.topic] = decoded.get(record.topic, 0) + 1
             if state.first_offset is None:
                 state.first_offset = record.offset
             state.position = record.offset + 1
             state.last_timestamp_ms = record.timestamp_ms
             state.tracker.started(record.offset, record.timestamp_ms, now)
-            state.deserialized.inc()
             state.watch.received(record.offset)
             if event is None:
                 self._completions.append((state, record.offset))
@@ -177,10 +181,17 @@ class ConsumerThread:
             if now - placed_at > _PLACE_EVERY_SECONDS:
                 self._place(ready)
                 ready.clear()
+                self._count_decoded(decoded)
                 placed_at = now
                 if now - self._last_housekeeping > _HOUSEKEEPING_SECONDS:
                     self._keep_house()
         self._place(ready)
+        self._count_decoded(decoded)
+
+    def _count_decoded(self, decoded: dict[str, int]) -> None:
+        for topic, count in decoded.items():
+            self._metrics.deserialized(topic, self.member, count)
+        decoded.clear()
 
     def _event(self, record: Record) -> Event | None:
         try:
@@ -193,9 +204,9 @@ class ConsumerThread:
             return Event(type=UNDECODABLE, key=record.key or b"", payload=None, record=record)
         if event is None:
             return None
-        config = self._config.processor(event.type)
-        if event.delay_until_ms is None and config.delay_seconds > 0 and record.timestamp_ms >= 0:
-            event.delay_until_ms = record.timestamp_ms + round(config.delay_seconds * 1000)
+        delay_ms = self._delays_ms.get(event.type, self._default_delay_ms)
+        if event.delay_until_ms is None and delay_ms and record.timestamp_ms >= 0:
+            event.delay_until_ms = record.timestamp_ms + delay_ms
         if event.delay_until_ms is not None:
             latest = round((self._wall_clock() + self._config.delay_max_seconds) * 1000)
             event.delay_until_ms = min(event.delay_until_ms, latest)
@@ -381,7 +392,6 @@ class ConsumerThread:
             topic, number = partition
             state = PartitionState(partition, self._completions, position=offset, committed=offset)
             state.enqueue_time = self._metrics.enqueue_time(topic, number, self.member)
-            state.deserialized = self._metrics.deserialized(topic, self.member)
             self.partitions[partition] = state
 
     def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:

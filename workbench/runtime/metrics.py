@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client import CollectorRegistry, Counter
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from workbench.runtime.sentinels import Sentinels
+from workbench.runtime.tally import AttemptBook, Tally
 from workbench.signals import SIGNALS, Kind, Outcome
 
 # From half a millisecond (no I/O) to a minute (the default timeout), about 2.5 × apart.
@@ -47,28 +48,22 @@ class RuntimeMetrics:
         self.registry = CollectorRegistry()
         self._group = group
         self._types: set[str] = set()
-        # Looking a child up by its labels costs more than counting does.
-        self._process_times: dict[tuple[str, str], Histogram] = {}
-        self._outcomes: dict[tuple[str, str, Outcome], Counter] = {}
+        self._attempts = AttemptBook(PROCESS_TIME_BUCKETS)
+        self._member = ""
+        # (topic, partition, member): removed when the partition is given away, or a stale series would look like a frozen one
+        self._enqueue_times: dict[tuple[str, int, str], Tally] = {}
+        self._deserialized: dict[tuple[str, str], int] = {}
         self.sentinels = Sentinels(group, self.registry)
-        self._deserialized = self._counter("deserialized")
-        self._processed = self._counter("processed", extra=("outcome",))
         self._dead_letters = self._counter("dead_letters")
-        self._enqueue_time = self._histogram("enqueue_time", ENQUEUE_TIME_BUCKETS)
-        self._process_time = self._histogram("process_time", PROCESS_TIME_BUCKETS)
         self.undecodable = Counter(
             "wb_undecodable", "Records that no event could be made of.", ("group", "topic"), registry=self.registry
         )
         self.commits = Counter("wb_commits", "Commits, by result.", ("group", "result"), registry=self.registry)
-        self.registry.register(_GaugeCollector(gauges))
+        self.registry.register(_Reader(lambda: self._families(gauges)))
 
-    def _counter(self, signal: str, extra: tuple[str, ...] = ()) -> Counter:
+    def _counter(self, signal: str) -> Counter:
         definition = SIGNALS[signal]
-        return Counter(definition.metric, definition.help, (*definition.labels, *extra), registry=self.registry)
-
-    def _histogram(self, signal: str, buckets: tuple[float, ...]) -> Histogram:
-        definition = SIGNALS[signal]
-        return Histogram(definition.metric, definition.help, definition.labels, registry=self.registry, buckets=buckets)
+        return Counter(definition.metric, definition.help, definition.labels, registry=self.registry)
 
     def type_label(self, event_type: str) -> str:
         """The label for an event type: itself, or "other" once there are too many."""
@@ -79,71 +74,81 @@ class RuntimeMetrics:
         self._types.add(event_type)
         return event_type
 
-    def deserialized(self, topic: str, member: str) -> Counter:
-        """Counter of decoded records of one topic."""
-        return self._deserialized.labels(self._group, topic, member)
+    def deserialized(self, topic: str, member: str, count: int) -> None:
+        """Count decoded records; one thread for each member."""
+        key = (topic, member)
+        self._deserialized[key] = self._deserialized.get(key, 0) + count
 
-    def enqueue_time(self, topic: str, partition: int, member: str) -> Histogram:
-        """Histogram of one partition."""
-        return self._enqueue_time.labels(self._group, topic, str(partition), member)
+    def enqueue_time(self, topic: str, partition: int, member: str) -> Tally:
+        """Histogram of one partition; its consumer thread writes it."""
+        return self._enqueue_times.setdefault((topic, partition, member), Tally(ENQUEUE_TIME_BUCKETS))
 
     def forget_partition(self, topic: str, partition: int, member: str) -> None:
-        """Drop what is labelled with a partition that was given away: a stale series would look like a frozen one."""
-        self._enqueue_time.remove(self._group, topic, str(partition), member)
+        """Drop what is labelled with a partition that was given away."""
+        self._enqueue_times.pop((topic, partition, member), None)
 
     def attempted(self, topic: str, member: str, event_type: str, outcome: Outcome, seconds: float) -> None:
-        """Count one attempt of a processor, its end and its time."""
-        histogram = self._process_times.get((topic, event_type))
-        if histogram is None:
-            histogram = self._process_time.labels(self._group, topic, member, self.type_label(event_type))
-            if self.type_label(event_type) == event_type:  # what is not remembered is bounded, as its label is
-                self._process_times[topic, event_type] = histogram
-        histogram.observe(seconds)
-        counter = self._outcomes.get((topic, event_type, outcome))
-        if counter is None:
-            counter = self._processed.labels(self._group, topic, member, self.type_label(event_type), outcome.value)
-            if self.type_label(event_type) == event_type:
-                self._outcomes[topic, event_type, outcome] = counter
-        counter.inc()
-
-    def totals(self) -> dict[str, int]:
-        """Attempts that completed their event, and dead letters, over all labels (for the status page)."""
-        retry = Outcome.RETRY.value
-        return {
-            "processed": sum(
-                int(sample.value)
-                for metric in self._processed.collect()
-                for sample in metric.samples
-                if sample.name.endswith("_total") and sample.labels["outcome"] != retry
-            ),
-            "dead_letters": sum(
-                int(sample.value)
-                for metric in self._dead_letters.collect()
-                for sample in metric.samples
-                if sample.name.endswith("_total")
-            ),
-        }
+        """Count one attempt of a processor, its end and its time. All attempts of a runtime bear the same member."""
+        self._member = member
+        label = event_type if event_type in self._types else self.type_label(event_type)
+        self._attempts.count(topic, label, outcome, seconds)
 
     def dead_letter(self, topic: str, member: str, event_type: str) -> Counter:
         """Counter of dead letters of one processor."""
         return self._dead_letters.labels(self._group, topic, member, self.type_label(event_type))
 
+    def totals(self) -> dict[str, int]:
+        """Attempts that completed their event, and dead letters, over all labels (for the status page)."""
+        outcomes = [outcomes for _, _, outcomes in self._attempts.totals()]
+        letters = [sample for metric in self._dead_letters.collect() for sample in metric.samples]
+        return {
+            "processed": sum(sum(found.values()) - found.get(Outcome.RETRY, 0) for found in outcomes),
+            "dead_letters": sum(int(sample.value) for sample in letters if sample.name.endswith("_total")),
+        }
 
-class _GaugeCollector(Collector):
-    """Reads the runtime's state at the moment of the scrape: no gauge can go stale."""
+    # A scrape
 
-    def __init__(self, gauges: Callable[[], Iterable[GaugeReading]]) -> None:
-        self._gauges = gauges
+    def _families(self, gauges: Callable[[], Iterable[GaugeReading]]) -> Iterator[Metric]:
+        deserialized = self._family("deserialized", CounterMetricFamily)
+        for (topic, member), count in list(self._deserialized.items()):
+            deserialized.add_metric((self._group, topic, member), count)
+        enqueue = self._family("enqueue_time", HistogramMetricFamily)
+        for (topic, partition, member), tally in list(self._enqueue_times.items()):
+            enqueue.add_metric((self._group, topic, str(partition), member), tally.buckets(), tally.total)
+        process = self._family("process_time", HistogramMetricFamily)
+        processed = self._family("processed", CounterMetricFamily, "outcome")
+        for (topic, label), times, outcomes in self._attempts.totals():
+            labels = (self._group, topic, self._member, label)
+            process.add_metric(labels, times.buckets(), times.total)
+            for outcome, count in outcomes.items():
+                processed.add_metric((*labels, outcome.value), count)
+        yield from (deserialized, enqueue, process, processed)
+        yield from _gauge_families(gauges())
 
-    def collect(self) -> Iterator[Metric]:
-        families: dict[str, Any] = {}
-        for name, labels, value in self._gauges():
-            definition = SIGNALS[name]
-            if name not in families:
-                family = CounterMetricFamily if definition.kind is Kind.COUNTER else GaugeMetricFamily
-                families[name] = family(definition.metric, definition.help, labels=definition.labels)
-            families[name].add_metric(labels, value)
-        yield from families.values()
+    def _family(self, signal: str, family: Callable[..., Any], *extra: str) -> Any:
+        definition = SIGNALS[signal]
+        return family(definition.metric, definition.help, labels=(*definition.labels, *extra))
 
-    def describe(self) -> Iterator[Metric]:
-        return iter(())
+
+def _gauge_families(readings: Iterable[GaugeReading]) -> Iterator[Metric]:
+    families: dict[str, Any] = {}
+    for name, labels, value in readings:
+        definition = SIGNALS[name]
+        if name not in families:
+            family = CounterMetricFamily if definition.kind is Kind.COUNTER else GaugeMetricFamily
+            families[name] = family(definition.metric, definition.help, labels=definition.labels)
+        families[name].add_metric(labels, value)
+    yield from families.values()
+
+
+class _Reader(Collector):
+    """Reads the runtime's state at the moment of the scrape: no series can go stale."""
+
+    def __init__(self, read: Callable[[], Iterable[Metric]]) -> None:
+        self._read = read
+
+    def collect(self) -> Iterable[Metric]:
+        return self._read()
+
+    def describe(self) -> Iterable[Metric]:
+        return ()

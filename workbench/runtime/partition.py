@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from workbench.runtime.event import Event, TopicPartition
 from workbench.runtime.sentinels import CommitWatch
+from workbench.runtime.tally import Tally
 from workbench.runtime.tracker import OffsetTracker
 
 
@@ -51,8 +52,7 @@ class PartitionState:
     held_events: int = 0
     blocked_by: set[Target] = field(default_factory=set)
     last_timestamp_ms: int = -1
-    enqueue_time: Any = None  # its pre-bound histogram
-    deserialized: Any = None  # its pre-bound counter
+    enqueue_time: Tally = field(default_factory=lambda: Tally(()))
 
     @property
     def is_committed(self) -> bool:

@@ -1,0 +1,233 @@
+"""The runtime's speed with all metrics on, each beside a peer in the same run, on a real broker."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from confluent_kafka import Producer
+
+from tests.bench.harness import Result, result
+from workbench.lab.kafka import create_topic
+from workbench.lab.lab import start_lab
+from workbench.runtime import Event, ProcessorConfig, RestSink, Runtime, RuntimeConfig, running
+from workbench.runtime.event import decode_by_header
+from workbench.runtime.kafka_source import KafkaSource
+from workbench.runtime.metrics import RuntimeMetrics
+from workbench.signals import Outcome
+
+PARTITIONS = 8
+KEYS = 5000
+VALUE = b"x" * 100
+
+
+@contextmanager
+def _topic(records: int) -> Iterator[str]:
+    """The bootstrap address of a broker whose topic "t" holds so many records of 100 B."""
+    with tempfile.TemporaryDirectory() as room, start_lab(Path(room) / "lab", with_prometheus=False) as lab:
+        create_topic(lab.bootstrap, "t", PARTITIONS)
+        producer = Producer(
+            {"bootstrap.servers": lab.bootstrap, "linger.ms": 20, "queue.buffering.max.messages": 2_000_000}
+        )
+        for number in range(records):
+            producer.produce("t", VALUE, str(number % KEYS).encode(), headers=[("event_type", b"x")])
+            if number % 5000 == 0:
+                producer.poll(0)
+        producer.flush()
+        del producer  # or it complains of the broker's end
+        yield lab.bootstrap
+
+
+def _settings(bootstrap: str, group: str, processor: ProcessorConfig) -> RuntimeConfig:
+    return RuntimeConfig(
+        bootstrap=bootstrap,
+        group=group,
+        topics=["t"],
+        client_id="bench",
+        processors={"x": processor},
+        shutdown_seconds=5,
+    )
+
+
+def _rate(
+    bootstrap: str, group: str, handler: Callable[[Event], object], processor: ProcessorConfig, count: int
+) -> float:
+    """Records per second from the first that is read to the last that is handled and committed."""
+    runtime = Runtime(_settings(bootstrap, group, processor), {"x": handler})
+    with running(runtime):
+        metrics = runtime.task.metrics
+        began = None
+        while (done := metrics.totals()["processed"]) < count:
+            if began is None and done:
+                began, already = time.perf_counter(), done
+            time.sleep(0.02)
+        assert began is not None
+        seconds = time.perf_counter() - began
+        while not runtime.task.is_drained:
+            time.sleep(0.02)
+        assert set(metrics.sentinels.readings().values()) == {0}
+    return (count - already) / seconds
+
+
+def _bare_loop(bootstrap: str, group: str, count: int, handler: Callable[[Event], object]) -> float:
+    """One thread that polls, decodes, handles, updates the same metrics, and commits each second."""
+    config = _settings(bootstrap, group, ProcessorConfig())
+    metrics = RuntimeMetrics(group, gauges=lambda: ())
+    entry = {number: metrics.enqueue_time("t", number, "m") for number in range(PARTITIONS)}
+    source = KafkaSource(config, member="bare")
+    ready = threading.Event()
+
+    class Listener:
+        def on_assigned(self, _committed: object) -> None:
+            ready.set()
+
+        def on_revoked(self, _partitions: object) -> None: ...
+
+        def on_lost(self, _partitions: object) -> None: ...
+
+    source.subscribe(["t"], Listener())
+    began, done, positions, last_commit = None, 0, {}, time.monotonic()
+    while done < count:
+        for record in source.poll(500, 0.05):
+            if began is None:
+                began = time.perf_counter()
+            event = decode_by_header(record)
+            deserialized.inc()
+            at = time.monotonic()
+            entry[record.partition].observe(time.monotonic() - at)
+            handler(event)
+            metrics.attempted("t", "m", event.type, Outcome.OK, time.monotonic() - at)
+            positions[record.topic, record.partition] = record.offset + 1
+            done += 1
+        if time.monotonic() - last_commit > 1 and positions:
+            source.commit(positions, wait=False)
+            last_commit = time.monotonic()
+    source.commit(positions, wait=True)
+    assert began is not None
+    seconds = time.perf_counter() - began
+    source.close()
+    return done / seconds
+
+
+def runtime_noop() -> Result:
+    """What the machinery itself costs."""
+    count = 400_000
+    with _topic(count) as bootstrap:
+        ours, peers = [], []
+        for turn in range(3):
+            ours.append(
+                _rate(
+                    bootstrap, f"ours-{turn}", lambda _e: None, ProcessorConfig(threads=4, queue_capacity=5000), count
+                )
+            )
+            peers.append(_bare_loop(bootstrap, f"bare-{turn}", count, lambda _e: None))
+    return result(
+        "runtime_noop",
+        f"{count:,} records of 100 B, {KEYS:,} keys, 4 processor threads that do nothing, all metrics",
+        statistics.median(ours),
+        unit="records/s",
+        peer=statistics.median(peers),
+        peer_name="one-thread poll loop with the same metrics",
+    )
+
+
+def runtime_io_bound() -> Result:
+    """Handlers that wait: 64 threads × 10 ms are 6,400/s at best."""
+    count, threads, seconds = 60_000, 64, 0.010
+
+    def wait(_event: Event) -> None:
+        time.sleep(seconds)
+
+    with _topic(count) as bootstrap:
+        ours = _rate(bootstrap, "ours", wait, ProcessorConfig(threads=threads), count)
+        peer = _bare_loop(bootstrap, "bare", 500, wait)
+    return result(
+        "runtime_io_bound",
+        f"{threads} processor threads × {seconds * 1000:.0f} ms (ideal {threads / seconds:,.0f}/s)",
+        ours,
+        unit="records/s",
+        peer=peer,
+        peer_name="one-thread poll loop",
+    )
+
+
+SERVER = """
+import asyncio, sys
+async def serve(reader, writer):
+    try:
+        while True:
+            head = await reader.readuntil(b"\\r\\n\\r\\n")
+            length = int(head.lower().split(b"content-length:", 1)[1].split(b"\\r\\n", 1)[0])
+            await reader.readexactly(length)
+            writer.write(b"HTTP/1.1 200 OK\\r\\nContent-Length: 0\\r\\n\\r\\n")
+    except (asyncio.IncompleteReadError, ConnectionError):
+        writer.close()
+async def main():
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+asyncio.run(main())
+"""
+
+
+def runtime_rest() -> Result:
+    """Events posted to a local HTTP service that shares the processor."""
+    count = 60_000
+    with subprocess.Popen([sys.executable, "-c", SERVER], stdout=subprocess.PIPE, text=True) as service:
+        try:
+            assert service.stdout is not None
+            url = f"http://127.0.0.1:{int(service.stdout.readline())}/events"
+            with _topic(count) as bootstrap:
+                ours = _rate(bootstrap, "ours", RestSink(url), ProcessorConfig(threads=32), count)
+                peer = _bare_loop(bootstrap, "bare", 10_000, RestSink(url))
+        finally:
+            service.kill()
+    return result(
+        "runtime_rest",
+        "32 processor threads post 100 B each over kept connections",
+        ours,
+        unit="requests/s",
+        peer=peer,
+        peer_name="one-thread poll loop",
+    )
+
+
+def runtime_enqueue_p99() -> Result:
+    """Time from decoded to placed while there is room: 2,000 records/s for 15 s, in milliseconds, from the runtime's own histogram."""
+    seconds, rate = 15, 2000
+    with tempfile.TemporaryDirectory() as room, start_lab(Path(room) / "lab", with_prometheus=False) as lab:
+        create_topic(lab.bootstrap, "t", PARTITIONS)
+        producer = Producer({"bootstrap.servers": lab.bootstrap, "linger.ms": 5})
+        waits: list[float] = []
+        runtime = Runtime(
+            _settings(lab.bootstrap, "ours", ProcessorConfig(threads=8)), {"x": lambda _e: time.sleep(0.001)}
+        )
+        observe = runtime.task.consumers[0]._observe_entry
+
+        def spy(batch: list[Event], refused: list[Event]) -> None:
+            now = time.monotonic()
+            waits.extend(now - event.decoded_at for event in batch[: len(batch) - len(refused)])
+            observe(batch, refused)
+
+        runtime.task.consumers[0]._observe_entry = spy  # type: ignore[method-assign]
+        with running(runtime):
+            began = time.monotonic()
+            for number in range(seconds * rate):
+                producer.produce("t", VALUE, str(number % KEYS).encode(), headers=[("event_type", b"x")])
+                if number % 20 == 0:
+                    producer.poll(0)
+                    time.sleep(max(0.0, began + number / rate - time.monotonic()))
+            producer.flush()
+            while runtime.task.metrics.totals()["processed"] < seconds * rate:
+                time.sleep(0.02)
+    waits.sort()
+    return result(
+        "runtime_enqueue_p99", f"{rate:,} records/s for {seconds} s", waits[int(len(waits) * 0.99)] * 1000, unit="ms"
+    )
