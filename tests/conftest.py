@@ -21,11 +21,11 @@ settings.load_profile("workbench")
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The session that the product itself uses."""
-    from workbench.spark import session
+    from workbench.spark import end, session
 
     started = session()
     yield started
-    started.stop()
+    end(started)
 
 
 @pytest.fixture(scope="session")

@@ -73,6 +73,19 @@ def _start() -> SparkSession:
     return started
 
 
+def end(session: SparkSession, *, seconds: float = 30.0) -> None:
+    """Stop the session and its JVM, and wait for the JVM's end (it would outlive this process by a moment otherwise)."""
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    session.stop()
+    if gateway is not None:
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait(seconds)
+        SparkContext._gateway = SparkContext._jvm = None
+
+
 _starting: Future[SparkSession] | None = None
 
 

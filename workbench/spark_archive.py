@@ -81,12 +81,10 @@ def _warm_up() -> None:
     """Run what a triage runs, on a few rows, and wait for the JVM to end: it writes the archive then."""
     from datetime import UTC, datetime, timedelta
 
-    from pyspark import SparkContext
-
     from workbench.samples import SampleBatch
     from workbench.settings import Thresholds
     from workbench.signals import SIGNALS
-    from workbench.spark import session
+    from workbench.spark import end, session
     from workbench.triage.engine import answered
     from workbench.window import Window
 
@@ -100,11 +98,7 @@ def _warm_up() -> None:
             batch.add(signal.name, labels, times, list(range(len(times))), stat=stat)
     spark = session()
     answered(spark.createDataFrame(batch.to_arrow()), window, Thresholds()).toArrow()
-    gateway = SparkContext._gateway
-    spark.stop()
-    gateway.shutdown()
-    gateway.proc.stdin.close()
-    gateway.proc.wait(_BUILD_SECONDS)
+    end(spark, seconds=_BUILD_SECONDS)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from confluent_kafka import Producer
+from prometheus_client import Counter, Histogram
 
 from tests.bench.harness import Result, result
 from workbench.lab.kafka import create_topic
@@ -20,8 +21,7 @@ from workbench.lab.lab import start_lab
 from workbench.runtime import Event, ProcessorConfig, RestSink, Runtime, RuntimeConfig, running
 from workbench.runtime.event import decode_by_header
 from workbench.runtime.kafka_source import KafkaSource
-from workbench.runtime.metrics import RuntimeMetrics
-from workbench.signals import Outcome
+from workbench.runtime.metrics import ENQUEUE_TIME_BUCKETS, PROCESS_TIME_BUCKETS
 
 PARTITIONS = 8
 KEYS = 5000
@@ -79,8 +79,13 @@ def _rate(
 def _bare_loop(bootstrap: str, group: str, count: int, handler: Callable[[Event], object]) -> float:
     """One thread that polls, decodes, handles, updates the same metrics, and commits each second."""
     config = _settings(bootstrap, group, ProcessorConfig())
-    metrics = RuntimeMetrics(group, gauges=lambda: ())
-    entry = {number: metrics.enqueue_time("t", number, "m") for number in range(PARTITIONS)}
+    entry_time = Histogram("entry", "", ("group", "topic", "partition"), registry=None, buckets=ENQUEUE_TIME_BUCKETS)
+    entry = {number: entry_time.labels(group, "t", str(number)) for number in range(PARTITIONS)}
+    deserialized = Counter("deserialized", "", ("group", "topic"), registry=None).labels(group, "t")
+    process_time = Histogram("process", "", ("group", "type"), registry=None, buckets=PROCESS_TIME_BUCKETS).labels(
+        group, "x"
+    )
+    processed = Counter("processed", "", ("group", "type", "outcome"), registry=None).labels(group, "x", "ok")
     source = KafkaSource(config, member="bare")
     ready = threading.Event()
 
@@ -103,7 +108,8 @@ def _bare_loop(bootstrap: str, group: str, count: int, handler: Callable[[Event]
             at = time.monotonic()
             entry[record.partition].observe(time.monotonic() - at)
             handler(event)
-            metrics.attempted("t", "m", event.type, Outcome.OK, time.monotonic() - at)
+            process_time.observe(time.monotonic() - at)
+            processed.inc()
             positions[record.topic, record.partition] = record.offset + 1
             done += 1
         if time.monotonic() - last_commit > 1 and positions:

@@ -43,6 +43,8 @@ group.initial.rebalance.delay.ms=0
 group.min.session.timeout.ms=1000
 group.consumer.min.session.timeout.ms=1000
 group.consumer.min.heartbeat.interval.ms=500
+group.consumer.session.timeout.ms=6000
+group.consumer.heartbeat.interval.ms=1000
 auto.create.topics.enable=false
 log.segment.bytes=67108864
 log.retention.check.interval.ms=5000
@@ -72,6 +74,20 @@ class Broker:
     bootstrap: str
     cluster_id: str
     child: process.Child
+    command: list[str | Path]
+    folder: Path
+
+    def restart(self, *, pause_seconds: float = 0.0) -> None:
+        """End it and start it again on the same port with the same data, after a pause.
+
+        Raises:
+            SetupError: if it does not come up again.
+        """
+        self.stop()
+        time.sleep(pause_seconds)
+        self.child = process.start("kafka", self.command, folder=self.folder)
+        port = int(self.bootstrap.rpartition(":")[2])
+        process.wait_until(lambda: _answers(port), child=self.child, seconds=START_SECONDS, what="Kafka")
 
     def stop(self) -> None:
         """End it; its data stay in its folder."""
@@ -124,13 +140,14 @@ def _start(folder: Path, cluster_id: str, logging: Path) -> Broker:
     )
     if formatted.returncode != 0:
         raise SetupError(f"Kafka's storage could not be formatted: {formatted.stderr.strip()[-500:]}")
-    child = process.start("kafka", [*java, "kafka.Kafka", properties], folder=folder)
+    command = [*java, "kafka.Kafka", properties]
+    child = process.start("kafka", command, folder=folder)
     try:
         process.wait_until(lambda: _answers(port), child=child, seconds=START_SECONDS, what="Kafka")
     except BaseException:
         child.kill()
         raise
-    return Broker(f"127.0.0.1:{port}", cluster_id, child)
+    return Broker(f"127.0.0.1:{port}", cluster_id, child, command, folder)
 
 
 def _answers(port: int) -> bool:

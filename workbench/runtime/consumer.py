@@ -51,7 +51,6 @@ class ConsumerThread:
         processors: Processors,
         metrics: RuntimeMetrics,
         give_up: Callable[[Event, str], None],
-        letters_of: Callable[[PartitionState], int] = lambda _state: 0,
         budget: ByteBudget | None = None,
         clock: Callable[[], float] = monotonic,
         wall_clock: Callable[[], float] = time,
@@ -67,7 +66,6 @@ class ConsumerThread:
         self._processors = processors
         self._metrics = metrics
         self._give_up = give_up
-        self._letters_of = letters_of
         self._budget = budget
         self._clock = clock
         self._wall_clock = wall_clock
@@ -398,7 +396,7 @@ class ConsumerThread:
         """See `AssignmentListener`: first let what is at work finish, then commit, then let go."""
         states = self._states(partitions)
         for state in states:
-            state.draining = True  # from here on nothing of it is started
+            self._begin_drain(state)
         self._drain(states, self._config.rebalance_drain_seconds)
         self._commit_now(states)
         self._let_go(states)
@@ -410,18 +408,33 @@ class ConsumerThread:
     def _states(self, partitions: Sequence[TopicPartition]) -> list[PartitionState]:
         return [self.partitions[partition] for partition in partitions if partition in self.partitions]
 
+    def _begin_drain(self, state: PartitionState) -> None:
+        """From here on only those events are started that lie below one that is done or at work.
+
+        Below it every event must be done, or what is done above a hole could not be committed and would be done again elsewhere; above
+        it nothing has begun, and the next owner reads it.
+        """
+        with state.gate:  # a processor that sees `draining` waits here for the bound
+            state.draining = True
+            # Only now look who is at work: a processor first says what it has at hand, then looks at `draining`.
+            at_work = (event for pool in self._processors for slot in pool.slots for event in slot.at_work())
+            mine = (event.record.offset for event in at_work if event.owner is state)
+            self._collect_completions()
+            state.drain_until = max(*mine, state.tracker.highest_finished, -1, -1)
+
     def _drain(self, states: Sequence[PartitionState], seconds: float) -> None:
-        """Wait for the events at work (not for those that wait in a queue: the next owner reads them)."""
+        """Wait until every event up to each partition's bound is done and its dead letter is safe."""
         deadline = self._clock() + seconds
         pause = threading.Event()  # never set: a sleep that tests can see through
-        while self._at_work(states) and self._clock() < deadline:
+        while True:
+            self._collect_completions()
+            if all(state.watch.may_commit(state.drain_until + 1) for state in states) or self._clock() >= deadline:
+                return
+            self._place(self.delayed.due(self._wall_clock() * 1000))
+            self._place_held()
+            for pool in self._processors:
+                pool.check_timeouts()
             pause.wait(0.005)
-        self._collect_completions()
-
-    def _at_work(self, states: Sequence[PartitionState]) -> bool:
-        wanted = {id(state) for state in states}
-        at_work = (event for pool in self._processors for slot in pool.slots for event in slot.at_work())
-        return any(id(event.owner) in wanted for event in at_work) or any(self._letters_of(state) for state in states)
 
     def _let_go(self, states: Sequence[PartitionState]) -> None:
         for state in states:

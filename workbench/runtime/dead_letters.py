@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -33,8 +33,6 @@ class DeadLetters:
             {"enable.idempotence": True, "linger.ms": 5, **properties}, logger=_log
         )  # fmt: skip
         self._line: deque[tuple[Event, str, Callable[[], None]]] = deque()
-        self._lock = threading.Lock()
-        self._pending: Counter[int] = Counter()  # by the identity of the owner
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="dead-letters", daemon=True)
         self._thread.start()
@@ -44,14 +42,7 @@ class DeadLetters:
 
         A letter that the broker refuses is tried again until it is taken: completing its offset without it would lose the event.
         """
-        with self._lock:
-            self._pending[id(event.owner)] += 1
         self._line.append((event, code, safe))
-
-    def pending_of(self, owner: object) -> int:
-        """Letters of one partition's assignment that are not safe yet."""
-        with self._lock:
-            return self._pending.get(id(owner), 0)
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -81,10 +72,6 @@ class DeadLetters:
                 self._line.append((event, code, safe))
                 return
             safe()
-            with self._lock:  # after `safe`: whoever waits for this to be 0 also finds the completion
-                self._pending[id(event.owner)] -= 1
-                if not self._pending[id(event.owner)]:
-                    del self._pending[id(event.owner)]
 
         record = event.record
         self._producer.produce(

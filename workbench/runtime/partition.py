@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -44,7 +45,10 @@ class PartitionState:
     watch: CommitWatch = field(default_factory=CommitWatch)
     first_offset: int | None = None  # of the records received in this assignment
     completed: int = 0
+    # While it is given away, events up to `drain_until` are still started; `gate` is held while that is found out.
     draining: bool = False
+    drain_until: int = -1
+    gate: threading.Lock = field(default_factory=threading.Lock)
     revoked: bool = False
     paused: bool = False
     # How many of its events found no room (its consumer thread holds them), and what refused them: over the carry-over's bound the

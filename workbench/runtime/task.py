@@ -61,7 +61,6 @@ class Task:
                 processors=self.processors,
                 metrics=self.metrics,
                 give_up=self.dead,
-                letters_of=self._letters.pending_of if self._letters is not None else lambda _state: 0,
                 budget=budget,
             )
             for member in (f"{config.client_id}-{index}" for index in range(config.consumers))
@@ -151,7 +150,11 @@ class Task:
 
     def wanted(self, event: Event) -> bool:
         """See `Reporter`."""
-        return not (event.owner.draining or event.owner.revoked)
+        owner = event.owner
+        if not owner.draining:
+            return not owner.revoked
+        with owner.gate:
+            return not owner.revoked and event.record.offset <= owner.drain_until
 
     # What a scrape sees (the HTTP server's threads)
 

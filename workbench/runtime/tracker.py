@@ -48,6 +48,12 @@ class OffsetTracker:
         return self._committable
 
     @property
+    def highest_finished(self) -> int:
+        """The highest offset that is done; -1 if none is."""
+        below = -1 if self._committable is None else self._committable - 1
+        return max(below, max(self._finished, default=-1))
+
+    @property
     def uncommitted(self) -> int:
         """Offsets that were read and are not behind the committable one."""
         return len(self._processing)
