@@ -17,6 +17,8 @@ BENCHES: dict[str, Callable[[], Result]] = {
     "runtime_io_bound": runtime.runtime_io_bound,
     "runtime_rest": runtime.runtime_rest,
     "runtime_enqueue_p99": runtime.runtime_enqueue_p99,
+    "runtime_slow_key": runtime.runtime_slow_key,
+    "runtime_slow_type": runtime.runtime_slow_type,
 }
 
 

@@ -18,7 +18,7 @@ from prometheus_client import Counter, Histogram
 from tests.bench.harness import Result, result
 from workbench.lab.kafka import create_topic
 from workbench.lab.lab import start_lab
-from workbench.runtime import Event, ProcessorConfig, RestSink, Runtime, RuntimeConfig, running
+from workbench.runtime import Event, ProcessorConfig, Record, RestSink, Runtime, RuntimeConfig, running
 from workbench.runtime.event import decode_by_header
 from workbench.runtime.kafka_source import KafkaSource
 from workbench.runtime.metrics import ENQUEUE_TIME_BUCKETS, PROCESS_TIME_BUCKETS
@@ -236,4 +236,61 @@ def runtime_enqueue_p99() -> Result:
     waits.sort()
     return result(
         "runtime_enqueue_p99", f"{rate:,} records/s for {seconds} s", waits[int(len(waits) * 0.99)] * 1000, unit="ms"
+    )
+
+
+def runtime_slow_key() -> Result:
+    """Throughput of all other keys while one key is slow, beside the same without a slow key."""
+    return _held_up("runtime_slow_key", "one key in 5,000 takes 1 s, 64 threads on one queue", slow_key=True)
+
+
+def runtime_slow_type() -> Result:
+    """Throughput of the other type while one type is slow, beside the same without a slow type."""
+    return _held_up(
+        "runtime_slow_type", "one event in 100 is of a type that takes 1 s, 64 threads for the other", slow_key=False
+    )
+
+
+def _held_up(name: str, work: str, *, slow_key: bool) -> Result:
+    count = 30_000
+    fast = ProcessorConfig(threads=64, queues=1 if slow_key else 64, queue_capacity=5000)
+    processors = {"x": fast, "slow": ProcessorConfig(threads=1, queue_capacity=100)}
+
+    def decode(record: Record) -> Event:
+        event = decode_by_header(record)
+        if is_slow and not slow_key and record.offset % 100 == 0:
+            event.type = "slow"
+        return event
+
+    def handle(event: Event) -> None:
+        nonlocal done
+        if is_slow and (event.type == "slow" or (slow_key and event.key == b"7")):
+            time.sleep(1.0)
+            return
+        time.sleep(0.010)
+        with lock:
+            done += 1
+
+    rates: dict[bool, list[float]] = {False: [], True: []}
+    lock = threading.Lock()
+    with _topic(count) as bootstrap:
+        for turn in range(6):
+            is_slow, done = turn % 2 == 1, 0
+            config = _settings(bootstrap, f"{name}-{turn}", fast).model_copy(
+                update={"processors": processors, "shutdown_seconds": 0.1, "rebalance_drain_seconds": 0.1}
+            )
+            with running(Runtime(config, {"x": handle, "slow": handle}, decode=decode)):
+                while done < count * 0.1:
+                    time.sleep(0.005)
+                began, already = time.perf_counter(), done
+                while done < count * 0.9:
+                    time.sleep(0.005)
+                rates[is_slow].append((done - already) / (time.perf_counter() - began))
+    return result(
+        name,
+        work,
+        statistics.median(rates[True]),
+        unit="records/s",
+        peer=statistics.median(rates[False]),
+        peer_name="without",
     )

@@ -33,16 +33,7 @@ def run(config: Path, processors: str, verbose: bool) -> None:
         format="%(asctime)s %(levelname)s %(threadName)s %(message)s",
     )
     runtime = _made(config, processors)
-    runtime.start()
-    address = "{}:{}".format(*runtime.metrics_address) if runtime.metrics_address else "nowhere"
-    settings = runtime.config
-    admin = "on" if settings.admin_token is not None else "off (set admin_token)"
-    click.echo(
-        f"{settings.client_id} reads {', '.join(settings.topics)} as {settings.group}; metrics at http://{address}/metrics, "
-        f"admin API {admin}.",
-        err=True,
-    )
-    runtime.wait()
+    runtime.run(started=lambda: click.echo(_first_words(runtime), err=True))
 
 
 @command.command()
@@ -73,6 +64,14 @@ def settings() -> None:
             default = "required" if field.is_required() else field.get_default(call_default_factory=True)
             shown = "" if isinstance(default, ProcessorConfig | dict) else f" = {default}"
             click.echo(f"  {name}{shown if name != 'client_id' else ''}\n      {field.description}")
+
+
+def _first_words(runtime: Runtime) -> str:
+    settings = runtime.config
+    address = "{}:{}".format(*runtime.metrics_address) if runtime.metrics_address else "nowhere"
+    admin = "on" if settings.admin_token is not None else "off (set admin_token)"
+    topics = ", ".join(settings.topics)
+    return f"{settings.client_id} reads {topics} as {settings.group}; metrics at http://{address}/metrics, admin API {admin}."
 
 
 def _made(config: Path, processors: str) -> Runtime:

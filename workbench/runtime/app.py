@@ -6,7 +6,7 @@ import contextlib
 import logging
 import signal
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from enum import StrEnum
 from time import monotonic
@@ -144,9 +144,11 @@ class Runtime:
         self._server.start()
         self.task.start()
 
-    def run(self) -> None:
-        """`start`, then `wait`."""
+    def run(self, *, started: Callable[[], None] = lambda: None) -> None:
+        """`start`, then `wait`; signals are obeyed from the beginning. `started` is called in between."""
+        self._obey_signals()
         self.start()
+        started()
         self.wait()
 
     def wait(self) -> None:
@@ -155,8 +157,7 @@ class Runtime:
         Raises:
             BaseException: what a consumer thread died of.
         """
-        for name in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(name, self._on_signal)
+        self._obey_signals()
         while not self._stopping.wait(_WAIT_SECONDS):
             with self._lock:
                 if self._switch is None and not self.task.is_alive():
@@ -164,6 +165,10 @@ class Runtime:
         self.stop()
         if self.task.failure is not None:
             raise self.task.failure
+
+    def _obey_signals(self) -> None:
+        for name in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(name, self._on_signal)
 
     def _on_signal(self, _signal: int, _frame: FrameType | None) -> None:
         self._stopping.set()

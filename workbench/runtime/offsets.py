@@ -37,7 +37,8 @@ class LogEnds:
         self._partitions = partitions
         self._period = period_seconds
         self._enabled = enabled
-        self._admin = AdminClient(properties, logger=_log) if enabled else None
+        self._properties = properties
+        self._admin: AdminClient | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="log-ends", daemon=True)
 
@@ -62,9 +63,9 @@ class LogEnds:
     def _ask(self, wanted: Iterable[Partition], spec: OffsetSpec) -> dict[Partition, int]:
         """Offsets by partition; a partition that does not answer is left out, so that nothing old passes for new."""
         found: dict[Partition, int] = {}
-        if self._admin is None:
-            return found
         try:
+            if self._admin is None:
+                self._admin = AdminClient(self._properties, logger=_log)
             answers = self._admin.list_offsets(
                 {TopicPartition(*partition): spec for partition in wanted}, request_timeout=_TIMEOUT_SECONDS
             )
@@ -72,4 +73,6 @@ class LogEnds:
                 found[part.topic, part.partition] = answer.result(_TIMEOUT_SECONDS).offset
         except (KafkaException, TimeoutError) as error:
             _log.warning("the ends of the log are not known: %s", error)
+            # The client keeps what it knew of the leaders: after a restart of the broker it was refused for good (FENCED_LEADER_EPOCH).
+            self._admin = None
         return found

@@ -60,8 +60,8 @@ class PartitionState:
 
     @property
     def is_committed(self) -> bool:
-        """Whether all that could be committed is."""
-        offset = self.tracker.committable()
+        """Whether all that could be committed is; any thread may ask."""
+        offset = self.tracker.committable_so_far
         return offset is None or (self.committed is not None and self.committed >= offset)
 
     def time_lag(self, *, now_ms: float, log_end: int | None) -> float | None:

@@ -64,7 +64,9 @@ class Slot:
 
     def room(self) -> int:
         """See `Target`."""
-        return self.queue.capacity - len(self.queue)
+        return max(
+            0, self.queue.capacity - len(self.queue)
+        )  # events that come back for a retry may stand over the capacity
 
     def take_in(self, events: Sequence[Event]) -> Sequence[Event]:
         """See `Target`."""

@@ -48,6 +48,11 @@ class OffsetTracker:
         return self._committable
 
     @property
+    def committable_so_far(self) -> int | None:
+        """What `committable` last said; any thread may ask, since it changes nothing."""
+        return self._committable
+
+    @property
     def highest_finished(self) -> int:
         """The highest offset that is done; -1 if none is."""
         below = -1 if self._committable is None else self._committable - 1

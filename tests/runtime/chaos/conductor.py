@@ -151,6 +151,7 @@ class Fleet:
     def restart(self, name: str) -> None:
         """As a deploy does it: SIGTERM, wait, start."""
         item = self.instances[name]
+        process_wait(lambda: item.status() is not None, 30, f"{self.protocol} {name} answers")
         self.note_sentinels(item)
         item.popen.terminate()
         assert item.popen.wait(30) == 0, f"{self.protocol} {name} did not end well"

@@ -1,0 +1,375 @@
+"""Rules of the runtime that only a real broker can show: dead letters, outages, back-pressure in a group, starts at an instant."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import psutil
+import pytest
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from tests.runtime.test_rest_sink import Service
+from workbench.lab.kafka import create_topic
+from workbench.lab.lab import Lab
+from workbench.runtime import Dead, Event, ProcessorConfig, RestSink, Runtime, RuntimeConfig, State, running
+
+pytestmark = pytest.mark.lab
+
+PARTITIONS = 4
+
+
+class Topic:
+    """A topic of its own for each test."""
+
+    _count = 0
+
+    def __init__(self, lab: Lab, partitions: int = PARTITIONS) -> None:
+        Topic._count += 1
+        self.name, self.bootstrap, self.partitions = f"rt-{Topic._count}", lab.bootstrap, partitions
+        create_topic(lab.bootstrap, self.name, partitions)
+        self._producer = Producer({"bootstrap.servers": lab.bootstrap, "linger.ms": 2, "log_level": 0})
+
+    def produce(
+        self, count: int, *, key: Callable[[int], str] = str, start: int = 0, value: bytes = b"v", **more: Any
+    ) -> None:
+        """So many records; the type of number n is "x" unless `kind` says otherwise."""
+        kind = more.pop("kind", lambda _n: "x")
+        for number in range(start, start + count):
+            headers = [("event_type", kind(number).encode())]
+            self._producer.produce(self.name, value, key(number).encode(), headers=headers, **more)
+            if number % 1000 == 0:
+                self._producer.poll(0)
+        assert self._producer.flush(30) == 0
+
+    def config(self, **changes: Any) -> RuntimeConfig:
+        """Settings for a group on this topic."""
+        values: dict[str, Any] = {
+            "bootstrap": self.bootstrap,
+            "group": f"g-{self.name}",
+            "topics": [self.name],
+            "client_id": "one",
+            "commit_interval_seconds": 0.2,
+            "shutdown_seconds": 5,
+            "kafka": {"session.timeout.ms": 6000, "heartbeat.interval.ms": 500},
+        }
+        return RuntimeConfig.parse({**values, **changes})
+
+    @contextmanager
+    def _asker(self, group: str) -> Iterator[Consumer]:
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group})
+        try:
+            yield consumer
+        finally:
+            consumer.close()
+
+    def committed(self, group: str | None = None) -> list[int]:
+        """Committed offset of each partition."""
+        with self._asker(group or f"g-{self.name}") as asker:
+            parts = [TopicPartition(self.name, number) for number in range(self.partitions)]
+            return [part.offset for part in asker.committed(parts, timeout=30)]
+
+    def ends(self) -> list[int]:
+        """End of each partition."""
+        with self._asker("asker") as asker:
+            return [
+                asker.get_watermark_offsets(TopicPartition(self.name, number), timeout=30)[1]
+                for number in range(self.partitions)
+            ]
+
+    def read(self, topic: str, count: int) -> list[Message]:
+        """The first `count` records of a topic, whatever reads it."""
+        with self._asker("reader") as reader:
+            reader.assign([TopicPartition(topic, 0, 0)])
+            found: list[Message] = []
+            deadline = time.monotonic() + 30
+            while len(found) < count and time.monotonic() < deadline:
+                found += [item for item in reader.consume(count, 0.5) if item.error() is None]
+            return found
+
+
+def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+    """Wait for it."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def metric(runtime: Runtime, name: str, **labels: str) -> float:
+    """Sum of a metric over the series with these labels."""
+    return sum(
+        sample.value
+        for registry in runtime.registries
+        for family in registry.collect()
+        for sample in family.samples
+        if sample.name == name and labels.items() <= sample.labels.items()
+    )
+
+
+def test_a_poison_record_ends_in_the_dead_letter_topic_and_holds_nobody_up(lab: Lab) -> None:
+    """With where it came from, how often it was tried and why; an undecodable one and one that nobody handles, too."""
+    topic = Topic(lab)
+    create_topic(lab.bootstrap, f"{topic.name}-dead", 1)
+    done: list[tuple[int, int]] = []
+
+    def handle(event: Event) -> Any:
+        if event.key == b"poison":
+            raise ValueError("cannot")
+        if event.key == b"dead":
+            return Dead("600")
+        done.append((event.record.partition, event.record.offset))
+        return None
+
+    def decode(record: Any) -> Event:
+        if record.key == b"garbage":
+            raise ValueError("no event")
+        kind = "nobody" if record.key == b"orphan" else "x"
+        return Event(type=kind, key=record.key, payload=record.value, record=record)
+
+    topic.produce(100)
+    for name in ("poison", "dead", "garbage", "orphan"):
+        topic.produce(1, key=lambda _n, name=name: name, value=name.encode(), timestamp=1_700_000_000_000)
+    topic.produce(100, start=100)
+    pool = ProcessorConfig(threads=3, max_attempts=3, retry_backoff_seconds=0.05)
+    config = topic.config(processors={"x": pool}, dead_letter_topic=f"{topic.name}-dead")
+    runtime = Runtime(config, {"x": handle}, decode=decode)
+    with running(runtime):
+        until(lambda: topic.committed() == topic.ends())
+        assert len(done) == len(set(done)) == 200
+        letters = {item.value(): dict(item.headers()) for item in topic.read(f"{topic.name}-dead", 4)}
+        assert {value: headers["wb_code"] for value, headers in letters.items()} == {
+            b"poison": b"retries_exhausted",
+            b"dead": b"600",
+            b"garbage": b"undecodable",
+            b"orphan": b"no_processor",
+        }
+        assert {value: headers["wb_attempts"] for value, headers in letters.items()} == {
+            b"poison": b"3",
+            b"dead": b"1",
+            b"garbage": b"1",
+            b"orphan": b"1",
+        }
+        for headers in letters.values():
+            assert headers["wb_topic"] == topic.name.encode()
+            assert headers["wb_timestamp_ms"] == b"1700000000000"
+            part, offset = int(headers["wb_partition"]), int(headers["wb_offset"])
+            assert (part, offset) not in done
+            assert offset < topic.ends()[part]
+            assert headers["event_type"] == b"x"
+        assert metric(runtime, "wb_dead_letters_total") == 4
+        assert metric(runtime, "wb_processed_total", outcome="retry") == 2
+        assert metric(runtime, "wb_processed_total", outcome="ok") == 200
+        assert set(runtime.task.metrics.sentinels.readings().values()) == {0}
+
+
+def test_an_offset_is_not_committed_before_its_dead_letter_is_safe(lab: Lab) -> None:
+    """While the letters' topic is not there, the frontier waits; once it is, everything goes on."""
+    topic = Topic(lab, partitions=1)
+    topic.produce(20)
+    config = topic.config(dead_letter_topic=f"{topic.name}-later")
+    runtime = Runtime(config, {"*": lambda event: Dead("700") if event.record.offset == 5 else None})
+    with running(runtime):
+        until(lambda: runtime.task.metrics.totals()["processed"] == 20)
+        time.sleep(1.5)
+        assert topic.committed() == [5]
+        create_topic(lab.bootstrap, f"{topic.name}-later", 1)
+        until(lambda: topic.committed() == [20], 60)
+        [letter] = topic.read(f"{topic.name}-later", 1)
+        assert dict(letter.headers())["wb_offset"] == b"5"
+
+
+def test_a_sink_that_is_out_costs_neither_a_record_nor_the_membership(lab: Lab) -> None:
+    """Answers of 500 for longer than the poll interval: no letter, no rebalance, bounded memory; then it catches up."""
+    topic = Topic(lab)
+    create_topic(lab.bootstrap, f"{topic.name}-dead", 1)
+    seconds = 9.0
+    with Service().up() as service:
+        config = topic.config(
+            default_processor=ProcessorConfig(
+                threads=4, queue_capacity=50, max_attempts=5, retry_backoff_max_seconds=0.5
+            ),
+            dead_letter_topic=f"{topic.name}-dead",
+            max_uncommitted_per_partition=500,
+            carry_over_per_partition=100,
+            kafka={"session.timeout.ms": 6000, "max.poll.interval.ms": 6000, "heartbeat.interval.ms": 500},
+        )
+        runtime = Runtime(config, {"*": RestSink(service.url, outage_after_seconds=0.5)})
+        with running(runtime):
+            topic.produce(500)
+            until(lambda: topic.committed() == topic.ends())
+            members = runtime.task.consumers[0].rebalances
+            service.code = 500
+            topic.produce(4000, start=500)
+            deadline = time.monotonic() + seconds
+            while time.monotonic() < deadline:
+                held = sum(s.tracker.uncommitted for s in runtime.task.consumers[0].partitions.values())
+                assert held <= PARTITIONS * (500 + config.max_poll_records)
+                assert time.monotonic() - runtime.task.consumers[0].last_poll < 3.0
+                time.sleep(0.1)
+            assert metric(runtime, "wb_paused_partitions") == PARTITIONS
+            service.code = 200
+            until(lambda: topic.committed() == topic.ends(), 60)
+            assert runtime.task.consumers[0].rebalances == members
+            assert runtime.task.metrics.totals() == {"processed": 4500, "dead_letters": 0}
+            keys = {headers["Idempotency-Key"] for _, headers, _ in service.requests}
+            assert len(keys) == 4500
+            until(lambda: metric(runtime, "wb_queue_length_events") == 0)
+
+
+def test_a_blocked_handler_keeps_its_membership_and_its_bounds(lab: Lab) -> None:
+    """Longer than max.poll.interval: polls go on, what is held stays under its cap, memory too; then all is done once."""
+    topic = Topic(lab)
+    release, done = threading.Event(), []
+    config = topic.config(
+        default_processor=ProcessorConfig(threads=4, queue_capacity=100),
+        carry_over_per_partition=200,
+        max_uncommitted_per_partition=1000,
+        kafka={"session.timeout.ms": 6000, "max.poll.interval.ms": 6000, "queued.max.messages.kbytes": 4096},
+    )
+
+    def handle(event: Event) -> None:
+        release.wait(60)
+        done.append((event.record.partition, event.record.offset))
+
+    runtime = Runtime(config, {"*": handle})
+    topic.produce(20_000, value=b"v" * 2000)
+    with running(runtime):
+        until(lambda: metric(runtime, "wb_paused_partitions") == PARTITIONS)
+        before = psutil.Process().memory_info().rss
+        gaps = []
+        deadline = time.monotonic() + 8
+        while time.monotonic() < deadline:
+            gaps.append(time.monotonic() - runtime.task.consumers[0].last_poll)
+            held = sum(s.tracker.uncommitted for s in runtime.task.consumers[0].partitions.values())
+            queued = sum(len(slot.queue) + slot.in_flight for pool in runtime.task.processors for slot in pool.slots)
+            carried = sum(s.held_events for s in runtime.task.consumers[0].partitions.values())
+            assert queued <= 4 * 100 + 4
+            assert held == queued + carried  # received = queued + at work + carried over
+            assert carried <= PARTITIONS * (200 + config.max_poll_records)
+            time.sleep(0.05)
+        assert max(gaps) < 3.0
+        assert psutil.Process().memory_info().rss - before < 30e6
+        assert runtime.task.consumers[0].rebalances == 1
+        release.set()
+        until(lambda: topic.committed() == topic.ends(), 60)
+    assert len(done) == len(set(done)) == 20_000
+
+
+@pytest.mark.parametrize("slow", ["type", "key"])
+def test_what_is_slow_does_not_hold_up_the_others(lab: Lab, slow: str) -> None:
+    """A slow type, or a slow key where queues have several threads: the others are all done while it still has nearly all to do."""
+    topic = Topic(lab)
+    count, slow_count = 3000, 60
+    done: list[int] = []
+    slow_done: list[int] = []
+
+    def handle(event: Event) -> None:
+        if event.type == "slow" or event.key == b"slow":
+            time.sleep(0.5)
+            slow_done.append(event.record.offset)
+        else:
+            done.append(event.record.offset)
+
+    pool = ProcessorConfig(threads=4, queues=2, queue_capacity=100)
+    config = topic.config(
+        processors={"x": pool, "slow": ProcessorConfig(threads=1, queue_capacity=20)}, shutdown_seconds=0
+    )
+    config = config.model_copy(update={"rebalance_drain_seconds": 0.1})
+    every = count // slow_count
+    topic.produce(
+        count,
+        key=lambda n: "slow" if n % every == 0 and slow == "key" else str(n % 997),
+        kind=lambda n: "slow" if n % every == 0 and slow == "type" else "x",
+    )
+    with running(Runtime(config, {"x": handle, "slow": handle})):
+        until(lambda: len(done) == count - slow_count, 15)
+        assert len(slow_done) < slow_count - 10
+
+
+def test_a_start_at_an_instant_is_the_first_record_then_or_later(lab: Lab) -> None:
+    """Nothing before it, everything from it on; a partition with nothing there begins at its end; a commit wins; all is committed."""
+    topic = Topic(lab)
+    instant = 1_700_000_000_000
+    for partition in range(3):
+        for number in range(50):
+            topic.produce(1, start=number, partition=partition, timestamp=instant + (number - 25) * 1000)
+    topic.produce(10, partition=3, timestamp=instant - 60_000)
+    other = topic.committed("other")
+    seen: list[tuple[int, int, int]] = []
+    config = topic.config(start_at=datetime.fromtimestamp(instant / 1000, UTC).isoformat(), consumers=2)
+    runtime = Runtime(
+        config, {"*": lambda e: seen.append((e.record.partition, e.record.offset, e.record.timestamp_ms))}
+    )
+    with running(runtime):
+        until(lambda: topic.committed() == [50, 50, 50, 10])
+        topic.produce(1, partition=3, start=99, timestamp=instant - 1)
+        until(lambda: topic.committed() == [50, 50, 50, 11])
+    assert {(part, offset) for part, offset, _ in seen} == {
+        *((part, offset) for part in range(3) for offset in range(25, 50)),
+        (3, 10),
+    }
+    assert all(stamp >= instant for part, _, stamp in seen if part < 3)
+    assert topic.committed("other") == other
+    seen.clear()
+    with running(Runtime(config, {"*": lambda e: seen.append((e.record.partition, e.record.offset, 0))})):
+        topic.produce(1, partition=0, start=50)
+        until(lambda: topic.committed() == [51, 50, 50, 11])
+    assert seen == [(0, 50, 0)]
+
+
+def test_holes_in_the_log_and_a_deleted_beginning_neither_stall_nor_lose(lab: Lab) -> None:
+    """Compaction and transactions leave gaps, retention moves the start: only what is there counts."""
+    topic = Topic(lab, partitions=1)
+    producer = Producer({"bootstrap.servers": lab.bootstrap, "transactional.id": topic.name, "log_level": 0})
+    producer.init_transactions(30)
+    for turn in range(5):  # each commit or abort leaves a marker, and what was aborted is not read
+        producer.begin_transaction()
+        for number in range(10):
+            producer.produce(topic.name, b"v", f"{turn}-{number}".encode())
+        (producer.abort_transaction if turn == 2 else producer.commit_transaction)()
+    admin = AdminClient({"bootstrap.servers": lab.bootstrap})
+    admin.delete_records([TopicPartition(topic.name, 0, 5)])
+    seen: list[int] = []
+    with running(Runtime(topic.config(), {"*": lambda e: seen.append(e.record.offset)})) as runtime:
+        until(lambda: len(seen) >= 35)
+        until(lambda: runtime.task.is_drained)
+        [committed] = topic.committed()
+        assert committed == max(seen) + 1
+        assert set(runtime.task.metrics.sentinels.readings().values()) == {0}
+    assert len(seen) == len(set(seen)) == 35
+    assert min(seen) == 5
+
+
+def test_a_byte_budget_is_kept(lab: Lab) -> None:
+    """The mean rate stays at the cap, and polling goes on."""
+    topic = Topic(lab)
+    topic.produce(3000, value=b"v" * 1000)
+    cap, sizes = 500_000, []
+    with running(
+        Runtime(topic.config(max_bytes_per_second=cap), {"*": lambda e: sizes.append(len(e.payload))})
+    ) as runtime:
+        until(lambda: bool(sizes))
+        began, already = time.monotonic(), sum(sizes)
+        while time.monotonic() - began < 4:
+            assert time.monotonic() - runtime.task.consumers[0].last_poll < 3.0
+            time.sleep(0.05)
+        rate = (sum(sizes) - already) / (time.monotonic() - began)
+    assert 0.6 * cap < rate < 1.15 * cap
+
+
+def test_more_consumers_than_partitions_stand_by(lab: Lab) -> None:
+    """They hold the membership and no partition; everything is done all the same."""
+    topic = Topic(lab, partitions=2)
+    topic.produce(100)
+    seen: list[int] = []
+    with running(Runtime(topic.config(consumers=4), {"*": lambda e: seen.append(e.record.offset)})) as runtime:
+        until(lambda: topic.committed() == topic.ends())
+        until(lambda: sorted(len(consumer.partitions) for consumer in runtime.task.consumers) == [0, 0, 1, 1])
+        assert runtime.state is State.RUNNING
+    assert len(seen) == 100
