@@ -146,6 +146,15 @@ def test_a_hostile_event_type_makes_no_header() -> None:
         assert "X-Admin" not in headers
 
 
+def test_headers_of_ones_own_are_sent_and_checked() -> None:
+    """An API key goes along; a line break in one is refused at once."""
+    with Service().up() as service:
+        assert RestSink(service.url, headers={"X-Api-Key": "abc"})(event(0)) == Done()
+        assert service.requests[0][1]["X-Api-Key"] == "abc"
+    with pytest.raises(ConfigError, match="header"):
+        RestSink("http://x/", headers={"X-Api-Key": "abc\r\nX-Admin: 1"})
+
+
 @pytest.mark.parametrize("url", ["refunds", "ftp://x/", "http://", ""])
 def test_a_wrong_url_is_refused_at_once(url: str) -> None:
     """Not at the first event."""
