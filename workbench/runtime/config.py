@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import socket
@@ -147,8 +148,12 @@ class RuntimeConfig(BaseModel):
         except ValidationError as error:
             first = error.errors()[0]
             name = ".".join(str(part) for part in first["loc"]) or "the whole"
+            unknown = first["type"] == "extra_forbidden"
+            words = "there is no such field" if unknown else first["msg"].removeprefix("Value error, ")
+            similar = _similar(str(first["loc"][-1])) if unknown else None
             raise ConfigError(
-                f"{where}: {name}: {first['msg']}.", hint="Fields, units and defaults: workbench.runtime.RuntimeConfig."
+                f"{where}: {name}: {words}.",
+                hint=similar or "Fields, units and defaults: workbench runtime settings.",
             ) from None
 
     @classmethod
@@ -179,6 +184,14 @@ class RuntimeConfig(BaseModel):
     def processor(self, event_type: str) -> ProcessorConfig:
         """Settings for one event type."""
         return self.processors.get(event_type, self.default_processor)
+
+
+def _similar(name: str) -> str | None:
+    """A field that may have been meant: `commit_interval_ms` is `commit_interval_seconds`."""
+    fields = [*RuntimeConfig.model_fields, *ProcessorConfig.model_fields]
+    stem = name.removesuffix("_ms").removesuffix("_s").removesuffix("_minutes")
+    close = difflib.get_close_matches(name, fields, n=1) or [field for field in fields if field.startswith(stem)][:1]
+    return f"Did you mean {close[0]}?" if close else None
 
 
 def _overlaid(values: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
