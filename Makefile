@@ -1,7 +1,7 @@
 # Two commands do everything from a bare checkout: `make demo` and `make test`. Each sets up what it needs and is quick when nothing changed.
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: help demo test bench lint setup clean lock
+.PHONY: help demo test bench chaos lint setup clean lock
 
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -23,6 +23,10 @@ test: $(READY) lint  ## unit tests first, then those with Spark, Kafka and Prome
 bench: $(READY)  ## ours and its peers in the same run, into build/bench.json  [ONLY=name]
 	@$(BIN)/workbench lab setup
 	@$(BIN)/python -m tests.bench $(if $(ONLY),--only $(ONLY))
+
+chaos: $(READY)  ## restarts, kills, freezes and a broker's restart on real groups  [SEED=1 SECONDS=120]
+	@$(BIN)/workbench lab setup
+	@CHAOS_SEED=$(or $(SEED),1) CHAOS_SECONDS=$(or $(SECONDS),120) $(BIN)/python -m pytest -s -m lab tests/runtime/test_chaos.py
 
 lint: $(READY)  ## ruff and mypy --strict
 	@$(BIN)/ruff check -q workbench tests

@@ -74,7 +74,9 @@ class RuntimeConfig(BaseModel):
     processors: dict[str, ProcessorConfig] = Field(
         default_factory=dict, description="By event type; types that are not named use `default_processor`."
     )
-    default_processor: ProcessorConfig = Field(default_factory=ProcessorConfig)
+    default_processor: ProcessorConfig = Field(
+        default_factory=ProcessorConfig, description="For the types that `processors` does not name."
+    )
     max_poll_records: int = Field(
         default=500, ge=1, le=10_000, description="Records taken at once. 500 was the fastest measured."
     )
