@@ -14,13 +14,13 @@ from itertools import islice
 from time import monotonic, time
 
 from workbench.runtime.budget import ByteBudget
+from workbench.runtime.committer import Committer
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.delay import DelayQueue
 from workbench.runtime.event import UNDECODABLE, Decoder, Event, Record, TopicPartition
 from workbench.runtime.metrics import RuntimeMetrics
 from workbench.runtime.partition import PartitionState, Target
 from workbench.runtime.processors import Processors, Slot
-from workbench.runtime.sentinels import Violation
 from workbench.runtime.source import Source, SourceFailure
 
 _log = logging.getLogger(__name__)
@@ -73,8 +73,7 @@ class ConsumerThread:
         self._held: dict[Target, deque[Event]] = {}  # events that found no room, in order, by what refused them
         self._delays_ms = {name: round(of.delay_seconds * 1000) for name, of in config.processors.items()}
         self._default_delay_ms = round(config.default_processor.delay_seconds * 1000)
-        self._committing: dict[TopicPartition, tuple[PartitionState, int]] | None = None
-        self._last_commit = clock()
+        self._committer = Committer(config, source, metrics, member=member, clock=clock)
         self._last_housekeeping = clock()
         self._stopping = threading.Event()
         self.hold = threading.Event()  # while set, nothing is read; what was read goes on
@@ -285,7 +284,7 @@ class ConsumerThread:
         self._place(self.delayed.due(self._wall_clock() * 1000))
         self._place_held()
         self._pause_and_resume()
-        self._commit_if_due()
+        self._committer.commit_if_due(self.partitions.values())
         for pool in self._processors:
             pool.check_timeouts()
 
@@ -334,53 +333,6 @@ class ConsumerThread:
         state.blocked_by.clear()
         return True
 
-    # Committing
-
-    def _commit_if_due(self) -> None:
-        if self._committing is not None:
-            result = self._source.commit_result()
-            if result is None:
-                return  # one at a time, so that an older commit can never overtake a newer one
-            self._committed(self._committing, result)
-            self._committing = None
-        if self._clock() - self._last_commit < self._config.commit_interval_seconds:
-            return
-        self._last_commit = self._clock()
-        wanted = self._to_commit(self.partitions.values())
-        if wanted:
-            self._committing = wanted
-            self._source.commit({partition: offset for partition, (_, offset) in wanted.items()}, wait=False)
-
-    def _to_commit(self, states: Iterable[PartitionState]) -> dict[TopicPartition, tuple[PartitionState, int]]:
-        wanted = {}
-        for state in states:
-            offset = state.tracker.committable()
-            # Brokers accept a commit that goes back (seen), so "never backwards" is ours to keep.
-            if offset is None or (state.committed is not None and offset <= state.committed):
-                continue
-            if not state.watch.may_commit(offset):
-                what = f"{state.partition[0]}-{state.partition[1]}: {offset}"
-                self._metrics.sentinels.count(Violation.COMMIT_GAP, what)
-                continue  # a repeat is better than a loss
-            wanted[state.partition] = (state, offset)
-        return wanted
-
-    def _committed(
-        self, wanted: Mapping[TopicPartition, tuple[PartitionState, int]], failures: Mapping[TopicPartition, str]
-    ) -> None:
-        for partition, (state, offset) in wanted.items():
-            if partition in failures:
-                _log.warning("%s: commit of %s-%d failed: %s", self.member, *partition, failures[partition])
-            elif not state.revoked:
-                state.committed = offset
-            self._metrics.commits.labels(self._config.group, "failed" if partition in failures else "ok").inc()
-
-    def _commit_now(self, states: Iterable[PartitionState]) -> None:
-        wanted = self._to_commit(states)
-        if wanted:
-            offsets = {partition: offset for partition, (_, offset) in wanted.items()}
-            self._committed(wanted, self._source.commit(offsets, wait=True) or {})
-
     # Assignment (called by the source on this thread, inside of poll or close)
 
     def on_assigned(self, committed: Mapping[TopicPartition, int | None]) -> None:
@@ -398,7 +350,7 @@ class ConsumerThread:
         for state in states:
             self._begin_drain(state)
         self._drain(states, self._config.rebalance_drain_seconds)
-        self._commit_now(states)
+        self._committer.commit_now(states)
         self._let_go(states)
 
     def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
@@ -461,4 +413,4 @@ class ConsumerThread:
             self._collect_completions()
             self._place(self.delayed.due(self._wall_clock() * 1000))
             self._place_held()
-        self._commit_now(self.partitions.values())
+        self._committer.commit_now(self.partitions.values())

@@ -1,0 +1,80 @@
+"""Commits: on a period, one at a time, never backwards, never past an unfinished event."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+
+from workbench.runtime.config import RuntimeConfig
+from workbench.runtime.event import TopicPartition
+from workbench.runtime.metrics import RuntimeMetrics
+from workbench.runtime.partition import PartitionState
+from workbench.runtime.sentinels import Violation
+from workbench.runtime.source import Source
+
+_log = logging.getLogger(__name__)
+
+_Wanted = dict[TopicPartition, tuple[PartitionState, int]]
+
+
+class Committer:
+    """Commits for one consumer thread, which alone calls it."""
+
+    def __init__(
+        self, config: RuntimeConfig, source: Source, metrics: RuntimeMetrics, *, member: str, clock: Callable[[], float]
+    ) -> None:
+        self._config = config
+        self._source = source
+        self._metrics = metrics
+        self._member = member
+        self._clock = clock
+        self._under_way: _Wanted | None = None
+        self._last = clock()
+
+    def commit_if_due(self, states: Iterable[PartitionState]) -> None:
+        """Begin a commit if the period is over and the last one has ended."""
+        if self._under_way is not None:
+            result = self._source.commit_result()
+            if result is None:
+                return  # one at a time, so that an older commit can never overtake a newer one
+            self._note(self._under_way, result)
+            self._under_way = None
+        if self._clock() - self._last < self._config.commit_interval_seconds:
+            return
+        self._last = self._clock()
+        wanted = self._wanted(states)
+        if wanted:
+            self._under_way = wanted
+            self._source.commit({partition: offset for partition, (_, offset) in wanted.items()}, wait=False)
+
+    def commit_now(self, states: Iterable[PartitionState]) -> None:
+        """Commit and wait for the answer."""
+        wanted = self._wanted(states)
+        if wanted:
+            offsets = {partition: offset for partition, (_, offset) in wanted.items()}
+            self._note(wanted, self._source.commit(offsets, wait=True) or {})
+
+    def _wanted(self, states: Iterable[PartitionState]) -> _Wanted:
+        wanted: _Wanted = {}
+        for state in states:
+            offset = state.tracker.committable()
+            # Brokers accept a commit that goes back (seen), so "never backwards" is ours to keep.
+            if offset is None or (state.committed is not None and offset <= state.committed):
+                continue
+            if not state.watch.may_commit(offset):
+                self._metrics.sentinels.count(
+                    Violation.COMMIT_GAP, f"{state.partition[0]}-{state.partition[1]}@{offset}"
+                )
+                continue  # a repeat is better than a loss
+            wanted[state.partition] = (state, offset)
+        return wanted
+
+    def _note(self, wanted: _Wanted, failures: Mapping[TopicPartition, str]) -> None:
+        for partition, (state, offset) in wanted.items():
+            if partition in failures:
+                _log.warning("%s: commit of %s-%d failed: %s", self._member, *partition, failures[partition])
+            elif not state.revoked:
+                if state.committed is not None and offset < state.committed:
+                    self._metrics.sentinels.count(Violation.COMMIT_BACKWARDS, f"{partition[0]}-{partition[1]}@{offset}")
+                state.committed = offset
+            self._metrics.commits.labels(self._config.group, "failed" if partition in failures else "ok").inc()
