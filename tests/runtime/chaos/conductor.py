@@ -154,7 +154,7 @@ class Fleet:
         process_wait(lambda: item.status() is not None, 30, f"{self.protocol} {name} answers")
         self.note_sentinels(item)
         item.popen.terminate()
-        assert item.popen.wait(30) == 0, f"{self.protocol} {name} did not end well"
+        self._ended_well(item)
         self.launch(name)
 
     def kill(self, name: str) -> None:
@@ -183,7 +183,11 @@ class Fleet:
             self.note_sentinels(item)
             item.popen.terminate()
         for item in self.instances.values():
-            assert item.popen.wait(30) == 0, f"{self.protocol} {item.name} did not end well"
+            self._ended_well(item)
+
+    def _ended_well(self, item: Instance) -> None:
+        code = item.popen.wait(30)
+        assert code == 0, f"{self.protocol} {item.name} ended with {code}"
 
     def abandon(self) -> None:
         """Leave nothing behind, whatever has happened."""
