@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from workbench.lab import process
 from workbench.lab.kafka import Broker, create_topic
@@ -144,14 +144,14 @@ class Fleet:
     # What may happen to it
 
     def note_sentinels(self, item: Instance) -> None:
-        """Keep what an instance says of its own promises, before it goes."""
+        """Keep what an instance says of its own promises, before it goes (and so that it is up before it is told to go)."""
+        process_wait(lambda: item.status() is not None, 30, f"{self.protocol} {item.name} answers")
         for kind, count in ((item.status() or {}).get("sentinels") or {}).items():
             self.broken[kind] = max(self.broken.get(kind, 0), count)
 
     def restart(self, name: str) -> None:
         """As a deploy does it: SIGTERM, wait, start."""
         item = self.instances[name]
-        process_wait(lambda: item.status() is not None, 30, f"{self.protocol} {name} answers")
         self.note_sentinels(item)
         item.popen.terminate()
         self._ended_well(item)
@@ -206,6 +206,8 @@ class Fleet:
         try:
             parts = asker.committed([TopicPartition(self.topic, number) for number in range(PARTITIONS)], timeout=30)
             return {part.partition: part.offset for part in parts}
+        except KafkaException:  # a coordinator is loading after the broker's restart
+            return {}
         finally:
             asker.close()
 
