@@ -405,12 +405,18 @@ class ConsumerThread:
 
     def _finish(self) -> None:
         """Stop reading, let everything that was read be handled, commit. Closing the source then revokes what is left."""
-        if self.partitions:
-            self._source.pause(list(self.partitions))
+        self.hold.set()  # what is assigned meanwhile is not read, either
+        self._pause_and_resume()
         deadline = self._clock() + self._config.shutdown_seconds
-        while any(state.tracker.uncommitted for state in self.partitions.values()) and self._clock() < deadline:
-            self._source.poll(1, _BUSY_POLL_SECONDS)  # stay in the group meanwhile
+        while self._clock() < deadline:
             self._collect_completions()
+            if not any(state.tracker.uncommitted for state in self.partitions.values()):
+                self._committer.commit_now(self.partitions.values())
+                # A commit is refused while the group is rebalancing (another instance of a deploy has just come); polling ends that.
+                if all(state.is_committed for state in self.partitions.values()):
+                    return
+            self._source.poll(1, _BUSY_POLL_SECONDS)  # stay in the group meanwhile
             self._place(self.delayed.due(self._wall_clock() * 1000))
             self._place_held()
+            self._pause_and_resume()
         self._committer.commit_now(self.partitions.values())
