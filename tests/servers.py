@@ -17,6 +17,7 @@ class Script:
 
     status: int = 200
     body: bytes = b""
+    headers: dict[str, str] = field(default_factory=dict)
     delay_seconds: float = 0.0
     trickle_seconds: float = 0.0
     requests: list[tuple[str, dict[str, list[str]], dict[str, str]]] = field(default_factory=list)
@@ -33,6 +34,8 @@ def scripted(script: Script) -> Iterator[Script]:
             script.requests.append((parts.path, parse_qs(parts.query), dict(self.headers)))
             time.sleep(script.delay_seconds)
             self.send_response(script.status)
+            for name, value in script.headers.items():
+                self.send_header(name, value)
             self.send_header("Content-Length", str(len(script.body)))
             self.end_headers()
             try:

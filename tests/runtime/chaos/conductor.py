@@ -139,7 +139,7 @@ class Fleet:
                 number += 1
             producer.poll(0)
             time.sleep(0.05)
-        assert producer.flush(60) == 0
+        assert producer.flush(150) == 0
 
     # What may happen to it
 
@@ -176,9 +176,9 @@ class Fleet:
         """Stop producing, wait until all is committed, stop the instances."""
         self._producing.clear()
         assert self._thread is not None
-        self._thread.join(90)
+        self._thread.join(160)
         assert not self._thread.is_alive(), "the producer is not done"
-        process_wait(lambda: self.committed() == self.ends(), 90, f"{self.protocol}: all commits")
+        process_wait(lambda: self.committed() == self.ends(), 120, f"{self.protocol}: all commits")
         for item in self.instances.values():
             self.note_sentinels(item)
             item.popen.terminate()

@@ -1,0 +1,234 @@
+"""Rules of remote read: chunks decode bit for bit, a broken or foreign answer is never half taken, and a real Prometheus agrees."""
+
+from __future__ import annotations
+
+import math
+import struct
+import time
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import requests
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.servers import Script, scripted
+from workbench.collect import remote_read
+from workbench.collect.columnar import parse_matrix
+from workbench.collect.remote_read import LabelMatcher, MatcherType, NotOffered, fetch, parse, read_request
+from workbench.collect.xor_chunks import decode
+from workbench.lab.lab import Lab
+
+Sample = tuple[int, int]  # (ms, bits of the value)
+
+
+class Writer:
+    """A bit stream, as Prometheus' appender writes it: the plainest way, as the oracle."""
+
+    def __init__(self) -> None:
+        self.bits: list[str] = []
+
+    def put(self, number: int, width: int) -> None:
+        """So many bits of a number."""
+        self.bits.append(format(number & ((1 << width) - 1), f"0{width}b"))
+
+    def uvarint(self, number: int) -> None:
+        """Seven bits in a byte."""
+        for byte in remote_read._varint(number):
+            self.put(byte, 8)
+
+    def chunk(self) -> bytes:
+        """The bytes."""
+        text = "".join(self.bits)
+        text += "0" * (-len(text) % 8)
+        return int(text, 2).to_bytes(len(text) // 8, "big")
+
+
+def encode(samples: list[Sample]) -> bytes:
+    """One chunk."""
+    out = Writer()
+    out.put(len(samples), 16)
+    leading = significant = -1
+    step = 0
+    for index, (ts, value) in enumerate(samples):
+        if index == 0:
+            out.uvarint((ts << 1) ^ (ts >> 63))
+            out.put(value, 64)
+            continue
+        before_ts, before = samples[index - 1]
+        if index == 1:
+            step = ts - before_ts
+            out.uvarint(step)
+        else:
+            change, step = ts - before_ts - step, ts - before_ts
+            for prefix, bits, width in (("0", 1, 0), ("10", 2, 14), ("110", 3, 17), ("1110", 4, 20), ("1111", 4, 64)):
+                low, high = (0, 0) if not width else (-(1 << (width - 1)) + 1, 1 << (width - 1))
+                if low <= change <= high or width == 64:
+                    out.put(int(prefix, 2), bits)
+                    if width:
+                        out.put(change, width)
+                    break
+        difference = value ^ before
+        if difference == 0:
+            out.put(0, 1)
+            continue
+        out.put(1, 1)
+        zeros = min(31, 64 - difference.bit_length())
+        trailing = (difference & -difference).bit_length() - 1
+        if leading >= 0 and zeros >= leading and trailing >= 64 - leading - significant:
+            out.put(0, 1)
+        else:
+            leading, significant = zeros, 64 - zeros - trailing
+            out.put(1, 1)
+            out.put(leading, 5)
+            out.put(significant & 63, 6)
+        out.put(difference >> (64 - leading - significant), significant)
+    return out.chunk()
+
+
+def bits_of(value: float) -> int:
+    """A float's bits."""
+    return int(struct.unpack(">Q", struct.pack(">d", value))[0])
+
+
+values = st.one_of(
+    st.integers(0, 100).map(float),
+    st.floats(allow_nan=False),
+    st.sampled_from([math.inf, -math.inf, -0.0, 5e-324]),
+).map(bits_of) | st.just(0x7FF0000000000002)  # the staleness marker
+steps = st.one_of(st.sampled_from([15_000, 15_001, 30_000]), st.integers(1, 10**9), st.just(2**40))
+series = st.tuples(st.integers(-(10**6), 2 * 10**12), st.lists(st.tuples(steps, values), min_size=1, max_size=40)).map(
+    lambda it: [(it[0] + sum(step for step, _ in it[1][: n + 1]), value) for n, (_, value) in enumerate(it[1])]
+)
+
+
+@settings(max_examples=150)
+@given(st.lists(series, max_size=6), st.integers(0, 9))
+def test_all_chunks_decode_bit_for_bit(chunks: list[list[Sample]], gap: int) -> None:
+    """Whatever the values, the steps and what lies between the chunks."""
+    data, offsets = b"", []
+    for chunk in chunks:
+        data += b"\xff" * gap
+        offsets.append(len(data))
+        data += encode(chunk)
+    found = decode(data, np.array(offsets, dtype=np.int64))
+    assert found.lengths.tolist() == [len(chunk) for chunk in chunks]
+    assert found.ts_ms.tolist() == [ts for chunk in chunks for ts, _ in chunk]
+    assert found.values.view(np.uint64).tolist() == [value for chunk in chunks for _, value in chunk]
+
+
+def answer(*parts: tuple[dict[str, str], list[bytes], int]) -> bytes:
+    """A stream with one frame for each (labels, chunks, encoding)."""
+    body = b""
+    for labels, chunks, encoding in parts:
+        message = b"".join(
+            remote_read._bytes(1, remote_read._text(1, name) + remote_read._text(2, value))
+            for name, value in labels.items()
+        )
+        message += b"".join(
+            remote_read._bytes(2, remote_read._number(3, encoding) + remote_read._bytes(4, chunk)) for chunk in chunks
+        )
+        frame = remote_read._bytes(1, message)
+        body += remote_read._varint(len(frame)) + b"crc!" + frame
+    return body
+
+
+A, B = {"__name__": "lag", "topic": 'o"\n'}, {"__name__": "lag", "topic": "é"}
+ONE = encode([(1000, bits_of(1.0)), (2000, bits_of(2.0))])
+TWO = encode([(3000, bits_of(3.0)), (4000, bits_of(math.nan))])
+GOOD = answer((A, [ONE], 1), (A, [TWO], 1), (B, [ONE, TWO], 1))
+
+
+def test_a_series_goes_on_in_the_next_frame_and_only_the_window_counts() -> None:
+    """Chunks come whole; labels may hold anything."""
+    found = parse(GOOD, start_ms=2000, end_ms=3500)
+    assert list(found.labels) == [A, B]
+    assert found.lengths.tolist() == [2, 2]
+    assert found.ts_us.tolist() == [2_000_000, 3_000_000] * 2
+    assert found.values.tolist() == [2.0, 3.0] * 2
+    assert len(parse(b"", start_ms=0, end_ms=1)) == 0
+
+
+def test_chunks_out_of_order_are_put_in_order() -> None:
+    """The head of the database may overlap what is on disk."""
+    found = parse(answer((A, [TWO, ONE], 1)), start_ms=0, end_ms=10_000)
+    assert found.ts_us.tolist() == [1_000_000, 2_000_000, 3_000_000, 4_000_000]
+
+
+def test_a_histogram_is_not_offered() -> None:
+    """Chunks of another encoding would be read as nonsense."""
+    with pytest.raises(NotOffered, match="encoding 2"):
+        parse(answer((A, [ONE], 2)), start_ms=0, end_ms=1)
+
+
+@pytest.mark.parametrize("cut", range(1, len(GOOD), 7))
+def test_a_stream_that_ends_early_is_never_half_taken(cut: int) -> None:
+    """Any cut inside of a frame is noticed; between two frames the server would have to lie about the length of its answer."""
+    ends = {len(answer((A, [ONE], 1))), len(answer((A, [ONE], 1), (A, [TWO], 1)))}
+    if cut in ends:
+        assert len(parse(GOOD[:cut], start_ms=0, end_ms=10_000).ts_us) < 8
+        return
+    with pytest.raises((ValueError, IndexError)):
+        parse(GOOD[:cut], start_ms=0, end_ms=10_000)
+
+
+flipped = st.tuples(st.integers(0, len(GOOD) - 1), st.integers(1, 255)).map(
+    lambda it: GOOD[: it[0]] + bytes([GOOD[it[0]] ^ it[1]]) + GOOD[it[0] + 1 :]
+)
+
+
+@settings(max_examples=400)
+@given(st.binary(max_size=200) | flipped)
+def test_hostile_bytes_are_refused_or_read_and_never_crash(body: bytes) -> None:
+    """Every kind of trouble turns into the other way; what is read adds up."""
+    try:
+        found = remote_read.read_answer(body, start_ms=0, end_ms=10_000)
+    except NotOffered:
+        return
+    assert int(found.lengths.sum()) == len(found.ts_us) == len(found.values)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"), [(404, "text/plain"), (400, "text/plain"), (200, "application/x-protobuf"), (200, "text/html")]
+)
+def test_what_does_not_offer_chunks_is_left(status: int, kind: str) -> None:
+    """A managed service, an old server, a login page."""
+    with (
+        scripted(Script(status=status, body=GOOD, headers={"Content-Type": kind})) as server,
+        pytest.raises(NotOffered),
+    ):
+        fetch(requests.Session(), server.url, [], start_ms=0, end_ms=1, timeout_seconds=5)
+
+
+@pytest.mark.lab
+def test_a_real_prometheus_gives_the_same_by_both_ways(lab: Lab) -> None:
+    """Every series of a minute, bit for bit, but for the staleness markers that only chunks carry."""
+    if lab.prometheus_url is None:
+        pytest.fail("this machine has no Prometheus to ask")
+    time.sleep(3)
+    end_ms = int(time.time()) * 1000
+    matchers = [LabelMatcher(MatcherType.REGEX, "__name__", ".+")]
+    session = requests.Session()
+    chunks = fetch(session, lab.prometheus_url, matchers, start_ms=end_ms - 59_999, end_ms=end_ms, timeout_seconds=30)
+    query: dict[str, Any] = {"query": '{__name__=~".+"}[60s]', "time": end_ms / 1000}
+    plain = parse_matrix(session.get(f"{lab.prometheus_url}/api/v1/query", params=query, timeout=30).content)
+    theirs = {tuple(sorted(labels.items())): (ts, value) for labels, ts, value in plain.series()}
+    ours = {tuple(sorted(labels.items())): (ts, value) for labels, ts, value in chunks.series() if len(ts)}
+    assert set(theirs) <= set(ours)
+    assert len(theirs) >= 5  # Prometheus itself makes as many for each target
+    for labels, (ts, value) in theirs.items():
+        true = ours[labels][1].view(np.uint64) != 0x7FF0000000000002
+        assert ours[labels][0][true].tolist() == ts.tolist()
+        assert ours[labels][1][true].view(np.uint64).tolist() == value.view(np.uint64).tolist()
+
+
+def test_the_request_is_what_prometheus_expects() -> None:
+    """Field by field; negative instants take ten bytes, and snappy gives it back."""
+    request = read_request([LabelMatcher(MatcherType.REGEX, "a", "b|c")], start_ms=-1, end_ms=5)
+    assert request == bytes.fromhex(
+        "0a 19 08ffffffffffffffffff01 10 05 1a 0a 08 02 12 01 61 1a 03 62 7c 63 10 01".replace(" ", "")
+    )
+    packed = pa.compress(request, codec="snappy", asbytes=True)
+    assert pa.decompress(packed, decompressed_size=len(request), codec="snappy", asbytes=True) == request

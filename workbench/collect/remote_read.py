@@ -1,0 +1,223 @@
+"""Prometheus' remote read: raw samples as the chunks in which they are stored, a twelfth of what JSON sends.
+
+Source: prompb/remote.proto of Prometheus. Only what is needed of it is written and read here; no protobuf library is involved. What is
+not the expected answer (an old server, a gateway that speaks only samples, a chunk of a histogram) is told by `NotOffered`, and the
+caller asks in JSON: never half an answer.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+import pyarrow as pa
+import requests
+
+from workbench.collect.columnar import Matrix
+from workbench.collect.http import read_body
+from workbench.collect.xor_chunks import decode
+
+_PATH = "/api/v1/read"
+_STREAMED_XOR_CHUNKS = 1
+_XOR = 1  # the encoding of floats; others are histograms
+_FRAME_HEAD_BYTES = 4  # CRC-32C behind each frame's length; TCP has checked the bytes already
+_HEADERS = {
+    "Content-Encoding": "snappy",
+    "Content-Type": "application/x-protobuf",
+    "X-Prometheus-Remote-Read-Version": "0.1.0",
+    "Accept-Encoding": "identity",
+}
+_ANSWER_TYPE = "application/x-streamed-protobuf"
+
+
+class MatcherType(IntEnum):
+    """How a label's value is compared."""
+
+    EQUAL = 0
+    NOT_EQUAL = 1
+    REGEX = 2
+    NOT_REGEX = 3
+
+
+@dataclass(frozen=True, slots=True)
+class LabelMatcher:
+    """One condition on a label."""
+
+    type: MatcherType
+    name: str
+    value: str
+
+
+class NotOffered(Exception):  # noqa: N818 - not an error: there is another way
+    """The server does not offer its chunks, or not for these series; says why."""
+
+
+def fetch(
+    session: requests.Session,
+    url: str,
+    matchers: Sequence[LabelMatcher],
+    *,
+    start_ms: int,
+    end_ms: int,
+    timeout_seconds: float,
+) -> Matrix:
+    """All raw samples of the matching series in [start, end], staleness markers among them.
+
+    Raises:
+        NotOffered: if another way must be taken.
+        requests.RequestException: if the server cannot be reached.
+    """
+    deadline = time.monotonic() + timeout_seconds
+    response = session.post(
+        url.rstrip("/") + _PATH,
+        data=pa.compress(read_request(matchers, start_ms=start_ms, end_ms=end_ms), codec="snappy", asbytes=True),
+        headers=_HEADERS,
+        timeout=timeout_seconds,
+        stream=True,
+    )
+    body = read_body(response, deadline=deadline)
+    if response.status_code != 200:
+        raise NotOffered(f"status {response.status_code}")
+    if not response.headers.get("Content-Type", "").startswith(_ANSWER_TYPE):
+        raise NotOffered("an answer of another type")
+    return read_answer(body, start_ms=start_ms, end_ms=end_ms)
+
+
+def read_answer(body: bytes, *, start_ms: int, end_ms: int) -> Matrix:
+    """`parse`, with every trouble told as `NotOffered`."""
+    try:
+        return parse(body, start_ms=start_ms, end_ms=end_ms)
+    except (ValueError, IndexError, struct.error, UnicodeDecodeError) as error:
+        raise NotOffered(f"an answer that cannot be read: {error}") from None
+
+
+def read_request(matchers: Sequence[LabelMatcher], *, start_ms: int, end_ms: int) -> bytes:
+    """A ReadRequest with one query, for streamed chunks."""
+    query = _number(1, start_ms) + _number(2, end_ms)
+    for matcher in matchers:
+        fields = _number(1, int(matcher.type)) + _text(2, matcher.name) + _text(3, matcher.value)
+        query += _bytes(3, fields)
+    return _bytes(1, query) + _number(2, _STREAMED_XOR_CHUNKS)
+
+
+def parse(body: bytes, *, start_ms: int, end_ms: int) -> Matrix:
+    """The samples of a stream of ChunkedReadResponse.
+
+    Raises:
+        NotOffered: if a chunk is of another encoding.
+        ValueError, IndexError: if the body is no such stream, or ends early.
+    """
+    labels: list[dict[str, str]] = []
+    series: list[int] = []  # of each chunk
+    offsets: list[int] = []
+    for start, end in _frames(body):
+        for field, at, upto in _fields(body, start, end):
+            if field != 1:
+                continue
+            found, chunks = _series(body, at, upto)
+            if not labels or labels[-1] != found:  # a long series is continued in the next frame
+                labels.append(found)
+            series += [len(labels) - 1] * len(chunks)
+            offsets += chunks
+    decoded = decode(body, np.array(offsets, dtype=np.int64))
+    of_sample = np.repeat(np.array(series, dtype=np.int64), decoded.lengths)
+    inside = (decoded.ts_ms >= start_ms) & (decoded.ts_ms <= end_ms)  # chunks are sent whole
+    lengths = np.bincount(of_sample[inside], minlength=len(labels)).astype(np.int64)
+    ordered = _in_order(of_sample[inside], decoded.ts_ms[inside], decoded.values[inside])
+    return Matrix(labels, lengths, ordered[0] * 1000, ordered[1])
+
+
+def _in_order(of_sample: np.ndarray, ts_ms: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Chunks of the head may overlap those on disk; mostly everything is in order already."""
+    ahead = (of_sample[1:] > of_sample[:-1]) | ((of_sample[1:] == of_sample[:-1]) & (ts_ms[1:] > ts_ms[:-1]))
+    if ahead.all():
+        return ts_ms, values
+    order = np.lexsort((ts_ms, of_sample))
+    return ts_ms[order], values[order]
+
+
+def _frames(body: bytes) -> Iterator[tuple[int, int]]:
+    at = 0
+    while at < len(body):
+        size, at = _uvarint(body, at)
+        start, at = at + _FRAME_HEAD_BYTES, at + _FRAME_HEAD_BYTES + size
+        if at > len(body):
+            raise ValueError("the stream ends in the middle of a frame")
+        yield start, at
+
+
+def _series(body: bytes, start: int, end: int) -> tuple[dict[str, str], list[int]]:
+    labels: dict[str, str] = {}
+    chunks: list[int] = []
+    for field, at, upto in _fields(body, start, end):
+        if field == 1:
+            pair = {number: body[first:last].decode() for number, first, last in _fields(body, at, upto)}
+            labels[pair.get(1, "")] = pair.get(2, "")
+        elif field == 2:
+            encoding, data = 0, -1
+            for number, first, last in _fields(body, at, upto):
+                if number == 3:
+                    encoding, _ = _uvarint(body, first)
+                elif number == 4 and last > first:
+                    data = first
+            if encoding != _XOR or data < 0:
+                raise NotOffered(f"a chunk of encoding {encoding}")
+            chunks.append(data)
+    return labels, chunks
+
+
+def _fields(body: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """(number, start, end) of each field of a message: of the bytes of a string or message, of the varint of a number."""
+    while at < end:
+        key, at = _uvarint(body, at)
+        kind = key & 7
+        if kind == 2:
+            size, at = _uvarint(body, at)
+            upto = at + size
+        elif kind == 0:
+            _, upto = _uvarint(body, at)
+        else:
+            raise ValueError(f"a field of kind {kind}")
+        if upto > end:
+            raise ValueError("a field runs over the end of its message")
+        yield key >> 3, at, upto
+        at = upto
+
+
+def _uvarint(body: bytes, at: int) -> tuple[int, int]:
+    number = shift = 0
+    while True:
+        byte = body[at]
+        at += 1
+        number |= (byte & 127) << shift
+        if byte < 128:
+            return number, at
+        shift += 7
+        if shift > 63:
+            raise ValueError("a number has no end")
+
+
+def _varint(number: int) -> bytes:
+    out = bytearray()
+    number &= (1 << 64) - 1
+    while number > 127:
+        out.append(number & 127 | 128)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def _number(field: int, number: int) -> bytes:
+    return _varint(field << 3) + _varint(number)
+
+
+def _bytes(field: int, data: bytes) -> bytes:
+    return _varint(field << 3 | 2) + _varint(len(data)) + data
+
+
+def _text(field: int, text: str) -> bytes:
+    return _bytes(field, text.encode())

@@ -1,0 +1,167 @@
+"""Prometheus' XOR chunks, decoded by columns: all chunks advance together, sample by sample.
+
+A chunk is a bit stream of up to some hundred samples: a two-byte count, the first sample in full, then for each further sample the
+change of the time step and the XOR of the value with the one before (source: tsdb/chunkenc/xor.go of Prometheus; the scheme is that of
+Facebook's Gorilla paper). One chunk can only be read from front to back, but a day of 2,000 series has 50,000 of them, and numpy reads
+the n-th sample of all at once: 0.4 s for 5.8 M samples.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Int = npt.NDArray[np.int64]
+Word = npt.NDArray[np.uint64]
+
+_PADDING = b"\0" * 24  # so that a window of 64 bits may be read at the very end
+_ONE = np.uint64(1)
+_WORD_BITS = np.uint64(64)
+
+# The change of the time step is written behind a prefix: 0, 10, 110, 1110, 1111. By the next four bits: length of the prefix, and of
+# the number behind it.
+_PREFIX_BITS = np.array([1] * 8 + [2] * 4 + [3] * 2 + [4] * 2, dtype=np.int64)
+_NUMBER_BITS = np.array([0] * 8 + [14] * 4 + [17] * 2 + [20] + [64], dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """Samples of all chunks, chunk after chunk.
+
+    Attributes:
+        lengths: samples of each of k chunks, (k,).
+        ts_ms: ms since the epoch, (n,).
+        values: values, bit for bit as they were stored, (n,).
+    """
+
+    lengths: Int
+    ts_ms: Int
+    values: npt.NDArray[np.float64]
+
+
+class _Bits:
+    """Many read positions in one buffer."""
+
+    def __init__(self, data: bytes) -> None:
+        self._bytes = np.frombuffer(data + _PADDING, dtype=np.uint8)
+        # A big-endian word begins at every byte.
+        self._words = np.ndarray((len(self._bytes) - 8,), dtype=">u8", buffer=self._bytes, strides=(1,))
+
+    def window(self, at: Int) -> Word:
+        """The 64 bits from each position on."""
+        byte, shift = at >> 3, (at & 7).astype(np.uint64)
+        high = self._words[byte].astype(np.uint64) << shift
+        low: Word = self._bytes[byte + 8].astype(np.uint64) >> (np.uint64(8) - shift)
+        return np.asarray(high | low, dtype=np.uint64)
+
+    def uvarint(self, at: Int) -> tuple[Word, Int]:
+        """An unsigned variable-length number at each position (seven bits in a byte, the lowest first), and where it ends."""
+        number = np.zeros(len(at), np.uint64)
+        more = np.ones(len(at), bool)
+        for shift in range(0, 70, 7):
+            byte = (self.window(at) >> np.uint64(56)).astype(np.uint64)
+            number = np.where(more, number | ((byte & np.uint64(127)) << np.uint64(shift)), number)
+            at = np.where(more, at + 8, at)
+            more = more & (byte >= 128)
+            if not more.any():
+                return number, at
+        raise ValueError("a number in a chunk has no end")
+
+
+def decode(data: bytes, offsets: Int) -> Decoded:
+    """Decode the chunks that begin at these byte offsets.
+
+    Raises:
+        ValueError: if the data cannot be chunks.
+    """
+    if not len(offsets):
+        return Decoded(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float64))
+    bits = _Bits(data)
+    lengths = (bits.window(offsets * 8) >> np.uint64(48)).astype(np.int64)
+    if int(lengths.sum()) > len(data) * 8 or (lengths == 0).any():  # no sample takes less than two bits
+        raise ValueError("the chunks do not fit their data")
+    ends = np.cumsum(lengths)
+    ts, values = np.empty(int(ends[-1]), np.int64), np.empty(int(ends[-1]), np.uint64)
+    # Longest first: those that have an n-th sample are then always the first k.
+    order = np.argsort(-lengths, kind="stable")
+    chunks = _Chunks(bits, lengths[order], at=offsets[order] * 8 + 16, out=(ends - lengths)[order])
+    try:
+        for index in range(int(lengths.max())):
+            chunks.advance(index)
+            ts[chunks.out + index], values[chunks.out + index] = chunks.time, chunks.value
+    except IndexError:
+        raise ValueError("a chunk runs over the end of its data") from None
+    return Decoded(lengths, ts, values.view(np.float64))
+
+
+class _Chunks:
+    """The state of all chunks that still have samples."""
+
+    def __init__(self, bits: _Bits, lengths: Int, *, at: Int, out: Int) -> None:
+        self._bits = bits
+        self._lengths = lengths
+        self.out = out
+        self._at = at
+        self.time = np.zeros(len(at), np.int64)
+        self.value = np.zeros(len(at), np.uint64)
+        self._step = np.zeros(len(at), np.int64)
+        self._leading = np.zeros(len(at), np.uint64)
+        self._significant = np.zeros(len(at), np.uint64)
+
+    def advance(self, index: int) -> None:
+        """Read sample number `index` of every chunk that has one."""
+        self._drop_ended(int(np.searchsorted(-self._lengths, -index, side="left")))
+        if index == 0:
+            zigzag, self._at = self._bits.uvarint(self._at)
+            half = (zigzag >> _ONE).astype(np.int64)
+            self.time = np.where(zigzag & _ONE, ~half, half)
+            self.value = self._bits.window(self._at)
+            self._at = self._at + 64
+            return
+        if index == 1:
+            step, self._at = self._bits.uvarint(self._at)
+            self._step = step.astype(np.int64)
+        else:
+            self._change_step()
+        self.time = self.time + self._step
+        self._change_value()
+
+    def _drop_ended(self, left: int) -> None:
+        if left < len(self._at):
+            for name in ("out", "time", "value", "_lengths", "_at", "_step", "_leading", "_significant"):
+                setattr(self, name, getattr(self, name)[:left])
+
+    def _change_step(self) -> None:
+        window = self._bits.window(self._at)
+        prefix = (window >> np.uint64(60)).astype(np.int64)
+        skip, size = _PREFIX_BITS[prefix], _NUMBER_BITS[prefix]
+        if size.any():
+            width = np.where((size == 0) | (size == 64), 1, size)
+            change = ((window << skip.astype(np.uint64)) >> (_WORD_BITS - width.astype(np.uint64))).astype(np.int64)
+            change = np.where(change > (np.int64(1) << (width - 1)), change - (np.int64(1) << width), change)
+            change[size == 0] = 0
+            if (whole := size == 64).any():
+                change[whole] = self._bits.window(self._at[whole] + 4).astype(np.int64)
+            self._step = self._step + change
+        self._at = self._at + skip + size
+
+    def _change_value(self) -> None:
+        window = self._bits.window(self._at)
+        changed = (window >> np.uint64(63)).astype(bool)
+        fresh = changed & ((window >> np.uint64(62)) & _ONE).astype(bool)  # with a new frame of significant bits
+        significant = (window >> np.uint64(51)) & np.uint64(63)
+        significant = np.where(significant == 0, _WORD_BITS, significant)  # 64 does not fit into six bits
+        self._leading = np.where(fresh, (window >> np.uint64(57)) & np.uint64(31), self._leading)
+        self._significant = np.where(fresh, significant, self._significant)
+        self._at = self._at + np.where(fresh, 13, np.where(changed, 2, 1))
+        if not changed.any():
+            return
+        width = np.where(changed, self._significant, _ONE)
+        if (self._leading + self._significant > 64).any() or (width == 0).any():
+            raise ValueError("a value in a chunk has an impossible frame")
+        trailing = np.where(changed, _WORD_BITS - self._leading - self._significant, np.uint64(0))
+        difference = (self._bits.window(self._at) >> (_WORD_BITS - width)) << trailing
+        self.value = np.where(changed, self.value ^ difference, self.value)
+        self._at = self._at + np.where(changed, self._significant, np.uint64(0)).astype(np.int64)
