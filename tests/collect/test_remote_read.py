@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tests.servers import Script, scripted
 from workbench.collect import remote_read
-from workbench.collect.columnar import parse_matrix
+from workbench.collect.columnar import EMPTY, parse_matrix
 from workbench.collect.remote_read import LabelMatcher, MatcherType, NotOffered, fetch, parse, read_request
 from workbench.collect.xor_chunks import decode
 from workbench.lab.lab import Lab
@@ -207,17 +207,20 @@ def test_a_real_prometheus_gives_the_same_by_both_ways(lab: Lab) -> None:
     """Every series of a minute, bit for bit, but for the staleness markers that only chunks carry."""
     if lab.prometheus_url is None:
         pytest.fail("this machine has no Prometheus to ask")
-    time.sleep(3)
-    end_ms = int(time.time()) * 1000
-    matchers = [LabelMatcher(MatcherType.REGEX, "__name__", ".+")]
     session = requests.Session()
+    matchers = [LabelMatcher(MatcherType.REGEX, "__name__", ".+")]
+    plain = EMPTY
+    deadline = time.monotonic() + 30
+    while len(plain) < 5 and time.monotonic() < deadline:  # Prometheus itself makes as many for each target
+        time.sleep(2)
+        end_ms = int(time.time()) * 1000
+        query: dict[str, Any] = {"query": '{__name__=~".+"}[60s]', "time": end_ms / 1000}
+        plain = parse_matrix(session.get(f"{lab.prometheus_url}/api/v1/query", params=query, timeout=30).content)
     chunks = fetch(session, lab.prometheus_url, matchers, start_ms=end_ms - 59_999, end_ms=end_ms, timeout_seconds=30)
-    query: dict[str, Any] = {"query": '{__name__=~".+"}[60s]', "time": end_ms / 1000}
-    plain = parse_matrix(session.get(f"{lab.prometheus_url}/api/v1/query", params=query, timeout=30).content)
     theirs = {tuple(sorted(labels.items())): (ts, value) for labels, ts, value in plain.series()}
     ours = {tuple(sorted(labels.items())): (ts, value) for labels, ts, value in chunks.series() if len(ts)}
     assert set(theirs) <= set(ours)
-    assert len(theirs) >= 5  # Prometheus itself makes as many for each target
+    assert len(theirs) >= 5
     for labels, (ts, value) in theirs.items():
         true = ours[labels][1].view(np.uint64) != 0x7FF0000000000002
         assert ours[labels][0][true].tolist() == ts.tolist()
