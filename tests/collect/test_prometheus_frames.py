@@ -1,0 +1,173 @@
+"""Rules of the Prometheus data source: the whole range or an error, no sample twice, the same by every way."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tests.collect.test_remote_read import A, B, answer, bits_of, encode
+from tests.servers import Script, scripted
+from workbench.collect.prometheus_frames import (
+    PrometheusFrames,
+    Request,
+    TimeRange,
+    parse_selector,
+    read_range,
+    to_promql,
+)
+from workbench.collect.remote_read import LabelMatcher, MatcherType
+from workbench.lab.lab import Lab
+
+STREAM = {"Content-Type": "application/x-streamed-protobuf; proto=prometheus.ChunkedReadResponse"}
+
+
+def options(url: str, /, **more: str) -> dict[str, str]:
+    """Of ten seconds from the epoch."""
+    return {"url": url, "selector": "lag", "start": "1", "end": "10", "labels": "topic", **more}
+
+
+@pytest.mark.parametrize(
+    ("text", "matchers"),
+    [
+        ("lag", [("__name__", "=", "lag")]),
+        ('lag{a="b"}', [("__name__", "=", "lag"), ("a", "=", "b")]),
+        ('{a=~"b|c", d!="e",f!~"g.*"}', [("a", "=~", "b|c"), ("d", "!=", "e"), ("f", "!~", "g.*")]),
+        (r'{a="q\"u\\o\nte}"}', [("a", "=", 'q"u\\o\nte}')]),
+        ("job:lag:sum { }", [("__name__", "=", "job:lag:sum")]),
+    ],
+)
+def test_selectors_are_read_as_promql_writes_them(text: str, matchers: list[tuple[str, str, str]]) -> None:
+    """And written back so that they are read the same."""
+    kinds = {"=": MatcherType.EQUAL, "!=": MatcherType.NOT_EQUAL, "=~": MatcherType.REGEX, "!~": MatcherType.NOT_REGEX}
+    wanted = [LabelMatcher(kinds[operator], name, value) for name, operator, value in matchers]
+    assert parse_selector(text) == wanted
+    assert parse_selector(to_promql(wanted)) == wanted
+
+
+@pytest.mark.parametrize("text", ["rate(lag[5m])", "a + b", "", "{}", 'lag{a="b"', "lag{a=b}", "lag{a}", "lag[5m]"])
+def test_what_is_no_selector_is_refused(text: str) -> None:
+    """Functions are Spark's business."""
+    with pytest.raises(ValueError, match=r"selector|matcher|missing"):
+        Request.of(options("http://x", selector=text))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("url", ""), ("start", "yesterday"), ("start", "2026-11-21T03:00:00"), ("start", "11"), ("wire", "smoke")],
+)
+def test_a_wrong_option_is_named(name: str, value: str) -> None:
+    """Before anything is asked for."""
+    with pytest.raises(ValueError, match=name):
+        Request.of(options("http://x", **{name: value}))
+
+
+CHUNK = encode([(1000, bits_of(1.5)), (2000, bits_of(2.5)), (11_000, bits_of(9.0))])
+MATRIX = json.dumps(
+    {
+        "status": "success",
+        "data": {"resultType": "matrix", "result": [{"metric": A, "values": [[1, "1.5"], [2, "2.5"], [11, "9"]]}]},
+    },
+    separators=(",", ":"),
+).encode()
+
+
+def test_chunks_and_json_give_the_same() -> None:
+    """What lies outside of the range is dropped by both."""
+    with (
+        scripted(Script(body=answer((A, [CHUNK], 1)), headers=STREAM)) as chunks,
+        scripted(Script(body=MATRIX)) as plain,
+    ):
+        whole = TimeRange(1000, 10_000)
+        ours = read_range(Request.of(options(chunks.url, wire="remote_read")), whole)
+        theirs = read_range(Request.of(options(plain.url, wire="json")), whole)
+        assert list(ours.labels) == list(theirs.labels) == [A]
+        assert ours.ts_us.tolist() == theirs.ts_us.tolist() == [1_000_000, 2_000_000]
+        assert ours.values.tolist() == theirs.values.tolist() == [1.5, 2.5]
+
+
+def test_without_remote_read_json_is_asked_for_unless_that_is_forbidden() -> None:
+    """A server that answers every path with a matrix offers no chunks."""
+    with scripted(Script(body=MATRIX)) as server:
+        assert len(read_range(Request.of(options(server.url)), TimeRange(1000, 10_000)).ts_us) == 2
+        assert [path for path, _, _ in server.requests] == ["/api/v1/read", "/api/v1/query"]
+        with pytest.raises(RuntimeError, match="not offered"):
+            read_range(Request.of(options(server.url, wire="remote_read")), TimeRange(1000, 10_000))
+
+
+def test_an_incomplete_answer_is_an_error() -> None:
+    """Warnings mean that something is missing (a store of Thanos that did not answer): no frame with a hole."""
+    body = MATRIX[:-1] + b',"warnings":["store unreachable"]}'
+    with scripted(Script(body=body)) as server, pytest.raises(RuntimeError, match="store unreachable"):
+        read_range(Request.of(options(server.url, wire="json")), TimeRange(1000, 10_000))
+    with (
+        scripted(Script(status=422, body=b"too many samples")) as server,
+        pytest.raises(RuntimeError, match="too many"),
+    ):
+        read_range(Request.of(options(server.url, wire="json")), TimeRange(1000, 10_000))
+    with pytest.raises(RuntimeError, match="reached"):
+        read_range(Request.of(options("http://127.0.0.1:9")), TimeRange(1000, 10_000))
+
+
+@pytest.mark.jvm
+def test_spark_reads_values_flags_and_labels(spark: Any) -> None:
+    """NaN, infinities and staleness markers are NULL with a flag; a label that a series lacks is NULL; hostile labels stay whole."""
+    odd = encode([(1000, bits_of(float("nan"))), (2000, bits_of(float("-inf"))), (3000, 0x7FF0000000000002), (4000, 0)])
+    with scripted(
+        Script(body=answer((A, [odd], 1), (B, [CHUNK], 1), ({"x": "y"}, [CHUNK], 1)), headers=STREAM)
+    ) as server:
+        spark.dataSource.register(PrometheusFrames)
+        frame = spark.read.format("prometheus").options(**options(server.url, tasks="1", wire="remote_read")).load()
+        rows = frame.orderBy("topic", "ts").collect()
+        assert [(row.topic, row.value, row.flag) for row in rows] == [
+            (None, 1.5, None),
+            (None, 2.5, None),
+            ('o"\n', None, "nan"),
+            ('o"\n', None, "inf"),
+            ('o"\n', None, "stale"),
+            ('o"\n', 0.0, None),
+            ("é", 1.5, None),
+            ("é", 2.5, None),
+        ]
+        assert rows[0].ts.replace(tzinfo=UTC) == datetime.fromtimestamp(1, UTC)
+
+
+@pytest.mark.jvm
+@pytest.mark.lab
+def test_filters_reach_the_server_and_tasks_share_the_range(spark: Any, lab: Lab) -> None:
+    """On a real Prometheus: the same rows with one task or five, with chunks or JSON, with or without push-down."""
+    if lab.prometheus_url is None:
+        pytest.fail("this machine has no Prometheus to ask")
+    spark.dataSource.register(PrometheusFrames)
+    deadline = time.monotonic() + 30
+    found: list[Any] = []
+    while len(found) < 20 and time.monotonic() < deadline:
+        time.sleep(2)
+        end = int(time.time()) - 1
+        base = {
+            "url": lab.prometheus_url,
+            "selector": "up",
+            "start": str(end - 60),
+            "end": str(end),
+            "labels": "job,instance",
+        }
+        found = sorted(map(tuple, spark.read.format("prometheus").options(**base, tasks="1").load().collect()), key=str)
+    assert len(found) >= 20
+    for more in ({"tasks": "5"}, {"wire": "json", "tasks": "3"}, {}):
+        assert (
+            sorted(map(tuple, spark.read.format("prometheus").options(**base, **more).load().collect()), key=str)
+            == found
+        )
+    middle = found[len(found) // 2][0]
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    try:
+        pushed = spark.read.format("prometheus").options(**base, pushdown="true", tasks="2").load()
+        instance = found[0][4]
+        some = pushed.where((pushed.ts >= middle) & (pushed.instance == instance))
+        wanted = [row for row in found if row[0] >= middle and row[4] == instance]
+        assert sorted(map(tuple, some.collect()), key=str) == wanted
+    finally:
+        spark.conf.set("spark.sql.python.filterPushdown.enabled", "false")
