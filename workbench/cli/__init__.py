@@ -19,6 +19,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "doctor": ("doctor", "Check what this machine has and what the settings say."),
     "lab": ("lab", "A real Kafka and Prometheus on this computer: up, down, status, run a fault."),
     "profiles": ("profiles", "Which exporters and frameworks are known, and what each can tell."),
+    "replay": ("replay", "Process again from a point in time, in a new group: plan, apply, follow, verify, cut over."),
     "runtime": ("runtime", "Run processors on the reference consumer framework."),
     "snapshot": ("snapshot", "Groups, lag and members as Kafka itself sees them now."),
     "triage": ("triage", "Find out whether consumers lag, and why."),

@@ -164,7 +164,7 @@ class KafkaCluster:
             UnknownGroupError: if a group was named that the cluster does not have.
         """
         deadline = time.monotonic() + self.deadline_seconds
-        admin = self._connect()
+        admin = self.connect()
         known, incomplete = self._list_groups(deadline)
         missing = [name for name in groups or () if name not in known]
         if missing and not incomplete:  # of a list with holes nobody can say that a group is not there
@@ -194,59 +194,68 @@ class KafkaCluster:
         Raises:
             SourceUnreachableError: if it does not answer.
         """
-        self._connect()
-        return str(self._ask(lambda: self._admin.list_topics(timeout=self.deadline_seconds)).cluster_id)
+        self.connect()
+        return str(self.ask(lambda: self._admin.list_topics(timeout=self.deadline_seconds)).cluster_id)
 
-    def _connect(self) -> Any:
+    def connect(self) -> Any:
+        """The AdminClient, made at the first call."""
         if self._admin is None:
             from confluent_kafka.admin import AdminClient
 
             # log_level 0: what goes wrong is reported by our own error, once.
-            self._admin = self._ask(
+            self._admin = self.ask(
                 lambda: AdminClient({"log_level": 0, **self.properties, "bootstrap.servers": self.bootstrap})
             )
         return self._admin
 
-    def _ask(self, call: Callable[[], T]) -> T:
+    def ask(self, call: Callable[[], T]) -> T:
+        """One request, counted.
+
+        Raises:
+            SourceUnreachableError: if it fails.
+        """
         from confluent_kafka import KafkaException
 
         self.requests += 1
         try:
             return call()
         except (KafkaException, TimeoutError, ValueError) as error:
-            raise self._silent(error) from None
+            raise self.unreachable(error) from None
 
-    def _silent(self, error: BaseException) -> SourceUnreachableError:
+    def unreachable(self, error: BaseException) -> SourceUnreachableError:
+        """The error that says so, with what the client said."""
         return SourceUnreachableError(
-            f"Kafka at {self.bootstrap} does not answer: {_words(error)}.",
+            f"Kafka at {self.bootstrap} does not answer: {error_words(error)}.",
             hint="Is the address right, and the network open? Security settings stand in workbench.toml.",
         )
 
     def _list_groups(self, deadline: float) -> tuple[set[str], list[str]]:
         patience = min(deadline, time.monotonic() + _LOADING_SECONDS)
         while True:
-            result = self._ask(
-                lambda: self._admin.list_consumer_groups(request_timeout=_left(deadline)).result(_left(deadline))
+            result = self.ask(
+                lambda: self._admin.list_consumer_groups(request_timeout=seconds_left(deadline)).result(
+                    seconds_left(deadline)
+                )
             )
-            if not any(_is_loading(error) for error in result.errors) or time.monotonic() >= patience:
+            if not any(is_loading(error) for error in result.errors) or time.monotonic() >= patience:
                 break
             time.sleep(_LOADING_PAUSE_SECONDS)
         if result.errors and not result.valid:
-            raise self._silent(result.errors[0])
+            raise self.unreachable(result.errors[0])
         return {item.group_id for item in result.valid}, [
-            f"list of groups from one broker: {_words(error)}" for error in result.errors
+            f"list of groups from one broker: {error_words(error)}" for error in result.errors
         ]
 
     def _describe(self, admin: Any, names: Sequence[str], deadline: float, incomplete: list[str]) -> list[GroupView]:
         views = []
         for at in range(0, len(names), _DESCRIBE_BATCH):
             batch = list(names[at : at + _DESCRIBE_BATCH])
-            futures = self._ask(
-                lambda batch=batch: admin.describe_consumer_groups(batch, request_timeout=_left(deadline))  # type: ignore[misc]
+            futures = self.ask(
+                lambda batch=batch: admin.describe_consumer_groups(batch, request_timeout=seconds_left(deadline))  # type: ignore[misc]
             )
             for name in batch:
                 description = _result(futures[name], deadline, f"group {name!r}", incomplete)
-                views.append(_view(name, description))
+                views.append(group_view(name, description))
         return views
 
     def _commits(
@@ -269,9 +278,9 @@ class KafkaCluster:
             for member in view.members:  # assigned and never committed is worth knowing, too
                 for topic, number in member.partitions:
                     commits.setdefault((view.group, topic, number), None)
-            request = self._ask(
+            request = self.ask(
                 lambda view=view: admin.list_consumer_group_offsets(  # type: ignore[misc]
-                    [Ask(view.group)], request_timeout=_left(deadline)
+                    [Ask(view.group)], request_timeout=seconds_left(deadline)
                 )
             )
             waiting.append((view.group, request[view.group]))
@@ -288,9 +297,9 @@ class KafkaCluster:
         if not partitions:
             return {}
         spec = OffsetSpec.latest() if which == "latest" else OffsetSpec.earliest()
-        futures = self._ask(
+        futures = self.ask(
             lambda: admin.list_offsets(
-                {TopicPartition(*part): spec for part in partitions}, request_timeout=_left(deadline)
+                {TopicPartition(*part): spec for part in partitions}, request_timeout=seconds_left(deadline)
             )
         )
         found = {}
@@ -302,7 +311,8 @@ class KafkaCluster:
         return found
 
 
-def _view(name: str, description: Any) -> GroupView:
+def group_view(name: str, description: Any) -> GroupView:
+    """A group's description as the client gives it; None where it gave none."""
     if description is None:
         return GroupView(group=name, state="unknown", protocol="unknown", coordinator=None, members=())
     members = tuple(
@@ -331,23 +341,25 @@ def _result(future: Future[Any], deadline: float, what: str, incomplete: list[st
     from confluent_kafka import KafkaException
 
     try:
-        return future.result(_left(deadline))
+        return future.result(seconds_left(deadline))
     except (KafkaException, TimeoutError) as error:
-        incomplete.append(f"{what}: {_words(error)}")
+        incomplete.append(f"{what}: {error_words(error)}")
         return None
 
 
-def _left(deadline: float) -> float:
+def seconds_left(deadline: float) -> float:
+    """Until a monotonic deadline, and never quite nothing: the client takes no timeout of 0."""
     return max(0.1, deadline - time.monotonic())
 
 
-def _is_loading(error: Any) -> bool:
+def is_loading(error: Any) -> bool:
     """Whether a broker said that it is about to answer: it restarted, or became a coordinator, a moment ago."""
     inner = _inner(error)
     return inner is not None and inner.name() in _LOADING
 
 
-def _words(error: Any) -> str:
+def error_words(error: Any) -> str:
+    """What librdkafka or the deadline says, in words."""
     inner = _inner(error)
     return str(inner.str() or inner.name()) if inner is not None else str(error) or "no answer in time"
 

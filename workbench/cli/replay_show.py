@@ -1,0 +1,91 @@
+"""How `workbench replay` shows plans, receipts and verdicts on a terminal."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from workbench.words import count, one_line, plural, printable
+
+if TYPE_CHECKING:
+    from workbench.replay.planfile import Plan
+
+_MOST_ROWS = 60  # a plan of thousands is read in its file; the screen shows the partitions with the most to replay
+
+
+def size(number: float | None) -> str:
+    """`1_240_000` → "1.24 MB"."""
+    if number is None:
+        return "unknown"
+    for scale, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if number >= scale:
+            return f"{number / scale:.3g} {unit}"
+    return f"{number:.0f} B"
+
+
+def moment(timestamp_ms: int | None) -> str:
+    """An instant of a record in UTC, with milliseconds, and without the year that everybody knows."""
+    if timestamp_ms is None:
+        return "-"
+    try:
+        return datetime.fromtimestamp(timestamp_ms / 1000, UTC).strftime("%m-%d %H:%M:%S.%f")[:-3] + "Z"
+    except (OverflowError, ValueError, OSError):  # a producer may write any number
+        return f"{timestamp_ms} ms"
+
+
+def show_plan(plan: Plan, bootstrap: str, path: Path | None) -> None:
+    """Head, table, totals, warnings, the way to do it with Kafka's own tool, and the next step."""
+    from workbench.replay.plan import bytes_per_broker, kafka_command
+
+    console = Console(highlight=False)
+    console.print(Text(f"Replay of {one_line(plan.from_group)} into {one_line(plan.new_group)}", style="bold"))
+    until = plan.until or "the end as it is now"
+    console.print(Text(f"from {plan.since} to {until}, on cluster {printable(plan.cluster)} ({plan.cluster_id})"))
+    table = Table(box=None)
+    table.add_column("topic")
+    for name in ("partition", "old commit", "target", "record time", "messages", "bytes ≈"):
+        table.add_column(name, justify="right")
+    table.add_column("resolution")
+    rows = sorted(plan.partitions, key=lambda part: -part.messages)[:_MOST_ROWS]
+    shown = plan.partitions if len(plan.partitions) <= _MOST_ROWS else rows
+    for part in shown:
+        table.add_row(
+            Text(printable(part.topic)),
+            str(part.partition),
+            "-" if part.old_committed is None else f"{part.old_committed:,}",
+            "-" if part.target is None else f"{part.target:,}",
+            moment(part.target_timestamp),
+            f"{part.messages:,}",
+            size(part.bytes_estimate),
+            part.resolution.value,
+        )
+    console.print(table)
+    if len(shown) < len(plan.partitions):
+        console.print(
+            Text(f"… and {len(plan.partitions) - len(shown):,} partitions with fewer messages; all are in the plan.")
+        )
+    console.print(
+        Text(
+            f"Total: {plural(len(plan.partitions), 'partition')}, {count(plan.messages)} messages, "
+            f"{size(plan.bytes_estimate)}. By broker: "
+            + (
+                ", ".join(f"{broker}: {size(load)}" for broker, load in sorted(bytes_per_broker(plan).items()))
+                or "nothing"
+            )
+        )
+    )
+    for warning in plan.warnings:
+        console.print(Text(f"! {one_line(warning)}", style="yellow"), soft_wrap=True)
+    console.print(Text(f"Hash {plan.short_hash}", style="bold"))
+    console.print(
+        Text(f"With Kafka's own tool (CSV: --csv plan.csv): {kafka_command(plan, bootstrap)}"), soft_wrap=True
+    )
+    if path is not None:
+        console.print(Text(f"Next: workbench replay apply {path}"), soft_wrap=True)
+    else:
+        console.print(Text("Keep it with -o plan.json; nothing has been changed."))

@@ -1,0 +1,350 @@
+"""The port over confluent-kafka: few requests, whatever the number of partitions, and every per-partition error read."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from workbench.collect.kafka import DEADLINE_SECONDS, GroupView, KafkaCluster, error_words, group_view, seconds_left
+from workbench.errors import SourceUnreachableError
+from workbench.replay.gateway import (
+    ABSENT,
+    ClusterView,
+    Found,
+    LogView,
+    Partition,
+    TopicSettings,
+    TopicView,
+)
+
+# A coordinator writes the offsets of one request as one batch, which must fit into the `message.max.bytes` of its own topic (1 MiB by
+# default); half of that leaves room for what this estimate does not know.
+_COMMIT_BATCH_BYTES = 500_000
+_COMMIT_RECORD_BYTES = 70  # of one offset, beside the names of group and topic
+_SAMPLED_PARTITIONS = 32
+_SAMPLED_PER_TOPIC = 8
+_SAMPLED_RECORDS = 2_000
+_SAMPLE_SECONDS = 1.0
+_CLIENT_ID = "workbench-replay"  # its own, so that quotas and the broker's logs can tell it from the service
+_RETRIABLE = ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS")
+_RETRY_PAUSE_SECONDS = 0.3
+
+
+@dataclass(slots=True)
+class KafkaGateway:
+    """A real cluster. Joins no group; writes only in `commit` and `delete_group`.
+
+    Args:
+        bootstrap: host:port of some brokers.
+        properties: further librdkafka properties (security).
+        deadline_seconds: for each call.
+    """
+
+    bootstrap: str
+    properties: Mapping[str, Any] = field(default_factory=dict)
+    deadline_seconds: float = DEADLINE_SECONDS
+    _kafka: KafkaCluster = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._kafka = KafkaCluster(
+            self.bootstrap, {"client.id": _CLIENT_ID, **self.properties}, deadline_seconds=self.deadline_seconds
+        )
+
+    @property
+    def requests(self) -> int:
+        """Calls of the client so far; each becomes one request to each leader or coordinator that it concerns."""
+        return self._kafka.requests
+
+    def _deadline(self) -> float:
+        return time.monotonic() + self.deadline_seconds
+
+    def _result(self, future: Future[Any], deadline: float) -> Any:
+        from confluent_kafka import KafkaException
+
+        try:
+            return future.result(seconds_left(deadline))
+        except (KafkaException, TimeoutError) as error:
+            raise self._kafka.unreachable(error) from None
+
+    # Reading
+
+    def cluster(self) -> ClusterView:
+        """See `Gateway.cluster`."""
+        admin = self._kafka.connect()
+        found = self._kafka.ask(lambda: admin.list_topics(timeout=self.deadline_seconds))
+        topics = {
+            name: TopicView(
+                topic=name,
+                leaders={number: part.leader for number, part in topic.partitions.items()},
+                under_replicated=tuple(
+                    number for number, part in topic.partitions.items() if len(part.isrs) < len(part.replicas)
+                ),
+            )
+            for name, topic in found.topics.items()
+            if topic.error is None
+        }
+        brokers = {number: f"{broker.host}:{broker.port}" for number, broker in found.brokers.items()}
+        return ClusterView(cluster_id=str(found.cluster_id), brokers=brokers, topics=topics)
+
+    def settings(self, topics: Iterable[str]) -> dict[str, TopicSettings]:
+        """See `Gateway.settings`. Without the right to read them the answer is "not known", which the guards say."""
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import ConfigResource
+
+        admin, deadline = self._kafka.connect(), self._deadline()
+        resources = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
+        futures = self._kafka.ask(
+            lambda: admin.describe_configs(resources, request_timeout=seconds_left(deadline)) if resources else {}
+        )
+        found = {}
+        for resource, future in futures.items():
+            try:
+                entries = future.result(seconds_left(deadline))
+            except (KafkaException, TimeoutError):
+                found[resource.name] = TopicSettings()
+                continue
+            found[resource.name] = TopicSettings(
+                retention_ms=_number(entries, "retention.ms"),
+                retention_bytes=_number(entries, "retention.bytes"),
+                compacted="compact" in (entries["cleanup.policy"].value or "")
+                if "cleanup.policy" in entries
+                else False,
+            )
+        return found
+
+    def logs(
+        self, partitions: Sequence[Partition], *, instants_ms: Sequence[int] = (), stable: bool = False
+    ) -> LogView:
+        """See `Gateway.logs`. Two rounds, the questions of each under way at once."""
+        from confluent_kafka import IsolationLevel, TopicPartition
+        from confluent_kafka.admin import OffsetSpec
+
+        if not partitions:
+            return LogView(starts={}, ends={}, found={instant: {} for instant in instants_ms})
+        admin, deadline = self._kafka.connect(), self._deadline()
+        keys = [TopicPartition(*part) for part in partitions]
+
+        def ask(spec: Any, isolation: Any = IsolationLevel.READ_UNCOMMITTED) -> Any:
+            return self._kafka.ask(
+                lambda: admin.list_offsets(
+                    dict.fromkeys(keys, spec), isolation_level=isolation, request_timeout=seconds_left(deadline)
+                )
+            )
+
+        # The ends before the instants: what is produced in between then lies behind the end that a plan may fall back to, and is
+        # replayed; the other way round it would be neither found nor behind it.
+        ending, starting = ask(OffsetSpec.latest()), ask(OffsetSpec.earliest())
+        stable_futures = ask(OffsetSpec.latest(), IsolationLevel.READ_COMMITTED) if stable else None
+        errors: dict[Partition, str] = {}
+        starts, ends = self._gather(starting, deadline), self._gather(ending, deadline)
+        stable_ends = self._gather(stable_futures, deadline) if stable_futures is not None else ({}, {})
+        asked = {instant: ask(OffsetSpec.for_timestamp(instant)) for instant in dict.fromkeys(instants_ms)}
+        found_raw = {instant: self._gather(futures, deadline) for instant, futures in asked.items()}
+        for _, failed in (*found_raw.values(), starts, ends, stable_ends):
+            errors |= failed
+        return LogView(
+            starts={part: info.offset for part, info in starts[0].items()},
+            ends={part: info.offset for part, info in ends[0].items()},
+            stable_ends={part: info.offset for part, info in stable_ends[0].items()},
+            found={
+                instant: {
+                    part: Found(offset=info.offset, timestamp_ms=info.timestamp) if info.offset >= 0 else Found()
+                    for part, info in answers.items()
+                }
+                for instant, (answers, _) in found_raw.items()
+            },
+            errors=errors,
+        )
+
+    def _gather(self, futures: Any, deadline: float) -> tuple[dict[Partition, Any], dict[Partition, str]]:
+        from confluent_kafka import KafkaException
+
+        good: dict[Partition, Any] = {}
+        bad: dict[Partition, str] = {}
+        for part, future in futures.items():
+            try:
+                good[part.topic, part.partition] = future.result(seconds_left(deadline))
+            except (KafkaException, TimeoutError) as error:
+                bad[part.topic, part.partition] = error_words(error)
+        if bad and not good:
+            raise SourceUnreachableError(f"Kafka at {self.bootstrap} does not answer: {next(iter(bad.values()))}.")
+        return good, bad
+
+    def group(self, name: str) -> GroupView:
+        """See `Gateway.group`. Brokers before 4.0 call an unknown group dead, later ones say that it is not there (KIP-1043)."""
+        from confluent_kafka import KafkaError, KafkaException
+
+        admin, deadline = self._kafka.connect(), self._deadline()
+        while True:
+            future = self._kafka.ask(
+                lambda: admin.describe_consumer_groups([name], request_timeout=seconds_left(deadline))
+            )[name]
+            try:
+                return group_view(name, future.result(seconds_left(deadline)))
+            except (KafkaException, TimeoutError) as error:
+                inner = error.args[0] if error.args else None
+                code = inner.code() if isinstance(inner, KafkaError) else None
+                if code == KafkaError.GROUP_ID_NOT_FOUND:
+                    return GroupView(group=name, state=ABSENT, protocol="unknown", coordinator=None, members=())
+                if not _is_retriable(inner) or time.monotonic() >= deadline:
+                    raise self._kafka.unreachable(error) from None
+                time.sleep(_RETRY_PAUSE_SECONDS)
+
+    def commits(self, group: str) -> dict[Partition, int]:
+        """See `Gateway.commits`."""
+        from confluent_kafka import ConsumerGroupTopicPartitions as Ask
+        from confluent_kafka import KafkaException
+
+        admin, deadline = self._kafka.connect(), self._deadline()
+        while True:
+            future = self._kafka.ask(
+                lambda: admin.list_consumer_group_offsets([Ask(group)], request_timeout=seconds_left(deadline))
+            )[group]
+            try:
+                answer = future.result(seconds_left(deadline))
+                break
+            except (KafkaException, TimeoutError) as error:
+                inner = error.args[0] if error.args else None
+                if getattr(inner, "name", str)() == "GROUP_ID_NOT_FOUND":
+                    return {}
+                if not _is_retriable(inner) or time.monotonic() >= deadline:
+                    raise self._kafka.unreachable(error) from None
+                time.sleep(_RETRY_PAUSE_SECONDS)
+        bad = next((part for part in answer.topic_partitions if part.error is not None), None)
+        if bad is not None:  # a commit that cannot be read must not look like one that was never made
+            raise SourceUnreachableError(
+                f"The committed offset of group {group!r} on {bad.topic}-{bad.partition} cannot be read: {bad.error.str()}."
+            )
+        return {(part.topic, part.partition): part.offset for part in answer.topic_partitions if part.offset >= 0}
+
+    def record_bytes(self, starts: Mapping[Partition, int]) -> dict[str, float]:
+        """See `Gateway.record_bytes`. Reads by assignment and never commits; bounded in partitions, records and time."""
+        from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+        chosen: dict[str, list[TopicPartition]] = {}
+        for (topic, number), offset in starts.items():
+            mine = chosen.setdefault(topic, [])
+            if len(mine) < _SAMPLED_PER_TOPIC and sum(map(len, chosen.values())) < _SAMPLED_PARTITIONS:
+                mine.append(TopicPartition(topic, number, offset))
+        assigned = [part for parts in chosen.values() for part in parts]
+        if not assigned:
+            return {}
+        consumer = Consumer(reading_properties(self.bootstrap, self.properties))
+        sizes: dict[str, tuple[int, int]] = {}
+        ended: set[Partition] = set()
+        deadline = time.monotonic() + _SAMPLE_SECONDS
+        try:
+            consumer.assign(assigned)
+            seen = 0
+            while seen < _SAMPLED_RECORDS and len(ended) < len(assigned) and time.monotonic() < deadline:
+                for message in consumer.consume(200, 0.1):
+                    if message.error() is not None:
+                        ended.add((message.topic(), message.partition()))
+                        continue
+                    size, number = sizes.get(message.topic(), (0, 0))
+                    sizes[message.topic()] = (size + len(message), number + 1)
+                    seen += 1
+        except KafkaException as error:
+            raise self._kafka.unreachable(error) from None
+        finally:
+            consumer.close()
+        return {topic: size / number for topic, (size, number) in sizes.items()}
+
+    # Writing
+
+    def commit(self, group: str, offsets: Mapping[Partition, int]) -> dict[Partition, str]:
+        """See `Gateway.commit`. The call itself may succeed while every partition has failed: each error is read."""
+        from confluent_kafka import ConsumerGroupTopicPartitions as Ask
+        from confluent_kafka import KafkaException, TopicPartition
+
+        admin = self._kafka.connect()
+        failed: dict[Partition, str] = {}
+        for batch in _batches(group, offsets):
+            wanted = [TopicPartition(*part, offsets[part]) for part in batch]
+            for attempt in (
+                1,
+                2,
+                3,
+            ):  # a coordinator that moves or has just made its topic refuses without having written
+                deadline = self._deadline()
+                try:
+                    answer = self._kafka.ask(
+                        lambda wanted=wanted, deadline=deadline: admin.alter_consumer_group_offsets(  # type: ignore[misc]
+                            [Ask(group, wanted)], request_timeout=seconds_left(deadline)
+                        )
+                    )[group].result(seconds_left(deadline))
+                except (KafkaException, TimeoutError, SourceUnreachableError) as error:
+                    inner = error.args[0] if error.args else None
+                    if _is_retriable(inner) and attempt < 3:
+                        time.sleep(_RETRY_PAUSE_SECONDS * attempt)
+                        continue
+                    # Whether it was written is not known; the caller reads the offsets again and decides by what it sees.
+                    failed |= dict.fromkeys(batch, error_words(error))
+                    break
+                errors = {(p.topic, p.partition): p.error for p in answer.topic_partitions if p.error is not None}
+                if errors and attempt < 3 and all(_is_retriable(error) for error in errors.values()):
+                    time.sleep(_RETRY_PAUSE_SECONDS * attempt)
+                    continue
+                answered = {(p.topic, p.partition) for p in answer.topic_partitions}
+                failed |= {part: f"{error.name()}: {error.str()}" for part, error in errors.items()}
+                failed |= dict.fromkeys(set(batch) - answered, "the broker said nothing about it")
+                break
+        return failed
+
+    def delete_group(self, name: str) -> str | None:
+        """See `Gateway.delete_group`."""
+        from confluent_kafka import KafkaException
+
+        admin, deadline = self._kafka.connect(), self._deadline()
+        future = self._kafka.ask(lambda: admin.delete_consumer_groups([name], request_timeout=seconds_left(deadline)))[
+            name
+        ]
+        try:
+            future.result(seconds_left(deadline))
+        except (KafkaException, TimeoutError) as error:
+            return error_words(error)
+        return None
+
+
+def reading_properties(bootstrap: str, properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a consumer that is only ever assigned: its group id is used by nobody and never committed to."""
+    return {
+        "client.id": _CLIENT_ID,
+        "log_level": 0,
+        **properties,
+        "bootstrap.servers": bootstrap,
+        "group.id": f"workbench-reader-{uuid.uuid4().hex}",
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "enable.partition.eof": True,
+        "auto.offset.reset": "error",
+    }
+
+
+def _batches(group: str, offsets: Mapping[Partition, int]) -> Iterator[list[Partition]]:
+    batch: list[Partition] = []
+    size = 0
+    for part in offsets:
+        cost = len(group.encode()) + len(part[0].encode()) + _COMMIT_RECORD_BYTES
+        if batch and size + cost > _COMMIT_BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+        batch.append(part)
+        size += cost
+    if batch:
+        yield batch
+
+
+def _is_retriable(error: Any) -> bool:
+    return error is not None and getattr(error, "name", str)() in _RETRIABLE
+
+
+def _number(entries: Mapping[str, Any], name: str) -> int | None:
+    try:
+        return int(entries[name].value)
+    except (KeyError, TypeError, ValueError):
+        return None

@@ -1,0 +1,301 @@
+"""Planning: what a cluster says, and what is asked for, become a plan. Pure; the reading is done by `survey`."""
+
+from __future__ import annotations
+
+import getpass
+import socket
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from workbench.errors import GuardError, UnknownGroupError, UsageError
+from workbench.replay.gateway import ClusterView, Found, Gateway, LogView, Partition, TopicSettings
+from workbench.replay.planfile import AfterEnd, Plan, PlannedPartition, Resolution, instant_ms
+from workbench.words import duration, listed, plural
+
+# Less time than this until retention takes the first record, and the plan warns: a replay rarely starts within the hour.
+_TIGHT_RETENTION_SECONDS = 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is asked for.
+
+    Attributes:
+        topics: all their partitions, unless `partitions` names some.
+        requested_since, requested_until: the words that `since` and `until` were read from.
+    """
+
+    cluster: str
+    from_group: str
+    new_group: str
+    topics: Sequence[str]
+    since: datetime
+    requested_since: str
+    partitions: Mapping[str, Sequence[int]] | None = None
+    until: datetime | None = None
+    requested_until: str | None = None
+    after_end: AfterEnd = AfterEnd.FAIL
+    reason: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.from_group == self.new_group:
+            raise UsageError(
+                f"The old and the new group are both {self.new_group!r}.",
+                hint="A replay goes into a new group, so that the old one's offsets stay as they are.",
+            )
+        if not self.topics:
+            raise UsageError("No topic to replay was named.", hint="Name it with --topic.")
+        if self.until is not None and self.until <= self.since:
+            raise UsageError(
+                f"The window ends at {self.until.isoformat()}, which is not after its start {self.since.isoformat()}."
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """What the cluster said."""
+
+    cluster: ClusterView
+    logs: LogView
+    settings: Mapping[str, TopicSettings]
+    commits: Mapping[Partition, int]
+    record_bytes: Mapping[str, float]
+    taken_at: datetime
+
+
+def survey(gateway: Gateway, request: Request) -> tuple[list[Partition], Survey]:
+    """Read everything that a plan needs; a handful of requests, whatever the number of partitions. Writes nothing.
+
+    Raises:
+        SourceUnreachableError: if the cluster, or one partition of it, does not answer.
+        UnknownGroupError: if a topic or partition does not exist, or the old group has no commit on any of the topics.
+    """
+    cluster = gateway.cluster()
+    partitions = chosen_partitions(cluster, request)
+    instants = [instant_ms(request.since)] + ([instant_ms(request.until)] if request.until is not None else [])
+    logs = gateway.logs(partitions, instants_ms=instants, stable=True)
+    if logs.errors:
+        (topic, number), words = next(iter(logs.errors.items()))
+        raise GuardError(
+            f"{plural(len(logs.errors), 'partition')} cannot be planned, the first is {topic}-{number}: {words}.",
+            hint="Every partition needs a leader; or name those that have one with --partition.",
+        )
+    commits = gateway.commits(request.from_group)
+    if not any(part in commits for part in partitions):
+        raise UnknownGroupError(
+            f"The group {request.from_group!r} has no committed offset on {listed(list(request.topics))}.",
+            hint="See the groups with: workbench snapshot.",
+        )
+    since = logs.found[instants[0]]
+    sampled = {part: since[part].offset for part in _largest(partitions, logs, since)}
+    return partitions, Survey(
+        cluster=cluster,
+        logs=logs,
+        settings=gateway.settings(request.topics),
+        commits=commits,
+        record_bytes=gateway.record_bytes({part: offset for part, offset in sampled.items() if offset is not None}),
+        taken_at=datetime.now(UTC),
+    )
+
+
+def _largest(partitions: Iterable[Partition], logs: LogView, since: Mapping[Partition, Found]) -> list[Partition]:
+    """Those with something to replay, most first: their records decide the bytes."""
+    sizes = {part: logs.ends[part] - offset for part in partitions if (offset := since[part].offset) is not None}
+    return sorted((part for part, size in sizes.items() if size > 0), key=lambda part: -sizes[part])
+
+
+def chosen_partitions(cluster: ClusterView, request: Request) -> list[Partition]:
+    """The partitions that the request means.
+
+    Raises:
+        UnknownGroupError: if a topic or partition does not exist.
+    """
+    chosen = []
+    for topic in dict.fromkeys(request.topics):
+        view = cluster.topics.get(topic)
+        if view is None:
+            raise UnknownGroupError(f"The cluster has no topic {topic!r}.", hint="Topics are case-sensitive.")
+        numbers = sorted(set((request.partitions or {}).get(topic, ()))) or sorted(view.leaders)
+        for number in numbers:
+            if number not in view.leaders:
+                raise UnknownGroupError(f"The topic {topic!r} has no partition {number}; it has {len(view.leaders)}.")
+            chosen.append((topic, number))
+    return chosen
+
+
+def make_plan(request: Request, partitions: Sequence[Partition], found: Survey) -> Plan:
+    """The plan.
+
+    Raises:
+        GuardError: if some partition has no record at or after the instant and the policy is to fail.
+    """
+    planned = [_planned(request, part, found) for part in partitions]
+    without = [part for part in planned if part.resolution in (Resolution.AFTER_END, Resolution.EMPTY)]
+    if without and request.after_end is AfterEnd.FAIL:
+        counts = [
+            plural(number, "partition") + f" {resolution.value}"
+            for resolution in (Resolution.AFTER_END, Resolution.EMPTY)
+            if (number := sum(part.resolution is resolution for part in without))
+        ]
+        names = listed([f"{part.topic}-{part.partition}" for part in without])
+        raise GuardError(
+            f"There is no record at or after {request.since.isoformat()} in {' and '.join(counts)}: {names}.",
+            hint="Say what to do there: --after-end end (only what is new) or skip (commit nothing).",
+        )
+    view = found.cluster
+    whole = [topic for topic in dict.fromkeys(request.topics) if not (request.partitions or {}).get(topic)]
+    return Plan(
+        created_at=found.taken_at.isoformat(timespec="seconds"),
+        created_by=current_user(),
+        host=socket.gethostname(),
+        reason=request.reason,
+        cluster=request.cluster,
+        cluster_id=view.cluster_id,
+        from_group=request.from_group,
+        new_group=request.new_group,
+        since=request.since.isoformat(),
+        until=request.until.isoformat() if request.until is not None else None,
+        requested_since=request.requested_since,
+        requested_until=request.requested_until,
+        after_end=request.after_end,
+        whole_topics=whole,
+        warnings=_warnings(request, planned, found),
+        partitions=planned,
+    ).sealed()
+
+
+def _planned(request: Request, part: Partition, found: Survey) -> PlannedPartition:
+    logs, (topic, number) = found.logs, part
+    since_ms = instant_ms(request.since)
+    first = logs.found[since_ms][part]
+    start, end = logs.starts[part], logs.ends[part]
+    # What was produced or taken by retention while we asked moves the ends with it.
+    end = max(start, end, 0 if first.offset is None else first.offset)
+    target: int | None
+    if first.offset is not None:
+        start, target = min(start, first.offset), first.offset
+        before = target == start and first.timestamp_ms is not None and first.timestamp_ms > since_ms
+        resolution = Resolution.BEFORE_START if before else Resolution.EXACT
+    else:
+        target = end if request.after_end is AfterEnd.END else None
+        resolution = Resolution.AFTER_END if end > start else Resolution.EMPTY
+        if request.after_end is AfterEnd.FAIL:
+            target = end  # never used: the plan is refused as a whole
+    stop = min(end, logs.stable_ends.get(part, end))
+    if request.until is not None:
+        last = logs.found[instant_ms(request.until)][part].offset
+        stop = stop if last is None else min(last, stop)
+    messages = 0 if target is None else max(0, stop - target)
+    size = found.record_bytes.get(topic)
+    return PlannedPartition(
+        topic=topic,
+        partition=number,
+        log_start=start,
+        log_end=end,
+        old_committed=found.commits.get(part),
+        target=target,
+        target_timestamp=first.timestamp_ms if first.offset is not None else None,
+        stop=stop,
+        messages=messages,
+        bytes_estimate=0 if not messages else (round(messages * size) if size is not None else None),
+        resolution=resolution,
+        leader=found.cluster.topics[topic].leaders[number],
+    )
+
+
+def seconds_until_lost(part: PlannedPartition, settings: TopicSettings, *, now_ms: float) -> float | None:
+    """Until retention by time may take the record at the target; None where it does not apply.
+
+    A lower bound: Kafka deletes whole segments, once the latest record of one is old enough.
+    """
+    if part.target_timestamp is None or settings.retention_ms is None or settings.retention_ms < 0:
+        return None
+    return (part.target_timestamp + settings.retention_ms - now_ms) / 1000
+
+
+def _warnings(request: Request, planned: Sequence[PlannedPartition], found: Survey) -> list[str]:
+    now_ms = found.taken_at.timestamp() * 1000
+    warnings = [
+        "Every record of the window is processed again, some more than once: side effects must be idempotent.",
+        f"Consumers that use assign() are in no group's list of members: stop those that use {request.new_group!r} yourself.",
+    ]
+    if request.until is not None:
+        warnings.append(
+            "A consumer does not stop at the window's end by itself; `follow` and `verify` measure up to it."
+        )
+    for topic in dict.fromkeys(request.topics):
+        settings, mine = found.settings.get(topic, TopicSettings()), [part for part in planned if part.topic == topic]
+        if settings.compacted:
+            warnings.append(
+                f"{topic} is compacted: of each key only later records may be left, and counts are upper bounds."
+            )
+        if settings.retention_ms is None:
+            warnings.append(f"{topic}: its retention cannot be read, so the margin to it is not known.")
+        left = [t for part in mine if (t := seconds_until_lost(part, settings, now_ms=now_ms)) is not None]
+        if left and min(left) < _TIGHT_RETENTION_SECONDS:
+            due = "now" if min(left) <= 0 else f"in {duration(min(left))}"
+            warnings.append(
+                f"{topic}: retention may begin to take records of the window {due}. Lengthen retention.ms first."
+            )
+        cut = [part for part in mine if part.resolution is Resolution.BEFORE_START and part.log_start > 0]
+        if cut:
+            warnings.append(
+                f"{topic}: {plural(len(cut), 'partition')} began after the instant; earlier records of the window are deleted."
+            )
+        open_ends = [part for part in mine if found.logs.stable_ends.get(part.key, part.log_end) < part.log_end]
+        if open_ends:
+            warnings.append(
+                f"{topic}: a transaction is open in {plural(len(open_ends), 'partition')}; the window ends at the last stable offset."
+            )
+        skipped = [part for part in mine if part.target is None]
+        if skipped:
+            warnings.append(
+                f"{topic}: nothing is committed for {plural(len(skipped), 'partition')}; auto.offset.reset decides there."
+            )
+    short = found.cluster.under_replicated
+    if short:
+        warnings.append(
+            f"{plural(len(short), 'partition')} of the cluster lack a replica; apply will refuse until they have it."
+        )
+    return warnings
+
+
+def current_user() -> str:
+    """Who runs this, as the system knows them."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "unknown"
+
+
+def bytes_per_broker(plan: Plan) -> dict[int, int | None]:
+    """Bytes that each broker will have to read for the replay, by the leaders of today; None where one is not known."""
+    loads: dict[int, int | None] = {}
+    for part in plan.partitions:
+        if part.messages:
+            before = loads.get(part.leader, 0)
+            known = before is not None and part.bytes_estimate is not None
+            loads[part.leader] = before + part.bytes_estimate if known else None  # type: ignore[operator]
+    return loads
+
+
+def kafka_command(plan: Plan, bootstrap: str) -> str:
+    """Kafka's own command that does the same, from the CSV of `to_csv`; it stays a dry run until `--execute` is put behind it."""
+    from workbench.words import shell_word
+
+    return (
+        f"kafka-consumer-groups.sh --bootstrap-server {shell_word(bootstrap)} --group {shell_word(plan.new_group)} "
+        "--reset-offsets --from-file plan.csv --dry-run"
+    )
+
+
+def to_csv(plan: Plan) -> str:
+    """`topic,partition,offset` lines without a header, as Kafka's own tool reads them with `--from-file`."""
+    import csv
+    import io
+
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerows([*part, offset] for part, offset in plan.targets.items())
+    return out.getvalue()
