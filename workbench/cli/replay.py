@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from workbench.cli.options import cluster_option, config_option, json_option, print_json, say
-from workbench.errors import ExitCode, UsageError
+from workbench.errors import ExitCode, GuardError, UsageError
 
 if TYPE_CHECKING:
     from workbench.replay.kafka_gateway import KafkaGateway
@@ -136,10 +136,158 @@ def _partitions(words: tuple[str, ...], topics: tuple[str, ...]) -> dict[str, li
     return found or None
 
 
-def quiet(text: str) -> None:
-    """Words for people, where nobody listens."""
+@command.command(name="apply")
+@click.argument("plan_file", metavar="PLAN", type=PLAN_FILE)
+@cluster_option(required=False)
+@click.option("--confirm", help="The plan's hash, or its first 8 characters; asked for on a terminal.")
+@click.option(
+    "--allow-existing", is_flag=True, help="The new group may have committed offsets already; they are replaced."
+)
+@click.option("--allow-under-replicated", is_flag=True, help="Go on although replicas are missing in the cluster.")
+@click.option(
+    "--retention-margin",
+    default="10m",
+    show_default=True,
+    help="Refuse if retention may take a record to be replayed sooner; 0s: take what is left.",
+)
+@click.option("--quiet-period", help="How long the group's commits must not move. Default: 6s, or 1s if it has none.")
+@click.option("--dry-run", is_flag=True, help="Check everything, write nothing.")
+@json_option
+@config_option
+def apply_command(
+    plan_file: Path,
+    cluster: str | None,
+    confirm: str | None,
+    allow_existing: bool,
+    allow_under_replicated: bool,
+    retention_margin: str,
+    quiet_period: str | None,
+    dry_run: bool,
+    as_json: bool,
+    config: Path | None,
+) -> int:
+    """Commit a plan's offsets for its new group: after all guards, with a rollback file beside the plan, and read back afterwards.
+
+    Exit code 6 if a guard refused, or if not every offset was read back as planned. Can be run again after any failure.
+    """
+    from workbench.cli.replay_show import show_receipt
+    from workbench.replay.apply import Options, apply_plan
+    from workbench.replay.guard import Limits
+    from workbench.replay.journal import Journal
+    from workbench.replay.planfile import read_plan
+    from workbench.replay.receipt import Outcome
+    from workbench.settings import load_settings
+
+    plan = read_plan(plan_file)
+    options = Options(
+        limits=Limits(
+            retention_margin_seconds=_seconds(retention_margin),
+            allow_existing=allow_existing,
+            allow_under_replicated=allow_under_replicated,
+        ),
+        quiet_seconds=_seconds(quiet_period) if quiet_period is not None else None,
+        dry_run=dry_run,
+    )
+    gateway = gateway_of(load_settings(config).cluster(cluster or plan.cluster))
+    if not dry_run:
+        summary = f"Commit {len(plan.targets):,} offsets for the group {plan.new_group!r} ({plan.messages:,} messages)."
+        confirm_hash(plan.hash, confirm, summary)
+    receipt = apply_plan(plan, plan_file, gateway, Journal.of_user(), options)
+    if as_json:
+        print_json(receipt.document())
+    show_receipt(receipt, plan_file, as_json=as_json)
+    return ExitCode.OK if receipt.outcome in (Outcome.DONE, Outcome.DRY_RUN) else ExitCode.GUARD
 
 
-def speak(as_json: bool) -> object:
-    """Where words for people go."""
-    return quiet if as_json else say
+@command.command(name="rollback")
+@click.argument("rollback_file", metavar="ROLLBACK", type=PLAN_FILE)
+@cluster_option(required=False)
+@click.option("--confirm", help="The rollback file's hash, or its first 8 characters; asked for on a terminal.")
+@click.option("--discard-progress", is_flag=True, help="Also if the group has consumed since; that is given up.")
+@json_option
+@config_option
+def rollback_command(
+    rollback_file: Path,
+    cluster: str | None,
+    confirm: str | None,
+    discard_progress: bool,
+    as_json: bool,
+    config: Path | None,
+) -> int:
+    """Make the new group as it was before `apply`, from the file that `apply` left beside the plan (plan.rollback.json)."""
+    from workbench.replay.journal import Journal
+    from workbench.replay.receipt import read_rollback
+    from workbench.replay.rollback import roll_back
+    from workbench.settings import load_settings
+    from workbench.words import plural
+
+    rollback = read_rollback(rollback_file)
+    gateway = gateway_of(load_settings(config).cluster(cluster or rollback.cluster))
+    what = f"restore {len(rollback.before):,} commits" if rollback.before else "delete it, for it did not exist"
+    confirm_hash(rollback.hash, confirm, f"Group {rollback.group!r}: {what}.")
+    found = roll_back(rollback, gateway, Journal.of_user(), discard_progress=discard_progress)
+    if as_json:
+        failed = [{"topic": t, "partition": n, "error": words} for (t, n), words in sorted(found.failed.items())]
+        document = {"schema": "workbench.replay-rolled-back/1", "group": found.group, "deleted": found.deleted}
+        print_json({**document, "restored": found.restored, "failed": failed})
+    for (topic, number), words in sorted(found.failed.items()):
+        say(f"{topic}-{number}: {words}")
+    if not found.failed and not as_json:
+        say(
+            f"The group is as it was: {plural(found.restored, 'commit')}"
+            + (", none of it new." if found.deleted else ".")
+        )
+    return ExitCode.GUARD if found.failed else ExitCode.OK
+
+
+@command.command(name="log")
+@click.option("--plan", "plan_hash", help="Only this plan: its hash, or the beginning of it.")
+@click.option("--group", help="Only this group.")
+@json_option
+def log_command(plan_hash: str | None, group: str | None, as_json: bool) -> int:
+    """Read the journal: what was changed, when, by whom, from which offset to which, and how it ended."""
+    from workbench.cli.replay_show import show_journal
+    from workbench.replay.journal import Journal
+
+    entries, torn = Journal.of_user().read()
+    chosen = [entry for entry in entries if entry.plan.startswith(plan_hash or "") and group in (None, entry.group)]
+    if as_json:
+        print_json([entry.model_dump(mode="json", by_alias=True) for entry in chosen])
+    else:
+        show_journal(chosen)
+    if torn:
+        say(f"{torn} line(s) of the journal are cut off or damaged.")
+    return ExitCode.EVIDENCE if torn else ExitCode.OK
+
+
+def confirm_hash(full: str, given: str | None, summary: str) -> None:
+    """Have a person type the short hash, or take it from the option.
+
+    Raises:
+        UsageError: if there is no terminal and no option.
+        GuardError: if it is another hash.
+    """
+    import sys
+
+    short = full[:8]
+    if given is None:
+        if not sys.stdin.isatty():
+            raise UsageError(
+                "Without a terminal the hash has to be given.", hint=f"Read it, then add: --confirm {short}"
+            )
+        say(summary)
+        given = click.prompt(f"Type {short} to go on", default="", show_default=False, err=True)
+    given = given.strip().lower()
+    if len(given) < len(short) or not full.startswith(given):
+        raise GuardError(f"{given!r} is not the hash ({short}); nothing was changed.")
+
+
+def _seconds(text: str) -> float:
+    """A duration that may be zero.
+
+    Raises:
+        WindowError: if it is none.
+    """
+    from workbench.window import parse_duration
+
+    return 0.0 if text.strip() in ("0", "0s", "0m") else parse_duration(text).total_seconds()

@@ -13,8 +13,11 @@ from rich.text import Text
 from workbench.words import count, one_line, plural, printable
 
 if TYPE_CHECKING:
+    from workbench.replay.journal import Entry
     from workbench.replay.planfile import Plan
+    from workbench.replay.receipt import Receipt
 
+_MOST_REASONS = 8
 _MOST_ROWS = 60  # a plan of thousands is read in its file; the screen shows the partitions with the most to replay
 
 
@@ -89,3 +92,66 @@ def show_plan(plan: Plan, bootstrap: str, path: Path | None) -> None:
         console.print(Text(f"Next: workbench replay apply {path}"), soft_wrap=True)
     else:
         console.print(Text("Keep it with -o plan.json; nothing has been changed."))
+
+
+_OUTCOMES = {
+    "done": "Done: every offset was read back as planned.",
+    "partial": "PARTIAL: some offsets are as planned, some are not.",
+    "failed": "FAILED: no offset is as planned.",
+    "refused": "REFUSED: nothing was written.",
+    "dry_run": "Dry run: every guard is content, nothing was written.",
+}
+
+
+def show_receipt(receipt: Receipt, plan_file: Path, *, as_json: bool) -> None:
+    """The outcome first, then why, then each partition that is not as it should be, then what to do. All on stderr with JSON."""
+    console = Console(highlight=False, stderr=as_json or receipt.outcome.value not in ("done", "dry_run"))
+    good = receipt.outcome.value in ("done", "dry_run")
+    console.print(Text(_OUTCOMES[receipt.outcome.value], style="bold green" if good else "bold red"))
+    for reason in receipt.reasons[:_MOST_REASONS]:
+        console.print(Text(f"  {one_line(reason)}"), soft_wrap=True)
+    counts = ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in sorted(receipt.counts().items()))
+    console.print(Text(f"Partitions: {counts}.  {receipt.seconds:.1f} s"), soft_wrap=True)
+    for part in [part for part in receipt.partitions if part.error][:_MOST_ROWS]:
+        console.print(Text(f"  {printable(part.topic)}-{part.partition}: {one_line(part.error or '')}"), soft_wrap=True)
+    for hint in receipt.hints:
+        console.print(Text(f"Hint:  {one_line(hint)}"), soft_wrap=True)
+    if receipt.rollback is not None:
+        console.print(Text(f"Way back: workbench replay rollback {receipt.rollback}"), soft_wrap=True)
+    if receipt.outcome.value == "done":
+        console.print(
+            Text(f"Next: workbench replay cutover {plan_file} --fleet fleet.toml, or start consumers in"),
+            soft_wrap=True,
+        )
+        console.print(Text(f"      {one_line(receipt.group)} and: workbench replay follow {plan_file}"), soft_wrap=True)
+
+
+def show_journal(entries: list[Entry]) -> None:
+    """One line for each entry, the latest last."""
+    console = Console(highlight=False)
+    table = Table(box=None)
+    for name in ("when", "who", "plan", "group", "action", "outcome", "changes"):
+        table.add_column(name)
+    for entry in entries:
+        who = f"{entry.who}@{entry.host}"
+        outcome = entry.outcome or "begun"
+        what = entry.action + (f" {entry.target}" if entry.target else "")
+        some = ", ".join(
+            f"{topic}-{number}: {_offset(old)} → {_offset(new)}" for topic, number, old, new, _ in entry.changes[:2]
+        )
+        more = f" and {len(entry.changes) - 2:,} more" if len(entry.changes) > 2 else ""
+        words = [
+            entry.at[:19] + "Z",
+            who,
+            entry.plan[:8],
+            entry.group,
+            what,
+            outcome,
+            (some + more) or (entry.detail or ""),
+        ]
+        table.add_row(*(Text(printable(word)) for word in words))
+    console.print(table)
+
+
+def _offset(offset: int | None) -> str:
+    return "none" if offset is None else f"{offset:,}"

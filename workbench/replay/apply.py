@@ -1,0 +1,264 @@
+"""Apply a plan: guards, rollback file, commit, every per-partition error, and what the group says afterwards.
+
+Killed at any point it can be run again: the rollback file of the first run is kept, and only what is not there yet is committed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from workbench.errors import SourceUnreachableError
+from workbench.replay.gateway import Gateway, Partition
+from workbench.replay.guard import HINTS, Limits, Now, Refusal, check_cluster, check_group, check_logs
+from workbench.replay.journal import Journal, only_one
+from workbench.replay.planfile import Plan, write_file
+from workbench.replay.receipt import (
+    Outcome,
+    PartitionReceipt,
+    Receipt,
+    Rollback,
+    Status,
+    receipt_path,
+    rollback_of_plan,
+    rollback_path,
+    triples,
+    write_rollback,
+)
+
+# A group that has commits is watched for longer than the clients' default auto.commit.interval.ms of 5 s; of one that
+# has none, nobody has ever committed.
+QUIET_SECONDS = 6.0
+QUIET_SECONDS_NEW = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How to apply.
+
+    Attributes:
+        quiet_seconds: for how long the group's commits must not move; None: by whether it has any.
+        dry_run: check everything, write nothing.
+    """
+
+    limits: Limits = field(default_factory=Limits)
+    quiet_seconds: float | None = None
+    dry_run: bool = False
+
+
+def apply_plan(
+    plan: Plan,
+    path: Path,
+    gateway: Gateway,
+    journal: Journal,
+    options: Options,
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Receipt:
+    """Commit a plan's targets for its new group.
+
+    Args:
+        path: where the plan lies; the rollback file and the receipt come beside it.
+
+    Raises:
+        SourceUnreachableError: if the cluster stops answering; run it again then.
+        GuardError: if another process is at this group, or the rollback file is not this plan's.
+        UsageError: if the rollback file or the journal cannot be written; nothing is changed then.
+    """
+    began = time.monotonic()
+    with only_one(plan.new_group):
+        earlier = rollback_of_plan(rollback_path(path), plan)
+        work = _Work(plan, gateway, earlier, began)
+        cluster = gateway.cluster()
+        if refusals := check_cluster(plan, cluster, options.limits):
+            return work.refused(refusals, {})
+        commits = gateway.commits(plan.new_group)
+        quiet = options.quiet_seconds
+        if quiet is None:
+            quiet = QUIET_SECONDS if commits else QUIET_SECONDS_NEW
+        quiet_from = time.monotonic()
+        now = Now(
+            cluster=cluster,
+            commits=commits,
+            logs=gateway.logs([part.key for part in plan.partitions], instants_ms=[plan.since_ms]),
+            settings=gateway.settings(plan.topics),
+            group=gateway.group(plan.new_group),
+            now_ms=time.time() * 1000,
+            before=earlier.commits if earlier is not None else None,
+        )
+        refusals = [*check_group(plan, now, options.limits), *check_logs(plan, now, options.limits)]
+        if not refusals:
+            sleep(max(0.0, quiet - (time.monotonic() - quiet_from)))
+            refusals = _check_quiet(commits, gateway.commits(plan.new_group), quiet)
+        if refusals:
+            return work.refused(refusals, commits)
+        pending = {key: target for key, target in plan.targets.items() if commits.get(key) != target}
+        if options.dry_run:
+            return work.receipt(Outcome.DRY_RUN, commits, commits, {}, rollback=None)
+        if earlier is None:
+            write_rollback(rollback_path(path), _rollback(plan, now))
+        if pending:
+            receipt = _write(work, gateway, journal, commits, pending, rollback_path(path))
+        else:
+            receipt = work.receipt(Outcome.DONE, commits, commits, {}, rollback=rollback_path(path))
+        write_file(receipt_path(path), receipt.document())
+        return receipt
+
+
+def _write(
+    work: _Work,
+    gateway: Gateway,
+    journal: Journal,
+    commits: Mapping[Partition, int],
+    pending: Mapping[Partition, int],
+    rollback: Path,
+) -> Receipt:
+    plan = work.plan
+
+    def note(phase: str, outcome: str | None, errors: Mapping[Partition, str], detail: str | None = None) -> None:
+        journal.append(
+            plan=plan.hash,
+            cluster_id=plan.cluster_id,
+            group=plan.new_group,
+            action="apply",
+            phase="begin" if phase == "begin" else "end",
+            outcome=outcome,
+            detail=detail,
+            changes=[(*key, commits.get(key), target, errors.get(key)) for key, target in pending.items()],
+        )
+
+    note("begin", None, {})
+    try:
+        errors = dict(gateway.commit(plan.new_group, pending))
+        after = gateway.commits(plan.new_group)  # what counts is what the group says now, whatever the answer was
+    except SourceUnreachableError as error:
+        note("end", "unknown", {}, error.message)
+        raise
+    wrong = {key for key, target in pending.items() if after.get(key) != target}
+    for key in wrong:
+        found = after.get(key)
+        errors.setdefault(key, f"read back as {'no commit' if found is None else f'{found:,}'}")
+    right = len(plan.targets) - sum(after.get(key) != target for key, target in plan.targets.items())
+    outcome = Outcome.DONE if not wrong else Outcome.PARTIAL if right else Outcome.FAILED
+    note("end", outcome.value, {key: words for key, words in errors.items() if key in wrong})
+    return work.receipt(outcome, commits, after, errors, rollback=rollback)
+
+
+def _rollback(plan: Plan, now: Now) -> Rollback:
+    return Rollback(
+        plan=plan.hash,
+        cluster=plan.cluster,
+        cluster_id=plan.cluster_id,
+        group=plan.new_group,
+        group_state=now.group.state,
+        written_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        before=triples(now.commits),
+        targets=triples(plan.targets),
+    )
+
+
+def _check_quiet(first: Mapping[Partition, int], second: Mapping[Partition, int], seconds: float) -> list[Refusal]:
+    return [
+        Refusal(
+            code="not_quiet",
+            message=f"Its commit moved from {first.get(key)} to {second.get(key)} within {seconds:g} s.",
+            partition=key,
+        )
+        for key in sorted(set(first) | set(second))
+        if first.get(key) != second.get(key)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What every receipt of this run has in common."""
+
+    plan: Plan
+    gateway: Gateway
+    earlier: Rollback | None
+    began: float
+
+    def refused(self, refusals: list[Refusal], commits: Mapping[Partition, int]) -> Receipt:
+        """Nothing was tried."""
+        of_all = [refusal.message for refusal in refusals if refusal.partition is None]
+        by_partition = {refusal.partition: refusal.message for refusal in refusals if refusal.partition is not None}
+        reasons = list(dict.fromkeys([*of_all, *by_partition.values()]))
+        parts = [
+            PartitionReceipt(
+                topic=part.topic,
+                partition=part.partition,
+                old=commits.get(part.key),
+                target=part.target,
+                found=commits.get(part.key),
+                status=Status.REFUSED,
+                error=by_partition.get(part.key),
+            )
+            for part in self.plan.partitions
+        ]
+        hints = list(dict.fromkeys(HINTS[refusal.code] for refusal in refusals))
+        return self._made(Outcome.REFUSED, parts, reasons=reasons, hints=hints, rollback=None)
+
+    def receipt(
+        self,
+        outcome: Outcome,
+        before: Mapping[Partition, int],
+        after: Mapping[Partition, int],
+        errors: Mapping[Partition, str],
+        *,
+        rollback: Path | None,
+    ) -> Receipt:
+        """Something was tried, or would have been."""
+        parts = []
+        for part in self.plan.partitions:
+            old, found = before.get(part.key), after.get(part.key)
+            if part.target is None:
+                status = Status.SKIPPED
+            elif found == part.target:
+                status = Status.UNCHANGED if old == part.target else Status.COMMITTED
+            else:
+                status = Status.WOULD_COMMIT if outcome is Outcome.DRY_RUN else Status.FAILED
+            parts.append(
+                PartitionReceipt(
+                    topic=part.topic,
+                    partition=part.partition,
+                    old=old,
+                    target=part.target,
+                    found=found,
+                    status=status,
+                    error=errors.get(part.key) if status is Status.FAILED else None,
+                )
+            )
+        failed = sum(part.status is Status.FAILED for part in parts)
+        reasons, hints = [], []
+        if failed:
+            reasons = [f"{failed:,} of {len(self.plan.targets):,} offsets are not as planned."]
+            if any("UNKNOWN_MEMBER_ID" in words for words in errors.values()):
+                reasons.append("A consumer joined the group between the check and the write.")
+            hints = ["Stop what is in the group, then apply again: it goes on from here. Or roll back."]
+        return self._made(outcome, parts, reasons=reasons, hints=hints, rollback=rollback)
+
+    def _made(
+        self,
+        outcome: Outcome,
+        parts: list[PartitionReceipt],
+        *,
+        reasons: list[str],
+        hints: list[str],
+        rollback: Path | None,
+    ) -> Receipt:
+        return Receipt(
+            plan=self.plan.hash,
+            cluster_id=self.plan.cluster_id,
+            group=self.plan.new_group,
+            at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            outcome=outcome,
+            resumed=self.earlier is not None,
+            reasons=reasons,
+            hints=hints,
+            rollback=str(rollback) if rollback is not None else None,
+            seconds=round(time.monotonic() - self.began, 3),
+            partitions=parts,
+        )

@@ -1,0 +1,170 @@
+"""Guards: reasons not to write. Pure: what the cluster says now, held against the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from workbench.collect.kafka import GroupView
+from workbench.replay.gateway import ABSENT, ClusterView, LogView, Partition, TopicSettings
+from workbench.replay.plan import seconds_until_lost
+from workbench.replay.planfile import Plan, PlannedPartition
+from workbench.words import duration, listed, plural
+
+# Groups in these states have no members; "dead" is what brokers before 4.0 call one that they do not know.
+WITHOUT_MEMBERS = (ABSENT, "empty", "dead")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """One reason, for one partition or (None) for all."""
+
+    code: str
+    message: str
+    partition: Partition | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What the operator allows.
+
+    Attributes:
+        retention_margin_seconds: refuse if retention may take a record to be replayed sooner than this; 0: never. 10 min: a
+            fleet's change of group takes minutes.
+        allow_existing: the new group may have commits already.
+        allow_under_replicated: go on although replicas are missing.
+    """
+
+    retention_margin_seconds: float = 600.0
+    allow_existing: bool = False
+    allow_under_replicated: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Now:
+    """The cluster at this moment.
+
+    Attributes:
+        before: the new group's commits before an earlier run of the same plan; None if there was none.
+    """
+
+    cluster: ClusterView
+    group: GroupView
+    commits: Mapping[Partition, int]
+    logs: LogView
+    settings: Mapping[str, TopicSettings]
+    now_ms: float
+    before: Mapping[Partition, int] | None = None
+
+
+def check_cluster(plan: Plan, cluster: ClusterView, limits: Limits) -> list[Refusal]:
+    """It is the plan's cluster, it has the planned partitions and no others, and it is in health."""
+    if cluster.cluster_id != plan.cluster_id:
+        text = f"The plan is for the cluster {plan.cluster_id}, this one is {cluster.cluster_id}."
+        return [Refusal(code="other_cluster", message=text)]
+    found = []
+    planned = {part.key for part in plan.partitions}
+    for topic in plan.topics:
+        view = cluster.topics.get(topic)
+        if view is None:
+            found.append(Refusal(code="topic_gone", message=f"The topic {topic!r} is gone."))
+            continue
+        added = [number for number in view.leaders if (topic, number) not in planned]
+        if topic in plan.whole_topics and added:
+            text = f"{topic!r} has got {plural(len(added), 'partition')} since the plan was made: {listed(added)}."
+            found.append(Refusal(code="partitions_added", message=text))
+        found += [
+            Refusal(code="partition_gone", message="The partition is gone.", partition=key)
+            for key in planned
+            if key[0] == topic and key[1] not in view.leaders
+        ]
+    short = cluster.under_replicated
+    if short and not limits.allow_under_replicated:
+        names = listed([f"{topic}-{number}" for topic, number in short])
+        text = f"{plural(len(short), 'partition')} of the cluster lack a replica ({names}); a replay's reads would slow their recovery."
+        found.append(Refusal(code="under_replicated", message=text))
+    return found
+
+
+def check_group(plan: Plan, now: Now, limits: Limits) -> list[Refusal]:
+    """Nobody is in the new group, and what it has committed is what this plan knows of."""
+    if now.group.state not in WITHOUT_MEMBERS:
+        who = listed(sorted({member.client_id for member in now.group.members}))
+        state = now.group.state.replace("_", " ")
+        text = f"The group is {state} with {plural(len(now.group.members), 'member')}" + (f": {who}." if who else ".")
+        return [Refusal(code="live_members", message=text, partition=key) for key in plan.targets]
+    if now.before is not None:
+        return [
+            Refusal(
+                code="group_moved",
+                message=f"The group has moved to {now.commits[key]:,} since the plan was applied (target {target:,}).",
+                partition=key,
+            )
+            for key, target in plan.targets.items()
+            if key in now.commits and now.commits[key] not in (target, now.before.get(key))
+        ]
+    if now.commits and not limits.allow_existing:
+        text = (
+            f"The group {plan.new_group!r} has committed offsets already, on {plural(len(now.commits), 'partition')}."
+        )
+        return [Refusal(code="existing_commits", message=text)]
+    return []
+
+
+def check_logs(plan: Plan, now: Now, limits: Limits) -> list[Refusal]:
+    """Every target is still the first record of the window, and stays so for the margin."""
+    found = []
+    since = now.logs.found.get(plan.since_ms, {})
+    for part in plan.partitions:
+        if part.target is None:
+            continue
+        key = part.key
+        first, start, end = since.get(key), now.logs.starts.get(key), now.logs.ends.get(key)
+        if first is None or start is None or end is None:
+            text = f"It does not answer: {now.logs.errors.get(key, 'no reason given')}."
+            found.append(Refusal(code="silent", message=text, partition=key))
+        elif start > part.target:
+            text = f"Retention has deleted the records from {part.target:,} on; the log begins at {start:,} now."
+            found.append(Refusal(code="target_deleted", message=text, partition=key))
+        elif end < part.target or start < part.log_start or (first.offset is not None and first.offset < part.target):
+            text = f"The log is another one than when it was planned (it holds {start:,} to {end:,}): was the topic made anew?"
+            found.append(Refusal(code="log_changed", message=text, partition=key))
+        elif part.target_timestamp is not None and first.offset != part.target:
+            text = f"The record at {part.target:,} is gone (compaction or deletion)."
+            found.append(Refusal(code="target_deleted", message=text, partition=key))
+        else:
+            left = _seconds_left(part, start, plan, now)
+            if limits.retention_margin_seconds and left is not None and left < limits.retention_margin_seconds:
+                due = "at any moment" if left <= 0 else f"in {duration(left)}"
+                text = f"Retention may delete the record at {part.target:,} {due}."
+                found.append(Refusal(code="retention_margin", message=text, partition=key))
+    return found
+
+
+def _seconds_left(part: PlannedPartition, start: int, plan: Plan, now: Now) -> float | None:
+    """Until retention may take the target: by the record's age, or by the speed at which the log's start has moved since the plan."""
+    by_time = seconds_until_lost(part, now.settings.get(part.topic, TopicSettings()), now_ms=now.now_ms)
+    elapsed = now.now_ms / 1000 - datetime.fromisoformat(plan.created_at).timestamp()
+    moved = start - part.log_start
+    if moved <= 0 or elapsed <= 0 or part.target is None:
+        return by_time
+    by_speed = (part.target - start) / (moved / elapsed)
+    return by_speed if by_time is None else min(by_time, by_speed)
+
+
+HINTS = {
+    "other_cluster": "Use --cluster with the one that it was made for, or make a new plan.",
+    "topic_gone": "Make a new plan.",
+    "partitions_added": "Make a new plan: the new partitions may hold records of the window.",
+    "partition_gone": "Make a new plan.",
+    "under_replicated": "Wait until the replicas are back; --allow-under-replicated goes on all the same.",
+    "live_members": "Stop its consumers first, and wait until their session has timed out.",
+    "group_moved": "Its consumers have begun; nothing needs to be applied. See: workbench replay follow.",
+    "existing_commits": "Choose a group that was never used, or say --allow-existing to overwrite them.",
+    "silent": "Try again once every partition has a leader.",
+    "target_deleted": "Make a new plan: it will begin at the first record that is left.",
+    "log_changed": "Make a new plan.",
+    "retention_margin": "Lengthen retention.ms of the topic first; or --retention-margin 0s to take what is left.",
+    "not_quiet": "Something still commits for this group, perhaps consumers that use assign(). Stop them.",
+}

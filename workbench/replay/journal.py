@@ -1,0 +1,155 @@
+"""The journal: one JSON line before and one after each mutation, on the disk before anything goes on. It is only ever appended to."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from workbench.errors import GuardError, UsageError
+from workbench.places import state_dir
+from workbench.replay.plan import current_user
+
+Action = Literal["apply", "rollback", "switch", "command"]
+
+# (topic, partition, old offset, new offset, error): what a mutation does to one partition. None as an offset: no commit.
+Change = tuple[str, int, int | None, int | None, str | None]
+
+
+class Entry(BaseModel):
+    """One line.
+
+    Attributes:
+        phase: "begin" is written before the mutation, "end" after it; a begin without an end was cut off.
+        target: what is changed beside offsets: an instance of the fleet.
+        outcome: of an end: done, partial, failed or unknown.
+    """
+
+    model_config = ConfigDict(extra="ignore", frozen=True, populate_by_name=True)
+
+    schema_: Literal["workbench.replay-journal/1"] = Field(alias="schema", default="workbench.replay-journal/1")
+    at: str
+    who: str
+    host: str
+    pid: int
+    plan: str
+    cluster_id: str
+    group: str
+    action: Action
+    phase: Literal["begin", "end"]
+    outcome: str | None = None
+    target: str | None = None
+    detail: str | None = None
+    changes: list[Change] = []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Journal:
+    """An append-only file of entries."""
+
+    path: Path
+
+    @classmethod
+    def of_user(cls) -> Journal:
+        """The journal of this user on this machine."""
+        return cls(path=state_dir() / "replay" / "journal.jsonl")
+
+    def append(
+        self,
+        *,
+        plan: str,
+        cluster_id: str,
+        group: str,
+        action: Action,
+        phase: Literal["begin", "end"],
+        outcome: str | None = None,
+        target: str | None = None,
+        detail: str | None = None,
+        changes: Sequence[Change] = (),
+    ) -> Entry:
+        """Write one entry; it is on the disk when this returns.
+
+        Raises:
+            UsageError: if it cannot be written; then nothing may be changed.
+        """
+        entry = Entry(
+            at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            who=current_user(),
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            plan=plan,
+            cluster_id=cluster_id,
+            group=group,
+            action=action,
+            phase=phase,
+            outcome=outcome,
+            target=target,
+            detail=detail,
+            changes=list(changes),
+        )
+        line = json.dumps(entry.model_dump(by_alias=True, mode="json"), separators=(",", ":")).encode() + b"\n"
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("a+b") as out:
+                fcntl.flock(out, fcntl.LOCK_EX)
+                if size := out.seek(0, os.SEEK_END):
+                    out.seek(size - 1)
+                    if out.read(1) != b"\n":  # a crash cut the last line off: it stays as it is, on a line of its own
+                        line = b"\n" + line
+                out.write(line)
+                out.flush()
+                os.fsync(out.fileno())
+        except OSError as error:
+            raise UsageError(
+                f"The journal {self.path} cannot be written: {error.strerror}.", hint="Nothing is changed without it."
+            ) from None
+        return entry
+
+    def read(self) -> tuple[list[Entry], int]:
+        """All entries, and how many lines are cut off or are none.
+
+        Raises:
+            UsageError: if the file is there and cannot be read.
+        """
+        try:
+            lines = self.path.read_bytes().splitlines()
+        except FileNotFoundError:
+            return [], 0
+        except OSError as error:
+            raise UsageError(f"The journal {self.path} cannot be read: {error.strerror}.") from None
+        entries, torn = [], 0
+        for line in lines:
+            try:
+                entries.append(Entry.model_validate_json(line))
+            except ValidationError:
+                torn += bool(line.strip())
+        return entries, torn
+
+
+@contextmanager
+def only_one(group: str) -> Iterator[None]:
+    """Let one process of this machine at a time change a group; the lock goes with the process, however it ends.
+
+    Raises:
+        GuardError: if another one is at it.
+    """
+    folder = state_dir() / "replay" / "locks"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / hashlib.sha256(group.encode()).hexdigest()[:32]).open("w") as held:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise GuardError(
+                f"Another process is changing the group {group!r} now.", hint="See: workbench replay log."
+            ) from None
+        yield
