@@ -217,19 +217,19 @@ def load_settings(path: Path | None = None) -> Settings:
             if isinstance(cluster, dict):
                 cluster["name"] = name
     try:
-        return Settings.model_validate(_from_environment(values, chosen))
+        return Settings.model_validate(from_environment(values, chosen))
     except ValidationError as error:
         first = error.errors(include_input=False)[0]
         field = ".".join(str(part) for part in first["loc"])
         raise ConfigError(f"{chosen}: {field}: {first['msg']}.", hint="See README, 'Your own cluster'.") from None
 
 
-def _from_environment(value: Any, path: Path) -> Any:
+def from_environment(value: Any, path: Path) -> Any:
     """Put environment variables in for ${NAME}, so that secrets need not stand in the file."""
     if isinstance(value, dict):
-        return {key: _from_environment(item, path) for key, item in value.items()}
+        return {key: from_environment(item, path) for key, item in value.items()}
     if isinstance(value, list):
-        return [_from_environment(item, path) for item in value]
+        return [from_environment(item, path) for item in value]
     if not isinstance(value, str):
         return value
 

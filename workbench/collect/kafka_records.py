@@ -1,0 +1,330 @@
+"""`spark.read.format("kafka_records")`: records of Kafka topics as a Spark frame, without a jar.
+
+A Python Data Source over confluent-kafka. The offset ranges are fixed once, when partitions are planned, so that a task that is
+tried again reads the same; consumers are only ever assigned, join no group and never commit. This module imports nothing of the
+package: where Spark's executors do not have it, `spark.addArtifacts(path, pyfile=True)` with this one file is enough.
+
+    from workbench.collect.kafka_records import KafkaRecords
+    spark.dataSource.register(KafkaRecords)
+    spark.read.format("kafka_records").option("bootstrap", "localhost:9092").option("topics", "orders").load()
+
+Options:
+    bootstrap: host:port of some brokers.
+    topics: names with commas between them; all partitions, from `since_ms` (or the start) to `until_ms` (or the end at planning).
+    since_ms, until_ms: from the first record at or after the one to before the first at or after the other, in ms since the epoch.
+    ranges: instead of topics: JSON `[[topic, partition, start, stop], …]`, stop exclusive.
+    columns: which of `SCHEMA`, with commas; default all. What is not asked for is not copied.
+    type_header: the header that `event_type` is read from; default `event_type`.
+    isolation: `read_committed` (default) or `read_uncommitted`.
+    records_per_task: a range longer than this is split, and shorter ones share a task; default 250,000.
+    timeout_seconds: for silence of the broker; default 30.
+    kafka.*: further librdkafka properties (security).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+# Column to its Spark type. `timestamp` is null where the record has none; `value_bytes` is the length of the value, 0 for a null one.
+SCHEMA = {
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "key": "binary",
+    "value": "binary",
+    "headers": "array<struct<key:string,value:binary>>",
+    "event_type": "string",
+    "value_bytes": "int",
+}
+_BATCH = 10_000
+_SMALL = 5_000  # below, a range is read together with others
+_RANGES_PER_TASK = 500
+_RECORDS_PER_TASK = 250_000
+_CONSUME_SECONDS = 0.2
+
+Range = tuple[str, int, int, int]
+
+
+class KafkaRecords(DataSource):  # type: ignore[misc]
+    """The data source; see the module for its options."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What stands in `format(…)`."""
+        return "kafka_records"
+
+    def schema(self) -> str:
+        """The columns that were asked for."""
+        return ", ".join(f"{column} {SCHEMA[column]}" for column in _columns(self.options))
+
+    def reader(self, schema: Any) -> KafkaRecordsReader:
+        """The reader of these options."""
+        del schema
+        return KafkaRecordsReader(dict(self.options))
+
+
+@dataclass
+class RangesPartition(InputPartition):  # type: ignore[misc]
+    """Offset ranges that one task reads."""
+
+    ranges: list[Range]
+
+
+class KafkaRecordsReader(DataSourceReader):  # type: ignore[misc]
+    """Plans on the driver, reads on the executors."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self.options = {name.lower(): value for name, value in options.items()}
+        if not self.options.get("bootstrap"):
+            raise ValueError("kafka_records: the option 'bootstrap' is missing")
+        if not self.options.get("topics") and not self.options.get("ranges"):
+            raise ValueError("kafka_records: one of the options 'topics' and 'ranges' is needed")
+        _columns(self.options)
+
+    def partitions(self) -> Sequence[RangesPartition]:
+        """The tasks, with their ranges fixed."""
+        given = self.options.get("ranges")
+        ranges = [_range(item) for item in json.loads(given)] if given else self._ask_for_ranges()
+        limit = int(self.options.get("records_per_task", _RECORDS_PER_TASK))
+        return [RangesPartition(task) for task in pack(ranges, limit)] or [RangesPartition([])]
+
+    def _ask_for_ranges(self) -> list[Range]:
+        from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, TopicPartition
+
+        consumer = self._consumer()
+        timeout = float(self.options.get("timeout_seconds", 30))
+        try:
+            wanted = [name.strip() for name in self.options["topics"].split(",") if name.strip()]
+            known = consumer.list_topics(timeout=timeout).topics
+            missing = [name for name in wanted if name not in known]
+            if missing:
+                raise ValueError(f"kafka_records: the cluster has no topic {missing[0]!r}")
+            parts = [(name, number) for name in wanted for number in sorted(known[name].partitions)]
+
+            def ask(instant: int) -> dict[tuple[str, int], int]:
+                found = consumer.offsets_for_times([TopicPartition(*part, instant) for part in parts], timeout=timeout)
+                for part in found:
+                    if part.error is not None:
+                        raise ValueError(f"kafka_records: {part.topic}-{part.partition}: {part.error.str()}")
+                return {(part.topic, part.partition): part.offset for part in found}
+
+            # The broker takes -2 and -1 as "instants" of the start and the end (ListOffsets), all partitions in one request.
+            starts, ends = ask(OFFSET_BEGINNING), ask(OFFSET_END)
+            since, until = self.options.get("since_ms"), self.options.get("until_ms")
+            low = ask(int(since)) if since else starts
+            high = ask(int(until)) if until else ends
+        finally:
+            consumer.close()
+        found = []
+        for part in parts:
+            start = low[part] if low[part] >= 0 else ends[part]
+            stop = min(high[part], ends[part]) if high[part] >= 0 else ends[part]
+            if start < stop:
+                found.append((*part, start, stop))
+        return found
+
+    def _consumer(self) -> Any:
+        from confluent_kafka import Consumer
+
+        own = {name[6:]: value for name, value in self.options.items() if name.startswith("kafka.")}
+        return Consumer(
+            {
+                "client.id": "workbench-records",
+                "log_level": 0,
+                "fetch.wait.max.ms": 50,
+                "check.crcs": False,
+                **own,
+                "bootstrap.servers": self.options["bootstrap"],
+                "group.id": f"workbench-records-{uuid.uuid4().hex}",  # the client asks for one; nothing is ever written to it
+                "isolation.level": self.options.get("isolation", "read_committed"),
+                "enable.auto.commit": False,
+                "enable.auto.offset.store": False,
+                "enable.partition.eof": True,
+                "auto.offset.reset": "error",  # what retention has deleted must be an error, not a silent jump
+            }
+        )
+
+    def read(self, partition: RangesPartition) -> Iterator[Any]:
+        """Arrow batches of one task's ranges."""
+        if not partition.ranges:
+            return
+        columns = _columns(self.options)
+        header = self.options.get("type_header", "event_type")
+        consumer = self._consumer()
+        try:
+            timeout = float(self.options.get("timeout_seconds", 30))
+            small = [part for part in partition.ranges if part[3] - part[2] < _SMALL]
+            if small:
+                for messages in consume_together(consumer, small, timeout):
+                    yield to_arrow(messages, columns, header)
+            for part in partition.ranges:
+                if part[3] - part[2] >= _SMALL:
+                    for messages in consume_one(consumer, part, timeout):
+                        yield to_arrow(messages, columns, header, of=part[:2])
+        finally:
+            consumer.close()
+
+
+def consume_one(consumer: Any, part: Range, timeout: float) -> Iterator[list[Any]]:
+    """The messages of one range, in lists; nothing is done for each message but to ask whether it is one.
+
+    A range ends at its stop, or where the partition does: its last offsets may hold no record (transaction markers, compaction).
+    """
+    from confluent_kafka import KafkaError, TopicPartition
+
+    topic, number, at, stop = part
+    consumer.assign([TopicPartition(topic, number, at)])
+    heard = time.monotonic()
+    while at < stop:
+        messages = consumer.consume(min(_BATCH, stop - at), _CONSUME_SECONDS)
+        if not messages:
+            if time.monotonic() - heard > timeout:
+                raise TimeoutError(
+                    f"kafka_records: no record of {topic}-{number} in {timeout:g} s, {stop - at} offsets to go"
+                )
+            continue
+        heard = time.monotonic()
+        errors = [error for message in messages if (error := message.error()) is not None]
+        for error in errors:
+            if error.code() != KafkaError._PARTITION_EOF:
+                raise RuntimeError(f"kafka_records: {topic}-{number}: {error.str()}")
+        good = [message for message in messages if message.error() is None] if errors else messages
+        if good:
+            at = good[-1].offset() + 1
+            if at > stop:
+                good = [message for message in good if message.offset() < stop]
+            if good:
+                yield good
+        if errors:  # the partition's end as it is now, which is not before the range's
+            return
+
+
+def consume_together(consumer: Any, ranges: Sequence[Range], timeout: float) -> Iterator[list[Any]]:
+    """The messages of many short ranges of different partitions at once: each alone would wait for a fetch of its own."""
+    from confluent_kafka import KafkaError, TopicPartition
+
+    stops = {(topic, number): stop for topic, number, _, stop in ranges}
+    left = {(topic, number): stop - start for topic, number, start, stop in ranges}
+    consumer.assign([TopicPartition(topic, number, start) for topic, number, start, _ in ranges])
+    heard = time.monotonic()
+    while left:
+        messages = consumer.consume(min(_BATCH, sum(left.values())), _CONSUME_SECONDS)
+        if messages:
+            heard = time.monotonic()
+        elif time.monotonic() - heard > timeout:
+            (topic, number), count = next(iter(left.items()))
+            raise TimeoutError(f"kafka_records: no record of {topic}-{number} in {timeout:g} s, {count} offsets to go")
+        good: list[Any] = []
+        over: list[TopicPartition] = []
+        for message in messages:
+            part = (message.topic(), message.partition())
+            error = message.error()
+            if error is not None:
+                if error.code() == KafkaError._PARTITION_EOF:
+                    left.pop(part, None)
+                    continue
+                where = f"{part[0]}-{part[1]}" if part[0] is not None else "the cluster"
+                raise RuntimeError(f"kafka_records: {where}: {error.str()}")
+            if part not in left:
+                continue
+            offset, stop = message.offset(), stops[part]
+            if offset < stop:
+                good.append(message)
+                left[part] = stop - offset - 1
+            if offset >= stop - 1:
+                del left[part]
+                over.append(TopicPartition(*part))
+        if over and left:
+            consumer.pause(over)
+        if good:
+            yield good
+
+
+def to_arrow(messages: Sequence[Any], columns: Sequence[str], type_header: str, *, of: Any = None) -> Any:
+    """Messages as one batch with these columns of `SCHEMA`; `of`: the (topic, partition) that all of them are of, if so."""
+    import pyarrow as pa
+
+    many = len(messages)
+
+    made = {
+        "topic": lambda: pa.repeat(of[0], many) if of else pa.array([m.topic() for m in messages], pa.string()),
+        "partition": lambda: (
+            pa.repeat(pa.scalar(of[1], pa.int32()), many)
+            if of
+            else pa.array([m.partition() for m in messages], pa.int32())
+        ),
+        "offset": lambda: pa.array([m.offset() for m in messages], pa.int64()),
+        "timestamp": lambda: _timestamps(messages),
+        "key": lambda: pa.array([m.key() for m in messages], pa.binary()),
+        "value": lambda: pa.array([m.value() for m in messages], pa.binary()),
+        "headers": lambda: pa.array(
+            [[{"key": name, "value": value} for name, value in m.headers() or ()] for m in messages],
+            pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
+        ),
+        "event_type": lambda: pa.array([_header(m.headers(), type_header) for m in messages], pa.string()),
+        "value_bytes": lambda: pa.array([len(m.value() or b"") for m in messages], pa.int32()),
+    }
+    return pa.record_batch([made[column]() for column in columns], names=list(columns))
+
+
+def _timestamps(messages: Sequence[Any]) -> Any:
+    import pyarrow as pa
+
+    # Kafka's -1 means that there is none; and a producer may write what no calendar holds.
+    highest = 253_402_300_799_999  # the end of the year 9999, as far as Spark goes
+    values = [m.timestamp()[1] for m in messages]
+    return pa.array([v * 1000 if 0 <= v <= highest else None for v in values], pa.timestamp("us", tz="UTC"))
+
+
+def _header(headers: Sequence[tuple[str, bytes | None]] | None, name: str) -> str | None:
+    for key, value in reversed(headers or ()):
+        if key == name:
+            return value.decode(errors="replace") if value is not None else None
+    return None
+
+
+def _columns(options: Mapping[str, str]) -> list[str]:
+    asked = options.get("columns")
+    columns = [name.strip() for name in asked.split(",") if name.strip()] if asked else list(SCHEMA)
+    unknown = [name for name in columns if name not in SCHEMA]
+    if unknown:
+        raise ValueError(f"kafka_records: there is no column {unknown[0]!r}; there are: {', '.join(SCHEMA)}")
+    return columns
+
+
+def _range(item: Any) -> Range:
+    topic, number, start, stop = item
+    if not (isinstance(topic, str) and all(isinstance(value, int) and value >= 0 for value in (number, start, stop))):
+        raise ValueError(f"kafka_records: {item!r} is not [topic, partition, start, stop]")
+    return topic, number, start, stop
+
+
+def pack(ranges: Sequence[Range], limit: int) -> list[list[Range]]:
+    """Ranges as tasks: long ones are split at `limit` offsets, short ones share a task; a task has a partition only once."""
+    if limit < 1:
+        raise ValueError(f"kafka_records: records_per_task is {limit}, but must be at least 1")
+    tasks: list[list[Range]] = []
+    filling: list[Range] = []
+    filled = 0
+    for topic, number, start, stop in ranges:
+        at = start
+        while stop - at > limit:
+            tasks.append([(topic, number, at, at + limit)])
+            at += limit
+        if at >= stop:
+            continue
+        twice = any(part[:2] == (topic, number) for part in filling)
+        if filling and (twice or filled + stop - at > limit or len(filling) >= _RANGES_PER_TASK):
+            tasks.append(filling)
+            filling, filled = [], 0
+        filling.append((topic, number, at, stop))
+        filled += stop - at
+    return [*tasks, filling] if filling else tasks
