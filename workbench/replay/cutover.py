@@ -1,0 +1,257 @@
+"""The documented rolling change: one instance into the new group first, then the others in batches, each after the last one is healthy.
+
+The journal has a line before and after each switch. A cutover that was cut off is simply run again: what is in the group already is
+only looked at, an instance whose switch has no end in the journal is switched again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from workbench.errors import GuardError, SourceUnreachableError, WorkbenchError
+from workbench.replay.fleet import Fleet, FleetFile, Health, InstanceStatus
+from workbench.replay.gateway import Gateway, Partition
+from workbench.replay.guard import HINTS, Limits, check_cluster
+from workbench.replay.journal import Journal, only_one
+from workbench.replay.planfile import Plan
+from workbench.words import count, listed, plural
+
+_LOOK_SECONDS = 0.5
+Say = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Cutover:
+    """A change of group of a whole fleet, forth (or back).
+
+    Args:
+        back: from the plan's new group into the old one.
+        say: told of every step.
+    """
+
+    plan: Plan
+    fleet: Fleet
+    file: FleetFile
+    gateway: Gateway
+    journal: Journal
+    say: Say
+    back: bool = False
+    limits: Limits = field(default_factory=Limits)
+    sleep: Callable[[float], None] = time.sleep
+    clock: Callable[[], float] = time.monotonic
+
+    @property
+    def group(self) -> str:
+        """Where the instances go."""
+        return self.plan.from_group if self.back else self.plan.new_group
+
+    @property
+    def old_group(self) -> str:
+        """Where they come from."""
+        return self.plan.new_group if self.back else self.plan.from_group
+
+    def run(self) -> None:
+        """Switch the fleet, batch by batch.
+
+        Raises:
+            GuardError: if the plan is not applied, a batch does not become healthy, or another cutover is under way.
+            SourceUnreachableError: if the cluster or an instance does not answer.
+        """
+        with only_one(f"cutover {self.plan.new_group}"):
+            self._preflight()
+            switched: list[str] = []
+            waves = batches(self.fleet.instances, self.file.batch_size)
+            for number, batch in enumerate(waves, 1):
+                self.say(f"Batch {number} of {len(waves)}: {listed(batch)} → {self.group}")
+                try:
+                    for instance in batch:
+                        self._switch(instance)
+                    switched += batch
+                    Gate(self, switched, batch).wait()
+                except WorkbenchError as error:
+                    raise GuardError(
+                        f"The cutover stopped in batch {number} of {len(waves)}: {error.message}",
+                        hint=self._ways_on(batch),
+                    ) from None
+                self.say(f"Batch {number} of {len(waves)}: healthy.")
+                if number < len(waves):
+                    self.sleep(self.file.pause_seconds)
+
+    def _ways_on(self, batch: Sequence[str]) -> str:
+        other = "" if self.back else " --back"
+        return (
+            f"Look at {listed(batch)}; the same command goes on from here. Way back into {self.old_group!r}: "
+            f"workbench replay cutover PLAN --fleet FILE{other or ' (without --back)'}"
+        )
+
+    def _preflight(self) -> None:
+        if refusals := check_cluster(self.plan, self.gateway.cluster(), self.limits):
+            raise GuardError(refusals[0].message, hint=HINTS[refusals[0].code])
+        if not self.back:
+            commits = self.gateway.commits(self.group)
+            missing = [key for key, target in self.plan.targets.items() if commits.get(key, -1) < target]
+            if missing:
+                raise GuardError(
+                    f"The plan is not applied: {plural(len(missing), 'partition')} of {self.group!r} lack a commit at the target.",
+                    hint="First: workbench replay apply.",
+                )
+        for instance in self.fleet.instances:  # all must answer before the first is touched
+            status = self.fleet.status(instance)
+            if status is not None and status.group not in (self.group, self.old_group):
+                raise GuardError(
+                    f"The instance {instance} is in the group {status.group!r}, which the plan does not know.",
+                    hint="Is this the right fleet?",
+                )
+
+    def _switch(self, instance: str) -> None:
+        if self._is_there(instance):
+            self.say(f"  {instance}: in {self.group} already")
+            return
+        self._note(instance, "begin", None)
+        try:
+            self.fleet.switch(instance, group=self.group, old_group=self.old_group, since=self.plan.since)
+        except WorkbenchError as error:
+            self._note(instance, "end", "failed", error.message)
+            raise
+        self._note(instance, "end", "done")
+
+    def _is_there(self, instance: str) -> bool:
+        status = self.fleet.status(instance)
+        if status is not None:
+            return status.group == self.group
+        entries, _ = self.journal.read()
+        last = next(
+            (entry for entry in reversed(entries) if entry.plan == self.plan.hash and entry.target == instance), None
+        )
+        return last is not None and last.group == self.group and last.phase == "end" and last.outcome == "done"
+
+    def _note(self, instance: str, phase: str, outcome: str | None, detail: str | None = None) -> None:
+        self.journal.append(
+            plan=self.plan.hash,
+            cluster_id=self.plan.cluster_id,
+            group=self.group,
+            action="switch",
+            phase="begin" if phase == "begin" else "end",
+            outcome=outcome,
+            target=instance,
+            detail=detail or f"{self.old_group} → {self.group}",
+        )
+
+
+def batches(instances: Sequence[str], size: int) -> list[list[str]]:
+    """One instance alone first, the others in batches."""
+    return [list(instances[:1]), *(list(instances[at : at + size]) for at in range(1, len(instances), size))]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """The group at one moment.
+
+    Attributes:
+        waiting: what is not as it should be yet, in words; None if it is.
+        members: their ids; a change of them is a rebalance.
+        rebalances: by the instances' own counts, where they have some.
+    """
+
+    waiting: str | None
+    members: frozenset[str]
+    rebalances: int
+    commits: Mapping[Partition, int] = field(default_factory=dict)
+    ends: Mapping[Partition, int] = field(default_factory=dict)
+
+
+def lag_is_growing(first: Look, last: Look, *, share: float, tolerance: float) -> str | None:
+    """In words, if the group falls behind more than its share of the fleet explains; None if not.
+
+    While a part of the fleet is over, it need not keep up with all that is produced: only with its share.
+    """
+    known = [key for key in last.ends if key in first.ends and key in last.commits and key in first.commits]
+    produced = sum(last.ends[key] - first.ends[key] for key in known)
+    consumed = sum(last.commits[key] - first.commits[key] for key in known)
+    lag = sum(last.ends[key] - last.commits[key] for key in known)
+    if not known or lag <= 0 or (consumed > 0 and consumed >= produced * (share - tolerance)):
+        return None
+    return f"it consumed {count(consumed)} messages while {count(produced)} were produced, and is {count(lag)} behind"
+
+
+@dataclass(slots=True)
+class Gate:
+    """Waits until a batch is back: members there, the group quiet, lag not growing."""
+
+    cutover: Cutover
+    switched: Sequence[str]
+    batch: Sequence[str]
+
+    def wait(self) -> None:
+        """Return when it is healthy.
+
+        Raises:
+            GuardError: if it is not in time, or the group rebalances again and again; with what was missing.
+        """
+        cutover, health = self.cutover, self.cutover.file.health
+        deadline = cutover.clock() + health.timeout_seconds
+        changes, missing = 0, "nothing was seen"
+        before: Look | None = None
+        settled: tuple[float, Look] | None = None
+        while cutover.clock() < deadline:
+            look = self._look()
+            if before is not None and (look.members != before.members or look.rebalances > before.rebalances):
+                changes += 1
+                settled = None
+            if changes > health.max_rebalances:
+                raise GuardError(f"the group {cutover.group!r} was rebalanced {changes} times: a rebalance storm.")
+            before = look
+            if look.waiting is not None:
+                missing, settled = look.waiting, None
+            elif settled is None:
+                missing, settled = f"quiet for {health.settle_seconds:g} s", (cutover.clock(), look)
+            elif cutover.clock() - settled[0] >= health.settle_seconds:
+                growing = self._growing(settled[1], look, health)
+                if growing is None:
+                    return
+                missing, settled = growing, (cutover.clock(), look)
+            cutover.sleep(_LOOK_SECONDS)
+        raise GuardError(f"not healthy after {health.timeout_seconds:g} s: {missing}.")
+
+    def _growing(self, first: Look, last: Look, health: Health) -> str | None:
+        share = len(self.switched) / len(self.cutover.fleet.instances)
+        words = lag_is_growing(first, last, share=share, tolerance=health.lag_growth_ratio)
+        return None if words is None else f"lag of {self.cutover.group!r} is growing: {words}"
+
+    def _look(self) -> Look:
+        cutover = self.cutover
+        waiting: str | None = None
+        expected = rebalances = 0
+        for instance in self.switched:
+            try:
+                status = cutover.fleet.status(instance)
+            except SourceUnreachableError as error:  # it may be restarting
+                waiting, status = error.message.rstrip("."), None
+            else:
+                waiting = waiting or self._of_instance(instance, status)
+            if status is None:
+                expected += cutover.file.members_per_instance
+            else:
+                expected += len(status.members)
+                rebalances += status.rebalances
+        view = cutover.gateway.group(cutover.group)
+        members = frozenset(member.member_id for member in view.members)
+        if waiting is None and view.state != "stable":
+            waiting = f"the group {cutover.group!r} is {view.state.replace('_', ' ')}"
+        if waiting is None and len(members) < expected:
+            waiting = f"{len(members)} of {expected} members are in the group {cutover.group!r}"
+        if waiting is not None:
+            return Look(waiting=waiting, members=members, rebalances=rebalances)
+        keys = [part.key for part in cutover.plan.partitions]
+        commits, ends = cutover.gateway.commits(cutover.group), cutover.gateway.logs(keys).ends
+        return Look(waiting=None, members=members, rebalances=rebalances, commits=commits, ends=ends)
+
+    def _of_instance(self, instance: str, status: InstanceStatus | None) -> str | None:
+        group = self.cutover.group
+        if status is not None and (status.group != group or status.state != "running"):
+            return f"{instance} is {status.state} in {status.group!r}"
+        if instance in self.batch and not self.cutover.fleet.healthy(instance):
+            return f"the check of {instance} fails"
+        return None

@@ -1,0 +1,289 @@
+"""The fleet of a service: how its instances are asked and told. Two adapters: the runtime's HTTP API, and commands from a template."""
+
+from __future__ import annotations
+
+import subprocess
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol, Self
+
+import requests
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from workbench.errors import ConfigError, SourceUnreachableError
+from workbench.settings import from_environment
+from workbench.words import one_line
+
+_MAX_ANSWER_BYTES = 50_000_000
+_PLACEHOLDERS = {"instance": "i", "group": "g", "old_group": "o", "since": "s"}
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Health(_Part):
+    """When a batch counts as back."""
+
+    timeout_seconds: float = Field(default=180.0, gt=0, description="For one batch; then the cutover stops.")
+    settle_seconds: float = Field(default=5.0, gt=0, description="So long the group must keep its members, unchanged.")
+    max_rebalances: int = Field(
+        default=10, ge=1, description="More changes of the group than this, in one batch, are a storm."
+    )
+    lag_growth_ratio: float = Field(
+        default=0.1,
+        ge=0,
+        description="The new group may fall behind by this share of what is produced; commits lag that much.",
+    )
+
+
+class Commands(_Part):
+    """Command templates, as lists of words; no shell is involved. {instance}, {group}, {old_group} and {since} are filled in."""
+
+    switch: list[str] = Field(
+        min_length=1, description="Give an instance another group and restart it; must bear repetition."
+    )
+    check: list[str] | None = Field(default=None, description="Exit status 0 once the instance is healthy.")
+    timeout_seconds: float = Field(default=300.0, gt=0)
+
+
+class FleetFile(_Part):
+    """What stands in `fleet.toml`."""
+
+    kind: Literal["http", "command"]
+    instances: list[str] = Field(
+        min_length=1, description="http: the URLs of the admin API; command: names for {instance}."
+    )
+    token: str | None = Field(
+        default=None, repr=False, description="Bearer token; ${NAME} takes it from the environment."
+    )
+    batch_size: int = Field(default=1, ge=1, description="Instances restarted together, after the first one.")
+    pause_seconds: float = Field(default=0.0, ge=0, description="Between batches.")
+    members_per_instance: int = Field(
+        default=1, ge=1, description="command: consumers that an instance brings into the group."
+    )
+    max_bytes_per_second: int | None = Field(default=None, ge=1, description="http: cap on what one instance reads.")
+    request_timeout_seconds: float = Field(default=10.0, gt=0)
+    command: Commands | None = None
+    health: Health = Health()
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if len(set(self.instances)) != len(self.instances):
+            raise ValueError("an instance stands twice in instances")
+        if self.kind == "command":
+            if self.command is None:
+                raise ValueError("kind is command, but there is no [command]")
+            for words in (self.command.switch, self.command.check or []):
+                for word in words:
+                    try:
+                        word.format(**_PLACEHOLDERS)
+                    except (KeyError, IndexError, ValueError):
+                        raise ValueError(
+                            f"{word!r} has another placeholder than {{instance}}, {{group}}, {{old_group}}, {{since}}"
+                        ) from None
+        elif any(not url.startswith(("http://", "https://")) for url in self.instances):
+            raise ValueError("with kind http every instance is a URL")
+        return self
+
+
+def read_fleet(path: Path) -> FleetFile:
+    """Read and check a fleet file.
+
+    Raises:
+        ConfigError: naming the field that is wrong.
+    """
+    try:
+        values = from_environment(tomllib.loads(path.read_text()), path)
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise ConfigError(f"The fleet file {path} cannot be read: {reason}.") from None
+    try:
+        return FleetFile.model_validate(values)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        field = ".".join(str(part) for part in first["loc"]) or "the whole"
+        raise ConfigError(
+            f"{path}: {field}: {first['msg']}.", hint="Fields: workbench.replay.fleet.FleetFile."
+        ) from None
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class HeldPartition(_Answer):
+    """A partition that an instance holds."""
+
+    topic: str
+    partition: int
+    first_offset: int | None = None
+    committed: int | None = None
+    completed: int | None = None
+
+
+class MemberStatus(_Answer):
+    """One consumer of an instance."""
+
+    member: str
+    partitions: list[HeldPartition] = []
+
+
+class InstanceStatus(_Answer):
+    """What an instance says of itself (`GET /status`)."""
+
+    client_id: str
+    group: str
+    state: str
+    rebalances: int = 0
+    processed: int = 0
+    members: list[MemberStatus] = []
+
+
+class Fleet(Protocol):
+    """Instances of a service."""
+
+    instances: Sequence[str]
+
+    def status(self, instance: str) -> InstanceStatus | None:
+        """What it says of itself; None if this adapter cannot ask. Raises `SourceUnreachableError` if it does not answer."""
+
+    def switch(self, instance: str, *, group: str, old_group: str, since: str) -> None:
+        """Have it go over to a group. Raises `SourceUnreachableError` if it does not do so."""
+
+    def healthy(self, instance: str) -> bool:
+        """Whether its own check, if there is one, is content."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpFleet:
+    """The runtime's HTTP API."""
+
+    file: FleetFile
+
+    @property
+    def instances(self) -> Sequence[str]:
+        """Their URLs."""
+        return self.file.instances
+
+    def status(self, instance: str) -> InstanceStatus:
+        """See `Fleet.status`."""
+        answer = self._ask("GET", instance, "/status")
+        try:
+            return InstanceStatus.model_validate_json(answer)
+        except ValidationError as error:
+            field = ".".join(str(part) for part in error.errors()[0]["loc"]) or "the whole"
+            raise SourceUnreachableError(
+                f"{instance} answers /status with something else: {field} is missing or wrong."
+            ) from None
+
+    def switch(self, instance: str, *, group: str, old_group: str, since: str) -> None:
+        """See `Fleet.switch`."""
+        del old_group
+        self._ask(
+            "POST",
+            instance,
+            "/replay",
+            {"group": group, "since": since, "max_bytes_per_second": self.file.max_bytes_per_second},
+        )
+
+    def healthy(self, instance: str) -> bool:
+        """See `Fleet.healthy`; its state is judged by the gate."""
+        del instance
+        return True
+
+    def _ask(self, method: str, instance: str, path: str, body: dict[str, Any] | None = None) -> bytes:
+        url = instance.rstrip("/") + path
+        headers = {"Authorization": f"Bearer {self.file.token}"} if self.file.token else {}
+        try:
+            with requests.Session() as session:
+                session.trust_env = False  # a proxy of the environment must not see the token
+                answer = session.request(
+                    method,
+                    url,
+                    json=body,
+                    headers=headers,
+                    timeout=self.file.request_timeout_seconds,
+                    allow_redirects=False,
+                    stream=True,
+                )
+                content: bytes = answer.raw.read(_MAX_ANSWER_BYTES, decode_content=True)
+        except (requests.RequestException, OSError) as error:
+            reason = "no answer in time" if isinstance(error, requests.Timeout) else type(error).__name__
+            raise SourceUnreachableError(
+                f"The instance {instance} does not answer: {reason}.", hint="Is it running?"
+            ) from None
+        if answer.status_code in (401, 403):
+            raise SourceUnreachableError(
+                f"The instance {instance} refuses the token.", hint='Put it into fleet.toml: token = "${NAME}".'
+            )
+        if not 200 <= answer.status_code < 300:
+            words = one_line(content[:200].decode(errors="replace"))
+            raise SourceUnreachableError(
+                f"The instance {instance} answers {method} {path} with {answer.status_code}: {words}"
+            )
+        return content
+
+
+@dataclass(frozen=True, slots=True)
+class CommandFleet:
+    """Whatever a command can do: kubectl, systemctl, a script of one's own."""
+
+    file: FleetFile
+    commands: Commands
+
+    @property
+    def instances(self) -> Sequence[str]:
+        """Their names."""
+        return self.file.instances
+
+    def status(self, instance: str) -> None:
+        """It cannot be asked; the group itself is looked at."""
+        del instance
+
+    def switch(self, instance: str, *, group: str, old_group: str, since: str) -> None:
+        """See `Fleet.switch`."""
+        self._run(self.commands.switch, {"instance": instance, "group": group, "old_group": old_group, "since": since})
+
+    def healthy(self, instance: str) -> bool:
+        """See `Fleet.healthy`."""
+        if self.commands.check is None:
+            return True
+        words = {**_PLACEHOLDERS, "instance": instance}
+        try:
+            self._run(self.commands.check, words)
+        except SourceUnreachableError:
+            return False
+        return True
+
+    def _run(self, template: Sequence[str], values: dict[str, str]) -> None:
+        command = [word.format(**values) for word in template]
+        try:
+            ended = subprocess.run(
+                command,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                stdin=subprocess.DEVNULL,
+                timeout=self.commands.timeout_seconds,
+                check=False,
+            )
+        except FileNotFoundError:
+            raise ConfigError(f"The command {command[0]!r} of the fleet file does not exist.") from None
+        except (OSError, subprocess.TimeoutExpired) as error:
+            reason = "no end in time" if isinstance(error, subprocess.TimeoutExpired) else str(error.strerror)
+            raise SourceUnreachableError(f"The command {command[0]!r} failed: {reason}.") from None
+        if ended.returncode != 0:
+            last = one_line((ended.stderr.strip() or ended.stdout.strip() or "no output").splitlines()[-1])
+            raise SourceUnreachableError(
+                f"The command {command[0]!r} for {values['instance']} ended with {ended.returncode}: {last}"
+            )
+
+
+def make_fleet(file: FleetFile) -> Fleet:
+    """The adapter that the file asks for."""
+    if file.kind == "command" and file.command is not None:
+        return CommandFleet(file, file.command)
+    return HttpFleet(file)

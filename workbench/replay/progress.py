@@ -1,0 +1,134 @@
+"""How far a replay has come: pure, from commits and the plan."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from workbench.replay.gateway import Partition
+from workbench.replay.planfile import Plan
+
+# The rate is taken over this stretch: long enough to smooth commits of every 5 s, short enough to follow a change.
+_RATE_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicProgress:
+    """Messages of one topic that lie behind the new group's commits, of those that were planned."""
+
+    topic: str
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """One look.
+
+    Attributes:
+        at: monotonic seconds.
+        left: partitions that are not there yet, with their missing offsets.
+        new_lag, old_lag: messages from the groups' commits to the log's end now, over the planned partitions; None where one of them
+            is not known. The new group may go on long after the window.
+        members: of the new group.
+    """
+
+    at: float
+    topics: tuple[TopicProgress, ...]
+    left: Mapping[Partition, int]
+    new_lag: int | None
+    old_lag: int | None
+    members: int
+
+    @property
+    def done(self) -> int:
+        """Messages of all topics."""
+        return sum(topic.done for topic in self.topics)
+
+    @property
+    def total(self) -> int:
+        """Messages of all topics."""
+        return sum(topic.total for topic in self.topics)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every partition's commit has reached the window's end."""
+        return not self.left
+
+
+def progress(
+    plan: Plan,
+    *,
+    new: Mapping[Partition, int],
+    old: Mapping[Partition, int],
+    ends: Mapping[Partition, int],
+    members: int,
+    at: float,
+    without_records: frozenset[Partition] = frozenset(),
+) -> Progress:
+    """Hold commits against a plan.
+
+    Args:
+        without_records: partitions with no record between the commit and the window's end (transaction markers); they are done.
+    """
+    done: dict[str, int] = dict.fromkeys(plan.topics, 0)
+    total: dict[str, int] = dict.fromkeys(plan.topics, 0)
+    left = {}
+    for part in plan.partitions:
+        if part.target is None or not part.messages:
+            continue
+        total[part.topic] += part.messages
+        committed = new.get(part.key)
+        reached = part.target if committed is None else min(max(committed, part.target), part.stop)
+        if part.key in without_records:
+            reached = part.stop
+        done[part.topic] += reached - part.target
+        if reached < part.stop:
+            left[part.key] = part.stop - reached
+    planned = [part.key for part in plan.partitions if part.target is not None]
+    return Progress(
+        at=at,
+        topics=tuple(TopicProgress(topic=topic, done=done[topic], total=total[topic]) for topic in plan.topics),
+        left=left,
+        new_lag=_lag(planned, new, ends),
+        old_lag=_lag([key for key in planned if key in old], old, ends),
+        members=members,
+    )
+
+
+def _lag(partitions: list[Partition], commits: Mapping[Partition, int], ends: Mapping[Partition, int]) -> int | None:
+    if not partitions or any(key not in commits or key not in ends for key in partitions):
+        return None
+    return sum(max(0, ends[key] - commits[key]) for key in partitions)
+
+
+@dataclass(slots=True)
+class Pace:
+    """Messages per second over the last minute, and when the rest is done at that pace."""
+
+    _looks: deque[Progress] = field(default_factory=deque)
+
+    def add(self, look: Progress) -> None:
+        """One more look; older ones than a minute are dropped."""
+        self._looks.append(look)
+        while look.at - self._looks[0].at > _RATE_SECONDS:
+            self._looks.popleft()
+
+    @property
+    def per_second(self) -> float | None:
+        """None with fewer than two looks."""
+        if len(self._looks) < 2:
+            return None
+        first, last = self._looks[0], self._looks[-1]
+        return (last.done - first.done) / (last.at - first.at) if last.at > first.at else None
+
+    @property
+    def eta_seconds(self) -> float | None:
+        """None where it is not known, or nothing moves."""
+        rate, last = self.per_second, self._looks[-1] if self._looks else None
+        if last is None:
+            return None
+        if last.complete:
+            return 0.0
+        return (last.total - last.done) / rate if rate else None

@@ -1,0 +1,149 @@
+"""What a plan's records are, read through Spark: counts per partition, event type, minute, key and key-hash range."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from workbench.errors import EvidenceError, SourceUnreachableError, UsageError
+from workbench.replay.gateway import Partition
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Ranges = Mapping[Partition, tuple[int, int]]
+
+# What a log of processed records must have, in JSON lines, CSV with a head or Parquet.
+PROCESSED_COLUMNS = ("topic", "partition", "offset")
+
+
+def read_records(
+    spark: SparkSession, bootstrap: str, properties: Mapping[str, Any], ranges: Ranges, columns: Sequence[str]
+) -> DataFrame:
+    """The records of some offset ranges, with these columns of `kafka_records`. Joins no group, commits nothing."""
+    from workbench.collect.kafka_records import KafkaRecords
+
+    spark.dataSource.register(KafkaRecords)
+    reader = spark.read.format(KafkaRecords.name()).option("bootstrap", bootstrap).option("columns", ",".join(columns))
+    reader = reader.option(
+        "ranges", json.dumps([[*part, *bounds] for part, bounds in ranges.items() if bounds[0] < bounds[1]])
+    )
+    for name, value in properties.items():
+        reader = reader.option(f"kafka.{name}", str(value))
+    return reader.load()
+
+
+def read_processed(spark: SparkSession, path: Path) -> DataFrame:
+    """A log of what was processed: a row with topic, partition and offset for each record (more than one where it was repeated).
+
+    Raises:
+        UsageError: if it is not there or lacks a column.
+    """
+    if not path.exists():
+        raise UsageError(f"The log of processed records {path} does not exist.")
+    names = [item.name for item in path.iterdir()] if path.is_dir() else [path.name]
+    if any(name.endswith(".parquet") for name in names):
+        frame = spark.read.parquet(str(path))
+    elif any(name.endswith(".csv") for name in names):
+        frame = spark.read.csv(str(path), header=True)
+    else:
+        frame = spark.read.schema("topic string, partition int, offset bigint").json(str(path))
+    missing = [name for name in PROCESSED_COLUMNS if name not in frame.columns]
+    if missing:
+        raise UsageError(f"{path} has no column {missing[0]!r}.", hint=f"Needed: {', '.join(PROCESSED_COLUMNS)}.")
+    return frame.selectExpr("topic", "cast(partition as int) partition", "cast(offset as bigint) offset")
+
+
+def run(frame: DataFrame) -> list[dict[str, Any]]:
+    """The rows of a small result.
+
+    Raises:
+        SourceUnreachableError: if the records could not be read.
+        EvidenceError: if some of them are deleted already.
+    """
+    from pyspark.errors import PySparkException
+
+    try:
+        return [row.asDict() for row in frame.collect()]
+    except PySparkException as error:
+        lines = [line.strip() for line in str(error).splitlines() if "kafka_records:" in line]
+        words = lines[-1].split("kafka_records:", 1)[1].strip() if lines else str(error).strip().splitlines()[0]
+        if "ffset" in words:  # librdkafka's words for an offset that the log does not hold (any more)
+            raise EvidenceError(
+                f"Some records cannot be read any more: {words}.", hint="Retention has deleted them."
+            ) from None
+        raise SourceUnreachableError(f"Reading the records failed: {words}.") from None
+
+
+def counts_by(frame: DataFrame, by: str, *, most: int) -> list[dict[str, Any]]:
+    """Records and bytes by `partition`, `type`, `minute` or `key`, the most first (minutes in their order).
+
+    `frame` needs the columns topic, partition, timestamp, key, event_type and value_bytes as far as `by` uses them.
+    """
+    group = {
+        "partition": "concat(topic, '-', partition)",
+        "type": "coalesce(event_type, '(none)')",
+        "minute": "date_format(timestamp, \"yyyy-MM-dd'T'HH:mm'Z'\")",
+        "key": "coalesce(decode(key, 'UTF-8'), '(none)')",
+    }[by]
+    counted = frame.selectExpr(f"{group} as name", "value_bytes").groupBy("name")
+    rows = counted.agg({"*": "count", "value_bytes": "sum"}).withColumnsRenamed(
+        {"count(1)": "records", "sum(value_bytes)": "bytes"}
+    )
+    order = rows.orderBy("name") if by == "minute" else rows.orderBy(rows["records"].desc(), "name")
+    return run(order.limit(most))
+
+
+def processed_counts(records: DataFrame, processed: DataFrame) -> list[dict[str, Any]]:
+    """Per partition: records, distinct ones processed, missing ones with the first and last of them.
+
+    `records` has topic, partition and offset.
+    """
+    return run(
+        records.join(
+            processed.distinct().selectExpr("topic", "partition", "offset", "true as seen"),
+            list(PROCESSED_COLUMNS),
+            "left",
+        )
+        .groupBy("topic", "partition")
+        .agg(
+            *_expressions(
+                "count(1) as records",
+                "count(seen) as processed",
+                "count_if(seen is null) as missing",
+                "min(case when seen is null then offset end) as first_missing",
+                "max(case when seen is null then offset end) as last_missing",
+            )
+        )
+    )
+
+
+def key_range_counts(records: DataFrame, processed: DataFrame | None, ranges: int) -> list[dict[str, Any]]:
+    """Records (and how many of them were processed) by range of the key's CRC-32; records without a key are range -1.
+
+    `records` has topic, partition, offset and key.
+    """
+    frame = records.selectExpr(
+        "topic",
+        "partition",
+        "offset",
+        f"if(key is null, -1, cast(floor(crc32(key) * {ranges} / 4294967296) as int)) as key_range",
+    )
+    if processed is not None:
+        seen = processed.distinct().selectExpr("topic", "partition", "offset", "true as seen")
+        frame = frame.join(seen, list(PROCESSED_COLUMNS), "left")
+    else:
+        frame = frame.selectExpr("*", "cast(null as boolean) as seen")
+    return run(
+        frame.groupBy("key_range")
+        .agg(*_expressions("count(1) as records", "count(seen) as processed"))
+        .orderBy("key_range")
+    )
+
+
+def _expressions(*texts: str) -> list[Any]:
+    from pyspark.sql.functions import expr
+
+    return [expr(text) for text in texts]

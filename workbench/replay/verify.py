@@ -1,0 +1,188 @@
+"""Did the new group really get every record of the window? Pure: commits, counts and logs of what was processed, held against the plan.
+
+Three kinds of evidence, each stronger than the one before: committed offsets (what the group says is done), the instances' own counts
+(what they completed since they got the partition), and a log of processed records (which ones). A contradiction is never averaged away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from workbench.replay.fleet import InstanceStatus
+from workbench.replay.gateway import LogView, Partition
+from workbench.replay.planfile import Plan, PlannedPartition
+
+
+class Verdict(StrEnum):
+    """The answer, for one partition or for all."""
+
+    VERIFIED = "verified"
+    INCOMPLETE = "incomplete"
+    CANNOT_TELL = "cannot_tell"
+    NOT_PLANNED = "not_planned"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionVerdict:
+    """One partition.
+
+    Attributes:
+        records: read in [target, stop); None if they were not read.
+        processed: of those, by the log of processed records; None without one.
+    """
+
+    topic: str
+    partition: int
+    target: int | None
+    stop: int
+    committed: int | None
+    verdict: Verdict
+    reason: str
+    records: int | None = None
+    processed: int | None = None
+    first_missing: int | None = None
+
+    def document(self) -> dict[str, Any]:
+        """As plain values."""
+        names = ("topic", "partition", "target", "stop", "committed", "records", "processed", "first_missing", "reason")
+        return {**{name: getattr(self, name) for name in names}, "verdict": self.verdict.value}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadCounts:
+    """What reading the records of a partition gave."""
+
+    records: int
+    processed: int | None = None
+    first_missing: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """All that is known.
+
+    Attributes:
+        tails: records between commit and stop, for the partitions where that was counted; 0 means that only markers are left.
+        statuses: of the fleet's instances, where there is one.
+        counts: by reading the records, where that was asked for.
+        processed_before: processed records before the target, by partition, where there is a log of them.
+    """
+
+    commits: Mapping[Partition, int]
+    logs: LogView
+    tails: Mapping[Partition, int] = field(default_factory=dict)
+    statuses: Sequence[InstanceStatus] = ()
+    counts: Mapping[Partition, ReadCounts] | None = None
+    processed_before: Mapping[Partition, int] = field(default_factory=dict)
+
+
+def verify(plan: Plan, evidence: Evidence) -> list[PartitionVerdict]:
+    """A verdict for each partition of the plan."""
+    return [_partition(plan, part, evidence) for part in plan.partitions]
+
+
+def overall(verdicts: Sequence[PartitionVerdict]) -> Verdict:
+    """One partition that is incomplete makes the whole so; else one that cannot be told does."""
+    found = {verdict.verdict for verdict in verdicts}
+    for worst in (Verdict.INCOMPLETE, Verdict.CANNOT_TELL, Verdict.VERIFIED):
+        if worst in found:
+            return worst
+    return Verdict.CANNOT_TELL
+
+
+def _partition(plan: Plan, part: PlannedPartition, evidence: Evidence) -> PartitionVerdict:
+    committed = evidence.commits.get(part.key)
+    counts = (evidence.counts or {}).get(part.key)
+
+    def say(verdict: Verdict, reason: str) -> PartitionVerdict:
+        return PartitionVerdict(
+            topic=part.topic,
+            partition=part.partition,
+            target=part.target,
+            stop=part.stop,
+            committed=committed,
+            verdict=verdict,
+            reason=reason,
+            records=counts.records if counts is not None else None,
+            processed=counts.processed if counts is not None else None,
+            first_missing=counts.first_missing if counts is not None else None,
+        )
+
+    target = part.target
+    if target is None:
+        return say(Verdict.NOT_PLANNED, "The plan commits nothing here.")
+    if counts is not None and counts.processed is not None and counts.processed < counts.records:
+        missing = counts.records - counts.processed
+        return say(
+            Verdict.INCOMPLETE,
+            f"{missing:,} of {counts.records:,} records were not processed, from {counts.first_missing:,} on.",
+        )
+    if early := evidence.processed_before.get(part.key):
+        return say(Verdict.INCOMPLETE, f"{early:,} records before the target were processed.")
+    if committed is None:
+        return say(Verdict.INCOMPLETE, "The new group has no commit.")
+    if committed < target:
+        return say(Verdict.INCOMPLETE, f"The commit {committed:,} lies before the target.")
+    if committed < part.stop and evidence.tails.get(part.key) != 0:
+        start = evidence.logs.starts.get(part.key)
+        if start is not None and start > committed:
+            return say(
+                Verdict.INCOMPLETE,
+                f"Retention has deleted the records {committed:,} to {min(start, part.stop):,} unprocessed.",
+            )
+        return say(Verdict.INCOMPLETE, f"{part.stop - committed:,} offsets are not committed yet.")
+    return _by_counts(plan, part, target, committed, evidence, say)
+
+
+def _by_counts(
+    plan: Plan,
+    part: PlannedPartition,
+    target: int,
+    committed: int,
+    evidence: Evidence,
+    say: Callable[[Verdict, str], PartitionVerdict],
+) -> PartitionVerdict:
+    """The commit says that it is done; whether the other evidence agrees."""
+    end = evidence.logs.ends.get(part.key)
+    if end is not None and committed > end:
+        return say(
+            Verdict.INCOMPLETE, f"The commit {committed:,} lies behind the log's end {end:,}: the log is another one."
+        )
+    counts = evidence.counts.get(part.key) if evidence.counts is not None else None
+    if counts is not None and counts.processed is not None:
+        return say(
+            Verdict.VERIFIED, f"All {counts.records:,} records are in the log of processed records, and committed."
+        )
+    holders = [
+        held
+        for status in evidence.statuses
+        if status.group == plan.new_group
+        for member in status.members
+        for held in member.partitions
+        if (held.topic, held.partition) == part.key
+    ]
+    if not evidence.statuses or part.messages == 0:
+        return say(Verdict.VERIFIED, "Committed up to the window's end.")
+    if not holders:
+        return say(
+            Verdict.VERIFIED,
+            "Committed up to the window's end; no instance that was asked holds it now, so counts say nothing.",
+        )
+    held = max(holders, key=lambda item: item.completed or 0)
+    if held.first_offset is None or held.committed is None or held.completed is None:
+        return say(Verdict.VERIFIED, "Committed up to the window's end; its instance has no counts for it.")
+    expected = held.committed - held.first_offset
+    if held.first_offset > target:
+        return say(
+            Verdict.VERIFIED,
+            f"Committed up to the window's end; its instance got it at {held.first_offset:,}, so counts tell only of what came after.",
+        )
+    if held.completed < expected and (counts is None or held.completed < counts.records):
+        gap = expected - held.completed
+        reason = f"Its instance completed {held.completed:,} records, but has committed {expected:,} offsets: {gap:,} are open."
+        known = counts is not None and held.completed < counts.records
+        return say(Verdict.INCOMPLETE if known else Verdict.CANNOT_TELL, reason)
+    return say(Verdict.VERIFIED, f"Committed up to the window's end, and {held.completed:,} records completed.")
