@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from workbench.cli.options import cluster_option, config_option, json_option, print_json, say
-from workbench.errors import ExitCode, GuardError, UsageError
-
-if TYPE_CHECKING:
-    from workbench.replay.kafka_gateway import KafkaGateway
-    from workbench.settings import Cluster
-
-PLAN_FILE = click.Path(path_type=Path, dir_okay=False)
+from workbench.cli.replay_cutover import cutover_command
+from workbench.cli.replay_options import PLAN_FILE, confirm_hash, gateway_of, seconds_of
+from workbench.cli.replay_watch import follow_command, inspect_command, verify_command
+from workbench.errors import ExitCode, UsageError
 
 
 @click.group(name="replay")
@@ -23,21 +19,6 @@ def command() -> None:
 
     The old group's offsets are never touched. Only `apply`, `rollback` and `cutover` change anything, and each is in the journal.
     """
-
-
-def gateway_of(cluster: Cluster) -> KafkaGateway:
-    """The way to a cluster.
-
-    Raises:
-        UsageError: if the settings do not say where its brokers are.
-    """
-    from workbench.replay.kafka_gateway import KafkaGateway
-
-    if cluster.bootstrap is None:
-        raise UsageError(
-            f"The cluster {cluster.name!r} has no bootstrap in the settings.", hint="Add it to workbench.toml."
-        )
-    return KafkaGateway(cluster.bootstrap, cluster.kafka, deadline_seconds=cluster.timeout_seconds)
 
 
 @command.command(name="plan")
@@ -181,11 +162,11 @@ def apply_command(
     plan = read_plan(plan_file)
     options = Options(
         limits=Limits(
-            retention_margin_seconds=_seconds(retention_margin),
+            retention_margin_seconds=seconds_of(retention_margin),
             allow_existing=allow_existing,
             allow_under_replicated=allow_under_replicated,
         ),
-        quiet_seconds=_seconds(quiet_period) if quiet_period is not None else None,
+        quiet_seconds=seconds_of(quiet_period) if quiet_period is not None else None,
         dry_run=dry_run,
     )
     gateway = gateway_of(load_settings(config).cluster(cluster or plan.cluster))
@@ -260,34 +241,5 @@ def log_command(plan_hash: str | None, group: str | None, as_json: bool) -> int:
     return ExitCode.EVIDENCE if torn else ExitCode.OK
 
 
-def confirm_hash(full: str, given: str | None, summary: str) -> None:
-    """Have a person type the short hash, or take it from the option.
-
-    Raises:
-        UsageError: if there is no terminal and no option.
-        GuardError: if it is another hash.
-    """
-    import sys
-
-    short = full[:8]
-    if given is None:
-        if not sys.stdin.isatty():
-            raise UsageError(
-                "Without a terminal the hash has to be given.", hint=f"Read it, then add: --confirm {short}"
-            )
-        say(summary)
-        given = click.prompt(f"Type {short} to go on", default="", show_default=False, err=True)
-    given = given.strip().lower()
-    if len(given) < len(short) or not full.startswith(given):
-        raise GuardError(f"{given!r} is not the hash ({short}); nothing was changed.")
-
-
-def _seconds(text: str) -> float:
-    """A duration that may be zero.
-
-    Raises:
-        WindowError: if it is none.
-    """
-    from workbench.window import parse_duration
-
-    return 0.0 if text.strip() in ("0", "0s", "0m") else parse_duration(text).total_seconds()
+for _each in (follow_command, verify_command, inspect_command, cutover_command):
+    command.add_command(_each)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
@@ -13,6 +13,7 @@ from rich.text import Text
 from workbench.words import count, one_line, plural, printable
 
 if TYPE_CHECKING:
+    from workbench.replay.check import Checked
     from workbench.replay.journal import Entry
     from workbench.replay.planfile import Plan
     from workbench.replay.receipt import Receipt
@@ -155,3 +156,66 @@ def show_journal(entries: list[Entry]) -> None:
 
 def _offset(offset: int | None) -> str:
     return "none" if offset is None else f"{offset:,}"
+
+
+_VERDICTS = {
+    "verified": ("Verified: the new group got every record of the window.", "bold green"),
+    "incomplete": ("INCOMPLETE: the new group did not get every record of the window.", "bold red"),
+    "cannot_tell": ("Cannot tell.", "bold yellow"),
+}
+
+
+def show_verdict(found: Checked) -> None:
+    """The verdict, what it rests on, and each partition that is not verified."""
+    console = Console(highlight=False)
+    words, style = _VERDICTS.get(found.verdict.value, _VERDICTS["cannot_tell"])
+    console.print(Text(words, style=style))
+    console.print(Text(f"By: {', '.join(found.evidence)}. {plural(len(found.partitions), 'partition')}."))
+    for part in [part for part in found.partitions if part.verdict.value not in ("verified", "not_planned")][
+        :_MOST_ROWS
+    ]:
+        console.print(Text(f"  {printable(part.topic)}-{part.partition}: {part.reason}"), soft_wrap=True)
+    total = [part.records for part in found.partitions if part.records is not None]
+    if total:
+        console.print(Text(f"Records read: {sum(total):,}."))
+    for row in found.key_ranges:
+        name = "without a key" if row["key_range"] < 0 else f"key range {row['key_range']}"
+        console.print(Text(f"  {name}: {row['records']:,} records, {row['processed']:,} processed"))
+    for note in found.notes:
+        console.print(Text(f"! {one_line(note)}", style="yellow"), soft_wrap=True)
+    moved = len(found.old_moved)
+    console.print(
+        Text(
+            "The old group's offsets are as they were when it was planned."
+            if not moved
+            else f"The old group has moved on in {plural(moved, 'partition')} since the plan was made (it goes on by itself)."
+        )
+    )
+
+
+def show_counts(found: dict[str, list[dict[str, Any]]]) -> None:
+    """A table for each kind of count."""
+    console = Console(highlight=False)
+    for kind, rows in found.items():
+        table = Table(box=None)
+        table.add_column(kind)
+        for name in ("records", "bytes"):
+            table.add_column(name, justify="right")
+        for row in rows:
+            table.add_row(Text(printable(row["name"])), f"{row['records']:,}", size(row["bytes"]))
+        console.print(table)
+
+
+def preflight_lines(plan: Plan, cap: int | None, instances: int) -> list[str]:
+    """What a replay will ask of the brokers."""
+    from workbench.replay.plan import bytes_per_broker
+    from workbench.words import duration
+
+    loads = sorted(bytes_per_broker(plan).items())
+    lines = [f"To be read from broker {broker}: {size(load)}" for broker, load in loads]
+    total = plan.bytes_estimate
+    if cap is not None and total is not None:
+        lines.append(
+            f"At {size(cap)}/s for each of {plural(instances, 'instance')} that takes at least {duration(total / (cap * instances))}."
+        )
+    return lines

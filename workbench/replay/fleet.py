@@ -145,7 +145,9 @@ class InstanceStatus(_Answer):
 class Fleet(Protocol):
     """Instances of a service."""
 
-    instances: Sequence[str]
+    @property
+    def instances(self) -> Sequence[str]:
+        """Their names or URLs."""
 
     def status(self, instance: str) -> InstanceStatus | None:
         """What it says of itself; None if this adapter cannot ask. Raises `SourceUnreachableError` if it does not answer."""

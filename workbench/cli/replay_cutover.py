@@ -1,0 +1,84 @@
+"""`workbench replay cutover`: the rolling change of a fleet from the old group to the new one, and back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from workbench.cli.options import cluster_option, config_option, json_option, print_json, say
+from workbench.cli.replay_options import PLAN_FILE, confirm_hash, gateway_of
+from workbench.errors import ExitCode, UsageError
+
+
+@click.command(name="cutover")
+@click.argument("plan_file", metavar="PLAN", type=PLAN_FILE)
+@click.option(
+    "--fleet", "fleet_file", type=PLAN_FILE, required=True, help="fleet.toml: the instances, and how they are told."
+)
+@cluster_option(required=False)
+@click.option("--confirm", help="The plan's hash, or its first 8 characters; asked for on a terminal.")
+@click.option("--back", is_flag=True, help="Bring the fleet back into the old group.")
+@click.option(
+    "--max-bytes-per-second",
+    type=click.IntRange(min=1000),
+    help="Cap on what each instance reads; over the fleet file's.",
+)
+@click.option("--allow-under-replicated", is_flag=True, help="Go on although replicas are missing in the cluster.")
+@json_option
+@config_option
+def cutover_command(
+    plan_file: Path,
+    fleet_file: Path,
+    cluster: str | None,
+    confirm: str | None,
+    back: bool,
+    max_bytes_per_second: int | None,
+    allow_under_replicated: bool,
+    as_json: bool,
+    config: Path | None,
+) -> int:
+    """One instance into the new group, then the others in batches; each batch must be healthy before the next.
+
+    Stops at the first batch that is not, with the way back. Can be run again after any failure: it goes on from where the fleet is.
+    """
+    from workbench.cli.replay_show import preflight_lines
+    from workbench.replay.cutover import Cutover
+    from workbench.replay.fleet import make_fleet, read_fleet
+    from workbench.replay.guard import Limits
+    from workbench.replay.journal import Journal
+    from workbench.replay.planfile import read_plan
+    from workbench.settings import load_settings
+
+    plan, file = read_plan(plan_file), read_fleet(fleet_file)
+    if max_bytes_per_second is not None and file.kind != "http":
+        raise UsageError(
+            "--max-bytes-per-second needs a fleet of kind http.", hint="Put the cap into the command itself."
+        )
+    if max_bytes_per_second is not None or back:
+        cap = None if back else max_bytes_per_second  # what goes back reads at full speed
+        file = file.model_copy(update={"max_bytes_per_second": cap})
+    gateway = gateway_of(load_settings(config).cluster(cluster or plan.cluster))
+    for line in preflight_lines(plan, file.max_bytes_per_second, len(file.instances)):
+        say(line)
+    where = plan.from_group if back else plan.new_group
+    confirm_hash(plan.hash, confirm, f"{len(file.instances)} instances go into the group {where!r}.")
+    cutover = Cutover(
+        plan=plan,
+        fleet=make_fleet(file),
+        file=file,
+        gateway=gateway,
+        journal=Journal.of_user(),
+        say=say,
+        back=back,
+        limits=Limits(allow_under_replicated=allow_under_replicated),
+    )
+    cutover.run()
+    say(f"Done: {len(file.instances)} instances are in {where!r}.")
+    if not back:
+        say(f"Put {plan.new_group!r} into their configuration, too: a restart would bring them back.")
+        say(f"Then: workbench replay follow {plan_file}")
+    if as_json:
+        document = {"schema": "workbench.replay-cutover/1", "plan": plan.hash, "group": where}
+        print_json({**document, "instances": file.instances, "outcome": "done"})
+    return ExitCode.OK

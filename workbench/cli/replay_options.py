@@ -1,0 +1,64 @@
+"""What the commands of `workbench replay` share."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from workbench.cli.options import say
+from workbench.errors import GuardError, UsageError
+
+if TYPE_CHECKING:
+    from workbench.replay.kafka_gateway import KafkaGateway
+    from workbench.settings import Cluster
+
+PLAN_FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+def gateway_of(cluster: Cluster) -> KafkaGateway:
+    """The way to a cluster.
+
+    Raises:
+        UsageError: if the settings do not say where its brokers are.
+    """
+    from workbench.replay.kafka_gateway import KafkaGateway
+
+    if cluster.bootstrap is None:
+        raise UsageError(
+            f"The cluster {cluster.name!r} has no bootstrap in the settings.", hint="Add it to workbench.toml."
+        )
+    return KafkaGateway(cluster.bootstrap, cluster.kafka, deadline_seconds=cluster.timeout_seconds)
+
+
+def confirm_hash(full: str, given: str | None, summary: str) -> None:
+    """Have a person type the short hash, or take it from the option.
+
+    Raises:
+        UsageError: if there is no terminal and no option.
+        GuardError: if it is another hash.
+    """
+    short = full[:8]
+    if given is None:
+        if not sys.stdin.isatty():
+            raise UsageError(
+                "Without a terminal the hash has to be given.", hint=f"Read it, then add: --confirm {short}"
+            )
+        say(summary)
+        given = click.prompt(f"Type {short} to go on", default="", show_default=False, err=True)
+    given = given.strip().lower()
+    if len(given) < len(short) or not full.startswith(given):
+        raise GuardError(f"{given!r} is not the hash ({short}); nothing was changed.")
+
+
+def seconds_of(text: str) -> float:
+    """A duration that may be zero.
+
+    Raises:
+        WindowError: if it is none.
+    """
+    from workbench.window import parse_duration
+
+    return 0.0 if text.strip() in ("0", "0s", "0m") else parse_duration(text).total_seconds()

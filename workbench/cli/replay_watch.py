@@ -1,0 +1,280 @@
+"""`workbench replay follow`, `verify` and `inspect`: look at a replay; none of them changes anything."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from workbench.cli.options import cluster_option, config_option, json_option, print_json, say
+from workbench.cli.replay_options import PLAN_FILE, gateway_of, seconds_of
+from workbench.errors import DeadlineError, ExitCode, SourceUnreachableError, UsageError
+
+if TYPE_CHECKING:
+    from workbench.replay.follow import CountRecords
+    from workbench.replay.kafka_gateway import KafkaGateway
+    from workbench.replay.planfile import Plan
+    from workbench.replay.progress import Pace, Progress
+    from workbench.settings import Cluster
+
+_PLAIN_LINE_SECONDS = 10.0  # without a terminal a line every so often is enough
+
+
+@click.command(name="follow")
+@click.argument("plan_file", metavar="PLAN", type=PLAN_FILE)
+@cluster_option(required=False)
+@click.option("--interval", default="2s", show_default=True, help="Time between two looks.")
+@click.option("--timeout", help="Give up after this time, with exit code 7. Default: never.")
+@click.option("--once", is_flag=True, help="One look; exit code 7 if it is not complete.")
+@json_option
+@config_option
+def follow_command(
+    plan_file: Path,
+    cluster: str | None,
+    interval: str,
+    timeout: str | None,
+    once: bool,
+    as_json: bool,
+    config: Path | None,
+) -> int:
+    """Watch the new group until it has committed the whole window, beside the old group's lag. --json: a line for each look."""
+    from workbench.replay.follow import Follower, check_same_cluster
+    from workbench.replay.planfile import read_plan
+    from workbench.replay.progress import Pace
+    from workbench.settings import load_settings
+
+    plan = read_plan(plan_file)
+    chosen = load_settings(config).cluster(cluster or plan.cluster)
+    gateway = gateway_of(chosen)
+    check_same_cluster(plan, gateway)
+    follower, pace = Follower(plan, gateway, counter_of(chosen)), Pace()
+    deadline = time.monotonic() + seconds_of(timeout) if timeout else float("inf")
+
+    def stop(seconds: float) -> bool:
+        if once or time.monotonic() + seconds > deadline:
+            return True
+        time.sleep(seconds)
+        return False
+
+    look = None
+    with _Screen(plan, as_json=as_json) as screen:
+        for look in follower.run(interval_seconds=max(0.2, seconds_of(interval)), stop=stop):
+            pace.add(look)
+            screen.show(look, pace)
+    if look is None or not look.complete:
+        raise DeadlineError(
+            f"The group {plan.new_group!r} has not committed the whole window: "
+            f"{len(look.left) if look is not None else len(plan.partitions):,} partitions are not there yet.",
+            hint="Look again: workbench replay follow.",
+        )
+    if not as_json:
+        say(f"Complete. Next: workbench replay verify {plan_file}")
+    return ExitCode.OK
+
+
+class _Screen:
+    """A bar for each topic on a terminal, plain lines elsewhere, or JSON lines."""
+
+    def __init__(self, plan: Plan, *, as_json: bool) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+        from workbench.words import printable
+
+        self._plan, self._json = plan, as_json
+        self._console = Console(stderr=True, highlight=False, quiet=as_json)
+        self._bars = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[words]}", markup=False),
+            console=self._console,
+            disable=as_json or not self._console.is_terminal,
+        )
+        self._tasks = {topic: self._bars.add_task(printable(topic), total=None, words="") for topic in plan.topics}
+        self._next_line = 0.0
+
+    def __enter__(self) -> _Screen:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._bars.stop()
+
+    def show(self, look: Progress, pace: Pace) -> None:
+        """One look."""
+        if self._json:
+            sys.stdout.write(json.dumps(look_document(self._plan, look, pace), allow_nan=False) + "\n")
+            sys.stdout.flush()
+            return
+        words = _words(look, pace)
+        for topic in look.topics:
+            self._bars.update(self._tasks[topic.topic], completed=topic.done, total=topic.total, words=words)
+        if not self._console.is_terminal and (look.complete or time.monotonic() >= self._next_line):
+            self._next_line = time.monotonic() + _PLAIN_LINE_SECONDS
+            say(f"{look.done:,} of {look.total:,} messages   {words}")
+
+
+def _words(look: Progress, pace: Pace) -> str:
+    from workbench.words import count, duration, plural, rate
+
+    eta = pace.eta_seconds
+    left = "done" if look.complete else f"ETA {duration(eta)}" if eta is not None else "nothing moves"
+    members = plural(look.members, "member") if look.members else "NOBODY is in the group"
+    return f"{rate(pace.per_second)}  {left}  {members}  lag: new {count(look.new_lag)}, old {count(look.old_lag)}"
+
+
+def look_document(plan: Plan, look: Progress, pace: Pace) -> dict[str, Any]:
+    """One JSON line of `follow`."""
+    return {
+        "schema": "workbench.replay-progress/1",
+        "plan": plan.hash,
+        "group": plan.new_group,
+        "done": look.done,
+        "total": look.total,
+        "complete": look.complete,
+        "partitions_left": len(look.left),
+        "messages_per_second": pace.per_second,
+        "eta_seconds": pace.eta_seconds,
+        "members": look.members,
+        "lag_messages": look.new_lag,
+        "old_group_lag_messages": look.old_lag,
+        "topics": [{"topic": topic.topic, "done": topic.done, "total": topic.total} for topic in look.topics],
+    }
+
+
+def counter_of(cluster: Cluster) -> CountRecords:
+    """Counts records in offset ranges in this process: for the few at the end of a range."""
+
+    def count(ranges: Any) -> dict[tuple[str, int], int]:
+        from workbench.collect.kafka_records import KafkaRecordsReader
+
+        options = {f"kafka.{name}": str(value) for name, value in cluster.kafka.items()}
+        reader = KafkaRecordsReader(
+            {
+                **options,
+                "bootstrap": cluster.bootstrap or "",
+                "columns": "topic,partition",
+                "ranges": json.dumps([[*part, *bounds] for part, bounds in ranges.items()]),
+            }
+        )
+        found = dict.fromkeys(ranges, 0)
+        try:
+            for task in reader.partitions():
+                for batch in reader.read(task):
+                    for topic, number in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                        found[topic, number] += 1
+        except (RuntimeError, TimeoutError) as error:
+            raise SourceUnreachableError(f"The end of a partition cannot be read: {error}.") from None
+        return found
+
+    return count
+
+
+@click.command(name="verify")
+@click.argument("plan_file", metavar="PLAN", type=PLAN_FILE)
+@cluster_option(required=False)
+@click.option("--fleet", type=PLAN_FILE, help="fleet.toml: also ask the instances what they completed.")
+@click.option(
+    "--processed",
+    type=click.Path(path_type=Path),
+    help="A log of what was processed (topic, partition, offset; JSON lines, CSV or Parquet): each record is looked up in it.",
+)
+@click.option("--records", is_flag=True, help="Read the records and count them by partition.")
+@click.option(
+    "--key-ranges", type=click.IntRange(1, 65_536), help="Count the records by so many ranges of the key's hash."
+)
+@json_option
+@config_option
+def verify_command(
+    plan_file: Path,
+    cluster: str | None,
+    fleet: Path | None,
+    processed: Path | None,
+    records: bool,
+    key_ranges: int | None,
+    as_json: bool,
+    config: Path | None,
+) -> int:
+    """Did the new group really get every record of the window? By its commits, and by what else there is to go by.
+
+    Exit code 0: yes; 3: no, and which partitions; 4: cannot tell.
+    """
+    from workbench.cli.replay_show import show_verdict
+    from workbench.replay.check import Asked, check
+    from workbench.replay.fleet import make_fleet, read_fleet
+    from workbench.replay.planfile import read_plan
+    from workbench.replay.verify import Verdict
+    from workbench.settings import load_settings
+
+    plan = read_plan(plan_file)
+    chosen = load_settings(config).cluster(cluster or plan.cluster)
+    if processed is not None and not processed.exists():
+        raise UsageError(f"The log of processed records {processed} does not exist.")
+    asked = Asked(
+        fleet=make_fleet(read_fleet(fleet)) if fleet is not None else None,
+        processed=processed,
+        records=records,
+        key_ranges=key_ranges,
+    )
+    found = check(plan, chosen, gateway_of(chosen), counter_of(chosen), asked)
+    if as_json:
+        print_json(found.document())
+    else:
+        show_verdict(found)
+    return {Verdict.VERIFIED: ExitCode.OK, Verdict.INCOMPLETE: ExitCode.FINDINGS}.get(found.verdict, ExitCode.EVIDENCE)
+
+
+@click.command(name="inspect")
+@click.argument("plan_file", metavar="PLAN", type=PLAN_FILE)
+@cluster_option(required=False)
+@click.option(
+    "--by",
+    "kinds",
+    type=click.Choice(["type", "key", "minute", "partition"]),
+    multiple=True,
+    default=("type", "minute"),
+    show_default=True,
+    help="What to count by. May be repeated.",
+)
+@click.option("--most", type=click.IntRange(1, 100_000), default=20, show_default=True, help="Lines of each count.")
+@json_option
+@config_option
+def inspect_command(
+    plan_file: Path, cluster: str | None, kinds: tuple[str, ...], most: int, as_json: bool, config: Path | None
+) -> int:
+    """Read the records that a plan would replay and count them, by event type, key, minute or partition. Joins no group."""
+    from workbench.cli.replay_show import show_counts
+    from workbench.replay.planfile import read_plan
+    from workbench.settings import load_settings
+
+    plan = read_plan(plan_file)
+    chosen = load_settings(config).cluster(cluster or plan.cluster)
+    found = _inspected(plan, chosen, gateway_of(chosen), list(dict.fromkeys(kinds)), most)
+    if as_json:
+        print_json({"schema": "workbench.replay-inspect/1", "plan": plan.hash, **found})
+    else:
+        show_counts(found)
+    return ExitCode.OK
+
+
+def _inspected(plan: Plan, cluster: Cluster, gateway: KafkaGateway, kinds: list[str], most: int) -> dict[str, Any]:
+    from workbench.replay.follow import check_same_cluster
+    from workbench.replay.records import counts_by, read_records
+    from workbench.spark import session, start_in_background
+
+    start_in_background()
+    check_same_cluster(plan, gateway)
+    ranges = {
+        part.key: (part.target, part.stop) for part in plan.partitions if part.target is not None and part.messages
+    }
+    needed = {"type": "event_type", "key": "key", "minute": "timestamp", "partition": "topic"}
+    columns = list(dict.fromkeys(["topic", "partition", *(needed[kind] for kind in kinds), "value_bytes"]))
+    frame = read_records(session(), gateway.bootstrap, cluster.kafka, ranges, columns)
+    if len(kinds) > 1:
+        frame = frame.persist()
+    return {kind: counts_by(frame, kind, most=most) for kind in kinds}

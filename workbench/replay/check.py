@@ -1,0 +1,218 @@
+"""Gather the evidence for `verify`: commits and logs, the instances' counts, and the records themselves where that is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from workbench.errors import SourceUnreachableError
+from workbench.replay.fleet import Fleet, InstanceStatus
+from workbench.replay.follow import CountRecords, check_same_cluster
+from workbench.replay.gateway import Gateway, Partition
+from workbench.replay.planfile import Plan
+from workbench.replay.verify import Evidence, PartitionVerdict, ReadCounts, Verdict, overall, verify
+from workbench.settings import Cluster
+
+# A rest of a partition that is longer cannot be transaction markers alone.
+_TAIL_OFFSETS = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """Evidence beyond the commits."""
+
+    fleet: Fleet | None = None
+    processed: Path | None = None
+    records: bool = False
+    key_ranges: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """The verdict, and what it rests on.
+
+    Attributes:
+        evidence: commits, counts, processed, records: what was looked at.
+        late: records with a time in the window that lie behind its last offset, by partition; None where nobody looked.
+    """
+
+    plan: Plan
+    verdict: Verdict
+    partitions: Sequence[PartitionVerdict]
+    evidence: Sequence[str]
+    notes: Sequence[str]
+    old_moved: Mapping[Partition, tuple[int | None, int | None]]
+    key_ranges: Sequence[Mapping[str, Any]] = field(default=())
+
+    def document(self) -> dict[str, Any]:
+        """As plain values, in the schema `workbench.replay-verify/1`."""
+        return {
+            "schema": "workbench.replay-verify/1",
+            "plan": self.plan.hash,
+            "group": self.plan.new_group,
+            "verdict": self.verdict.value,
+            "evidence": list(self.evidence),
+            "notes": list(self.notes),
+            "partitions": [part.document() for part in self.partitions],
+            "old_group_moved": [
+                {"topic": topic, "partition": number, "planned": before, "now": now}
+                for (topic, number), (before, now) in sorted(self.old_moved.items())
+            ],
+            "key_ranges": [dict(item) for item in self.key_ranges],
+        }
+
+
+def check(plan: Plan, cluster: Cluster, gateway: Gateway, count_records: CountRecords, asked: Asked) -> Checked:
+    """Look at everything that was asked for, and judge.
+
+    Raises:
+        GuardError: if it is another cluster.
+        SourceUnreachableError: if the cluster does not answer, or its records cannot be read.
+        EvidenceError: if records of the window are deleted, so that they cannot be counted.
+    """
+    reading = asked.records or asked.processed is not None or asked.key_ranges is not None
+    if reading:
+        from workbench.spark import start_in_background
+
+        start_in_background()
+    check_same_cluster(plan, gateway)
+    commits = gateway.commits(plan.new_group)
+    logs = gateway.logs([part.key for part in plan.partitions])
+    notes: list[str] = []
+    statuses = _statuses(asked.fleet, notes)
+    read = _read(plan, cluster, gateway, commits, asked) if reading else _Read()
+    found = Evidence(
+        commits=commits,
+        logs=logs,
+        tails=_tails(plan, commits, count_records),
+        statuses=statuses,
+        counts=read.counts,
+        processed_before=read.before,
+    )
+    if read.late:
+        notes.append(
+            f"{read.late:,} records with a time in the window lie behind its last offset and are not committed."
+        )
+    elif plan.until is not None and not reading:
+        notes.append("Records that came late, behind the window's last offset, were not looked for: --records does.")
+    verdicts = verify(plan, found)
+    verdict = overall(verdicts)
+    if read.late and verdict is Verdict.VERIFIED:
+        verdict = Verdict.INCOMPLETE
+    old = gateway.commits(plan.from_group)
+    used = [
+        "commits",
+        "counts" if statuses else "",
+        "processed" if asked.processed else "",
+        "records" if reading else "",
+    ]
+    return Checked(
+        plan=plan,
+        verdict=verdict,
+        partitions=verdicts,
+        evidence=[name for name in used if name],
+        notes=notes,
+        old_moved={
+            part.key: (part.old_committed, old.get(part.key))
+            for part in plan.partitions
+            if old.get(part.key) != part.old_committed
+        },
+        key_ranges=read.key_ranges,
+    )
+
+
+def _statuses(fleet: Fleet | None, notes: list[str]) -> list[InstanceStatus]:
+    found = []
+    for instance in fleet.instances if fleet is not None else ():
+        try:
+            status = fleet.status(instance) if fleet is not None else None
+        except SourceUnreachableError as error:
+            notes.append(f"Its counts are missing: {error.message}")
+            continue
+        if status is None:
+            notes.append(f"{instance} cannot be asked for its counts.")
+        else:
+            found.append(status)
+    return found
+
+
+def _tails(plan: Plan, commits: Mapping[Partition, int], count_records: CountRecords) -> Mapping[Partition, int]:
+    """Records left in partitions whose commit is short of the window's end by a little: it may be transaction markers."""
+    ranges = {
+        part.key: (committed, part.stop)
+        for part in plan.partitions
+        if part.target is not None
+        and (committed := commits.get(part.key)) is not None
+        and part.target <= committed < part.stop <= committed + _TAIL_OFFSETS
+    }
+    try:
+        return count_records(ranges) if ranges else {}
+    except SourceUnreachableError:
+        return {}  # deleted, or not to be read: then they count as not processed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Read:
+    counts: Mapping[Partition, ReadCounts] | None = None
+    before: Mapping[Partition, int] = field(default_factory=dict)
+    key_ranges: Sequence[Mapping[str, Any]] = ()
+    late: int = 0
+
+
+def _read(plan: Plan, cluster: Cluster, gateway: Gateway, commits: Mapping[Partition, int], asked: Asked) -> _Read:
+    from workbench.replay import records
+    from workbench.spark import session
+
+    spark, bootstrap = session(), cluster.bootstrap or ""
+    ranges = {
+        part.key: (part.target, part.stop) for part in plan.partitions if part.target is not None and part.messages
+    }
+    columns = ["topic", "partition", "offset", *(["key"] if asked.key_ranges else [])]
+    frame = records.read_records(spark, bootstrap, cluster.kafka, ranges, columns)
+    processed = records.read_processed(spark, asked.processed) if asked.processed is not None else None
+    if asked.key_ranges and (asked.records or processed is not None):
+        frame = frame.persist()
+    counts = dict.fromkeys(ranges, ReadCounts(records=0, processed=None if processed is None else 0))
+    before: dict[Partition, int] = {}
+    if processed is not None:
+        processed = processed.persist()
+        for row in records.processed_counts(frame, processed):
+            counts[row["topic"], row["partition"]] = ReadCounts(
+                records=row["records"], processed=row["processed"], first_missing=row["first_missing"]
+            )
+        starts = {part.key: part.target for part in plan.partitions if part.target is not None}
+        lowest = processed.groupBy("topic", "partition").agg({"offset": "min"})
+        for row in records.run(lowest.withColumnRenamed("min(offset)", "first")):
+            key = (row["topic"], row["partition"])
+            if key in starts and row["first"] < starts[key]:
+                condition = (
+                    (processed.topic == key[0]) & (processed.partition == key[1]) & (processed.offset < starts[key])
+                )
+                before[key] = processed.where(condition).select("offset").distinct().count()
+    else:
+        counted = frame.groupBy("topic", "partition").count()
+        for row in records.run(counted):
+            counts[row["topic"], row["partition"]] = ReadCounts(records=row["count"])
+    key_counts = records.key_range_counts(frame, processed, asked.key_ranges) if asked.key_ranges else []
+    late = _late(plan, cluster, gateway, commits) if plan.until is not None else 0
+    return _Read(counts=counts, before=before, key_ranges=key_counts, late=late)
+
+
+def _late(plan: Plan, cluster: Cluster, gateway: Gateway, commits: Mapping[Partition, int]) -> int:
+    """Records of the window behind its last offset that are not committed: out of order in the log, and easily forgotten."""
+    from workbench.replay import records
+    from workbench.spark import session
+
+    ends = gateway.logs([part.key for part in plan.partitions]).ends
+    ranges = {
+        part.key: (max(part.stop, commits.get(part.key, 0)), ends[part.key])
+        for part in plan.partitions
+        if part.target is not None and part.key in ends
+    }
+    if not any(start < stop for start, stop in ranges.values()):
+        return 0
+    frame = records.read_records(session(), cluster.bootstrap or "", cluster.kafka, ranges, ["timestamp"])
+    within = f"unix_millis(timestamp) >= {plan.since_ms} and unix_millis(timestamp) < {plan.until_ms}"
+    return int(records.run(frame.where(within).groupBy().count())[0]["count"])
