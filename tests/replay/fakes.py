@@ -1,0 +1,154 @@
+"""A cluster in memory behind the port: records with times, groups with commits; it counts what is written and can be made to fail."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from workbench.collect.kafka import GroupView, Member
+from workbench.errors import SourceUnreachableError
+from workbench.replay.gateway import ABSENT, ClusterView, Found, LogView, Partition, TopicSettings, TopicView
+from workbench.replay.plan import Request, make_plan, survey
+from workbench.replay.planfile import AfterEnd, Plan
+
+CLUSTER_ID = "fake-cluster-id-0000000"
+
+
+@dataclass
+class FakeGateway:
+    """One broker. A log is a list of (offset, timestamp in ms); its end may lie behind the last record."""
+
+    records: dict[Partition, list[tuple[int, int]]]
+    ends: dict[Partition, int] = field(default_factory=dict)
+    starts: dict[Partition, int] = field(default_factory=dict)
+    groups: dict[str, dict[Partition, int]] = field(default_factory=dict)
+    members: dict[str, list[str]] = field(default_factory=dict)
+    topic_settings: dict[str, TopicSettings] = field(default_factory=dict)
+    under_replicated: tuple[Partition, ...] = ()
+    cluster_id: str = CLUSTER_ID
+    writes: list[tuple[str, str]] = field(default_factory=list)
+    refuse: dict[Partition, str] = field(default_factory=dict)
+    before_commit: Callable[[], None] | None = None
+    die_at: int | None = None  # the number of the call at which the process "dies"
+    die_after_writing: bool = False
+    calls: int = 0
+
+    def _call(self) -> None:
+        self.calls += 1
+        if self.calls == self.die_at:
+            raise SourceUnreachableError("the line is dead")
+
+    def end(self, part: Partition) -> int:
+        log = self.records[part]
+        return self.ends.get(part, log[-1][0] + 1 if log else self.starts.get(part, 0))
+
+    def start(self, part: Partition) -> int:
+        return self.starts.get(part, self.records[part][0][0] if self.records[part] else self.end(part))
+
+    def cluster(self) -> ClusterView:
+        self._call()
+        topics: dict[str, dict[int, int]] = {}
+        for topic, number in self.records:
+            topics.setdefault(topic, {})[number] = 1
+        views = {
+            name: TopicView(
+                topic=name,
+                leaders=leaders,
+                under_replicated=tuple(number for topic, number in self.under_replicated if topic == name),
+            )
+            for name, leaders in topics.items()
+        }
+        return ClusterView(cluster_id=self.cluster_id, brokers={1: "b:9092"}, topics=views)
+
+    def settings(self, topics: Iterable[str]) -> Mapping[str, TopicSettings]:
+        self._call()
+        return {topic: self.topic_settings.get(topic, TopicSettings(retention_ms=-1)) for topic in topics}
+
+    def logs(
+        self, partitions: Sequence[Partition], *, instants_ms: Sequence[int] = (), stable: bool = False
+    ) -> LogView:
+        self._call()
+        return LogView(
+            starts={part: self.start(part) for part in partitions},
+            ends={part: self.end(part) for part in partitions},
+            stable_ends={part: self.end(part) for part in partitions} if stable else {},
+            found={instant: {part: self._first(part, instant) for part in partitions} for instant in instants_ms},
+        )
+
+    def _first(self, part: Partition, instant: int) -> Found:
+        for offset, timestamp in self.records[part]:
+            if offset >= self.start(part) and timestamp >= instant:
+                return Found(offset=offset, timestamp_ms=timestamp)
+        return Found()
+
+    def group(self, name: str) -> GroupView:
+        self._call()
+        members = tuple(
+            Member(member_id=f"{who}-id", client_id=who, host="/h", partitions=()) for who in self.members.get(name, ())
+        )
+        state = "stable" if members else "empty" if name in self.groups else ABSENT
+        return GroupView(group=name, state=state, protocol="classic", coordinator=1, members=members)
+
+    def commits(self, group: str) -> Mapping[Partition, int]:
+        self._call()
+        return dict(self.groups.get(group, {}))
+
+    def record_bytes(self, starts: Mapping[Partition, int]) -> Mapping[str, float]:
+        self._call()
+        return {topic: 100.0 for topic, _ in starts}
+
+    def commit(self, group: str, offsets: Mapping[Partition, int]) -> Mapping[Partition, str]:
+        if self.before_commit is not None:
+            self.before_commit()
+        if not self.die_after_writing:
+            self._call()
+        self.writes.append(("commit", group))
+        if self.members.get(group):
+            return dict.fromkeys(offsets, "UNKNOWN_MEMBER_ID: the group has members")
+        good = {part: offset for part, offset in offsets.items() if part not in self.refuse}
+        self.groups.setdefault(group, {}).update(good)
+        if self.die_after_writing:
+            self._call()
+        return {part: words for part, words in self.refuse.items() if part in offsets}
+
+    def delete_group(self, name: str) -> str | None:
+        self._call()
+        self.writes.append(("delete", name))
+        if self.members.get(name):
+            return "NON_EMPTY_GROUP"
+        self.groups.pop(name, None)
+        return None
+
+
+NOW_MS = int(time.time() * 1000)
+
+
+def orders(partitions: int = 4, records: int = 10) -> FakeGateway:
+    """A topic whose records are a minute apart, the last one now; the old group has read everything."""
+    logs = {
+        ("orders", number): [(offset, NOW_MS - (records - offset) * 60_000) for offset in range(records)]
+        for number in range(partitions)
+    }
+    return FakeGateway(logs, groups={"old": dict.fromkeys(logs, records)})
+
+
+def instant(ms: int) -> datetime:
+    """Milliseconds as an instant."""
+    return datetime.fromtimestamp(ms / 1000, UTC)
+
+
+def request(since_ms: int = NOW_MS - 5 * 60_000, **changes: object) -> Request:
+    """A replay of the topic `orders`."""
+    fields: dict[str, object] = {
+        "cluster": "c", "from_group": "old", "new_group": "new", "topics": ["orders"],
+        "since": instant(since_ms), "requested_since": "5m ago", "after_end": AfterEnd.FAIL,
+    }  # fmt: skip
+    return Request(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+def plan_of(gateway: FakeGateway, asked: Request | None = None) -> Plan:
+    """The plan of a request."""
+    asked = asked or request()
+    return make_plan(asked, *survey(gateway, asked))
