@@ -255,7 +255,7 @@ class KafkaGateway:
                         ended.add((message.topic(), message.partition()))
                         continue
                     size, number = sizes.get(message.topic(), (0, 0))
-                    sizes[message.topic()] = (size + len(message), number + 1)
+                    sizes[message.topic()] = (size + len(message.value() or b"") + len(message.key() or b""), number + 1)
                     seen += 1
         except KafkaException as error:
             raise self._kafka.unreachable(error) from None

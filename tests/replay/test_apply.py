@@ -1,0 +1,332 @@
+"""Applying: guards, the order of things, what is read back, and every point at which it may be cut off."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.replay.fakes import NOW_MS, FakeGateway, orders, plan_of, request
+from workbench.errors import GuardError, SourceUnreachableError, UsageError
+from workbench.replay.apply import Options, apply_plan
+from workbench.replay.gateway import TopicSettings
+from workbench.replay.guard import HINTS, Limits
+from workbench.replay.journal import Journal, only_one
+from workbench.replay.planfile import Plan, write_file
+from workbench.replay.receipt import Outcome, Receipt, Status, read_rollback, receipt_path, rollback_path
+from workbench.replay.rollback import roll_back
+
+
+class Place:
+    """A plan on disk, its gateway and its journal."""
+
+    def __init__(self, folder: Path, gateway: FakeGateway, plan: Plan | None = None) -> None:
+        self.gateway = gateway
+        self.plan = plan or plan_of(gateway)
+        self.path = folder / "plan.json"
+        write_file(self.path, self.plan.document())
+        self.journal = Journal(path=folder / "journal.jsonl")
+        self.slept: list[float] = []
+        gateway.calls = 0
+
+    def apply(self, *, dry_run: bool = False, quiet: float | None = 0.0, **limits: Any) -> Receipt:
+        """Apply it without waiting."""
+        options = Options(limits=Limits(**limits), quiet_seconds=quiet, dry_run=dry_run)
+        return apply_plan(self.plan, self.path, self.gateway, self.journal, options, sleep=self.slept.append)
+
+    def phases(self) -> list[tuple[str, str | None]]:
+        """Of the journal."""
+        return [(entry.phase, entry.outcome) for entry in self.journal.read()[0]]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    """Four partitions, a new group that does not exist."""
+    return Place(tmp_path, orders())
+
+
+def test_it_commits_reads_back_and_leaves_papers(place: Place) -> None:
+    """Done means read back; rollback file, receipt and two lines of the journal lie there; the old group is untouched."""
+    before = dict(place.gateway.groups["old"])
+    receipt = place.apply()
+    assert receipt.outcome is Outcome.DONE
+    assert {part.status for part in receipt.partitions} == {Status.COMMITTED}
+    assert place.gateway.groups["new"] == place.plan.targets
+    assert place.gateway.groups["old"] == before
+    assert read_rollback(rollback_path(place.path)).before == []
+    assert json.loads(receipt_path(place.path).read_text())["outcome"] == "done"
+    begin, end = place.journal.read()[0]
+    assert (begin.phase, end.phase, end.outcome) == ("begin", "end", "done")
+    assert end.changes == [("orders", n, None, place.plan.targets["orders", n], None) for n in range(4)]
+    assert end.plan == place.plan.hash
+
+
+def test_again_changes_nothing(place: Place) -> None:
+    """A second run writes nothing and says done."""
+    place.apply()
+    writes = len(place.gateway.writes)
+    receipt = place.apply()
+    assert (receipt.outcome, receipt.resumed) == (Outcome.DONE, True)
+    assert len(place.gateway.writes) == writes
+    assert {part.status for part in receipt.partitions} == {Status.UNCHANGED}
+
+
+def test_a_dry_run_writes_nothing(place: Place, tmp_path: Path) -> None:
+    """Neither to the cluster nor to the disk."""
+    before = sorted(tmp_path.iterdir())
+    receipt = place.apply(dry_run=True)
+    assert receipt.outcome is Outcome.DRY_RUN
+    assert {part.status for part in receipt.partitions} == {Status.WOULD_COMMIT}
+    assert place.gateway.writes == []
+    assert "new" not in place.gateway.groups
+    assert sorted(path for path in tmp_path.iterdir() if path.name != "state") == before
+
+
+def test_the_rollback_file_is_there_before_the_first_write(place: Place) -> None:
+    """And so is the journal's first line."""
+    seen: list[bool] = []
+
+    def look() -> None:
+        seen.extend([rollback_path(place.path).exists(), place.phases() == [("begin", None)]])
+
+    place.gateway.before_commit = look
+    place.apply()
+    assert seen == [True, True]
+
+
+@pytest.mark.parametrize("missing", ["journal", "rollback"])
+def test_without_papers_nothing_is_written(place: Place, missing: str) -> None:
+    """A journal or rollback file that cannot be written stops it before the cluster is touched."""
+    if missing == "journal":
+        place.journal.path.mkdir()
+    else:
+        rollback_path(place.path).mkdir()
+    with pytest.raises(UsageError):
+        place.apply()
+    assert place.gateway.writes == []
+
+
+def guard_cases() -> list[Any]:
+    """What may have changed since the plan was made, and the guard that sees it."""
+
+    def moved_on(gateway: FakeGateway) -> None:
+        gateway.starts["orders", 1] = 9
+
+    def anew(gateway: FakeGateway) -> None:
+        gateway.records["orders", 2] = [(0, NOW_MS)]
+
+    def more(gateway: FakeGateway) -> None:
+        gateway.records["orders", 4] = []
+
+    def gone(gateway: FakeGateway) -> None:
+        del gateway.records["orders", 3]
+
+    def compacted_away(gateway: FakeGateway) -> None:
+        del gateway.records["orders", 0][5]
+
+    def no_topic(gateway: FakeGateway) -> None:
+        gateway.records.clear()
+
+    return [
+        pytest.param("other_cluster", lambda g: setattr(g, "cluster_id", "another"), id="other_cluster"),
+        pytest.param("live_members", lambda g: g.members.update(new=["a-0"]), id="live_members"),
+        pytest.param("existing_commits", lambda g: g.groups.update(new={("x", 0): 1}), id="existing_commits"),
+        pytest.param("target_deleted", moved_on, id="target_deleted"),
+        pytest.param("target_deleted", compacted_away, id="compacted_away"),
+        pytest.param("log_changed", anew, id="log_changed"),
+        pytest.param("partitions_added", more, id="partitions_added"),
+        pytest.param("partition_gone", gone, id="partition_gone"),
+        pytest.param("topic_gone", no_topic, id="topic_gone"),
+        pytest.param("under_replicated", lambda g: setattr(g, "under_replicated", (("orders", 0),)), id="replicas"),
+        pytest.param(
+            "retention_margin",
+            lambda g: g.topic_settings.update(orders=TopicSettings(retention_ms=6 * 60_000)),
+            id="retention_margin",
+        ),
+    ]
+
+
+@pytest.mark.parametrize(("code", "change"), guard_cases())
+def test_each_guard_refuses(place: Place, code: str, change: Any) -> None:
+    """Nothing is written, every partition says refused, and the hint is the guard's own."""
+    change(place.gateway)
+    receipt = place.apply()
+    assert receipt.outcome is Outcome.REFUSED
+    assert receipt.hints == [HINTS[code]]
+    assert receipt.reasons
+    assert {part.status for part in receipt.partitions} == {Status.REFUSED}
+    assert place.gateway.writes == []
+    assert place.phases() == []
+    assert not rollback_path(place.path).exists()
+
+
+def test_live_members_are_told_for_each_partition(place: Place) -> None:
+    """With who they are."""
+    place.gateway.members["new"] = ["svc-0", "svc-1"]
+    receipt = place.apply()
+    assert [part.error for part in receipt.partitions] == ["The group is stable with 2 members: svc-0 and svc-1."] * 4
+
+
+def test_what_may_be_allowed_is_allowed(tmp_path: Path) -> None:
+    """Earlier commits, missing replicas and a short retention, each by its own word; other topics' commits stay."""
+    gateway = orders()
+    gateway.groups["new"] = {("orders", 0): 1, ("other", 0): 7}
+    gateway.topic_settings["orders"] = TopicSettings(retention_ms=60_000)
+    place = Place(tmp_path, gateway)
+    gateway.under_replicated = (("orders", 0),)
+    receipt = place.apply(allow_existing=True, allow_under_replicated=True, retention_margin_seconds=0.0)
+    assert receipt.outcome is Outcome.DONE
+    assert gateway.groups["new"] == {**place.plan.targets, ("other", 0): 7}
+    assert read_rollback(rollback_path(place.path)).commits == {("orders", 0): 1, ("other", 0): 7}
+
+
+def test_retention_by_size_is_seen_by_its_speed(place: Place) -> None:
+    """The log's start has come half of the way to the target since the plan was made: no time is left."""
+    for part in place.gateway.records:
+        place.gateway.starts[part] = 3
+    receipt = place.apply()
+    assert receipt.outcome is Outcome.REFUSED
+    assert "Retention may delete" in receipt.reasons[0]
+
+
+def test_commits_that_move_are_seen(place: Place) -> None:
+    """A consumer that uses assign() is no member, but it commits: two looks find it."""
+    place.gateway.groups["new"] = {("orders", 0): 1}
+    options = Options(limits=Limits(allow_existing=True), quiet_seconds=6.0)
+
+    def sleep(seconds: float) -> None:
+        assert 5.0 < seconds <= 6.0
+        place.gateway.groups["new"]["orders", 0] = 2
+
+    receipt = apply_plan(place.plan, place.path, place.gateway, place.journal, options, sleep=sleep)
+    assert receipt.outcome is Outcome.REFUSED
+    assert receipt.partitions[0].error == "Its commit moved from 1 to 2 within 6 s."
+    assert receipt.partitions[1].error is None
+
+
+def test_a_member_that_joins_in_between_is_caught_by_the_answers(place: Place) -> None:
+    """All partitions fail, none is called done; the journal says failed."""
+    place.gateway.before_commit = lambda: place.gateway.members.update(new=["late-0"])
+    receipt = place.apply()
+    assert receipt.outcome is Outcome.FAILED
+    assert all("UNKNOWN_MEMBER_ID" in (part.error or "") for part in receipt.partitions)
+    assert any("joined the group between" in reason for reason in receipt.reasons)
+    assert place.phases()[-1] == ("end", "failed")
+
+
+def test_a_partial_failure_is_partial_and_can_be_finished(place: Place) -> None:
+    """What failed is named; a second run does only that; the rollback file is still the first one."""
+    place.gateway.refuse["orders", 2] = "NOT_ENOUGH_REPLICAS"
+    receipt = place.apply()
+    assert receipt.outcome is Outcome.PARTIAL
+    assert [part.partition for part in receipt.partitions if part.status is Status.FAILED] == [2]
+    papers = rollback_path(place.path).read_bytes()
+    place.gateway.refuse.clear()
+    assert place.apply().outcome is Outcome.DONE
+    assert place.gateway.groups["new"] == place.plan.targets
+    assert rollback_path(place.path).read_bytes() == papers
+    assert place.phases() == [("begin", None), ("end", "partial"), ("begin", None), ("end", "done")]
+
+
+def test_silence_of_the_answer_is_not_success(place: Place) -> None:
+    """The call ends without an error, but what is read back is not what was wanted."""
+    place.gateway.before_commit = lambda: None
+    original = place.gateway.commit
+    place.gateway.commit = lambda group, offsets: (original(group, {("orders", 0): offsets["orders", 0]}), {})[1]  # type: ignore[method-assign]
+    receipt = place.apply()
+    assert receipt.outcome is Outcome.PARTIAL
+    assert [part.error for part in receipt.partitions[1:]] == ["read back as no commit"] * 3
+
+
+@pytest.mark.parametrize("after_writing", [False, True])
+@pytest.mark.parametrize("call", range(1, 10))
+def test_cut_off_anywhere_it_ends_the_same(tmp_path: Path, call: int, after_writing: bool) -> None:
+    """The n-th call fails; run again, the group is as planned, and the rollback file still leads back to the beginning."""
+    gateway = orders()
+    gateway.groups["new"] = {("orders", 0): 1}
+    place = Place(tmp_path, gateway)
+    gateway.die_at, gateway.die_after_writing = call, after_writing
+    try:
+        place.apply(allow_existing=True)
+    except SourceUnreachableError:
+        gateway.die_at = None
+        receipt = place.apply(allow_existing=True)
+        assert receipt.outcome is Outcome.DONE
+    gateway.die_at = None
+    assert gateway.groups["new"] == place.plan.targets
+    rollback = read_rollback(rollback_path(place.path))
+    assert rollback.commits == {("orders", 0): 1}
+    back = roll_back(rollback, gateway, place.journal, sleep=lambda _: None)
+    assert not back.failed
+    assert gateway.groups["new"] == {("orders", 0): 1}
+
+
+def test_a_group_that_has_moved_on_is_not_thrown_back(place: Place) -> None:
+    """Applying again once its consumers have begun would replay what is done: refused."""
+    place.apply()
+    place.gateway.groups["new"]["orders", 0] += 1
+    receipt = place.apply(allow_existing=True)
+    assert receipt.outcome is Outcome.REFUSED
+    assert "has moved to" in receipt.reasons[0]
+
+
+def test_papers_of_another_plan_are_not_overwritten(place: Place) -> None:
+    """The way back of one plan must not be lost to another one of the same name."""
+    place.apply()
+    other = plan_of(place.gateway, request(reason="other"))
+    write_file(place.path, other.document())
+    with pytest.raises(GuardError, match="belongs to another plan"):
+        apply_plan(other, place.path, place.gateway, place.journal, Options())
+
+
+def test_two_at_once_are_one_too_many(place: Place) -> None:
+    """The second one is refused, without waiting."""
+    with only_one("new"), pytest.raises(GuardError, match="Another process"):
+        place.apply()
+    assert place.apply().outcome is Outcome.DONE
+
+
+def test_the_way_back_from_a_group_that_did_not_exist(place: Place) -> None:
+    """It is deleted; and it is in the journal."""
+    place.apply()
+    found = roll_back(read_rollback(rollback_path(place.path)), place.gateway, place.journal, sleep=lambda _: None)
+    assert (found.deleted, found.failed) == (True, {})
+    assert "new" not in place.gateway.groups
+    last = place.journal.read()[0][-1]
+    assert (last.action, last.outcome, last.changes[0][2:4]) == (
+        "rollback",
+        "done",
+        (place.plan.targets["orders", 0], None),
+    )
+
+
+def test_the_way_back_is_guarded_too(place: Place) -> None:
+    """Members, progress and another cluster stop it; progress can be given up on purpose."""
+    place.apply()
+    rollback = read_rollback(rollback_path(place.path))
+    place.gateway.members["new"] = ["svc-0"]
+    with pytest.raises(GuardError, match="svc-0"):
+        roll_back(rollback, place.gateway, place.journal, sleep=lambda _: None)
+    place.gateway.members.clear()
+    place.gateway.groups["new"]["orders", 0] += 1
+    with pytest.raises(GuardError, match="moved on"):
+        roll_back(rollback, place.gateway, place.journal, sleep=lambda _: None)
+    place.gateway.cluster_id = "another"
+    with pytest.raises(GuardError, match="another"):
+        roll_back(rollback, place.gateway, place.journal, sleep=lambda _: None)
+    place.gateway.cluster_id = place.plan.cluster_id
+    assert not roll_back(rollback, place.gateway, place.journal, discard_progress=True, sleep=lambda _: None).failed
+    assert "new" not in place.gateway.groups
+
+
+def test_a_tampered_rollback_file_is_refused(place: Place) -> None:
+    """It would commit offsets that were never there."""
+    place.apply()
+    path = rollback_path(place.path)
+    path.write_text(path.read_text().replace("orders", "orderz"))
+    with pytest.raises(GuardError):
+        read_rollback(path)
+    with pytest.raises(GuardError):
+        place.apply()

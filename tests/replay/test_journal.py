@@ -1,0 +1,88 @@
+"""The journal: appended to, never lost, readable whatever happened to its end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workbench.replay.journal import Journal
+
+_WRITER = """
+import sys
+from pathlib import Path
+from workbench.replay.journal import Journal
+journal = Journal(path=Path(sys.argv[1]))
+print("up", flush=True)
+for number in range(10_000_000):
+    changes = [("orders", n, number, number + 1, None) for n in range(200)]
+    journal.append(plan="p", cluster_id="c", group="g", action="apply", phase="begin", changes=changes)
+"""
+
+
+def append(journal: Journal, group: str = "g") -> None:
+    """One line."""
+    journal.append(plan="p", cluster_id="c", group=group, action="apply", phase="end", outcome="done")
+
+
+def test_a_killed_writer_costs_at_most_its_last_line(tmp_path: Path) -> None:
+    """kill -9 in the middle of writing: all whole lines are read, and the next writer goes on on a line of its own."""
+    path = tmp_path / "journal.jsonl"
+    writer = subprocess.Popen([sys.executable, "-c", _WRITER, str(path)], stdout=subprocess.PIPE)
+    assert writer.stdout is not None
+    writer.stdout.readline()
+    time.sleep(0.5)
+    os.kill(writer.pid, signal.SIGKILL)
+    writer.wait()
+    writer.stdout.close()
+    journal = Journal(path=path)
+    before, torn = journal.read()
+    assert before
+    assert torn <= 1
+    append(journal, "after")
+    entries, still_torn = journal.read()
+    assert [entry.group for entry in entries] == [*("g" for _ in before), "after"]
+    assert still_torn == torn
+
+
+@given(st.integers(1, 400))
+def test_a_line_that_is_cut_off_hides_no_other(tmp_path_factory: pytest.TempPathFactory, cut: int) -> None:
+    """Wherever the last line ends."""
+    path = tmp_path_factory.mktemp("cut") / "journal.jsonl"
+    journal = Journal(path=path)
+    append(journal, "first")
+    first = path.stat().st_size
+    append(journal, "second")
+    size = path.stat().st_size
+    os.truncate(path, max(first, size - cut))
+    append(journal, "third")
+    entries, torn = journal.read()
+    groups = [entry.group for entry in entries]
+    assert groups[0] == "first"
+    assert groups[-1] == "third"
+    assert len(entries) + torn in (2, 3)
+
+
+def test_many_writers_do_not_mix_their_lines(tmp_path: Path) -> None:
+    """Four threads, four hundred lines, each whole."""
+    journal = Journal(path=tmp_path / "journal.jsonl")
+    threads = [threading.Thread(target=lambda: [append(journal) for _ in range(25)]) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    entries, torn = journal.read()
+    assert (len(entries), torn) == (100, 0)
+
+
+def test_no_journal_is_an_empty_one(tmp_path: Path) -> None:
+    """Before anything was changed."""
+    assert Journal(path=tmp_path / "none.jsonl").read() == ([], 0)
