@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from tests.lab.conftest import wait_for
 from tests.lab.replaying import (
     fill,
     footprint,
@@ -147,8 +148,9 @@ def test_requests_are_bounded_by_brokers_and_batches(lab: Lab) -> None:
 
     topic, group = topic_with(lab, {number: [] for number in range(2_500)})
     fill(lab, topic, {0: [now_ms()]})
-    gateway = KafkaGateway(lab.bootstrap, {"statistics.interval.ms": 50, "stats_cb": statistics})
     partitions = [(topic, number) for number in range(2_500)]
+    wait_for(lambda: not KafkaGateway(lab.bootstrap).logs(partitions).errors)  # every leader knows that it is one
+    gateway = KafkaGateway(lab.bootstrap, {"statistics.interval.ms": 50, "stats_cb": statistics})
     gateway.cluster()
     logs = gateway.logs(partitions, instants_ms=[now_ms() - 60_000, now_ms()], stable=True)
     assert len(logs.ends) == len(logs.starts) == len(logs.stable_ends) == 2_500
@@ -156,11 +158,13 @@ def test_requests_are_bounded_by_brokers_and_batches(lab: Lab) -> None:
     assert len(commits) == 2_500
     assert gateway.requests == 1 + 1 + 5 * 3 + 1  # connect, metadata, five questions in three batches each, commits
     admin = gateway._kafka.connect()
-    from tests.lab.conftest import wait_for
 
-    wait_for(lambda: admin.poll(0.1) or sum(n for name, n in seen.items() if name.endswith("ListOffsets")) >= 15, 10)
-    assert sum(number for name, number in seen.items() if name.endswith(" ListOffsets")) == 15
-    assert sum(number for name, number in seen.items() if name.endswith(" OffsetFetch")) == 1
+    def counted(kind: str) -> int:
+        admin.poll(0.1)
+        return sum(number for name, number in seen.items() if name.endswith(f" {kind}"))
+
+    wait_for(lambda: counted("ListOffsets") >= 15 and counted("OffsetFetch") >= 1, 10)
+    assert (counted("ListOffsets"), counted("OffsetFetch")) == (15, 1)
 
 
 def test_a_partition_without_a_topic_is_told(lab: Lab) -> None:

@@ -100,7 +100,7 @@ class Gateway(Protocol):
         """All committed offsets of a group; empty if it has none or does not exist."""
 
     def record_bytes(self, starts: Mapping[Partition, int]) -> Mapping[str, float]:
-        """Mean size of key and value of some records from those offsets on, by topic; a topic from which nothing was read is left out."""
+        """Mean size of key and value of some records from those offsets on, by topic; one from which nothing was read is left out."""
 
     def commit(self, group: str, offsets: Mapping[Partition, int]) -> Mapping[Partition, str]:
         """Commit offsets for a group without members; returns what failed, and why, for each partition."""

@@ -34,6 +34,7 @@ _SAMPLED_RECORDS = 2_000
 _SAMPLE_SECONDS = 1.0
 _CLIENT_ID = "workbench-replay"  # its own, so that quotas and the broker's logs can tell it from the service
 _RETRIABLE = ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS")
+_LEADER_MOVES = ("NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE", "UNKNOWN_TOPIC_OR_PART", "FENCED_LEADER_EPOCH")
 _RETRY_PAUSE_SECONDS = 0.3
 
 
@@ -123,65 +124,43 @@ class KafkaGateway:
         self, partitions: Sequence[Partition], *, instants_ms: Sequence[int] = (), stable: bool = False
     ) -> LogView:
         """See `Gateway.logs`. Two rounds, the questions of each under way at once."""
-        from confluent_kafka import IsolationLevel, TopicPartition
+        from confluent_kafka import IsolationLevel
         from confluent_kafka.admin import OffsetSpec
 
         if not partitions:
             return LogView(starts={}, ends={}, found={instant: {} for instant in instants_ms})
-        admin, deadline = self._kafka.connect(), self._deadline()
-        batches = [
-            [TopicPartition(*part) for part in partitions[at : at + _LOOKUP_BATCH]]
-            for at in range(0, len(partitions), _LOOKUP_BATCH)
-        ]
+        deadline = self._deadline()
 
-        def ask(spec: Any, isolation: Any = IsolationLevel.READ_UNCOMMITTED) -> Any:
-            futures: dict[Any, Any] = {}
-            for batch in batches:
-                futures |= self._kafka.ask(
-                    lambda batch=batch: admin.list_offsets(  # type: ignore[misc]
-                        dict.fromkeys(batch, spec), isolation_level=isolation, request_timeout=seconds_left(deadline)
-                    )
-                )
-            return futures
+        def ask(spec: Any, isolation: Any = IsolationLevel.READ_UNCOMMITTED) -> _Lookup:
+            lookup = _Lookup(self._kafka, spec, isolation, deadline)
+            lookup.send(partitions)
+            return lookup
 
         # The ends before the instants: what is produced in between then lies behind the end that a plan may fall back to, and is
         # replayed; the other way round it would be neither found nor behind it.
         ending, starting = ask(OffsetSpec.latest()), ask(OffsetSpec.earliest())
-        stable_futures = ask(OffsetSpec.latest(), IsolationLevel.READ_COMMITTED) if stable else None
-        errors: dict[Partition, str] = {}
-        starts, ends = self._gather(starting, deadline), self._gather(ending, deadline)
-        stable_ends = self._gather(stable_futures, deadline) if stable_futures is not None else ({}, {})
-        asked = {instant: ask(OffsetSpec.for_timestamp(instant)) for instant in dict.fromkeys(instants_ms)}
-        found_raw = {instant: self._gather(futures, deadline) for instant, futures in asked.items()}
-        for _, failed in (*found_raw.values(), starts, ends, stable_ends):
-            errors |= failed
+        settled = ask(OffsetSpec.latest(), IsolationLevel.READ_COMMITTED) if stable else None
+        starts, ends, stable_ends = starting.gather(), ending.gather(), settled.gather() if settled is not None else {}
+        lookups = {instant: ask(OffsetSpec.for_timestamp(instant)) for instant in dict.fromkeys(instants_ms)}
+        found = {instant: lookup.gather() for instant, lookup in lookups.items()}
         return LogView(
-            starts={part: info.offset for part, info in starts[0].items()},
-            ends={part: info.offset for part, info in ends[0].items()},
-            stable_ends={part: info.offset for part, info in stable_ends[0].items()},
+            starts={part: info.offset for part, info in starts.items()},
+            ends={part: info.offset for part, info in ends.items()},
+            stable_ends={part: info.offset for part, info in stable_ends.items()},
             found={
                 instant: {
                     part: Found(offset=info.offset, timestamp_ms=info.timestamp) if info.offset >= 0 else Found()
                     for part, info in answers.items()
                 }
-                for instant, (answers, _) in found_raw.items()
+                for instant, answers in found.items()
             },
-            errors=errors,
+            errors={
+                part: words
+                for lookup in (starting, ending, settled, *lookups.values())
+                if lookup is not None
+                for part, words in lookup.errors.items()
+            },
         )
-
-    def _gather(self, futures: Any, deadline: float) -> tuple[dict[Partition, Any], dict[Partition, str]]:
-        from confluent_kafka import KafkaException
-
-        good: dict[Partition, Any] = {}
-        bad: dict[Partition, str] = {}
-        for part, future in futures.items():
-            try:
-                good[part.topic, part.partition] = future.result(seconds_left(deadline))
-            except (KafkaException, TimeoutError) as error:
-                bad[part.topic, part.partition] = error_words(error)
-        if bad and not good:
-            raise SourceUnreachableError(f"Kafka at {self.bootstrap} does not answer: {next(iter(bad.values()))}.")
-        return good, bad
 
     def group(self, name: str) -> GroupView:
         """See `Gateway.group`. Brokers before 4.0 call an unknown group dead, later ones say that it is not there (KIP-1043)."""
@@ -255,7 +234,10 @@ class KafkaGateway:
                         ended.add((message.topic(), message.partition()))
                         continue
                     size, number = sizes.get(message.topic(), (0, 0))
-                    sizes[message.topic()] = (size + len(message.value() or b"") + len(message.key() or b""), number + 1)
+                    sizes[message.topic()] = (
+                        size + len(message.value() or b"") + len(message.key() or b""),
+                        number + 1,
+                    )
                     seen += 1
         except KafkaException as error:
             raise self._kafka.unreachable(error) from None
@@ -317,6 +299,62 @@ class KafkaGateway:
         except (KafkaException, TimeoutError) as error:
             return error_words(error)
         return None
+
+
+@dataclass(slots=True)
+class _Lookup:
+    """One question about the offsets of many partitions; asked again where a leader has just moved."""
+
+    kafka: KafkaCluster
+    spec: Any
+    isolation: Any
+    deadline: float
+    errors: dict[Partition, str] = field(default_factory=dict)
+    _futures: dict[Any, Any] = field(default_factory=dict)
+
+    def send(self, partitions: Sequence[Partition]) -> None:
+        """Ask, in batches."""
+        from confluent_kafka import TopicPartition
+
+        admin = self.kafka.connect()
+        self._futures = {}
+        for at in range(0, len(partitions), _LOOKUP_BATCH):
+            batch = dict.fromkeys((TopicPartition(*part) for part in partitions[at : at + _LOOKUP_BATCH]), self.spec)
+            self._futures |= self.kafka.ask(
+                lambda batch=batch: admin.list_offsets(  # type: ignore[misc]
+                    batch, isolation_level=self.isolation, request_timeout=seconds_left(self.deadline)
+                )
+            )
+
+    def gather(self) -> dict[Partition, Any]:
+        """The answers; what did not answer is in `errors`.
+
+        Raises:
+            SourceUnreachableError: if no partition answered.
+        """
+        from confluent_kafka import KafkaException
+
+        good: dict[Partition, Any] = {}
+        for attempt in (1, 2, 3, 4):
+            again: list[Partition] = []
+            for part, future in self._futures.items():
+                key = (part.topic, part.partition)
+                self.errors.pop(key, None)
+                try:
+                    good[key] = future.result(seconds_left(self.deadline))
+                except (KafkaException, TimeoutError) as error:
+                    self.errors[key] = error_words(error)
+                    if isinstance(error, KafkaException) and error.args[0].name() in _LEADER_MOVES:
+                        again.append(key)
+            if not again or attempt == 4:
+                break
+            time.sleep(_RETRY_PAUSE_SECONDS * attempt)
+            self.send(again)
+        if self.errors and not good:
+            raise SourceUnreachableError(
+                f"Kafka at {self.kafka.bootstrap} does not answer: {next(iter(self.errors.values()))}."
+            )
+        return good
 
 
 def reading_properties(bootstrap: str, properties: Mapping[str, Any]) -> dict[str, Any]:
