@@ -6,13 +6,15 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.bench import lag, runtime, triage
+from tests.bench import lag, replay, runtime, triage
 from tests.bench.harness import Result, keep
 
 BENCHES: dict[str, Callable[[], Result]] = {
     "triage_cold": triage.triage_cold,
     "triage_warm": triage.triage_warm,
     "lag_snapshot": lag.lag_snapshot,
+    "kafka_records": replay.kafka_records,
+    "replay_plan_10k": replay.replay_plan_10k,
     "runtime_noop": runtime.runtime_noop,
     "runtime_io_bound": runtime.runtime_io_bound,
     "runtime_rest": runtime.runtime_rest,

@@ -110,9 +110,9 @@ class Pace:
     _looks: deque[Progress] = field(default_factory=deque)
 
     def add(self, look: Progress) -> None:
-        """One more look; older ones than a minute are dropped."""
+        """One more look; those of more than a minute ago are dropped, but two are kept."""
         self._looks.append(look)
-        while look.at - self._looks[0].at > _RATE_SECONDS:
+        while len(self._looks) > 2 and look.at - self._looks[1].at > _RATE_SECONDS:
             self._looks.popleft()
 
     @property

@@ -1,0 +1,255 @@
+"""The rolling change on a fleet in memory: order, health gates, stops, and going on where it was cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.replay.fakes import FakeGateway, orders, plan_of
+from workbench.errors import GuardError, SourceUnreachableError
+from workbench.replay.cutover import Cutover, Look, batches, lag_is_growing
+from workbench.replay.fleet import Commands, FleetFile, InstanceStatus, MemberStatus
+from workbench.replay.journal import Journal
+from workbench.replay.planfile import Plan
+
+
+@dataclass
+class FakeFleet:
+    """Instances that go where they are told, if nothing is wrong with them; each is one member."""
+
+    gateway: FakeGateway
+    groups: dict[str, str]
+    asked: bool = True  # whether it can be asked for its status
+    dead: set[str] = field(default_factory=set)
+    stubborn: set[str] = field(default_factory=set)  # accept, and stay
+    failing: set[str] = field(default_factory=set)  # do not accept
+    switches: list[tuple[str, str]] = field(default_factory=list)
+    rebalances: int = 0
+    on_status: Callable[[], None] = lambda: None
+
+    def __post_init__(self) -> None:
+        self._show()
+
+    @property
+    def instances(self) -> list[str]:
+        return list(self.groups)
+
+    def _show(self) -> None:
+        self.gateway.members.clear()
+        for name, group in self.groups.items():
+            if name not in self.dead:
+                self.gateway.members.setdefault(group, []).append(name)
+
+    def status(self, instance: str) -> InstanceStatus | None:
+        self.on_status()
+        if not self.asked:
+            return None
+        if instance in self.dead:
+            raise SourceUnreachableError(f"The instance {instance} does not answer: refused.")
+        members = [MemberStatus(member=f"{instance}-0")]
+        return InstanceStatus(
+            client_id=instance,
+            group=self.groups[instance],
+            state="running",
+            rebalances=self.rebalances,
+            members=members,
+        )
+
+    def switch(self, instance: str, *, group: str, old_group: str, since: str) -> None:
+        self.switches.append((instance, group))
+        if instance in self.failing:
+            raise SourceUnreachableError(f"The instance {instance} does not answer: refused.")
+        if instance not in self.stubborn:
+            self.groups[instance] = group
+        self._show()
+
+    def healthy(self, instance: str) -> bool:
+        return True
+
+
+class Service:
+    """A plan that is applied, five instances in the old group, and a clock that runs when somebody sleeps."""
+
+    def __init__(self, folder: Path, *, instances: int = 5, batch_size: int = 2, asked: bool = True) -> None:
+        self.gateway = orders()
+        self.plan: Plan = plan_of(self.gateway)
+        self.gateway.groups["new"] = dict(self.plan.targets)
+        self.fleet = FakeFleet(self.gateway, {f"i{n}": "old" for n in range(instances)}, asked)
+        names = [f"http://i{n}" for n in range(instances)]
+        commands = {} if asked else {"command": Commands(switch=["x"])}
+        self.file = FleetFile(kind="http" if asked else "command", instances=names, batch_size=batch_size, **commands)  # type: ignore[arg-type]
+        self.journal = Journal(path=folder / "journal.jsonl")
+        self.said: list[str] = []
+        self.now = 0.0
+        self.consume = True
+
+    def cutover(self, **changes: Any) -> Cutover:
+        """The change of group, ready to run."""
+        fields = {
+            "plan": self.plan, "fleet": self.fleet, "file": self.file, "gateway": self.gateway, "journal": self.journal,
+            "say": self.said.append, "sleep": self.sleep, "clock": lambda: self.now,
+        }  # fmt: skip
+        return Cutover(**{**fields, **changes})
+
+    def sleep(self, seconds: float) -> None:
+        """Time passes; who consumes catches up."""
+        self.now += max(seconds, 0.1)
+        if self.consume:
+            for part in self.gateway.groups["new"]:
+                self.gateway.groups["new"][part] = self.gateway.end(part)
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Service:
+    """Five instances, batches of two."""
+    return Service(tmp_path)
+
+
+def test_one_first_then_batches(service: Service) -> None:
+    """i0 alone, then two and two; each switch stands twice in the journal."""
+    service.cutover().run()
+    assert service.fleet.switches == [(f"i{n}", "new") for n in range(5)]
+    assert [line for line in service.said if line.startswith("Batch")][::2] == [
+        "Batch 1 of 3: i0 → new", "Batch 2 of 3: i1 and i2 → new", "Batch 3 of 3: i3 and i4 → new",
+    ]  # fmt: skip
+    entries = service.journal.read()[0]
+    assert [(entry.target, entry.phase) for entry in entries] == [
+        (f"i{n}", phase) for n in range(5) for phase in ("begin", "end")
+    ]
+
+
+def test_back_again(service: Service) -> None:
+    """The same way into the old group, also while the new one is beyond the plan."""
+    service.cutover().run()
+    service.fleet.switches.clear()
+    service.cutover(back=True).run()
+    assert set(service.fleet.groups.values()) == {"old"}
+    assert len(service.fleet.switches) == 5
+
+
+def test_without_the_plan_applied_nothing_is_touched(service: Service) -> None:
+    """One partition without its commit is enough; so are a strange group, a silent instance, missing replicas."""
+    del service.gateway.groups["new"]["orders", 3]
+    with pytest.raises(GuardError, match="not applied"):
+        service.cutover().run()
+    service.gateway.groups["new"] = dict(service.plan.targets)
+    service.fleet.groups["i4"] = "another"
+    with pytest.raises(GuardError, match="'another', which the plan does not know"):
+        service.cutover().run()
+    service.fleet.groups["i4"] = "old"
+    service.fleet.dead = {"i4"}
+    with pytest.raises(SourceUnreachableError, match="i4"):
+        service.cutover().run()
+    service.fleet.dead = set()
+    service.gateway.under_replicated = (("orders", 0),)
+    with pytest.raises(GuardError, match="lack a replica"):
+        service.cutover().run()
+    assert service.fleet.switches == []
+    assert service.journal.read()[0] == []
+
+
+@pytest.mark.parametrize("fault", ["failing", "stubborn"])
+def test_it_stops_at_the_batch_that_does_not_come_back(service: Service, fault: str) -> None:
+    """Later ones are not touched; the message says which, why, and the way back; run again it goes on from there."""
+    getattr(service.fleet, fault).add("i2")
+    with pytest.raises(GuardError, match="batch 2 of 3") as caught:
+        service.cutover().run()
+    assert "i2" in caught.value.message
+    assert "--back" in (caught.value.hint or "")
+    assert [name for name, _ in service.fleet.switches] == ["i0", "i1", "i2"]
+    getattr(service.fleet, fault).clear()
+    service.fleet.switches.clear()
+    service.cutover().run()
+    assert [name for name, _ in service.fleet.switches] == ["i2", "i3", "i4"]
+
+
+def test_lag_that_grows_stops_it(service: Service) -> None:
+    """All are there, but nobody commits while records come in."""
+    service.consume = False
+
+    def produce() -> None:
+        for log in service.gateway.records.values():
+            log.append((log[-1][0] + 1, log[-1][1] + 1))
+
+    service.fleet.on_status = produce
+    with pytest.raises(GuardError, match="lag of 'new' is growing: it consumed 0 messages"):
+        service.cutover().run()
+    assert [name for name, _ in service.fleet.switches] == ["i0"]
+
+
+def test_a_rebalance_storm_stops_it(service: Service) -> None:
+    """The members are there, but the group is assigned anew again and again."""
+
+    def rebalance() -> None:
+        service.fleet.rebalances += 1
+
+    service.fleet.on_status = rebalance
+    with pytest.raises(GuardError, match="rebalance storm"):
+        service.cutover().run()
+
+
+@pytest.mark.parametrize("asked", [True, False])
+@given(cut=st.integers(1, 12))
+def test_cut_off_anywhere_it_goes_on(tmp_path_factory: pytest.TempPathFactory, asked: bool, cut: int) -> None:
+    """Killed at the n-th line of the journal, run again: all are over, and none that was surely over is restarted."""
+    service = Service(tmp_path_factory.mktemp("cut"), asked=asked)
+    written: list[str] = []
+
+    class Dying(Journal):
+        def append(self, **fields: Any) -> Any:
+            if len(written) == cut:
+                raise KeyboardInterrupt
+            written.append(fields["phase"])
+            return Journal.append(self, **fields)
+
+    try:
+        service.cutover(journal=Dying(path=service.journal.path)).run()
+    except KeyboardInterrupt:
+        service.cutover().run()
+    assert set(service.fleet.groups.values()) == {"new"}
+    switched = [name for name, _ in service.fleet.switches]
+    assert sorted(set(switched)) == [f"i{n}" for n in range(5)]
+    assert len(switched) <= 6, "only the one that was cut off may be switched twice"
+
+
+@given(st.integers(1, 30), st.integers(1, 10))
+def test_batches_cover_every_instance_once(instances: int, size: int) -> None:
+    """In order, the first alone, none larger than asked."""
+    names = [str(number) for number in range(instances)]
+    waves = batches(names, size)
+    assert [name for wave in waves for name in wave] == names
+    assert len(waves[0]) == 1
+    assert all(1 <= len(wave) <= size for wave in waves[1:])
+
+
+@pytest.mark.parametrize(
+    ("consumed", "produced", "lag", "share", "grows"),
+    [
+        (100, 100, 50, 1.0, False),
+        (50, 100, 50, 1.0, True),
+        (50, 100, 50, 0.5, False),  # half of the fleet need not keep up with all
+        (0, 0, 0, 1.0, False),
+        (0, 0, 50, 1.0, True),  # there is work, and nobody does it
+        (0, 100, 100, 0.1, True),
+        (1000, 100, 5000, 1.0, False),
+    ],
+)
+def test_what_growing_lag_is(consumed: int, produced: int, lag: int, share: float, grows: bool) -> None:
+    """Consumption is held against production, in proportion to how much of the fleet is over."""
+    part = ("t", 0)
+    end = 10_000
+    last = Look(waiting=None, members=frozenset(), rebalances=0, commits={part: end - lag}, ends={part: end})
+    first = Look(
+        waiting=None,
+        members=frozenset(),
+        rebalances=0,
+        commits={part: end - lag - consumed},
+        ends={part: end - produced},
+    )
+    assert (lag_is_growing(first, last, share=share, tolerance=0.1) is not None) is grows
