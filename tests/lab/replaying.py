@@ -32,7 +32,8 @@ def fresh(name: str) -> str:
 
 def fill(lab: Lab, topic: str, times_ms: Mapping[int, list[int]]) -> None:
     """Records with these timestamps, in this order, into each partition."""
-    producer = Producer({"bootstrap.servers": lab.bootstrap, "linger.ms": 20})
+    # Idempotent, because a retry must not change the order.
+    producer = Producer({"bootstrap.servers": lab.bootstrap, "linger.ms": 20, "enable.idempotence": True})
     for partition, times in times_ms.items():
         for number, timestamp in enumerate(times):
             producer.produce(topic, b"v", str(number).encode(), partition=partition, timestamp=timestamp)

@@ -195,7 +195,7 @@ def consume_one(consumer: Any, part: Range, timeout: float) -> Iterator[list[Any
         errors = [error for message in messages if (error := message.error()) is not None]
         for error in errors:
             if error.code() != KafkaError._PARTITION_EOF:
-                raise RuntimeError(f"kafka_records: {topic}-{number}: {error.str()}")
+                raise _failure(f"{topic}-{number}", error)
         good = [message for message in messages if message.error() is None] if errors else messages
         if good:
             at = good[-1].offset() + 1
@@ -231,8 +231,7 @@ def consume_together(consumer: Any, ranges: Sequence[Range], timeout: float) -> 
                 if error.code() == KafkaError._PARTITION_EOF:
                     left.pop(part, None)
                     continue
-                where = f"{part[0]}-{part[1]}" if part[0] is not None else "the cluster"
-                raise RuntimeError(f"kafka_records: {where}: {error.str()}")
+                raise _failure(f"{part[0]}-{part[1]}" if part[0] is not None else "the cluster", error)
             if part not in left:
                 continue
             offset, stop = message.offset(), stops[part]
@@ -246,6 +245,14 @@ def consume_together(consumer: Any, ranges: Sequence[Range], timeout: float) -> 
             consumer.pause(over)
         if good:
             yield good
+
+
+def _failure(where: str, error: Any) -> RuntimeError:
+    from confluent_kafka import KafkaError
+
+    if error.code() == KafkaError._AUTO_OFFSET_RESET:
+        return RuntimeError(f"kafka_records: {where}: its first records are deleted ({error.str()})")
+    return RuntimeError(f"kafka_records: {where}: {error.str()}")
 
 
 def to_arrow(messages: Sequence[Any], columns: Sequence[str], type_header: str, *, of: Any = None) -> Any:

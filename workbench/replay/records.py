@@ -70,7 +70,7 @@ def run(frame: DataFrame) -> list[dict[str, Any]]:
     except PySparkException as error:
         lines = [line.strip() for line in str(error).splitlines() if "kafka_records:" in line]
         words = lines[-1].split("kafka_records:", 1)[1].strip() if lines else str(error).strip().splitlines()[0]
-        if "ffset" in words:  # librdkafka's words for an offset that the log does not hold (any more)
+        if "are deleted" in words:
             raise EvidenceError(
                 f"Some records cannot be read any more: {words}.", hint="Retention has deleted them."
             ) from None
