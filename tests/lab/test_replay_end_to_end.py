@@ -9,88 +9,24 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-import requests
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from tests.lab.conftest import commit, wait_for, workbench
+from tests.lab.instances import Fleet, fleet_file
 from tests.lab.replaying import fresh, processed_log, replay, wait_for_members
 from tests.lab.test_replay_apply import commits
 from workbench.lab import process
 from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab
-from workbench.runtime import RuntimeConfig
 
 pytestmark = [pytest.mark.lab, pytest.mark.jvm]
 
 RECORDS, PARTITIONS, INSTANCES = 1_000_000, 12, 3
-TOKEN = "let-me-in"
-ROOT = Path(__file__).parent.parent.parent
-
-
-@dataclass
-class Fleet:
-    """Three instances that note what they handle, on ports of their own."""
-
-    lab: Lab
-    topic: str
-    group: str
-    folder: Path
-    ports: list[int]
-    children: dict[int, process.Child]
-
-    def start(self, index: int) -> None:
-        """Start one, with the configuration of the old group, as a supervisor would."""
-        config = RuntimeConfig(
-            bootstrap=self.lab.bootstrap,
-            group=self.group,
-            topics=[self.topic],
-            client_id=f"svc-{index}",
-            metrics_port=self.ports[index],
-            admin_token=TOKEN,
-            shutdown_seconds=5.0,
-            rebalance_drain_seconds=2.0,
-            kafka={"session.timeout.ms": 6000, "heartbeat.interval.ms": 500},
-        )
-        path = self.folder / f"svc-{index}.json"
-        plain = config.model_dump(mode="json", exclude_unset=True) | {"admin_token": TOKEN}
-        path.write_text(json.dumps(plain))
-        notes = self.folder / "notes" / f"svc-{index}.jsonl"
-        self.children[index] = process.start(
-            f"svc-{index}",
-            [sys.executable, "-m", "tests.lab.noting", path, notes],
-            folder=self.folder,
-            env={"PYTHONPATH": str(ROOT)},
-        )
-
-    def url(self, index: int) -> str:
-        """Of its admin API."""
-        return f"http://127.0.0.1:{self.ports[index]}"
-
-    def answers(self, index: int) -> bool:
-        """Whether it is up."""
-        try:
-            return requests.get(self.url(index) + "/metrics", timeout=2).ok
-        except requests.RequestException:
-            return False
-
-    def stop(self) -> None:
-        """End all of them."""
-        for child in self.children.values():
-            if child.alive:
-                child.popen.terminate()
-        for child in self.children.values():
-            child.stop()
-
-
-def offset_of(number: int) -> int:
-    """Records go round the partitions."""
-    return number // PARTITIONS
 
 
 @pytest.fixture
@@ -124,16 +60,6 @@ def fleet(lab: Lab, admin: AdminClient, tmp_path: Path) -> Iterator[tuple[Fleet,
         yield made, datetime.fromtimestamp((begin + (RECORDS * 2 // 3) * 3) / 1000, UTC)
     finally:
         made.stop()
-
-
-def fleet_file(fleet: Fleet) -> Path:
-    """fleet.toml."""
-    path = fleet.folder / "fleet.toml"
-    urls = json.dumps([fleet.url(index) for index in range(INSTANCES)])
-    path.write_text(
-        f'kind = "http"\ninstances = {urls}\ntoken = "{TOKEN}"\n[health]\ntimeout_seconds = 30\nsettle_seconds = 2\n'
-    )
-    return path
 
 
 def test_the_last_third_again(

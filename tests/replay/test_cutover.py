@@ -69,7 +69,7 @@ class FakeFleet:
             self.groups[instance] = group
         self._show()
 
-    def healthy(self, instance: str) -> bool:
+    def healthy(self, instance: str, *, group: str) -> bool:
         return True
 
 

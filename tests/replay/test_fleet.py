@@ -74,11 +74,10 @@ def test_a_command_gets_its_words_filled_in_without_a_shell(tmp_path: Path) -> N
     """What looks like shell stays a word."""
     out = tmp_path / "out"
     program = "import sys; open(sys.argv[1], 'w').write('|'.join(sys.argv[2:]))"
-    fleet = commands(
-        sys.executable, "-c", program, str(out), "{instance}", "GROUP={group}", "$({old_group})", "{since}"
-    )
+    words = ["{instance}", "GROUP={group}", "$({old_group})", '{"spec": {"since": "{since}"}}']
+    fleet = commands(sys.executable, "-c", program, str(out), *words)
     fleet.switch("svc-0", group="new; rm -rf /", old_group="old", since="s")
-    assert out.read_text() == "svc-0|GROUP=new; rm -rf /|$(old)|s"
+    assert out.read_text() == 'svc-0|GROUP=new; rm -rf /|$(old)|{"spec": {"since": "s"}}'
     assert fleet.status("svc-0") is None
 
 
@@ -93,8 +92,8 @@ def test_a_command_that_fails_hangs_or_is_not_there() -> None:
         )
     with pytest.raises(ConfigError, match="does not exist"):
         commands("/no/such/program").switch("svc-0", group="g", old_group="o", since="s")
-    assert not commands("true", check=[sys.executable, "-c", bad]).healthy("svc-0")
-    assert commands("true").healthy("svc-0")
+    assert not commands("true", check=[sys.executable, "-c", bad]).healthy("svc-0", group="g")
+    assert commands("true").healthy("svc-0", group="g")
 
 
 @pytest.mark.parametrize(

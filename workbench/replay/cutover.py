@@ -252,6 +252,6 @@ class Gate:
         group = self.cutover.group
         if status is not None and (status.group != group or status.state != "running"):
             return f"{instance} is {status.state} in {status.group!r}"
-        if instance in self.batch and not self.cutover.fleet.healthy(instance):
+        if instance in self.batch and not self.cutover.fleet.healthy(instance, group=group):
             return f"the check of {instance} fails"
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import tomllib
 from collections.abc import Sequence
@@ -17,7 +18,20 @@ from workbench.settings import from_environment
 from workbench.words import one_line
 
 _MAX_ANSWER_BYTES = 50_000_000
-_PLACEHOLDERS = {"instance": "i", "group": "g", "old_group": "o", "since": "s"}
+_NAMES = ("instance", "group", "old_group", "since")
+_PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")  # other braces, as of JSON in a `kubectl patch`, are left alone
+
+
+def check_placeholders(words: Sequence[str], known: Sequence[str]) -> None:
+    """Refuse a template with a placeholder that nothing is put in for.
+
+    Raises:
+        ValueError: naming the word.
+    """
+    for word in words:
+        for name in _PLACEHOLDER.findall(word):
+            if name not in known:
+                raise ValueError(f"{word!r} has a placeholder {{{name}}}; there are: {', '.join(known)}")
 
 
 class _Part(BaseModel):
@@ -45,7 +59,9 @@ class Commands(_Part):
     switch: list[str] = Field(
         min_length=1, description="Give an instance another group and restart it; must bear repetition."
     )
-    check: list[str] | None = Field(default=None, description="Exit status 0 once the instance is healthy.")
+    check: list[str] | None = Field(
+        default=None, description="Exit status 0 once it is healthy; {instance} and {group} only."
+    )
     timeout_seconds: float = Field(default=300.0, gt=0)
 
 
@@ -76,14 +92,8 @@ class FleetFile(_Part):
         if self.kind == "command":
             if self.command is None:
                 raise ValueError("kind is command, but there is no [command]")
-            for words in (self.command.switch, self.command.check or []):
-                for word in words:
-                    try:
-                        word.format(**_PLACEHOLDERS)
-                    except (KeyError, IndexError, ValueError):
-                        raise ValueError(
-                            f"{word!r} has another placeholder than {{instance}}, {{group}}, {{old_group}}, {{since}}"
-                        ) from None
+            check_placeholders(self.command.switch, _NAMES)
+            check_placeholders(self.command.check or [], _NAMES[:2])
         elif any(not url.startswith(("http://", "https://")) for url in self.instances):
             raise ValueError("with kind http every instance is a URL")
         return self
@@ -155,7 +165,7 @@ class Fleet(Protocol):
     def switch(self, instance: str, *, group: str, old_group: str, since: str) -> None:
         """Have it go over to a group. Raises `SourceUnreachableError` if it does not do so."""
 
-    def healthy(self, instance: str) -> bool:
+    def healthy(self, instance: str, *, group: str) -> bool:
         """Whether its own check, if there is one, is content."""
 
 
@@ -191,9 +201,9 @@ class HttpFleet:
             {"group": group, "since": since, "max_bytes_per_second": self.file.max_bytes_per_second},
         )
 
-    def healthy(self, instance: str) -> bool:
+    def healthy(self, instance: str, *, group: str) -> bool:
         """See `Fleet.healthy`; its state is judged by the gate."""
-        del instance
+        del instance, group
         return True
 
     def _ask(self, method: str, instance: str, path: str, body: dict[str, Any] | None = None) -> bytes:
@@ -249,19 +259,18 @@ class CommandFleet:
         """See `Fleet.switch`."""
         self._run(self.commands.switch, {"instance": instance, "group": group, "old_group": old_group, "since": since})
 
-    def healthy(self, instance: str) -> bool:
+    def healthy(self, instance: str, *, group: str) -> bool:
         """See `Fleet.healthy`."""
         if self.commands.check is None:
             return True
-        words = {**_PLACEHOLDERS, "instance": instance}
         try:
-            self._run(self.commands.check, words)
+            self._run(self.commands.check, {"instance": instance, "group": group})
         except SourceUnreachableError:
             return False
         return True
 
     def _run(self, template: Sequence[str], values: dict[str, str]) -> None:
-        command = [word.format(**values) for word in template]
+        command = [_PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), word) for word in template]
         try:
             ended = subprocess.run(
                 command,
