@@ -82,7 +82,9 @@ def _ten_thousand(bootstrap: str) -> None:
         return len(parts) == PARTITIONS and all(part.leader >= 0 for part in parts.values())
 
     wait_for(led, 120)
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 100, "queue.buffering.max.messages": 200_000})
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "linger.ms": 100, "queue.buffering.max.messages": 200_000, "log_level": 0}
+    )
     now = int(time.time() * 1000)
     for number in range(PARTITIONS):
         for minutes in (60, 20, 1):
