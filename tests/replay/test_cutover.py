@@ -15,6 +15,7 @@ from tests.replay.fakes import FakeGateway, orders, plan_of
 from workbench.errors import GuardError, SourceUnreachableError
 from workbench.replay.cutover import Cutover, Look, batches, lag_is_growing
 from workbench.replay.fleet import Commands, FleetFile, InstanceStatus, MemberStatus
+from workbench.replay.guard import Limits
 from workbench.replay.journal import Journal
 from workbench.replay.planfile import Plan
 
@@ -152,6 +153,17 @@ def test_without_the_plan_applied_nothing_is_touched(service: Service) -> None:
         service.cutover().run()
     assert service.fleet.switches == []
     assert service.journal.read()[0] == []
+
+
+def test_what_nobody_would_process_is_not_left_behind(service: Service) -> None:
+    """The old group lags behind the targets: between the two lie messages that neither group would process."""
+    part = ("orders", 1)
+    service.gateway.groups["old"][part] = service.plan.targets[part] - 2
+    with pytest.raises(GuardError, match=r"2 messages would be processed by nobody: .* on orders-1"):
+        service.cutover().run()
+    assert service.fleet.switches == []
+    service.cutover(limits=Limits(allow_gap=True)).run()
+    assert set(service.fleet.groups.values()) == {"new"}
 
 
 @pytest.mark.parametrize("fault", ["failing", "stubborn"])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.replay.fakes import NOW_MS, FakeGateway, instant, orders, plan_of, request
 from workbench.errors import GuardError, UnknownGroupError, UsageError
 from workbench.replay.gateway import TopicSettings
-from workbench.replay.plan import bytes_per_broker, chosen_partitions, kafka_command, to_csv
+from workbench.replay.plan import bytes_per_broker, chosen_partitions, gaps, kafka_command, to_csv
 from workbench.replay.planfile import AfterEnd, Resolution, instant_ms
 
 BASE = NOW_MS - 1_000_000
@@ -140,6 +140,18 @@ def test_what_one_should_know_is_told(change: dict[str, object], words: str) -> 
     assert any(words in warning for warning in warnings), warnings
     assert any("idempotent" in warning for warning in warnings)
     assert any("assign()" in warning for warning in warnings)
+
+
+def test_what_nobody_would_process_is_told() -> None:
+    """Between the old group's commit and the target; where nothing is committed the new group begins at the end."""
+    gateway = orders()
+    gateway.records["orders", 3] = gateway.records["orders", 3][:3]
+    gateway.groups["old"] = {("orders", 0): 3, ("orders", 1): 5, ("orders", 3): 1}
+    plan = plan_of(gateway, request(after_end=AfterEnd.SKIP))
+    assert [part.target for part in plan.partitions] == [5, 5, 5, None]
+    assert gaps(plan.partitions, gateway.groups["old"]) == {("orders", 0): 2, ("orders", 3): 2}
+    assert any("not yet processed 4 messages" in warning for warning in plan.warnings)
+    assert not any("not yet processed" in warning for warning in plan_of(orders()).warnings)
 
 
 def test_the_way_out_of_our_tool() -> None:

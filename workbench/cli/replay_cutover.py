@@ -25,6 +25,7 @@ from workbench.errors import ExitCode, UsageError
     help="Cap on what each instance reads; over the fleet file's.",
 )
 @click.option("--allow-under-replicated", is_flag=True, help="Go on although replicas are missing in the cluster.")
+@click.option("--allow-gap", is_flag=True, help="Leave out what the old group has not processed before the targets.")
 @json_option
 @config_option
 def cutover_command(
@@ -35,6 +36,7 @@ def cutover_command(
     back: bool,
     max_bytes_per_second: int | None,
     allow_under_replicated: bool,
+    allow_gap: bool,
     as_json: bool,
     config: Path | None,
 ) -> int:
@@ -71,7 +73,7 @@ def cutover_command(
         journal=Journal.of_user(),
         say=say,
         back=back,
-        limits=Limits(allow_under_replicated=allow_under_replicated),
+        limits=Limits(allow_under_replicated=allow_under_replicated, allow_gap=allow_gap),
     )
     cutover.run()
     say(f"Done: {len(file.instances)} instances are in {where!r}.")

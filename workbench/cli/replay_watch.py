@@ -125,7 +125,8 @@ def _words(look: Progress, pace: Pace) -> str:
     eta = pace.eta_seconds
     left = "done" if look.complete else f"ETA {duration(eta)}" if eta is not None else "nothing moves"
     members = plural(look.members, "member") if look.members else "NOBODY is in the group"
-    return f"{rate(pace.per_second)}  {left}  {members}  lag: new {count(look.new_lag)}, old {count(look.old_lag)}"
+    speed = f"{rate(pace.per_second)}  " if pace.per_second is not None else ""
+    return f"{speed}{left}  {members}  lag: new {count(look.new_lag)}, old {count(look.old_lag)}"
 
 
 def look_document(plan: Plan, look: Progress, pace: Pace) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from workbench.replay.fleet import Fleet, FleetFile, Health, InstanceStatus
 from workbench.replay.gateway import Gateway, Partition
 from workbench.replay.guard import HINTS, Limits, check_cluster
 from workbench.replay.journal import Journal, only_one
+from workbench.replay.plan import gaps
 from workbench.replay.planfile import Plan
 from workbench.words import count, listed, plural
 
@@ -97,6 +98,7 @@ class Cutover:
                     f"The plan is not applied: {plural(len(missing), 'partition')} of {self.group!r} lack a commit at the target.",
                     hint="First: workbench replay apply.",
                 )
+            self._check_gaps()
         for instance in self.fleet.instances:  # all must answer before the first is touched
             status = self.fleet.status(instance)
             if status is not None and status.group not in (self.group, self.old_group):
@@ -104,6 +106,16 @@ class Cutover:
                     f"The instance {instance} is in the group {status.group!r}, which the plan does not know.",
                     hint="Is this the right fleet?",
                 )
+
+    def _check_gaps(self) -> None:
+        gap = gaps(self.plan.partitions, self.gateway.commits(self.old_group))
+        if gap and not self.limits.allow_gap:
+            names = listed([f"{topic}-{number}" for topic, number in gap])
+            raise GuardError(
+                f"{count(sum(gap.values()))} messages would be processed by nobody: {self.old_group!r} has not committed up to where "
+                f"{self.group!r} begins, on {names}.",
+                hint="Let the old group catch up, or plan from an earlier instant; --allow-gap leaves them out.",
+            )
 
     def _switch(self, instance: str) -> None:
         if self._is_there(instance):

@@ -34,11 +34,13 @@ class Limits:
             fleet's change of group takes minutes.
         allow_existing: the new group may have commits already.
         allow_under_replicated: go on although replicas are missing.
+        allow_gap: cut over although the old group has not reached the place where the new one begins.
     """
 
     retention_margin_seconds: float = 600.0
     allow_existing: bool = False
     allow_under_replicated: bool = False
+    allow_gap: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from workbench.errors import GuardError, UnknownGroupError, UsageError
 from workbench.replay.gateway import ClusterView, Found, Gateway, LogView, Partition, TopicSettings
 from workbench.replay.planfile import AfterEnd, Plan, PlannedPartition, Resolution, instant_ms
-from workbench.words import duration, listed, plural
+from workbench.words import count, duration, listed, plural
 
 # Less time than this until retention takes the first record, and the plan warns: a replay rarely starts within the hour.
 _TIGHT_RETENTION_SECONDS = 3600.0
@@ -214,6 +214,19 @@ def seconds_until_lost(part: PlannedPartition, settings: TopicSettings, *, now_m
     return (part.target_timestamp + settings.retention_ms - now_ms) / 1000
 
 
+def gaps(planned: Sequence[PlannedPartition], old: Mapping[Partition, int]) -> dict[Partition, int]:
+    """Messages between the old group's commit and where the new one begins: once the fleet is over, nobody processes them.
+
+    Where the plan commits nothing the new group is taken to begin at the end. A partition without an old commit says nothing.
+    """
+    found = {}
+    for part in planned:
+        begin, committed = part.log_end if part.target is None else part.target, old.get(part.key)
+        if committed is not None and committed < begin:
+            found[part.key] = begin - max(committed, part.log_start)
+    return {key: number for key, number in found.items() if number > 0}
+
+
 def _warnings(request: Request, planned: Sequence[PlannedPartition], found: Survey) -> list[str]:
     now_ms = found.taken_at.timestamp() * 1000
     warnings = [
@@ -253,6 +266,11 @@ def _warnings(request: Request, planned: Sequence[PlannedPartition], found: Surv
             warnings.append(
                 f"{topic}: nothing is committed for {plural(len(skipped), 'partition')}; auto.offset.reset decides there."
             )
+    if gap := gaps(planned, found.commits):
+        warnings.append(
+            f"The old group has not yet processed {count(sum(gap.values()))} messages before the targets (in "
+            f"{plural(len(gap), 'partition')}): after a cutover nobody would. Let it catch up, or begin earlier."
+        )
     short = found.cluster.under_replicated
     if short:
         warnings.append(
