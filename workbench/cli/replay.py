@@ -8,7 +8,7 @@ import click
 
 from workbench.cli.options import cluster_option, config_option, json_option, print_json, say
 from workbench.cli.replay_cutover import cutover_command
-from workbench.cli.replay_options import PLAN_FILE, confirm_hash, gateway_of, seconds_of
+from workbench.cli.replay_options import PLAN_FILE, collect_no_garbage, confirm_hash, gateway_of, seconds_of
 from workbench.cli.replay_watch import follow_command, inspect_command, verify_command
 from workbench.errors import ExitCode, UsageError
 
@@ -69,6 +69,7 @@ def plan_command(
     from workbench.settings import load_settings
     from workbench.window import parse_instant
 
+    collect_no_garbage()
     now = datetime.now(UTC)
     request = Request(
         cluster=cluster,
@@ -159,6 +160,7 @@ def apply_command(
     from workbench.replay.receipt import Outcome
     from workbench.settings import load_settings
 
+    collect_no_garbage()
     plan = read_plan(plan_file)
     options = Options(
         limits=Limits(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from workbench.replay.receipt import Receipt
 
 _MOST_REASONS = 8
-_MOST_ROWS = 60  # a plan of thousands is read in its file; the screen shows the partitions with the most to replay
+_MOST_ROWS = 40  # a plan of thousands is read in its file; the screen shows the partitions with the most to replay
 
 
 def size(number: float | None) -> str:
