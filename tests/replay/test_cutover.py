@@ -32,6 +32,7 @@ class FakeFleet:
     failing: set[str] = field(default_factory=set)  # do not accept
     switches: list[tuple[str, str]] = field(default_factory=list)
     rebalances: int = 0
+    states: dict[str, str] = field(default_factory=dict)  # if not running
     on_status: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:
@@ -57,7 +58,7 @@ class FakeFleet:
         return InstanceStatus(
             client_id=instance,
             group=self.groups[instance],
-            state="running",
+            state=self.states.get(instance, "running"),
             rebalances=self.rebalances,
             members=members,
         )
@@ -179,6 +180,21 @@ def test_it_stops_at_the_batch_that_does_not_come_back(service: Service, fault: 
     service.fleet.switches.clear()
     service.cutover().run()
     assert [name for name, _ in service.fleet.switches] == ["i2", "i3", "i4"]
+
+
+def test_an_order_that_is_under_way_is_not_given_again(service: Service) -> None:
+    """The run that gave it was cut off; the instance arrives in the new group by itself, and is only looked at."""
+    service.fleet.states["i1"] = "switching"
+
+    def arrive() -> None:
+        if service.now > 10:
+            service.fleet.states.clear()
+            service.fleet.groups["i1"] = "new"
+            service.fleet._show()
+
+    service.fleet.on_status = arrive
+    service.cutover().run()
+    assert [name for name, _ in service.fleet.switches] == ["i0", "i2", "i3", "i4"]
 
 
 def test_lag_that_grows_stops_it(service: Service) -> None:

@@ -131,6 +131,10 @@ class Cutover:
 
     def _is_there(self, instance: str) -> bool:
         status = self.fleet.status(instance)
+        deadline = self.clock() + self.file.health.timeout_seconds
+        while status is not None and status.state == "switching" and self.clock() < deadline:
+            self.sleep(_LOOK_SECONDS)  # an order of a run that was cut off; it would refuse another one
+            status = self.fleet.status(instance)
         if status is not None:
             return status.group == self.group
         entries, _ = self.journal.read()
