@@ -55,6 +55,17 @@ class Thresholds(_Strict):
         ge=1,
         description="Rebalances in the window that make a storm; a deploy of one batch makes one or two.",
     )
+    deploy_restarts: int = Field(
+        default=2,
+        ge=1,
+        description="A member that starts anew more often than this in the window crashes; a deploy does it once.",
+    )
+    burst_over_ratio: float = Field(
+        default=0.8,
+        gt=0,
+        lt=1,
+        description="A burst is over when the last third of the window brings less than this share of the window's arrivals.",
+    )
     few_partitions_ratio: float = Field(
         default=1 / 3, gt=0, le=1, description="More than this share of the partitions is no longer 'a few'."
     )
@@ -67,7 +78,13 @@ class Thresholds(_Strict):
         description="Entry into a queue takes microseconds; 0.1 s on average means it waited for room.",
     )
     enqueue_ratio: float = Field(default=5.0, gt=1, description="... and this many times the baseline.")
-    delay_fill_ratio: float = Field(default=0.9, gt=0, le=1, description="A delay queue this full blocks the entry.")
+    delay_fill_ratio: float = Field(
+        default=0.5,
+        gt=0,
+        le=1,
+        description="A delay queue that blocks is this full on average: the reader pauses when it is full, until it is half empty ...",
+    )
+    delay_high_ratio: float = Field(default=0.95, gt=0, le=1, description="... and it was this full at some moment.")
     slow_ratio: float = Field(
         default=3.0, gt=1, description="One processor is slow at this many times its own baseline ..."
     )

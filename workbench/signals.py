@@ -158,6 +158,13 @@ SIGNALS: dict[str, Signal] = dict(
             "Times that this member was given a new assignment.",
         ),
         _signal("heartbeat_age", "seconds", Kind.GAUGE, Grain.MEMBER, "Time since the last contact with the group."),
+        _signal(
+            "start_time",
+            "seconds",
+            Kind.GAUGE,
+            Grain.MEMBER,
+            "When the member's process started, since the epoch: a change is a restart.",
+        ),
         _signal("poll_age", "seconds", Kind.GAUGE, Grain.MEMBER, "Time since the consumer thread last polled."),
         _signal("deserialized", "messages", Kind.COUNTER, Grain.TOPIC, "Messages that were turned into events."),
         _signal(

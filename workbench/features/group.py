@@ -6,24 +6,32 @@ from workbench.features.summary import BASELINE_PERIODS, NOW, lower_median, of, 
 
 _RTT = "broker_rtt"
 
-# What the coordinator says: members (last and lowest in the window) and state (see `signals.GROUP_STATES`).
+# What the coordinator says: members (last, the higher of the last two, and the lowest in the window) and state (see
+# `signals.GROUP_STATES`).
 GROUP_FEATURES = {
     "group_members": of("max", "last", "group_members"),
+    "group_members_recent": of("max", "last_two_high", "group_members"),
     "group_members_low": of("min", "low", "group_members"),
     "group_state": of("max", "last", "group_state"),
     "group_state_low": of("min", "low", "group_state"),
 }
 GROUP_SIGNALS = ("group_members", "group_state")
 
-# What the members say: ages (last), `last_seconds` (of any signal of theirs, ≤ 0), rebalances in the window, whether they were there in
-# the baseline, the delay queue's fill (0 to 1, mean), and round trips and throttling (mean, of the worst broker).
+# What the members say: ages (last), `last_seconds` (of any signal of theirs, ≤ 0), rebalances in the window, whether they were there
+# in the baseline, restarts in the window, the longest time without a poll in it, the delay queue's fill (0 to 1, mean and highest),
+# and round trips and throttling (mean, of the worst broker).
 MEMBER_FEATURES = {
     "heartbeat_age_seconds": of("max", "last", "heartbeat_age"),
     "poll_age_seconds": of("max", "last", "poll_age"),
     "last_seconds": f"max(last_seconds) FILTER (WHERE period = {NOW})",
+    "poll_age_high": of("max", "high", "poll_age"),
     "rebalances": of("max", "increase", "rebalances"),
+    # By the start times of its process where they are known, else by a counter that began anew.
+    "restarts": f"coalesce({of('max', 'starts', 'start_time')} - 1, {of('max', 'resets', 'rebalances')})",
     "in_baseline": f"min(period) < {NOW}",
     "delay_fill": ratio(of("max", "mean", "delayed_length"), of("max", "last", "delayed_capacity")),
+    "delayed_capacity": of("max", "last", "delayed_capacity"),
+    "delay_high": ratio(of("max", "high", "delayed_length"), of("max", "last", "delayed_capacity")),
     "rtt_seconds": of("max", "mean", _RTT),
     "rtt_broker": f"max_by(broker, mean) FILTER (WHERE signal = '{_RTT}' AND period = {NOW})",
     "rtt_quarters": "array(" + ", ".join(of("max", "mean", _RTT, period=at) for at in range(BASELINE_PERIODS)) + ")",
@@ -39,5 +47,6 @@ MEMBER_SIGNALS = (
     _RTT,
     "throttle_time",
     "paused_partitions",
+    "start_time",
 )
 MEMBER_DERIVED = {"rtt_baseline_seconds": lower_median("rtt_quarters")}

@@ -11,14 +11,17 @@ _LAG, _COMMITTED, _TIME_LAG, _ENQUEUE = "consumer_lag", "committed_offset", "tim
 _END, _START = "log_end_offset", "log_start_offset"
 
 # All over the window unless said otherwise: `lag_last`, `lag_low`, `lag_mean` (messages), `lag_slope` (messages/s), `lag_samples`,
-# `lag_bad_samples`, `lag_last_seconds` (≤ 0), `committed_last`, `committed_last_seconds`, `committed_moved` (messages),
-# `committed_samples`, `committed_per_second`, `time_lag_exact_seconds`, `time_lag_age_seconds` (age of that reading),
-# `oldest_incomplete_seconds`, `fetch_queue_mean` (messages), `enqueue_sum`, `enqueue_count` (and the same of the baseline).
+# `lag_recent_low` (its second lowest value in the last third), `lag_recent_slope`, `lag_bad_samples`, `lag_last_seconds` (≤ 0),
+# `committed_last`, `committed_last_seconds`, `committed_moved` (messages), `committed_samples`, `committed_per_second`,
+# `time_lag_exact_seconds`, `time_lag_age_seconds` (age of that reading), `oldest_incomplete_seconds`, `fetch_queue_mean` (messages),
+# `enqueue_sum`, `enqueue_count` (and the same of the baseline).
 PARTITION_FEATURES = {
     "lag_last": of("max", "last", _LAG),
     "lag_low": of("min", "low", _LAG),
     "lag_mean": of("avg", "mean", _LAG),
     "lag_slope": of("max", "slope", _LAG),
+    "lag_recent_low": of("max", "recent_low", _LAG),
+    "lag_recent_slope": of("max", "recent_slope", _LAG),
     "lag_samples": of("sum", "samples", _LAG),
     "lag_bad_samples": of("sum", "bad_samples", _LAG),
     "lag_last_seconds": of("max", "last_seconds", _LAG),
@@ -37,7 +40,8 @@ PARTITION_FEATURES = {
     "enqueue_baseline_count": of("sum", "increase", _ENQUEUE, stat="count", baseline=True),
 }
 
-# Of the log itself, whoever reads it: `log_end`, `log_start` (last), `arrival_per_second` (messages/s, over the window),
+# Of the log itself, whoever reads it: `log_end`, `log_start` (last), `arrival_per_second` (messages/s, over the window, and
+# `arrival_recent_per_second` over its last third), `log_first_period` (the period in which the partition was first seen),
 # `log_start_per_second` (messages/s, over baseline and window: retention deletes whole segments, so it moves in steps), `history`.
 LOG_FEATURES = {
     "log_end": of("max", "last", _END),
@@ -46,6 +50,8 @@ LOG_FEATURES = {
         f"{of('max', 'high', _END)} - {of('min', 'low', _END)}",
         f"{of('max', 'last_seconds', _END)} - {of('min', 'first_seconds', _END)}",
     ),
+    "arrival_recent_per_second": of("max", "recent_slope", _END),
+    "log_first_period": of("min", "period", _END, period=None),
     "log_start_per_second": ratio(
         f"{of('max', 'high', _START, period=None)} - {of('min', 'low', _START, period=None)}",
         f"{of('max', 'last_seconds', _START, period=None)} - {of('min', 'first_seconds', _START, period=None)}",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 BASELINE_PERIODS = 4
 NOW = BASELINE_PERIODS  # periods 0 to 3 are the baseline, 4 is the window
+RECENT_SHARE = 1 / 3  # of the window: long enough for several samples, short enough to see a turn
 
 SAMPLES_STRUCT = T.StructType(
     [
@@ -62,8 +63,10 @@ def summarise(samples: DataFrame, window: Window) -> DataFrame:
     Returns:
         One row per (labels, signal, stat, period) with: `samples`, `bad_samples` (unusable ones), `first`, `last`, `low`, `high`,
         `mean` (signal's unit), `first_seconds`, `last_seconds` (time relative to the window's end, so ≤ 0), `increase` (counters:
-        growth within the period, resets taken care of), `slope` (gauges: unit per second, least squares), `history` (of log ends only:
-        the samples themselves, for the time lag).
+        growth within the period, resets taken care of), `resets` (counters: how often they began anew), `slope` (gauges: unit per
+        second, least squares), `recent_slope` (the same over the last third of the window), and of single signals: `recent_low`
+        (the lag's second lowest value in the last third: one odd sample does not count), `last_two_high` (of the members, the higher
+        of the last two samples), `starts` (the different start times), `history` (of log ends: the samples themselves).
     """
     end, first = window.end.timestamp(), -window.seconds - window.baseline_seconds
     timed = (
@@ -76,7 +79,12 @@ def summarise(samples: DataFrame, window: Window) -> DataFrame:
     )
     cumulative = _sql_list(_CUMULATIVE)
     counters = _increases(timed.where(f"signal IN {cumulative} AND value IS NOT NULL"))
-    gauges = timed.where(f"signal NOT IN {cumulative}").selectExpr("*", "cast(NULL AS double) AS step")
+    gauges = timed.where(f"signal NOT IN {cumulative}").selectExpr(
+        "*", "cast(NULL AS double) AS step", "cast(NULL AS int) AS reset"
+    )
+    recent = f"seconds > {-window.seconds * RECENT_SHARE!r}D"
+    lows = f"sort_array(collect_list(value) FILTER (WHERE signal = 'consumer_lag' AND {recent}))"
+    members = "collect_list(struct(seconds, value)) FILTER (WHERE signal = 'group_members' AND value IS NOT NULL)"
     member = f"CASE WHEN signal NOT IN {_sql_list(_MEMBERLESS)} THEN member END AS member"
     keys = [f"`{name}`" for name in _LABELS if name != "member"]
     return (
@@ -96,7 +104,12 @@ def summarise(samples: DataFrame, window: Window) -> DataFrame:
                     f"min({_USABLE}) AS first_seconds",
                     f"max({_USABLE}) AS last_seconds",
                     "sum(step) AS increase",
+                    "sum(reset) AS resets",
                     "regr_slope(value, seconds) AS slope",
+                    f"regr_slope(value, seconds) FILTER (WHERE {recent}) AS recent_slope",
+                    f"coalesce(get({lows}, 1), get({lows}, 0)) AS recent_low",
+                    f"array_max(transform(slice(reverse(array_sort({members})), 1, 2), it -> it.value)) AS last_two_high",
+                    "size(collect_set(value) FILTER (WHERE signal = 'start_time')) AS starts",
                     "collect_list(struct(seconds, value)) FILTER (WHERE signal = 'log_end_offset' AND value IS NOT NULL)"
                     " AS history",
                 ),
@@ -124,12 +137,13 @@ def _period(window: Window) -> str:
 
 
 def _increases(counters: DataFrame) -> DataFrame:
-    """Add `step`, the growth since the sample before; after a reset the counter began at 0, so its value is the growth."""
+    """Add `step`, the growth since the sample before, and `reset`, 1 where it began anew: at 0, so its value is the growth then."""
     labels = ", ".join(f"`{name}`" for name in _LABELS)
     before = f"lag(value) OVER (PARTITION BY {labels}, signal, stat, source ORDER BY seconds)"
     return counters.selectExpr("*", f"{before} AS before").selectExpr(
         "* EXCEPT (before)",
         "CASE WHEN value >= before THEN value - before WHEN before IS NOT NULL THEN value END AS step",
+        "CASE WHEN value < before THEN 1 ELSE 0 END AS reset",
     )
 
 

@@ -1,12 +1,13 @@
 """A group-side exporter process with the metric names of danielqsj/kafka_exporter, plus the group's state.
 
 Run as `python -m workbench.lab.exporter BOOTSTRAP ADDRESS.json`. It stands in for the exporter that most clusters have: what it
-shows lives on when the consumers are dead.
+shows lives on when the consumers are dead. Files in the folder `faults` beside the address make it go wrong for single groups.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import sys
 import threading
 import time
@@ -19,6 +20,7 @@ from prometheus_client.registry import Collector
 
 from workbench.collect.kafka import KafkaCluster, Snapshot
 from workbench.errors import WorkbenchError
+from workbench.lab.spec import ExporterFault
 from workbench.signals import GROUP_STATES
 
 _PERIOD_SECONDS = 1.0
@@ -29,8 +31,9 @@ _NEVER = -1  # what kafka_exporter says for "no committed offset"
 class KafkaExporter(Collector):
     """Shows the latest snapshot under kafka_exporter's names."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, faults: Path) -> None:
         self._cluster = KafkaCluster(bootstrap)
+        self._faults = faults
         self._snapshot: Snapshot | None = None
 
     def run(self) -> None:
@@ -48,31 +51,45 @@ class KafkaExporter(Collector):
         snapshot = self._snapshot
         if snapshot is None or time.time() - snapshot.taken_at > _STALE_SECONDS:
             return
-        yield from self._topics(snapshot)
+        faults = self._current_faults()
+        hidden = {fault.topic for fault in faults.values() if fault.mode == "hidden"}
+        yield from self._topics(snapshot, hidden)
         group_labels = ["consumergroup", "topic", "partition"]
         current = GaugeMetricFamily("kafka_consumergroup_current_offset", "Committed offset.", labels=group_labels)
         lag = GaugeMetricFamily("kafka_consumergroup_lag", "Approximate lag in messages.", labels=group_labels)
         for (group, topic, number), committed in snapshot.commits.items():
             labels = [group, topic, str(number)]
-            current.add_metric(labels, _NEVER if committed is None else committed)
             behind = snapshot.lag(group, topic, number)
+            if group in faults:
+                if faults[group].mode != "hidden":
+                    current.add_metric(labels, _NEVER)
+                    lag.add_metric(labels, math.nan if faults[group].mode == "nan" else _NEVER)
+                continue
+            current.add_metric(labels, _NEVER if committed is None else committed)
             lag.add_metric(labels, _NEVER if behind is None else behind)
         members = GaugeMetricFamily("kafka_consumergroup_members", "Members of the group.", labels=["consumergroup"])
         state = GaugeMetricFamily("wb_group_state", "State of the group, 0 dead to 4 stable.", labels=["group"])
         for view in snapshot.groups:
+            if view.group in faults and faults[view.group].mode == "hidden":
+                continue
             members.add_metric([view.group], len(view.members))
             if view.state in GROUP_STATES:
                 state.add_metric([view.group], GROUP_STATES[view.state])
         yield from (current, lag, members, state)
 
-    def _topics(self, snapshot: Snapshot) -> Iterator[Metric]:
+    def _current_faults(self) -> dict[str, ExporterFault]:
+        found = [ExporterFault.model_validate_json(path.read_text()) for path in self._faults.glob("*.json")]
+        return {fault.group: fault for fault in found}
+
+    def _topics(self, snapshot: Snapshot, hidden: set[str]) -> Iterator[Metric]:
         for name, text, offsets in (
             ("kafka_topic_partition_current_offset", "Current offset of a partition.", snapshot.ends),
             ("kafka_topic_partition_oldest_offset", "Oldest offset of a partition.", snapshot.starts),
         ):
             family = GaugeMetricFamily(name, text, labels=["topic", "partition"])
             for (topic, number), offset in offsets.items():
-                family.add_metric([topic, str(number)], offset)
+                if topic not in hidden:
+                    family.add_metric([topic, str(number)], offset)
             yield family
 
     def describe(self) -> Iterator[Metric]:
@@ -83,7 +100,7 @@ class KafkaExporter(Collector):
 def main(bootstrap: str, address: Path) -> None:
     """Serve until killed."""
     registry = CollectorRegistry()
-    exporter = KafkaExporter(bootstrap)
+    exporter = KafkaExporter(bootstrap, address.parent / "faults")
     registry.register(exporter)
     server, _ = start_http_server(0, "127.0.0.1", registry=registry)
     temporary = address.with_suffix(".tmp")

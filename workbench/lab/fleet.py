@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from workbench.collect.kafka import KafkaCluster
 from workbench.errors import SetupError
 from workbench.lab import process
-from workbench.lab.kafka import create_topic
+from workbench.lab.kafka import create_topic, set_quota
 from workbench.lab.lab import Lab, read_address, wait_for_addresses
 from workbench.lab.spec import Behaviour, Traffic, write
 from workbench.runtime import ProcessorConfig, RuntimeConfig
@@ -36,6 +38,9 @@ class FleetSpec:
     consumers: int  # threads in each instance
     processors: dict[str, ProcessorConfig]
     max_uncommitted_per_partition: int = 10_000
+    proxied: bool = False  # whether the instances reach the broker through the proxy
+    settings: Mapping[str, Any] = field(default_factory=dict)  # further fields of RuntimeConfig
+    kafka: Mapping[str, str | int | float | bool] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -49,6 +54,10 @@ class Fleet:
     behaviour: Behaviour
     producer: process.Child | None = None
     instances: dict[str, process.Child] = field(default_factory=dict)
+    _ports: dict[str, int] = field(default_factory=dict)
+    _quotas: set[str] = field(default_factory=set)
+    _trouble: list[threading.Thread] = field(default_factory=list)
+    _over: threading.Event = field(default_factory=threading.Event)
 
     @classmethod
     def start(cls, lab: Lab, spec: FleetSpec, folder: Path) -> Fleet:
@@ -63,9 +72,7 @@ class Fleet:
         try:
             fleet.set_traffic(spec.traffic)
             fleet.set_behaviour(spec.behaviour)
-            for number in range(spec.instances):
-                fleet._launch(f"{spec.group}-{number}")
-            fleet._announce()
+            fleet.add(spec.instances)
             fleet._wait_until_stable()
             fleet.producer = process.start(
                 "producer", [sys.executable, "-m", "workbench.lab.producer", folder / "traffic.json"], folder=folder
@@ -75,10 +82,58 @@ class Fleet:
             raise
         return fleet
 
+    def add(self, count: int) -> list[str]:
+        """Start further instances; returns their names when their metrics pages are up."""
+        names = [f"{self.spec.group}-{len(self.instances) + number}" for number in range(count)]
+        for name in names:
+            self._launch(name)
+        self._announce()
+        return names
+
+    def relaunch(self, name: str, *, announce: bool = True) -> None:
+        """Start an instance again that was ended, with the settings as they are now."""
+        self._launch(name)
+        if announce:
+            wait_for_addresses([(self.instances[name], self._address(name))])
+
+    def restart(self, names: Sequence[str] | None = None) -> None:
+        """End instances in an orderly way and start them again, one after the other: a deploy."""
+        for name in list(names if names is not None else self.instances):
+            if self.instances[name].alive:
+                self.shut_down([name])
+            self.relaunch(name)
+
+    def change(self, **changes: Any) -> None:
+        """Change what instances are started with from now on; running ones are restarted by `restart`."""
+        self.spec = replace(self.spec, **changes)
+
+    def keep_doing(self, what: Callable[[threading.Event], None]) -> None:
+        """Run something beside the rest until the fleet stops or `quieten` is called; it is given the event to watch."""
+        thread = threading.Thread(target=what, args=(self._over,), name="trouble", daemon=True)
+        self._trouble.append(thread)
+        thread.start()
+
+    def quieten(self) -> None:
+        """End what `keep_doing` began."""
+        self._over.set()
+        for thread in self._trouble:
+            thread.join(30)
+        self._trouble, self._over = [], threading.Event()
+
+    def limit(self, bytes_per_second: int | None) -> None:
+        """Set or lift the fetch quota of every member."""
+        for name in self.instances:
+            for number in range(self.spec.consumers):
+                client = f"{name}-{number}"
+                set_quota(self.lab.bootstrap, client, bytes_per_second)
+                (self._quotas.discard if bytes_per_second is None else self._quotas.add)(client)
+
     def _launch(self, name: str) -> None:
         spec = self.spec
+        # The same page after a restart, as a pod or a service would have.
+        port = self._ports.setdefault(name, process.free_port())
         config = RuntimeConfig(
-            bootstrap=self.lab.bootstrap,
+            bootstrap=self.lab.proxied if spec.proxied else self.lab.bootstrap,
             group=spec.group,
             topics=[spec.topic],
             client_id=name,
@@ -89,8 +144,9 @@ class Fleet:
             carry_over_per_partition=0,  # back-pressure shows within seconds here, not after a thousand records
             shutdown_seconds=2.0,
             rebalance_drain_seconds=1.0,
-            kafka=LAB_KAFKA,
-        )
+            metrics_port=port,
+            kafka={**LAB_KAFKA, **spec.kafka},
+        ).model_copy(update=dict(spec.settings))
         write(self.folder / f"{name}.config.json", config)
         self._address(name).unlink(missing_ok=True)
         module = [sys.executable, "-m", "workbench.lab.instance"]
@@ -148,7 +204,9 @@ class Fleet:
             self.instances[name].stop()
 
     def stop(self) -> None:
-        """End everything."""
+        """End everything, and take back what was done to the lab."""
+        self.quieten()
+        self.lab.repair(self.spec.group)
         if self.producer is not None:
             self.producer.stop()
         for child in self.instances.values():

@@ -22,7 +22,9 @@ _REFRESH_SECONDS = 0.2
 class Handlers:
     """The fault-driven business logic of the lab."""
 
-    def __init__(self, behaviour: Watched[Behaviour]) -> None:
+    def __init__(self, behaviour: Watched[Behaviour], *, name: str) -> None:
+        self._name = name
+        self._worked_since = time.monotonic()
         self._watched = behaviour
         self._behaviour = behaviour.current
         self._random = random.Random()  # noqa: S311 - jitter
@@ -39,9 +41,23 @@ class Handlers:
             time.sleep(seconds * self._random.uniform(1 - jitter, 1 + jitter))
 
     def decode(self, record: Record) -> Event:
-        """Decode, taking as long as the behaviour says."""
-        self._sleep(self._behaviour.decode_seconds)
-        return decode_by_header(record)
+        """Decode, taking as long as the behaviour says; now and then the whole consumer thread may stall here."""
+        behaviour = self._behaviour
+        if self._name in behaviour.stall_members:
+            self._stall(behaviour)
+        self._sleep(behaviour.decode_seconds)
+        event = decode_by_header(record)
+        delay = behaviour.delay_seconds.get(event.type, 0.0)
+        if delay > 0:
+            event.delay_until_ms = round(record.timestamp_ms + delay * 1000)
+        return event
+
+    def _stall(self, behaviour: Behaviour) -> None:
+        """Not polling, while the client's own thread goes on with its heartbeats: what a blocking call does."""
+        if time.monotonic() - self._worked_since < behaviour.stall_pause_seconds:
+            return
+        time.sleep(behaviour.stall_seconds)
+        self._worked_since = time.monotonic()
 
     def handle(self, event: Event) -> None:
         """Handle one event, taking as long as the behaviour says."""
@@ -53,8 +69,8 @@ class Handlers:
 def main(config: Path, behaviour: Path, address: Path) -> None:
     """Run until SIGTERM."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    handlers = Handlers(Watched(behaviour, Behaviour))
     settings = RuntimeConfig.parse(json.loads(config.read_text()), where=str(config))
+    handlers = Handlers(Watched(behaviour, Behaviour), name=settings.client_id)
     runtime = Runtime(settings, dict.fromkeys(settings.processors, handlers.handle), decode=handlers.decode)
     runtime.start()
     assert runtime.metrics_address is not None  # noqa: S101 - start() sets it

@@ -23,8 +23,10 @@ _PROPERTIES = """\
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller_port}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+# PROXIED is reached through the lab's proxy alone, whose address it advertises.
+listeners=PLAINTEXT://127.0.0.1:{port},PROXIED://127.0.0.1:{behind_port},CONTROLLER://127.0.0.1:{controller_port}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port},PROXIED://127.0.0.1:{proxy_port}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT,CONTROLLER:PLAINTEXT
 inter.broker.listener.name=PLAINTEXT
 controller.listener.names=CONTROLLER
 log.dirs={folder}/data
@@ -69,13 +71,15 @@ Configuration:
 
 @dataclass(slots=True)
 class Broker:
-    """A running broker."""
+    """A running broker; `behind_port` is where the proxy reaches it, `proxy_port` where clients reach the proxy."""
 
     bootstrap: str
     cluster_id: str
     child: process.Child
     command: list[str | Path]
     folder: Path
+    behind_port: int
+    proxy_port: int
 
     def restart(self, *, pause_seconds: float = 0.0) -> None:
         """End it and start it again on the same port with the same data, after a pause.
@@ -120,9 +124,13 @@ def new_cluster_id() -> str:
 
 def _start(folder: Path, cluster_id: str, logging: Path) -> Broker:
     folder.mkdir(parents=True)
-    port, controller_port = process.free_port(), process.free_port()
+    port, controller_port, behind_port, proxy_port = process.free_ports(4)
     properties = folder / "server.properties"
-    properties.write_text(_PROPERTIES.format(port=port, controller_port=controller_port, folder=folder))
+    properties.write_text(
+        _PROPERTIES.format(
+            port=port, controller_port=controller_port, behind_port=behind_port, proxy_port=proxy_port, folder=folder
+        )
+    )
     java: list[str | Path] = [
         find_java().program,
         "-Xms256m",
@@ -147,7 +155,7 @@ def _start(folder: Path, cluster_id: str, logging: Path) -> Broker:
     except BaseException:
         child.kill()
         raise
-    return Broker(f"127.0.0.1:{port}", cluster_id, child, command, folder)
+    return Broker(f"127.0.0.1:{port}", cluster_id, child, command, folder, behind_port, proxy_port)
 
 
 def _answers(port: int) -> bool:
@@ -188,3 +196,42 @@ def create_topic(bootstrap: str, topic: str, partitions: int, *, seconds: float 
             return
         time.sleep(0.1)
     raise SetupError(f"The topic {topic!r} has partitions without a leader after {seconds:.0f} s.")
+
+
+def add_partitions(bootstrap: str, topic: str, total: int, *, seconds: float = 30.0) -> None:
+    """Let a topic have `total` partitions.
+
+    Raises:
+        SetupError: if the broker refuses.
+    """
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import NewPartitions
+
+    admin = _admin(bootstrap)  # held: with it goes the answer
+    try:
+        admin.create_partitions([NewPartitions(topic, total)])[topic].result(timeout=seconds)
+    except KafkaException as error:
+        raise SetupError(f"The topic {topic!r} could not get {total} partitions: {error.args[0].str()}") from error
+
+
+def set_quota(bootstrap: str, client_id: str, bytes_per_second: int | None) -> None:
+    """Set or lift (None) what a client may fetch, with Kafka's own tool: confluent-kafka has no call for quotas.
+
+    Raises:
+        SetupError: if it fails.
+    """
+    change = (
+        ["--add-config", f"consumer_byte_rate={bytes_per_second}"]
+        if bytes_per_second is not None
+        else ["--delete-config", "consumer_byte_rate"]
+    )
+    command: list[str | Path] = [
+        find_java().program, "-Xmx128m", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=OFF", "-cp", BROKER.classpath,
+        "kafka.admin.ConfigCommand", "--bootstrap-server", bootstrap, "--alter", *change,
+        "--entity-type", "clients", "--entity-name", client_id,
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    if done.returncode != 0:
+        raise SetupError(
+            f"The quota of {client_id!r} could not be changed: {(done.stderr or done.stdout).strip()[-300:]}"
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from workbench.lab import process
 from workbench.lab.jars import Progress
 from workbench.lab.kafka import Broker, start_broker
 from workbench.lab.prometheus import PrometheusServer, ensure_prometheus, start_prometheus
+from workbench.lab.spec import ExporterFault, Way, write
 from workbench.places import state_dir
 from workbench.settings import LAB_CLUSTER, Cluster, Thresholds, Windows
 from workbench.window import parse_duration
@@ -23,7 +25,7 @@ _PROFILES = ["kafka_exporter", "group_state", "runtime"]
 _READY_SECONDS = 30.0
 
 # The lab compresses time: seconds stand for minutes, and the thresholds that are lengths of time shrink with them.
-LAB_THRESHOLDS = Thresholds(time_lag_objective_seconds=4.0, stale_after_seconds=5.0, poll_age_seconds=5.0)
+LAB_THRESHOLDS = Thresholds(time_lag_objective_seconds=4.0, stale_after_seconds=5.0, poll_age_seconds=3.0)
 LAB_WINDOWS = Windows(length=parse_duration("18s"), baseline=parse_duration("30s"))
 
 Say = Callable[[str], None]
@@ -89,6 +91,24 @@ class Lab:
         """Have Prometheus stop scraping a set."""
         (self.targets / f"{name}.json").unlink(missing_ok=True)
 
+    @property
+    def proxied(self) -> str:
+        """host:port that leads to the broker through the proxy."""
+        return str(json.loads((self.folder / "proxy" / "address.json").read_text())["bootstrap"])
+
+    def slow_down(self, name: str, delay_seconds: dict[str, float]) -> None:
+        """Add latency to clients (by the beginning of their id) that come through the proxy; `name` replaces its own."""
+        write(self.folder / "proxy" / "ways" / f"{name}.json", Way(delay_seconds=delay_seconds))
+
+    def break_exporter(self, fault: ExporterFault) -> None:
+        """Have the exporter go wrong for one group."""
+        write(self.folder / "exporter" / "faults" / f"{fault.group}.json", fault)
+
+    def repair(self, name: str) -> None:
+        """Undo `slow_down` and `break_exporter` of one group."""
+        (self.folder / "proxy" / "ways" / f"{name}.json").unlink(missing_ok=True)
+        (self.folder / "exporter" / "faults" / f"{name}.json").unlink(missing_ok=True)
+
     def failed(self) -> str | None:
         """Which of the processes has died, if any."""
         dead = [child.name for child in self._all() if not child.alive]
@@ -149,7 +169,7 @@ def start_lab(
             lab.prometheus_url = lab._prometheus.url
         elif with_prometheus:
             say("There is no Prometheus here and none to be had without asking: going on with the scrape recorder.")
-        lab._children.append(_start_exporter(lab))
+        lab._children += [_start_exporter(lab), _start_proxy(lab, broker)]
     except BaseException:
         lab.stop()
         raise
@@ -157,16 +177,26 @@ def start_lab(
 
 
 def _start_exporter(lab: Lab) -> process.Child:
-    import sys
-
     folder = lab.folder / "exporter"
-    folder.mkdir()
+    (folder / "faults").mkdir(parents=True)
     address = folder / "address.json"
     child = process.start(
         "exporter", [sys.executable, "-m", "workbench.lab.exporter", lab.bootstrap, address], folder=folder
     )
     wait_for_addresses([(child, address)])
     lab.watch("exporter", [read_address(address)])
+    return child
+
+
+def _start_proxy(lab: Lab, broker: Broker) -> process.Child:
+    folder = lab.folder / "proxy"
+    (folder / "ways").mkdir(parents=True)
+    address = folder / "address.json"
+    ports = [str(broker.proxy_port), str(broker.behind_port)]
+    child = process.start(
+        "proxy", [sys.executable, "-m", "workbench.lab.proxy", *ports, folder / "ways", address], folder=folder
+    )
+    wait_for_addresses([(child, address)])
     return child
 
 

@@ -5,6 +5,7 @@ Run as `python -m workbench.lab.producer TRAFFIC.json`.
 
 from __future__ import annotations
 
+import math
 import random
 import sys
 import time
@@ -44,12 +45,25 @@ class _Stream:
             raise ValueError(f"no key of {traffic.keys} falls on the hot partition {hot}")
         self._types = list(traffic.event_types)
         self._weights = list(traffic.event_types.values())
+        self._keys_of_type = {
+            kind: [key for key in self._keys if partition_of(key, traffic.partitions) in wanted]
+            for kind, wanted in traffic.type_partitions.items()
+        }
 
     def draw(self) -> tuple[bytes, str]:
-        pool = self._keys
-        if self._hot_keys and self._random.random() < self._traffic.hot_share:
-            pool = self._hot_keys
-        return self._random.choice(pool), self._random.choices(self._types, self._weights)[0]
+        traffic = self._traffic
+        kind = self._random.choices(self._types, self._weights)[0]
+        pool = self._keys_of_type.get(kind) or self._keys
+        if traffic.hot_share and self._random.random() < traffic.hot_share:
+            if traffic.hot_key is not None:
+                return key_of(traffic.hot_key), traffic.hot_type or kind
+            pool = self._hot_keys or pool
+        return self._random.choice(pool), kind
+
+    def rate(self, seconds: float) -> float:
+        """Messages/s at a moment."""
+        swing = math.sin(2 * math.pi * seconds / self._traffic.swing_seconds)
+        return self._traffic.rate_per_second * (1 + self._traffic.swing * swing)
 
 
 def main(path: Path) -> None:
@@ -75,7 +89,7 @@ def main(path: Path) -> None:
             headers = [(EVENT_TYPE_HEADER, kind.encode()), (POISON_HEADER, b"1")]
             producer.produce(traffic.topic, value, key, partition=traffic.poison_partition, headers=headers)
         now = time.monotonic()
-        owed += (now - last) * traffic.rate_per_second
+        owed += (now - last) * stream.rate(now)
         last = now
         while owed >= 1:
             owed -= 1

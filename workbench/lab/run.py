@@ -18,11 +18,13 @@ from workbench.collect.capture import Capture, new_info, write_capture
 from workbench.collect.live import collect
 from workbench.collect.record import Recorder
 from workbench.errors import SetupError
+from workbench.lab.draw import Scenario
 from workbench.lab.fleet import Fleet
 from workbench.lab.lab import LAB_THRESHOLDS, LAB_WINDOWS, Lab, check_alive
-from workbench.lab.scenarios import Scenario
 from workbench.triage.engine import Triage, triage
 from workbench.triage.finding import Finding
+from workbench.triage.verdict import Answer
+from workbench.triage.walk import answers_of
 from workbench.window import Window
 
 if TYPE_CHECKING:
@@ -51,20 +53,40 @@ class RunResult:
         """Whether the verdict is right, and every part of the scope that the scenario names."""
         if self.finding.verdict is not self.scenario.expected:
             return False
-        return all(list(getattr(self.finding.scope, name)) == wanted for name, wanted in self.scenario.scope.items())
+        return self.scope_right and self.side_seen
+
+    @property
+    def scope_right(self) -> bool:
+        """Whether every part of the scope that the scenario names is right."""
+        return all(
+            (list(found) if isinstance(found := getattr(self.finding.scope, name), tuple) else found) == wanted
+            for name, wanted in self.scenario.scope.items()
+        )
+
+    @property
+    def side_seen(self) -> bool:
+        """Whether what is also true was seen."""
+        answers = answers_of(self.finding.features)
+        return all(answers[node] is Answer.YES for node in self.scenario.side)
 
     def to_json(self) -> dict[str, Any]:
         """The document of `workbench lab run --json`."""
         found = self.finding.to_json()
         return {
-            "scenario": self.scenario.name,
-            "seed": self.scenario.seed,
-            "expected": {"verdict": str(self.scenario.expected), "scope": self.scenario.scope},
+            **_truth(self.scenario, self.folder),
             "found": {"verdict": found["verdict"], "scope": found["scope"], "headline": found["headline"]},
             "match": self.match,
-            "capture": str(self.folder / "capture"),
             "seconds": round(self.seconds, 1),
         }
+
+
+def _truth(scenario: Scenario, folder: Path) -> dict[str, Any]:
+    return {
+        "scenario": scenario.name,
+        "seed": scenario.seed,
+        "expected": {"verdict": str(scenario.expected), "scope": scenario.scope},
+        "capture": str(folder / "capture"),
+    }
 
 
 def run_scenario(
@@ -115,6 +137,7 @@ def run_scenario(
             if recorder is not None:
                 recorder.stop()
     write_capture(folder / "capture", capture)
+    (folder / "truth.json").write_text(json.dumps(_truth(scenario, folder), indent=1))
     result = triage(capture, spark(), groups=[scenario.spec.group])
     finding = next(item for item in result.findings if item.topic == scenario.spec.topic)
     done = RunResult(

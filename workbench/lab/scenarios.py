@@ -1,132 +1,22 @@
-"""Scenarios: a healthy subscription, a fault that begins at some moment, and what triage should say. A seed varies everything else.
-
-The rates are derived from the fault's arithmetic (use = arrivals × time / threads), not tried out: a healthy fleet runs at 5 to 60 %
-of its capacity, a sick one at 150 % and more.
-"""
+"""The scenarios by name: a healthy subscription, a fault that begins at some moment, and what triage should say."""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
-
 from workbench.errors import UsageError
-from workbench.lab.fleet import Fleet, FleetSpec
-from workbench.lab.spec import Behaviour, Traffic
-from workbench.runtime import ProcessorConfig
+from workbench.lab import compound, data_faults, rebalances, upstream
+from workbench.lab.draw import QUICK_SECONDS, Draw, Make, Scenario
+from workbench.lab.fleet import Fleet
+from workbench.lab.spec import Behaviour
 from workbench.triage.verdict import Verdict
 
-_TYPES = ("order", "refund", "invoice", "shipment", "signup", "review", "payout", "coupon")
-_QUEUE_CAPACITY = 40  # small, so that a queue is full within seconds
-_QUICK_SECONDS = 0.003
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scenario:
-    """One run to be.
-
-    Attributes:
-        steady_seconds: the healthy time before the fault.
-        incident_seconds: the time from the fault to the look.
-        fault: what happens then.
-        expected: the verdict, and the parts of its scope that must be right.
-    """
-
-    name: str
-    seed: int
-    spec: FleetSpec
-    steady_seconds: float
-    incident_seconds: float
-    fault: Callable[[Fleet], None]
-    expected: Verdict
-    scope: dict[str, Any] = field(default_factory=dict)
-
-
-class _Draw:
-    """Draws the circumstances of a run from its seed."""
-
-    def __init__(self, name: str, seed: int, bootstrap: str) -> None:
-        self.random = random.Random(f"{name}/{seed}")  # noqa: S311 - chance, not secrets
-        self.name, self.seed = name, seed
-        self.bootstrap = bootstrap
-        self.partitions = self.random.choice((6, 8, 9, 12))
-        self.instances = self.random.choice((2, 3))
-        self.consumers = 1
-        self.rate = self.random.uniform(160, 260)
-        self.threads = 2
-        names = self.random.sample(_TYPES, self.random.choice((4, 5)))
-        self.types = {name: self.random.uniform(1.0, 2.0) for name in names}
-        self.max_uncommitted = 10_000
-        self.max_attempts = 3
-
-    def share(self, event_type: str) -> float:
-        """Share of the traffic of one type."""
-        return self.types[event_type] / sum(self.types.values())
-
-    def process_seconds(self, use: float) -> dict[str, float]:
-        """Process times that use the processors of each type to this share of their capacity."""
-        slots = self.instances * self.threads
-        return {name: use * slots / (self.rate * self.share(name)) for name in self.types}
-
-    def scenario(
-        self,
-        behaviour: Behaviour,
-        fault: Callable[[Fleet], None],
-        expected: Verdict,
-        *,
-        run_id: str = "",
-        names: tuple[str, str] | None = None,
-        scope: dict[str, Any] | None = None,
-        keys: int = 240,
-    ) -> Scenario:
-        """Put it together."""
-        topic, group = names or (f"events-{run_id}", f"svc-{run_id}")
-        traffic = Traffic(
-            bootstrap=self.bootstrap,
-            topic=topic,
-            partitions=self.partitions,
-            rate_per_second=self.rate,
-            event_types=self.types,
-            keys=keys,
-            seed=self.seed,
-        )
-        pool = ProcessorConfig(
-            threads=self.threads,
-            queue_capacity=_QUEUE_CAPACITY,
-            max_attempts=self.max_attempts,
-            retry_backoff_seconds=0.2,
-            retry_backoff_max_seconds=1.0,
-        )
-        return Scenario(
-            name=self.name,
-            seed=self.seed,
-            spec=FleetSpec(
-                topic=topic,
-                group=group,
-                partitions=self.partitions,
-                traffic=traffic,
-                behaviour=behaviour,
-                instances=self.instances,
-                consumers=self.consumers,
-                processors=dict.fromkeys(self.types, pool),
-                max_uncommitted_per_partition=self.max_uncommitted,
-            ),
-            steady_seconds=self.random.uniform(18, 24),
-            incident_seconds=self.random.uniform(28, 32),
-            fault=fault,
-            expected=expected,
-            scope=scope or {},
-        )
-
-
-def _healthy(draw: _Draw, run_id: str) -> Scenario:
+def _healthy(draw: Draw, run_id: str) -> Scenario:
     behaviour = Behaviour(process_seconds=draw.process_seconds(draw.random.uniform(0.1, 0.4)))
     return draw.scenario(behaviour, lambda _fleet: None, Verdict.HEALTHY, run_id=run_id)
 
 
-def _slow_processor(draw: _Draw, run_id: str) -> Scenario:
-    times = dict.fromkeys(draw.types, _QUICK_SECONDS)
+def _slow_processor(draw: Draw, run_id: str) -> Scenario:
+    times = dict.fromkeys(draw.types, QUICK_SECONDS)
     hit = draw.random.choice(list(draw.types))
     slow = draw.process_seconds(draw.random.uniform(2.0, 2.8))[hit]  # 36 to 50 % of what arrives can be handled
 
@@ -138,7 +28,7 @@ def _slow_processor(draw: _Draw, run_id: str) -> Scenario:
     )
 
 
-def _saturated(draw: _Draw, run_id: str) -> Scenario:
+def _saturated(draw: Draw, run_id: str) -> Scenario:
     draw.rate = draw.random.uniform(90, 130)
     use = draw.random.uniform(0.4, 0.5)
     growth = draw.random.uniform(3.6, 4.6)
@@ -151,7 +41,7 @@ def _saturated(draw: _Draw, run_id: str) -> Scenario:
     return draw.scenario(behaviour, fault, Verdict.SATURATED_PROCESSORS, run_id=run_id, keys=2000)
 
 
-def _slow_downstream(draw: _Draw, run_id: str) -> Scenario:
+def _slow_downstream(draw: Draw, run_id: str) -> Scenario:
     times = draw.process_seconds(draw.random.uniform(0.15, 0.2))
     factor = draw.random.uniform(11, 15)
 
@@ -162,9 +52,9 @@ def _slow_downstream(draw: _Draw, run_id: str) -> Scenario:
     return draw.scenario(Behaviour(process_seconds=times), fault, Verdict.SLOW_DOWNSTREAM, run_id=run_id)
 
 
-def _too_few_consumers(draw: _Draw, run_id: str) -> Scenario:
+def _too_few_consumers(draw: Draw, run_id: str) -> Scenario:
     """Decoding on the consumer thread is what takes the time; either traffic grows or instances are taken away."""
-    times = dict.fromkeys(draw.types, _QUICK_SECONDS)
+    times = dict.fromkeys(draw.types, QUICK_SECONDS)
     by_traffic = draw.random.random() < 0.5
     draw.instances = 2 if by_traffic else 3
     members = draw.instances
@@ -187,12 +77,12 @@ def _too_few_consumers(draw: _Draw, run_id: str) -> Scenario:
     )
 
 
-def _hot_partition(draw: _Draw, run_id: str) -> Scenario:
+def _hot_partition(draw: Draw, run_id: str) -> Scenario:
     """As many consumers as partitions, each with room to spare; then most of the traffic goes to one partition."""
     draw.consumers = draw.random.choice((2, 3))
     draw.instances = 2
     draw.partitions = draw.instances * draw.consumers
-    times = dict.fromkeys(draw.types, _QUICK_SECONDS)
+    times = dict.fromkeys(draw.types, QUICK_SECONDS)
     use = draw.random.uniform(0.55, 0.6)
     decode = use * draw.partitions / draw.rate
     capacity = 1 / decode  # of one consumer, messages/s
@@ -212,7 +102,7 @@ def _hot_partition(draw: _Draw, run_id: str) -> Scenario:
     )
 
 
-def _stuck_partition(draw: _Draw, run_id: str) -> Scenario:
+def _stuck_partition(draw: Draw, run_id: str) -> Scenario:
     draw.max_attempts = 1_000_000
     hit = draw.random.randrange(draw.partitions)
     behaviour = Behaviour(process_seconds=draw.process_seconds(draw.random.uniform(0.1, 0.3)))
@@ -223,7 +113,7 @@ def _stuck_partition(draw: _Draw, run_id: str) -> Scenario:
     return draw.scenario(behaviour, fault, Verdict.STUCK_PARTITION, run_id=run_id, scope={"partitions": [hit]})
 
 
-def _consumer_stopped(draw: _Draw, run_id: str) -> Scenario:
+def _consumer_stopped(draw: Draw, run_id: str) -> Scenario:
     crash = draw.random.random() < 0.5
     behaviour = Behaviour(process_seconds=draw.process_seconds(draw.random.uniform(0.1, 0.3)))
 
@@ -239,7 +129,7 @@ def _consumer_stopped(draw: _Draw, run_id: str) -> Scenario:
 
 def demo_scenario(bootstrap: str, *, seed: int) -> Scenario:
     """The demo's story: the handler of "refund" in the service "payments" becomes slow."""
-    draw = _Draw("demo", seed, bootstrap)
+    draw = Draw("demo", seed, bootstrap)
     draw.types = {"order": 2.0, "refund": 1.2, "shipment": 1.5, "signup": 1.0}
     draw.partitions, draw.instances, draw.rate = 6, 2, 200.0
     times = dict.fromkeys(draw.types, 0.004)
@@ -257,7 +147,7 @@ def demo_scenario(bootstrap: str, *, seed: int) -> Scenario:
     )
 
 
-SCENARIOS: dict[str, tuple[Callable[[_Draw, str], Scenario], str]] = {
+SCENARIOS: dict[str, tuple[Make, str]] = {
     "healthy": (_healthy, "steady traffic, nothing happens"),
     "slow_processor": (_slow_processor, "one event type's handler becomes slow"),
     "saturated_processors": (_saturated, "traffic grows beyond what the processor threads can take"),
@@ -266,6 +156,10 @@ SCENARIOS: dict[str, tuple[Callable[[_Draw, str], Scenario], str]] = {
     "hot_partition": (_hot_partition, "most of the traffic goes to one partition"),
     "stuck_partition": (_stuck_partition, "a poison record holds up the commits of one partition"),
     "consumer_stopped": (_consumer_stopped, "all instances crash or are stopped"),
+    **upstream.SCENARIOS,
+    **rebalances.SCENARIOS,
+    **data_faults.SCENARIOS,
+    **compound.SCENARIOS,
 }
 
 
@@ -278,4 +172,4 @@ def make_scenario(name: str, seed: int, *, bootstrap: str, run_id: str) -> Scena
     if name not in SCENARIOS:
         raise UsageError(f"There is no scenario {name!r}.", hint=f"There are: {', '.join(SCENARIOS)}.")
     make, _ = SCENARIOS[name]
-    return make(_Draw(name, seed, bootstrap), run_id)
+    return make(Draw(name, seed, bootstrap), run_id)

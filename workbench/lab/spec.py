@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -27,6 +27,13 @@ class Traffic(BaseModel):
     hot_share: float = Field(
         default=0.0, ge=0, le=1, description="Share of the traffic that goes to the hot partition."
     )
+    hot_key: int | None = Field(default=None, description="Number of one key that gets `hot_share` of the traffic.")
+    hot_type: str | None = Field(default=None, description="The event type of the hot key's events; None: any.")
+    type_partitions: dict[str, list[int]] = Field(
+        default={}, description="Event types whose keys all fall on these partitions; the others are spread."
+    )
+    swing: float = Field(default=0.0, ge=0, lt=1, description="The rate swings by this share up and down ...")
+    swing_seconds: float = Field(default=60.0, gt=0, description="... once in this time.")
     poison_partition: int | None = Field(default=None, description="Send one record there that no handler can take.")
     record_bytes: int = Field(default=200, ge=1)
     seed: int = 0
@@ -41,6 +48,28 @@ class Behaviour(BaseModel):
     decode_seconds: float = Field(default=0.0, ge=0, description="Time to decode one record, on the consumer thread.")
     jitter: float = Field(default=0.2, ge=0, lt=1, description="Times vary by this share up and down.")
     poison_fails: bool = True
+    delay_seconds: dict[str, float] = Field(default={}, description="Event type to how long its events are put off.")
+    stall_members: list[str] = Field(default=[], description="Instances whose consumer thread stops polling ...")
+    stall_seconds: float = Field(default=0.0, ge=0, description="... for this long ...")
+    stall_pause_seconds: float = Field(default=1.0, ge=0, description="... and works for this long in between.")
+
+
+class Way(BaseModel):
+    """What the network does to some clients: latency for each direction, added by the lab's proxy."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    delay_seconds: dict[str, float] = Field(default={}, description="Beginning of a client id to the latency.")
+
+
+class ExporterFault(BaseModel):
+    """What the exporter does wrong for one group: leave it out, or show what is no number."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    group: str
+    topic: str
+    mode: Literal["hidden", "nan", "minus_one"]
 
 
 M = TypeVar("M", bound=BaseModel)

@@ -28,6 +28,7 @@ _LOG_ENDS_PERIOD_SECONDS = 1.0
 # Time for processor threads to end after the drain; a handler that takes longer is left to the end of the process.
 _POOL_STOP_SECONDS = 1.0
 _LETTERS_SECONDS = 5.0
+PROCESS_STARTED = time()  # seconds since the epoch; near enough to be told from a restart
 
 MakeSource = Callable[[RuntimeConfig, str], Source]
 
@@ -176,6 +177,7 @@ class Task:
     def _member_gauges(self, consumer: ConsumerThread, group: str, now: float) -> Iterator[GaugeReading]:
         labels = (group, consumer.member)
         yield "rebalances", labels, consumer.rebalances
+        yield "start_time", labels, PROCESS_STARTED
         yield "poll_age", labels, now - consumer.last_poll
         yield "delayed_length", labels, len(consumer.delayed)
         yield "delayed_capacity", labels, consumer.delayed.capacity

@@ -1,68 +1,46 @@
-"""What to do for each verdict, most reversible first, with the real values put in and a check that shows whether it worked."""
+"""What to do for each verdict, most reversible first, with the real values put in and the checks that show whether it worked.
+
+An action has a `kind` and parameters when a program could carry it out (the lab does); looking at something has none.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from workbench.settings import Thresholds
 from workbench.triage import needs
+from workbench.triage.checks import Check
 from workbench.triage.finding import Action
+from workbench.triage.subject import Subject
 from workbench.triage.verdict import Verdict
-from workbench.words import duration, listed, plural, printable, shell_word
+from workbench.words import count, duration, listed, plural, printable, shell_word
 
 Row = Mapping[str, Any]
 
-
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """Whom the commands are about."""
-
-    cluster: str
-    group: str
-    topic: str
-    since: datetime | None = None
-    bootstrap: str | None = None
-
-    @property
-    def brokers(self) -> str:
-        """The brokers as a shell word; a variable to be set where they are not known."""
-        return shell_word(self.bootstrap) if self.bootstrap else '"$BOOTSTRAP"'
-
-    @property
-    def when(self) -> str:
-        """The moment in words, with a blank before it."""
-        return f" at {self.since:%H:%M:%S} UTC" if self.since is not None else ""
-
-    @property
-    def triage(self) -> str:
-        """The command that looks again."""
-        return f"workbench triage --cluster {shell_word(self.cluster)} --group {shell_word(self.group)}"
-
-    @property
-    def describe(self) -> str:
-        """Kafka's own view of the group."""
-        return f"kafka-consumer-groups --bootstrap-server {self.brokers} --describe --group {shell_word(self.group)}"
-
-    @property
-    def members(self) -> str:
-        """Kafka's own view of the members."""
-        return f"{self.describe} --members --verbose"
+# The lag does not grow any more. (That it is gone takes as long as it takes; `--watch` says when.)
+_SHRINKS = Check(feature="lag_slope", relation="<", value=0.0)
 
 
 def actions_for(
-    verdict: Verdict, row: Row, *, since: datetime | None = None, bootstrap: str | None = None
+    verdict: Verdict,
+    row: Row,
+    *,
+    thresholds: Thresholds,
+    since: datetime | None = None,
+    bootstrap: str | None = None,
 ) -> tuple[Action, ...]:
     """The actions for a verdict.
 
     Args:
         verdict, row: the finding and its features.
+        thresholds: those that it was found with.
         since: when it began, if that is known.
         bootstrap: host:port of the brokers, if they are known.
     """
     make = _ACTIONS.get(verdict)
-    subject = Subject(row["cluster"], row["group"], row["topic"], since, bootstrap)
+    subject = Subject(row["cluster"], row["group"], row["topic"], since, bootstrap, thresholds)
     return tuple(make(subject, row)) if make is not None else ()
 
 
@@ -72,21 +50,51 @@ def _no_data(it: Subject, _row: Row) -> list[Action]:
             title="See whether the metrics target is up, and ask Kafka itself meanwhile",
             command=f"workbench snapshot --cluster {shell_word(it.cluster)} --group {shell_word(it.group)}",
             verify="the snapshot shows commits, and question 1 says yes again",
+            checks=(Check(feature="lag_known_partitions", relation=">", value=0),),
+        )
+    ]
+
+
+def _cannot_tell(it: Subject, _row: Row) -> list[Action]:
+    return [
+        Action(
+            title="Look at the group itself while the missing signals are added",
+            command=it.members,
+            verify="the open question has an answer",
         )
     ]
 
 
 def _stopped(it: Subject, row: Row) -> list[Action]:
-    gone = [m["member"] for m in row["members"] or () if not m["live"]]
-    who = f" (last seen: {listed(gone)})" if gone else ""
+    hung = tuple(row["hung_members"] or ())
+    gone = hung or tuple(m["member"] for m in row["members"] or () if not m["live"])
+    who = f" ({listed(gone)})" if gone else ""
+    moves = (
+        Check(feature="group_members", relation=">", value=0),
+        Check(feature="committed_moved", relation=">", value=0),
+    )
+    polls = (
+        Check(
+            feature="members", field="poll_age_seconds", items=hung, relation="<", value=it.thresholds.poll_age_seconds
+        ),
+    )
     return [
         Action(
-            title=f"See whether the consumers run, and why they ended{who}", command=it.members, verify="members > 0"
+            title=f"See where the hanging consumers hang{who}: a thread dump (py-spy dump, jstack)"
+            if hung
+            else f"See whether the consumers run, and why they ended{who}",
+            command=it.members,
+            verify="you know what it waits for" if hung else "members > 0",
         ),
         Action(
-            title="Start them again; commits are kept, so they go on where they stopped",
+            title=f"Restart what hangs{who}"
+            if hung
+            else "Start them again; commits are kept, so they go on where they stopped",
             command=None,
-            verify="members > 0 and the committed offsets move within 1 min",
+            verify="every member polls again" if hung else "members > 0 and the committed offsets move within 1 min",
+            kind="restart_consumers",
+            parameters={"members": list(gone)},
+            checks=polls if hung else moves,
         ),
     ]
 
@@ -94,48 +102,94 @@ def _stopped(it: Subject, row: Row) -> list[Action]:
 def _stuck(it: Subject, row: Row) -> list[Action]:
     stuck = set(row["stuck_partitions"])
     first = next(p for p in row["partitions"] if p["partition"] in stuck)
-    read = f"kcat -b {it.brokers} -C -t {shell_word(it.topic)} -p {first['partition']} -o {int(first['committed'])} -c 1 -J"
+    number, offset = first["partition"], int(first["committed"])
+    read = f"kcat -b {it.brokers} -C -t {shell_word(it.topic)} -p {number} -o {offset} -c 1 -J"
     return [
         Action(
-            title=f"Look at the record that holds up partition {first['partition']}, at offset {int(first['committed']):,}",
+            title=f"Look at the record that holds up partition {number}, at offset {offset:,}",
             command=read,
             verify="you know why its handler cannot take it",
         ),
         Action(
             title="Let the handler put it into the dead-letter topic (lower max_attempts, or return Dead for it)",
             command=None,
-            verify=f"the committed offset of partition {first['partition']} passes {int(first['committed']):,}",
+            verify=f"the committed offset of partition {number} passes {offset:,}",
+            kind="dead_letter",
+            parameters={"partition": number, "offset": offset, "max_attempts": 3},
+            checks=(Check(feature="partitions", field="committed", items=(str(number),), relation=">", value=offset),),
         ),
     ]
+
+
+def _pool(it: Subject, row: Row, names: set[str], title: str) -> Action:
+    """More threads for some event types."""
+    sizing = needs.processor_threads(row, names, objective_seconds=it.thresholds.time_lag_objective_seconds)
+    have = needs.current_threads(row, names)
+    words = f" ({have} now; {sizing.words})" if sizing is not None and have else ""
+    return Action(
+        title=f"{title}{words}",
+        command=None,
+        verify="the queues of these types are less than half full within 5 min, and the lag shrinks",
+        kind="scale_processors",
+        parameters={
+            "processors": sorted(names),
+            "threads": max(sizing.drain, have + 1) if sizing is not None else 2 * max(1, have),
+        },
+        checks=(
+            Check(
+                feature="queues",
+                field="fill",
+                items=tuple(sorted(names)),
+                relation="<",
+                value=it.thresholds.queue_fill_ratio,
+            ),
+        ),
+    )
 
 
 def _slow_processor(it: Subject, row: Row) -> list[Action]:
     names = set(row["slow_processors"])
     shown = listed(sorted(names))
-    needed, have = needs.processor_threads(row, names), needs.current_threads(row, names)
-    sizing = f" ({have} now, {needed} needed to keep up at this speed)" if needed and have else ""
+    usual = row["slowest_baseline_seconds"]
     return [
         Action(
             title=f"See what changed{it.when} in the handler of {shown}, or in what it calls",
             command=it.triage,
-            verify=f"process time of {shown} is back at {duration(row['slowest_baseline_seconds'])}",
+            verify=f"process time of {shown} is back at {duration(usual)}",
+            checks=(
+                Check(
+                    feature="processors", field="process_seconds", items=tuple(sorted(names)),
+                    relation="<", value=usual * it.thresholds.slow_ratio,
+                ),
+            ),
         ),
-        Action(
-            title=f"Give {shown} more processor threads{sizing}",
-            command=None,
-            verify="the queues of these types are less than half full within 5 min",
-        ),
-    ]
+        _pool(it, row, names, f"Give {shown} a larger pool of its own"),
+    ]  # fmt: skip
 
 
 def _hot_key(it: Subject, row: Row) -> list[Action]:
     queue = row["hot_queues"][0]
+    name = queue["processor"]
+    worst = max(row["partitions"], key=lambda p: p["lag_messages"] or 0)
+    keys = (
+        f"kcat -b {it.brokers} -C -q -t {shell_word(it.topic)} -p {worst['partition']} -o -1000 -e -f '%k\\n'"
+        " | sort | uniq -c | sort -rn | head -5"
+    )
+    even = Check(feature="queues", field="fill", items=(name,), relation="<", value=it.thresholds.queue_fill_ratio)
     return [
         Action(
-            title=f"Find the key that fills queue {printable(queue['queue'])} of {printable(queue['processor'])}, and who sends it",
-            command=it.triage,
+            title=f"Find the key that fills queue {printable(queue['queue'])} of {printable(name)}, and who sends it",
+            command=keys,
+            verify="you know the key, and whether its events must stay in order",
+        ),
+        Action(
+            title="Spread its events (a salt behind the key), if their order does not matter; or have its sender slow down",
+            command=None,
             verify="the queue is as full as its siblings",
-        )
+            kind="spread_keys",
+            parameters={"processor": name, "partition": worst["partition"]},
+            checks=(even,),
+        ),
     ]
 
 
@@ -145,105 +199,177 @@ def _slow_downstream(it: Subject, _row: Row) -> list[Action]:
             title=f"Look at what all processors call, and what changed there{it.when}: database, service, lock, the machine itself",
             command=it.triage,
             verify="process times are back at their baseline",
+            checks=(Check(feature="median_slow_down", relation="<", value=it.thresholds.all_slow_ratio),),
         )
     ]
 
 
 def _saturated(it: Subject, row: Row) -> list[Action]:
     names = {q["processor"] for q in row["full_queues"]}
-    needed, have = needs.processor_threads(row, names), needs.current_threads(row, names)
-    sizing = f" from {have} to {needed}" if needed and needed > have else ""
-    return [
-        Action(
-            title=f"Raise the processor threads of {listed(sorted(names))}{sizing}, or add an instance",
-            command=it.triage,
-            verify="the queues are less than half full, and the lag shrinks",
-        )
-    ]
+    return [_pool(it, row, names, f"Raise the processor threads of {listed(sorted(names))}, or add an instance")]
 
 
 def _hot_partition(it: Subject, row: Row) -> list[Action]:
+    hot = row["hot_partitions"]
     return [
         Action(
-            title=f"Find which keys go to partition {listed(row['hot_partitions'])}, and whether they can be spread",
-            command=it.describe,
+            title=f"Find which keys go to partition {listed(hot)}, and whether they can be spread",
+            command=f"kcat -b {it.brokers} -C -q -t {shell_word(it.topic)} -p {hot[0]} -o -1000 -e -f '%k\\n'"
+            " | sort | uniq -c | sort -rn | head -5",
+            verify="you know the keys",
+        ),
+        Action(
+            title="Spread them (a salt behind the key, or another partitioner), if their order allows it",
+            command=None,
             verify="the lag of these partitions shrinks towards the others'",
-        )
+            kind="spread_keys",
+            parameters={"partitions": list(hot)},
+            checks=(
+                Check(
+                    feature="partitions", field="lag_slope", items=tuple(str(p) for p in hot), relation="<", value=0.0
+                ),
+            ),
+        ),
     ]
 
 
 def _too_few(it: Subject, row: Row) -> list[Action]:
     members, partitions = int(row["group_members"]), int(row["partition_count"])
-    needed = needs.consumers(row)
-    target = min(partitions, needed) if needed is not None else partitions
-    more = f"from {members} to {max(members + 1, target)}"
+    sizing = needs.consumers(row, objective_seconds=it.thresholds.time_lag_objective_seconds)
+    target = max(members + 1, min(partitions, sizing.drain if sizing is not None else partitions))
+    words = f": {sizing.words}" if sizing is not None else ""
     return [
         Action(
-            title=f"Add consumers, {more} (useful up to {plural(partitions, 'partition')})",
+            title=f"Add consumers, from {members} to {target} (useful up to {plural(partitions, 'partition')}){words}",
             command=it.members,
             verify="the new members own partitions, and the lag shrinks",
+            kind="add_consumers",
+            parameters={"members": target},
+            checks=(Check(feature="group_members", relation=">=", value=target), _SHRINKS),
         )
     ]
 
 
 def _ceiling(it: Subject, row: Row) -> list[Action]:
-    needed = needs.consumers(row)
-    sizing = f" to at least {needed}" if needed and needed > row["partition_count"] else ""
+    sizing = needs.consumers(row, objective_seconds=it.thresholds.time_lag_objective_seconds)
+    partitions = int(row["partition_count"])
+    total = max(partitions + 1, sizing.drain if sizing is not None else 2 * partitions)
+    words = f": {sizing.words}" if sizing is not None else ""
     return [
         Action(
-            title=f"Add partitions{sizing} and consumers with them, or handle events of one partition in parallel by key",
-            command=it.describe,
-            verify="the lag shrinks",
+            title=f"Add partitions, from {partitions} to {total}, and consumers with them, or handle events of one partition in "
+            f"parallel by key{words}. Keys change their partition then: order across the change is lost",
+            command=f"kafka-topics --bootstrap-server {it.brokers} --alter --topic {shell_word(it.topic)} --partitions {total}",
+            verify="the new partitions are owned, and the lag shrinks",
+            kind="add_partitions",
+            parameters={"partitions": total, "members": total},
+            checks=(Check(feature="partition_count", relation=">=", value=total), _SHRINKS),
         )
     ]
 
 
 def _look_again(it: Subject, _row: Row) -> list[Action]:
-    return [Action(title="Look again in some minutes", command=it.triage, verify="the time lag shrinks")]
-
-
-def _rebalance(it: Subject, _row: Row) -> list[Action]:
     return [
-        Action(
-            title="See which members come and go",
-            command=it.members,
-            verify="no rebalance for 5 min",
-        )
+        Action(title="Look again in some minutes", command=it.triage, verify="the time lag shrinks", checks=(_SHRINKS,))
     ]
 
 
-def _throttled(it: Subject, _row: Row) -> list[Action]:
+_STORMS: dict[str | None, tuple[str, str]] = {
+    "poll_stall": (
+        "{who} polls too rarely: lower max.poll.records or raise max.poll.interval.ms, and find what blocks its thread",
+        "raise_poll_interval",
+    ),
+    "member_crash": ("{who} dies and comes back: read its log, and keep it down until it is mended", "take_out"),
+    "deploy": (
+        "A rollout goes through the group ({who}): let it end, or stop it; later use static membership",
+        "stop_deploy",
+    ),
+    "metadata_change": ("Partitions are being added one by one: add them in one go", "stop_changes"),
+}
+
+
+def _rebalance(it: Subject, row: Row) -> list[Action]:
+    calm = (Check(feature="rebalances", relation="<", value=it.thresholds.rebalances),)
+    who = row["paused_members"] if row["storm_cause"] == "poll_stall" else row["changed_members"]
+    see = Action(title="See which members come and go", command=it.members, verify="you know who, and why")
+    if row["storm_cause"] not in _STORMS:
+        return [see]
+    title, kind = _STORMS[row["storm_cause"]]
+    act = Action(
+        title=title.format(who=listed(sorted(who)) or "one member"),
+        command=None,
+        verify="no rebalance for 5 min",
+        kind=kind,
+        parameters={"members": sorted(who)},
+        checks=calm,
+    )
+    return [see, act]
+
+
+def _throttled(it: Subject, row: Row) -> list[Action]:
+    held = sorted(
+        {m["member"] for m in row["members"] or () if (m["throttle_seconds"] or 0) > it.thresholds.throttle_seconds}
+    )
+    name = shell_word(held[0]) if held else '"$CLIENT_ID"'
+    change = f"kafka-configs --bootstrap-server {it.brokers} --entity-type clients --entity-name {name}"
     return [
         Action(
-            title="See which quota applies to these clients",
-            command=f"kafka-configs --bootstrap-server {it.brokers} --describe --entity-type clients",
+            title=f"See which quota applies to these clients ({listed(held)})",
+            command=f"{change} --describe",
+            verify="you know the quota, and who set it",
+        ),
+        Action(
+            title=f"Raise it above what arrives ({count(row['arrival_per_second'])} messages/s), or lift it",
+            command=f"{change} --alter --delete-config consumer_byte_rate",
             verify="the throttle time is 0",
-        )
+            kind="raise_quota",
+            parameters={"members": held},
+            checks=(Check(feature="throttle_seconds", relation="<=", value=it.thresholds.throttle_seconds),),
+        ),
     ]
 
 
-def _network(_it: Subject, row: Row) -> list[Action]:
-    slow = sorted({f"{m['member']} → broker {m['rtt_broker']}" for m in row["members"] or () if m["rtt_seconds"]})
+def _network(it: Subject, row: Row) -> list[Action]:
+    limit = max(it.thresholds.rtt_seconds, (row["rtt_baseline_seconds"] or 0) * it.thresholds.rtt_ratio)
+    slow = [m for m in row["members"] or () if (m["rtt_seconds"] or 0) >= limit]
+    ways = sorted({f"{m['member']} → broker {m['rtt_broker']}" for m in slow})
+    fast = (Check(feature="rtt_seconds", relation="<", value=limit),)
     return [
         Action(
-            title=f"Look at the way between {listed(slow, most=3)}",
+            title=f"Look at the way between {listed(ways, most=3)}",
             command=None,
             verify=f"round trips are back at {duration(row['rtt_baseline_seconds'])}",
-        )
+            checks=fast,
+        ),
+        Action(
+            title="Restart these members on another machine or zone, with a better way",
+            command=None,
+            verify=f"round trips are below {duration(limit)}",
+            kind="move_members",
+            parameters={"members": sorted(m["member"] for m in slow)},
+            checks=fast,
+        ),
     ]
 
 
-def _delay(it: Subject, _row: Row) -> list[Action]:
+def _delay(it: Subject, row: Row) -> list[Action]:
+    capacity = max((m["delayed_capacity"] or 0 for m in row["members"] or ()), default=0)
+    wanted = round(capacity * 10) or None
+    more = f", from {count(capacity)} to {count(wanted)}" if wanted else ""
     return [
         Action(
-            title="Raise delay_capacity, or delay fewer events",
+            title=f"Raise delay_capacity{more}, or delay fewer events",
             command=it.triage,
-            verify="the delay queue is less than 90 % full",
+            verify="the delay queue is less than half full",
+            kind="raise_delay_capacity",
+            parameters={"capacity": wanted},
+            checks=(Check(feature="delay_high", relation="<", value=it.thresholds.delay_high_ratio),),
         )
     ]
 
 
 _ACTIONS: dict[Verdict, Callable[[Subject, Row], list[Action]]] = {
+    Verdict.CANNOT_TELL: _cannot_tell,
     Verdict.NO_DATA: _no_data,
     Verdict.UNUSABLE_DATA: _no_data,
     Verdict.PRODUCER_BURST: _look_again,

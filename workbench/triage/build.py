@@ -15,7 +15,8 @@ from workbench.triage.explain import answer_words, headline
 from workbench.triage.finding import Evidence, Finding, Missing, PartitionLag, PathStep, Scope, TimeLag
 from workbench.triage.tree import TREE, Measure, Node
 from workbench.triage.verdict import Answer, Verdict, state_of
-from workbench.triage.walk import answers_of, candidates, path_of
+from workbench.triage.walk import answers_of, candidates, open_questions, path_of
+from workbench.words import listed
 
 Row = Mapping[str, Any]
 
@@ -40,6 +41,7 @@ def build_finding(
     answers = answers_of(row)
     verdict = Verdict(row["verdict"])
     path = path_of(answers)
+    sizing = needs.sizing_for(verdict, row, objective_seconds=thresholds.time_lag_objective_seconds)
     return Finding(
         cluster=row["cluster"],
         group=row["group"],
@@ -47,7 +49,7 @@ def build_finding(
         verdict=verdict,
         state=state_of(verdict),
         headline=headline(verdict, row),
-        scope=_scope(verdict, row),
+        scope=_scope(verdict, row, sizing.keep_up if sizing is not None else None),
         time_lag=_time_lag(row),
         lag_messages=_whole(row["lag_messages"]),
         arrival_per_second=row["arrival_per_second"],
@@ -58,9 +60,10 @@ def build_finding(
         partitions=tuple(_partition(item) for item in row["partitions"]),
         candidates=tuple(candidates(answers)) if verdict is Verdict.CANNOT_TELL else (),
         contributing=_contributing(answers, path, verdict, row),
-        missing=_missing(path, verdict, profiles),
-        actions=actions_for(verdict, row, since=since, bootstrap=bootstrap),
+        missing=_missing(answers, verdict, row, profiles),
+        actions=actions_for(verdict, row, thresholds=thresholds, since=since, bootstrap=bootstrap),
         since=since,
+        sizing=sizing.words if sizing is not None else None,
         features=row,
     )
 
@@ -108,14 +111,13 @@ def _partition(item: Row) -> PartitionLag:
     )
 
 
-def _scope(verdict: Verdict, row: Row) -> Scope:
+def _scope(verdict: Verdict, row: Row, needed: int | None) -> Scope:
     match verdict:
         case Verdict.SLOW_PROCESSOR:
-            names = tuple(row["slow_processors"])
-            return Scope(processors=names, needed=needs.processor_threads(row, set(names)))
+            return Scope(processors=tuple(row["slow_processors"]), needed=needed)
         case Verdict.SATURATED_PROCESSORS:
             names = tuple(sorted({queue["processor"] for queue in row["full_queues"]}))
-            return Scope(processors=names, needed=needs.processor_threads(row, set(names)))
+            return Scope(processors=names, needed=needed)
         case Verdict.HOT_KEY:
             hot = row["hot_queues"]
             return Scope(
@@ -130,7 +132,7 @@ def _scope(verdict: Verdict, row: Row) -> Scope:
         case Verdict.HOT_PARTITION:
             return Scope(partitions=tuple(row["hot_partitions"]))
         case Verdict.TOO_FEW_CONSUMERS | Verdict.PARTITION_CEILING:
-            return Scope(needed=needs.consumers(row))
+            return Scope(needed=needed)
         case Verdict.SLOW_NETWORK:
             slow = [m for m in row["members"] or () if m["rtt_seconds"] == row["rtt_seconds"]]
             return Scope(
@@ -138,7 +140,12 @@ def _scope(verdict: Verdict, row: Row) -> Scope:
                 brokers=tuple(sorted({m["rtt_broker"] for m in slow if m["rtt_broker"]})),
             )
         case Verdict.CONSUMER_STOPPED:
-            return Scope(members=tuple(m["member"] for m in row["members"] or () if not m["live"]))
+            gone = tuple(m["member"] for m in row["members"] or () if not m["live"])
+            return Scope(members=tuple(row["hung_members"] or ()) or gone)
+        case Verdict.REBALANCE_STORM:
+            cause = row["storm_cause"]
+            who = row["paused_members"] if cause == "poll_stall" else row["changed_members"]
+            return Scope(cause=cause, members=tuple(who or ()) if cause not in (None, "metadata_change") else ())
         case _:
             return Scope()
 
@@ -148,18 +155,31 @@ def _contributing(answers: Mapping[str, Answer], path: Sequence[Node], verdict: 
     if state_of(verdict) != state_of(Verdict.SLOW_PROCESSOR):
         return ()
     asked = {node.id for node in path}
-    return tuple(
-        f"{node.short.rstrip('?').capitalize()}: {answer_words(node.id, row)}."
-        for node in TREE.values()
-        if node.contributes and node.id not in asked and answers[node.id] is Answer.YES
+    also = []
+    if verdict is not Verdict.REBALANCE_STORM and (changed := row["changed_members"]):
+        also.append(f"Members that came, went or restarted in the window: {listed(sorted(changed))}.")
+    return (
+        *also,
+        *(
+            f"{node.short.rstrip('?').capitalize()}: {answer_words(node.id, row)}."
+            for node in TREE.values()
+            if node.contributes and node.id not in asked and answers[node.id] is Answer.YES
+        ),
     )
 
 
-def _missing(path: Sequence[Node], verdict: Verdict, profiles: Sequence[Profile]) -> tuple[Missing, ...]:
+def _missing(
+    answers: Mapping[str, Answer], verdict: Verdict, row: Row, profiles: Sequence[Profile]
+) -> tuple[Missing, ...]:
+    """What the open questions on the ways that are left would need; what is there already is not asked for again."""
     if verdict is not Verdict.CANNOT_TELL:
         return ()
-    stopped_at = path[-1]
-    return tuple(Missing(signal=name, how_to_get_it=_how_to_get(name, profiles)) for name in stopped_at.needs)
+    found: dict[str, None] = {}
+    for node in open_questions(answers):
+        known = {measure.signal for measure in node.measures if row[measure.column] is not None}
+        absent = [name for name in node.needs if name not in known]
+        found |= dict.fromkeys(absent or node.needs)
+    return tuple(Missing(signal=name, how_to_get_it=_how_to_get(name, profiles)) for name in found)
 
 
 def _how_to_get(signal: str, profiles: Sequence[Profile]) -> str:

@@ -88,7 +88,9 @@ def _queue(row: Row) -> str:
 
 
 def _delay(row: Row) -> str:
-    return "no delay queue metrics" if row["delay_fill"] is None else f"{percent(row['delay_fill'])} full"
+    if row["delay_fill"] is None:
+        return "no delay queue metrics"
+    return f"{percent(row['delay_fill'])} full on average, {percent(row['delay_high'])} at most"
 
 
 def _one_slow(row: Row) -> str:
@@ -189,9 +191,29 @@ def _head_stuck(row: Row) -> str:
 def _head_stopped(row: Row) -> str:
     if row["group_members"] == 0:
         return "Nobody consumes: the group has no members."
+    hung = row["hung_members"] or ()
+    if hung and len(hung) < (row["live_members"] or 0):
+        oldest = max(m["poll_age_seconds"] for m in row["members"] if m["member"] in hung)
+        return f"Of {plural(int(row['live_members']), 'member')}, {listed(hung)} has not polled for {duration(oldest)}, and its partitions wait."
     if row["poll_age_seconds"] is not None and row["live_members"]:
         return f"Nobody consumes: no consumer has polled for {duration(row['poll_age_seconds'])}."
     return "Nobody consumes: the members that were there report nothing any more, and no commit moves."
+
+
+_CAUSES = {
+    "poll_stall": "{who} polls too rarely and is put out of the group",
+    "member_crash": "{who} dies and comes back",
+    "deploy": "a rollout goes through {who}",
+    "metadata_change": "partitions are being added",
+}
+
+
+def _head_storm(row: Row) -> str:
+    who = row["paused_members"] if row["storm_cause"] == "poll_stall" else row["changed_members"]
+    why = _CAUSES.get(row["storm_cause"] or "", "what causes them is not to be seen").format(
+        who=listed(sorted(who or ()))
+    )
+    return f"Rebalance storm: {count(row['rebalances'])} rebalances in the window; {why}."
 
 
 def _head_hot_partition(row: Row) -> str:
@@ -227,7 +249,7 @@ _HEADLINES: dict[Verdict, Callable[[Row], str]] = {
         "samples are NaN, infinite or an exporter's word for “none”."
     ),
     Verdict.CONSUMER_STOPPED: _head_stopped,
-    Verdict.REBALANCE_STORM: lambda row: f"Rebalance storm: {count(row['rebalances'])} rebalances in the window.",
+    Verdict.REBALANCE_STORM: _head_storm,
     Verdict.STUCK_PARTITION: _head_stuck,
     Verdict.DELAY_BACKLOG: lambda row: f"The delay queue is full ({percent(row['delay_fill'])}) and blocks the entry.",
     Verdict.SLOW_PROCESSOR: _head_slow_processor,

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
+from workbench.triage.checks import Check
 from workbench.triage.verdict import Answer, State, Verdict
 
 
@@ -84,6 +85,10 @@ class Action:
     title: str
     command: str | None
     verify: str
+    # The same for a program: what is done to what, and the checks behind `verify`.
+    kind: str | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    checks: tuple[Check, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +103,7 @@ class Finding:
         candidates: for `cannot_tell`, the verdicts that are left.
         contributing: what is also true, in words.
         since: when it began, if that can be seen.
+        sizing: how much capacity is needed, with the sum.
     """
 
     cluster: str
@@ -121,6 +127,7 @@ class Finding:
     actions: tuple[Action, ...] = ()
     runbook: str | None = None
     since: datetime | None = None
+    sizing: str | None = None
     # The features it was made from, for the report's charts and tables; not part of the JSON.
     features: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 

@@ -4,31 +4,80 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
+
+from workbench.triage.verdict import Verdict
+from workbench.words import count, duration, percent, plural, rate
 
 Row = Mapping[str, Any]
 
 # Plan for 80 % use: at 100 % any jitter makes a queue that never drains.
 TARGET_UTILISATION = 0.8
+# What waits should be gone within this many times the objective: 30 min at 2 min.
+DRAIN_OBJECTIVES = 15
 
 
-def processor_threads(row: Row, processors: set[str]) -> int | None:
-    """Processor threads that these event types need to keep up with what arrives; None if a rate is not known.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizing:
+    """How many of something are needed.
 
-    While queues are full the rate of attempts is what they manage, not what arrives; so the arrivals of the topic are shared out by the
-    attempts of all types (each record is one event).
+    Attributes:
+        keep_up: so many that what arrives does not pile up.
+        drain: so many that what waits is gone within `drain_seconds` as well.
+        words: the sum, as a person would check it.
     """
-    work = [p for p in row["processors"] if p["attempts"]]
-    total = sum(p["attempts"] for p in work)
-    if not total or row["arrival_per_second"] is None:
+
+    keep_up: int
+    drain: int
+    drain_seconds: float
+    words: str
+
+
+def processor_threads(row: Row, processors: set[str], *, objective_seconds: float) -> Sizing | None:
+    """Processor threads that these event types need; None if a rate is not known.
+
+    While queues are full the rate of attempts is what they manage, not what arrives; so the arrivals of the topic are shared out as
+    the attempts were before the incident (each record is one event).
+    """
+    work = [p for p in row["processors"] if p["attempts"] or p["baseline_attempts"]]
+    before = sum(p["baseline_attempts"] or 0 for p in work)
+    weight = "baseline_attempts" if before else "attempts"
+    total = sum(p[weight] or 0 for p in work)
+    arrival = row["arrival_per_second"]
+    if not total or arrival is None:
         return None
-    busy = 0.0
-    for p in work:
-        if p["processor"] in processors:
-            if p["process_seconds"] is None:
-                return None
-            busy += row["arrival_per_second"] * p["attempts"] / total * p["process_seconds"]
-    return max(1, math.ceil(busy / TARGET_UTILISATION))
+    mine = [p for p in work if p["processor"] in processors]
+    if not mine or any(p["process_seconds"] is None for p in mine):
+        return None
+    share = sum(p[weight] or 0 for p in mine) / total
+    # Seconds of work that one record of the topic makes for these types.
+    seconds = sum((p[weight] or 0) / total * p["process_seconds"] for p in mine)
+    window = DRAIN_OBJECTIVES * objective_seconds
+    busy = arrival * seconds
+    more = (row["lag_messages"] or 0) / window * seconds
+    keep_up = max(1, math.ceil(busy / TARGET_UTILISATION))
+    drain = max(1, math.ceil((busy + more) / TARGET_UTILISATION))
+    each = seconds / share if share else 0.0
+    words = (
+        f"{rate(arrival * share)} × {duration(each)} ÷ {percent(TARGET_UTILISATION)} = "
+        f"{plural(keep_up, 'thread')} to keep up; with {count(row['lag_messages'] or 0)} waiting, {drain} to drain in {duration(window)}"
+    )
+    return Sizing(keep_up=keep_up, drain=drain, drain_seconds=window, words=words)
+
+
+def sizing_for(verdict: Verdict, row: Row, *, objective_seconds: float) -> Sizing | None:
+    """What a verdict is a lack of, if it is one of capacity."""
+    match verdict:
+        case Verdict.SLOW_PROCESSOR:
+            return processor_threads(row, set(row["slow_processors"]), objective_seconds=objective_seconds)
+        case Verdict.SATURATED_PROCESSORS:
+            names = {queue["processor"] for queue in row["full_queues"]}
+            return processor_threads(row, names, objective_seconds=objective_seconds)
+        case Verdict.TOO_FEW_CONSUMERS | Verdict.PARTITION_CEILING:
+            return consumers(row, objective_seconds=objective_seconds)
+        case _:
+            return None
 
 
 def current_threads(row: Row, processors: set[str]) -> int:
@@ -36,20 +85,35 @@ def current_threads(row: Row, processors: set[str]) -> int:
     return sum(q["processor"] in processors for q in row["queues"])
 
 
-def consumers(row: Row) -> int | None:
-    """Consumers that the arrivals need, at the pace at which each one commits now; None if it is not known."""
+def consumers(row: Row, *, objective_seconds: float) -> Sizing | None:
+    """Consumers that are needed, at the pace at which each one commits now; None if it is not known."""
     members, arrival = row["group_members"], row["arrival_per_second"]
     lag_slope = row["lag_slope"]
     if not members or arrival is None or lag_slope is None:
         return None
     pace = (arrival - lag_slope) / members
-    return math.ceil(arrival / pace / TARGET_UTILISATION) if pace > 0 else None
+    if pace <= 0:
+        return None
+    window = DRAIN_OBJECTIVES * objective_seconds
+    keep_up = math.ceil(arrival / pace / TARGET_UTILISATION)
+    drain = math.ceil((arrival + (row["lag_messages"] or 0) / window) / pace / TARGET_UTILISATION)
+    words = (
+        f"{rate(arrival)} arriving ÷ {rate(pace)} by each ÷ {percent(TARGET_UTILISATION)} = "
+        f"{plural(keep_up, 'consumer')} to keep up; with {count(row['lag_messages'] or 0)} waiting, {drain} to drain in {duration(window)}"
+    )
+    return Sizing(keep_up=keep_up, drain=drain, drain_seconds=window, words=words)
 
 
 def drain_seconds(row: Row) -> float | None:
-    """Time until nothing waits, if it goes on as in the window; None if it does not drain."""
-    if row["lag_messages"] == 0:
+    """Time until nothing waits, if it goes on as in the window; None if it does not drain.
+
+    While it drains, the pace of the last third of the window counts: what was before the turn says nothing about what is left.
+    """
+    lag, slope, recent = row["lag_messages"], row["lag_slope"], row["lag_recent_slope"]
+    if lag == 0:
         return 0.0
-    if row["lag_messages"] is None or row["lag_slope"] is None or row["lag_slope"] >= -1e-9:
+    if recent is not None and recent < 0 and row["draining"]:
+        slope = recent
+    if lag is None or slope is None or slope >= -1e-9:
         return None
-    return float(row["lag_messages"] / -row["lag_slope"])
+    return float(lag / -slope)

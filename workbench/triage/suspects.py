@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from workbench.features.summary import extend, lower_median, ratio
+from workbench.features.summary import NOW, extend, lower_median, ratio
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -25,7 +25,13 @@ def with_suspects(features: DataFrame, thresholds: Thresholds) -> DataFrame:
         `features` with, among others, the booleans `late`, `growing`, `stalled`, `draining`, `one_slow`, and the arrays
         `stuck_partitions`, `hot_partitions` (numbers), `slow_processors` (names), `hot_queues`, `full_queues` (structs).
     """
-    stages = [_lag(thresholds), _partitions(thresholds), _queues(thresholds), _processors(thresholds)]
+    stages = [
+        _lag(thresholds),
+        _partitions(thresholds),
+        _members(thresholds),
+        _queues(thresholds),
+        _processors(thresholds),
+    ]
     for columns in zip_longest(*stages, fillvalue=_NOTHING):  # columns of one stage know nothing of each other
         features = extend(features, {name: sql for part in columns for name, sql in part.items()})
     return features.drop("lags")
@@ -36,31 +42,60 @@ _Stages = Sequence[Mapping[str, str]]
 
 
 def _lag(t: Thresholds) -> _Stages:
-    """Late, growing, draining: faces of "is it lagging"."""
+    """Late, growing, draining, abandoned: faces of "is it lagging".
+
+    All of them look at the lows of the last third of the window: commits at long intervals make a sawtooth, whose lows come back
+    to nothing, and one odd sample neither rings the bell nor silences it.
+    """
     floor = t.growth_floor_ratio * t.time_lag_objective_seconds
-    # Where the time lag is not known, the lag in units of the arrivals stands in for it.
-    estimate = f"coalesce(time_lag_seconds, {ratio('lag_messages', 'arrival_per_second')})"
-    late = f"{estimate} > {t.time_lag_objective_seconds}"
+    # The lag in units of the arrivals stands in for the time lag where that is not known, or rests on one sample.
+    waited = _waited("p.lag_recent_low", "p.arrival_per_second")
+    objective = t.time_lag_objective_seconds
+    late = (
+        f"(p.time_lag_seconds > {objective} AND NOT coalesce({waited} <= {floor}, false))"
+        f" OR coalesce({waited} > {objective}, CASE WHEN p.time_lag_seconds IS NOT NULL THEN false END)"
+    )
     share = f"{t.growth_ratio} * greatest(arrival_per_second, 1)"
     return [
         {
             "few_partitions": f"greatest(1, floor(partition_count * {t.few_partitions_ratio}))",
-            "late": late,
-            "growing": f"lag_slope > {share} AND {estimate} > {floor} AND lag_messages > 0",
-            "draining": f"{late} AND lag_slope < -({share}) AND committed_moved > 0",
-        }
+            "late": f"exists(partitions, p -> {late})",
+            # What came more than usual has ended, and the lag has turned: it is being worked off.
+            "burst_over": f"arrival_recent_per_second < {t.burst_over_ratio} * arrival_per_second AND lag_recent_slope < -({share})",
+            "waited_seconds": _waited("lag_recent_low", "arrival_per_second"),
+            "abandoned": "lag_messages > 0 AND lag_recent_low > 0 AND (group_members_recent = 0"
+            " OR (live_members = 0 AND baseline_members > 0 AND committed_moved = 0))",
+        },
+        {
+            "growing": f"lag_slope > {share} AND waited_seconds > {floor} AND lag_messages > 0"
+            " AND NOT coalesce(burst_over, false)",
+            "draining": f"late AND (lag_slope < -({share}) OR burst_over) AND committed_moved > 0",
+        },
     ]
+
+
+def _waited(low: str, arrival: str) -> str:
+    """SQL for how long the arrivals took to make this lag: 0 if nothing waits, null if something waits and nothing arrives."""
+    return f"CASE WHEN {low} = 0 THEN 0D ELSE {ratio(low, arrival)} END"
 
 
 def _partitions(t: Thresholds) -> _Stages:
     """Stuck ones: something waited all the time, and the commit did not move at all. Hot ones: far more lag than is typical."""
-    stuck = "p.lag_low > 0 AND p.committed_moved = 0 AND p.committed_samples >= 3"
+    floor = t.growth_floor_ratio * t.time_lag_objective_seconds
+    # Of a short look (or a long commit interval) nobody can say that a commit should have come; hence the age.
+    stuck = (
+        "p.lag_recent_low > 0 AND p.committed_moved = 0 AND p.committed_samples >= 3"
+        f" AND coalesce(p.time_lag_seconds > {floor}, true)"
+    )
+    silent = "p.lag_recent_low > 0 AND coalesce(p.committed_samples, 0) < 3"
     mean = "aggregate(lags, 0D, (sum, x) -> sum + x) / size(lags)"
     hot = f"p.lag_messages > {t.hot_factor} * typical_lag AND p.lag_messages > {t.hot_floor_messages}"
     return [
         {
             "stuck_partitions": f"transform(filter(partitions, p -> {stuck}), p -> p.partition)",
             "moving_partitions": "size(filter(partitions, p -> p.committed_moved > 0))",
+            "silent_partitions": f"size(filter(partitions, p -> {silent}))",
+            "new_partitions": f"size(filter(partitions, p -> p.log_first_period = {NOW}))",
             "lags": "array_compact(transform(partitions, p -> cast(p.lag_messages AS double)))",
         },
         {
@@ -71,6 +106,35 @@ def _partitions(t: Thresholds) -> _Stages:
         },
         {"hot_partitions": f"transform(filter(partitions, p -> {hot}), p -> p.partition)"},
         {"hot_count": "size(hot_partitions)"},
+    ]
+
+
+def _members(t: Thresholds) -> _Stages:
+    """Who does not poll, who came and went; and of a storm, why."""
+    hung = f"m.live AND m.poll_age_seconds > {t.poll_age_seconds}"
+    paused = f"m.poll_age_high > {t.poll_age_seconds}"
+    # Whoever was seen in the window and is gone, or is new in it, or was started anew. (Without a baseline everybody is new.)
+    came_or_went = (
+        "coalesce(m.restarts > 0, false) OR (m.last_seconds IS NOT NULL AND NOT m.live)"
+        " OR (NOT m.in_baseline AND baseline_members > 0)"
+    )
+    return [
+        {
+            "hung_members": f"transform(filter(members, m -> {hung}), m -> m.member)",
+            "paused_members": f"transform(filter(members, m -> {paused}), m -> m.member)",
+            "changed_members": f"transform(filter(members, m -> {came_or_went}), m -> m.member)",
+            "most_restarts": "array_max(transform(members, m -> m.restarts))",
+            "known_members": "size(filter(members, m -> m.last_seconds IS NOT NULL))",
+        },
+        {
+            # A deploy goes once through many; a crash comes back to the same. Who polls too rarely is put out without a restart.
+            "storm_cause": f"""CASE
+                WHEN size(changed_members) >= 2 AND 2 * size(changed_members) >= known_members
+                    AND coalesce(most_restarts, 0) <= {t.deploy_restarts} THEN 'deploy'
+                WHEN size(changed_members) > 0 THEN 'member_crash'
+                WHEN size(paused_members) > 0 THEN 'poll_stall'
+                WHEN new_partitions > 0 AND new_partitions < partition_count THEN 'metadata_change' END""",
+        },
     ]
 
 
@@ -86,8 +150,9 @@ def _queues(t: Thresholds) -> _Stages:
             "hot_queues": f"filter(queues, q -> {full} AND size({siblings}) > 0 AND 2 * size({idle}) > size({siblings}))",
         },
         {
-            "full_queue_count": "size(full_queues)",
-            "hot_queue_count": "size(hot_queues)",
+            "full_queue_count": "CASE WHEN queue_fill IS NOT NULL THEN size(full_queues) END",
+            "hot_queue_count": "CASE WHEN queue_fill IS NOT NULL THEN size(hot_queues) END",
+            "delay_full": f"delay_fill >= {t.delay_fill_ratio} AND delay_high >= {t.delay_high_ratio}",
             "queue_long": f"queue_fill >= {t.queue_fill_ratio}",
             "entry_slow": f"enqueue_mean_seconds >= {t.enqueue_seconds}"
             f" AND enqueue_mean_seconds >= {t.enqueue_ratio} * coalesce(enqueue_baseline_seconds, 0)",

@@ -87,7 +87,8 @@ _NODES = (
         number=2,
         question="Is it lagging: late, growing or stalled?",
         short="lagging?",
-        test="(late AND NOT coalesce(draining, false)) OR growing OR stalled",
+        # Deserted: what waits will not be taken, however little it is yet.
+        test="(late AND NOT coalesce(draining, false)) OR growing OR stalled OR coalesce(abandoned, false)",
         yes="consuming",
         no=(("draining", Verdict.PRODUCER_BURST), (None, Verdict.HEALTHY)),
         needs=("time_lag", "log_end_offset"),
@@ -104,14 +105,17 @@ _NODES = (
         question="Is anybody consuming: members, polls, commits?",
         short="anybody consuming?",
         test=(
-            "CASE WHEN group_members = 0 THEN false"
-            " WHEN poll_age_seconds > {poll_age_seconds} THEN false"
+            "CASE WHEN group_members_recent = 0 THEN false"
+            # In a storm members are put out for not polling, and come back: that is the next question.
+            " WHEN size(hung_members) > 0 AND NOT coalesce(rebalances >= {rebalances}, false) THEN false"
             " WHEN live_members = 0 AND baseline_members > 0 AND committed_moved = 0 THEN false"
+            # Partitions that stand still, and nobody says whether their owner polls.
+            " WHEN poll_age_seconds IS NULL AND stuck_count > 0 THEN NULL"
             " WHEN committed_moved > 0 OR group_members > 0 OR live_members > 0 THEN true END"
         ),
         yes="rebalancing",
         no=Verdict.CONSUMER_STOPPED,
-        needs=("group_members",),
+        needs=("group_members", "poll_age"),
         measures=(
             Measure(signal="group_members", column="group_members", unit="members"),
             Measure(signal="poll_age", column="poll_age_seconds", unit="s", threshold="poll_age_seconds"),
@@ -135,7 +139,10 @@ _NODES = (
         number=5,
         question="Is one partition stuck while its neighbours move?",
         short="one partition stuck?",
-        test="size(stuck_partitions) > 0 AND size(stuck_partitions) <= few_partitions AND moving_partitions > 0",
+        test=(
+            "CASE WHEN size(stuck_partitions) > 0 AND size(stuck_partitions) <= few_partitions AND moving_partitions > 0 THEN true"
+            " WHEN silent_partitions > 0 THEN NULL ELSE false END"
+        ),
         yes=Verdict.STUCK_PARTITION,
         no="queue_backed_up",
         needs=("committed_offset",),
@@ -152,7 +159,10 @@ _NODES = (
         question="Is the in-process queue backed up (enqueue time, queue length)?",
         short="queue backed up?",
         # Either of the two signals is enough to answer; only without both of them it is open.
-        test="coalesce(queue_long, entry_slow) OR coalesce(entry_slow, queue_long)",
+        test=(
+            "coalesce(queue_long, entry_slow) OR coalesce(entry_slow, queue_long)"
+            " OR (coalesce(queue_long, entry_slow) IS NOT NULL AND coalesce(delay_full, false))"
+        ),
         yes="delay_full",
         no="throttled",
         needs=("queue_length", "queue_capacity", "enqueue_time"),
@@ -172,12 +182,15 @@ _NODES = (
         number=7,
         question="Is the bounded delay queue what is full?",
         short="delay queue full?",
-        test="delay_fill >= {delay_fill_ratio}",
+        test="delay_full",
         yes=Verdict.DELAY_BACKLOG,
         no="one_slow",
         needs=("delayed_length", "delayed_capacity"),
         measures=(
             Measure(signal="delayed_length", column="delay_fill", unit="of capacity", threshold="delay_fill_ratio"),
+            Measure(
+                signal="delayed_length", column="delay_high", unit="of capacity at most", threshold="delay_high_ratio"
+            ),
         ),
     ),
     Node(

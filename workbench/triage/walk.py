@@ -71,6 +71,24 @@ def path_of(answers: Mapping[str, Answer]) -> list[Node]:
     return path
 
 
+def open_questions(answers: Mapping[str, Answer]) -> list[Node]:
+    """The questions without an answer that can be come to when both ways are gone wherever the answer is not known."""
+    found: dict[str, Node] = {}
+
+    def go(target: str | Verdict | Sequence[tuple[str | None, Verdict]]) -> None:
+        if isinstance(target, str) and not isinstance(target, Verdict):
+            node, answer = TREE[target], answers[target]
+            if answer is Answer.CANNOT_TELL:
+                found[node.id] = node
+            if answer is not Answer.NO:
+                go(node.yes)
+            if answer is not Answer.YES:
+                go(node.no)
+
+    go(ROOT)
+    return sorted(found.values(), key=lambda node: node.number)
+
+
 def candidates(answers: Mapping[str, Answer], start: str = ROOT) -> list[Verdict]:
     """The verdicts that are left when both ways are gone wherever the answer is not known."""
     found: dict[Verdict, None] = {}

@@ -1,0 +1,121 @@
+"""A TCP proxy in front of one of the broker's listeners: adds latency to the connections of some clients, found by their client id.
+
+Run as `python -m workbench.lab.proxy LISTEN_PORT BROKER_PORT WAYS_FOLDER ADDRESS.json`. Each file in the folder is a `Way`; they are
+read again all the time, so that a network becomes slow while connections are open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import struct
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from workbench.lab.spec import Way
+
+_REFRESH_SECONDS = 0.2
+_CHUNK_BYTES = 65_536
+_CHUNKS_UNDER_WAY = 256  # on the wire of one connection; more waits in the sender
+
+
+class Ways:
+    """The latencies that apply now."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._delays: dict[str, float] = {}
+
+    def delay(self, client: str) -> float:
+        """Latency of one direction for a client, in seconds."""
+        return next((delay for prefix, delay in self._delays.items() if client.startswith(prefix)), 0.0)
+
+    async def follow(self) -> None:
+        """Re-read the files for ever."""
+        while True:
+            found: dict[str, float] = {}
+            for path in self._folder.glob("*.json"):
+                with suppress(OSError, ValidationError):
+                    found |= Way.model_validate_json(path.read_text()).delay_seconds
+            self._delays = found
+            await asyncio.sleep(_REFRESH_SECONDS)
+
+
+def client_id(request: bytes) -> str:
+    """The client id in a Kafka request; "" if it is none.
+
+    Kafka's protocol guide, request header v1: size, API key, version, correlation id, then the client id.
+    """
+    if len(request) < 14:
+        return ""
+    (length,) = struct.unpack_from(">h", request, 12)
+    return request[14 : 14 + length].decode("utf-8", "replace") if length > 0 else ""
+
+
+class _Connection:
+    """One client and its broker."""
+
+    def __init__(self, ways: Ways) -> None:
+        self._ways = ways
+        self._client = ""
+
+    async def carry(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, *, first: bytes = b"") -> None:
+        """Move bytes one way; each piece arrives its latency later, and pieces under way do not wait for each other."""
+        wire: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(_CHUNKS_UNDER_WAY)
+
+        async def arrive() -> None:
+            while True:
+                due, piece = await wire.get()
+                await asyncio.sleep(max(0.0, due - time.monotonic()))
+                if not piece:
+                    return
+                sink.write(piece)
+                await sink.drain()
+
+        arriving = asyncio.create_task(arrive())
+        try:
+            piece = first or await source.read(_CHUNK_BYTES)
+            while piece and not arriving.done():
+                await wire.put((time.monotonic() + self._ways.delay(self._client), piece))
+                piece = await source.read(_CHUNK_BYTES)
+            await wire.put((0.0, b""))
+            await arriving
+        except OSError:
+            arriving.cancel()
+        finally:
+            sink.close()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int) -> None:
+        """Until one of the two ends closes."""
+        try:
+            first = await reader.read(_CHUNK_BYTES)
+            self._client = client_id(first)
+            if not first:
+                writer.close()
+                return
+            broker_reader, broker_writer = await asyncio.open_connection("127.0.0.1", port)
+        except OSError:
+            writer.close()
+            return
+        both = (self.carry(reader, broker_writer, first=first), self.carry(broker_reader, writer))
+        await asyncio.gather(*both, return_exceptions=True)
+
+
+async def _run(port: int, broker_port: int, folder: Path, address: Path) -> None:
+    ways = Ways(folder)
+    server = await asyncio.start_server(
+        lambda reader, writer: _Connection(ways).serve(reader, writer, broker_port), "127.0.0.1", port
+    )
+    temporary = address.with_suffix(".tmp")
+    temporary.write_text(json.dumps({"bootstrap": f"127.0.0.1:{port}"}))
+    temporary.replace(address)
+    async with server:
+        await asyncio.gather(ways.follow(), server.serve_forever())
+
+
+if __name__ == "__main__":
+    asyncio.run(_run(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]), Path(sys.argv[4])))

@@ -1,0 +1,46 @@
+"""Whom an action is about, and the commands that look at it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from workbench.settings import Thresholds
+from workbench.words import shell_word
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Whom the commands are about."""
+
+    cluster: str
+    group: str
+    topic: str
+    since: datetime | None = None
+    bootstrap: str | None = None
+    thresholds: Thresholds = field(default_factory=Thresholds)
+
+    @property
+    def brokers(self) -> str:
+        """The brokers as a shell word; a variable to be set where they are not known."""
+        return shell_word(self.bootstrap) if self.bootstrap else '"$BOOTSTRAP"'
+
+    @property
+    def when(self) -> str:
+        """The moment in words, with a blank before it."""
+        return f" at {self.since:%H:%M:%S} UTC" if self.since is not None else ""
+
+    @property
+    def triage(self) -> str:
+        """The command that looks again."""
+        return f"workbench triage --cluster {shell_word(self.cluster)} --group {shell_word(self.group)}"
+
+    @property
+    def describe(self) -> str:
+        """Kafka's own view of the group."""
+        return f"kafka-consumer-groups --bootstrap-server {self.brokers} --describe --group {shell_word(self.group)}"
+
+    @property
+    def members(self) -> str:
+        """Kafka's own view of the members."""
+        return f"{self.describe} --members --verbose"
