@@ -110,8 +110,7 @@ def run_all(
         try:
             run_id = f"{abs(hash(name)) % 10_000}-{seed}"
             scenario = make_scenario(name, seed, bootstrap=lab.bootstrap, run_id=run_id)
-            options = {"apply_advice": True} if advice else {}
-            result = run_scenario(lab, scenario, lambda: spark, folder=folder / f"{name}-{seed}", **options)
+            result = run_scenario(lab, scenario, lambda: spark, folder=folder / f"{name}-{seed}", advice=advice)
             truth = result.to_json()
             with turn:
                 cases = judge(truth, read_capture(result.folder / "capture"), spark)

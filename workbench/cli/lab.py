@@ -14,6 +14,7 @@ from workbench.errors import ExitCode
 
 if TYPE_CHECKING:
     from workbench.cli.progress import Steps
+    from workbench.lab.advice import Outcome
     from workbench.lab.lab import Lab
 
 
@@ -113,9 +114,10 @@ def list_(as_json: bool) -> int:
     show_default=True,
     help="Look through Prometheus, or through the scrape recorder alone.",
 )
+@click.option("--apply-advice", is_flag=True, help="Also do what the finding advises, and wait for its check.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for the capture and the logs; must not exist.")
 @json_option
-def run(scenario: str, seed: int, source: str, out: Path | None, as_json: bool) -> int:
+def run(scenario: str, seed: int, source: str, apply_advice: bool, out: Path | None, as_json: bool) -> int:
     """Run a real incident and compare the verdict with the truth. Exit code 0 if they match, 3 if not.
 
     Uses the lab that is up, else one of its own. See the scenarios with: workbench lab list
@@ -146,6 +148,7 @@ def run(scenario: str, seed: int, source: str, out: Path | None, as_json: bool) 
                 session,
                 folder=folder / "run",
                 source="prometheus" if source == "prometheus" else "scrape",
+                advice=apply_advice,
                 say=lambda text: steps.say(f"  {text}"),
             )
             step.note = "match" if result.match else "NO MATCH"
@@ -158,8 +161,27 @@ def run(scenario: str, seed: int, source: str, out: Path | None, as_json: bool) 
         click.echo(
             f"Expected {result.scenario.expected} {result.scenario.scope or ''}: {'match' if result.match else 'NO MATCH'}"
         )
+        if result.outcome is not None:
+            click.echo(outcome_words(result.outcome))
         click.echo(f"Capture: {result.folder / 'capture'}")
     return ExitCode.OK if result.match else ExitCode.FINDINGS
+
+
+def outcome_words(outcome: Outcome) -> str:
+    """What became of the advice, in a line."""
+    from workbench.words import duration
+
+    if outcome.kind is None:
+        return "Advice: nothing that the lab could carry out."
+    checked = (
+        f"its check held after {duration(outcome.verified)}"
+        if outcome.verified is not None
+        else "its check did not hold"
+    )
+    gone = (
+        f"the lag was gone after {duration(outcome.lag_gone)}" if outcome.lag_gone is not None else "the lag did not go"
+    )
+    return f"Advice ({outcome.kind}): {checked}; {gone}."
 
 
 @command.command()

@@ -55,7 +55,6 @@ class Fleet:
     producer: process.Child | None = None
     instances: dict[str, process.Child] = field(default_factory=dict)
     _ports: dict[str, int] = field(default_factory=dict)
-    _quotas: set[str] = field(default_factory=set)
     _trouble: list[threading.Thread] = field(default_factory=list)
     _over: threading.Event = field(default_factory=threading.Event)
 
@@ -124,9 +123,7 @@ class Fleet:
         """Set or lift the fetch quota of every member."""
         for name in self.instances:
             for number in range(self.spec.consumers):
-                client = f"{name}-{number}"
-                set_quota(self.lab.bootstrap, client, bytes_per_second)
-                (self._quotas.discard if bytes_per_second is None else self._quotas.add)(client)
+                set_quota(self.lab.bootstrap, f"{name}-{number}", bytes_per_second)
 
     def _launch(self, name: str) -> None:
         spec = self.spec

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from workbench.collect.capture import Capture, new_info, write_capture
 from workbench.collect.live import collect
 from workbench.collect.record import Recorder
-from workbench.errors import SetupError
+from workbench.errors import SetupError, WorkbenchError
+from workbench.lab.advice import Outcome, apply_advice
 from workbench.lab.draw import Scenario
 from workbench.lab.fleet import Fleet
 from workbench.lab.lab import LAB_THRESHOLDS, LAB_WINDOWS, Lab, check_alive
@@ -47,6 +48,7 @@ class RunResult:
     capture: Capture
     folder: Path
     seconds: float
+    outcome: Outcome | None = None
 
     @property
     def match(self) -> bool:
@@ -76,6 +78,7 @@ class RunResult:
             **_truth(self.scenario, self.folder),
             "found": {"verdict": found["verdict"], "scope": found["scope"], "headline": found["headline"]},
             "match": self.match,
+            **({"advice": self.outcome.to_json()} if self.outcome is not None else {}),
             "seconds": round(self.seconds, 1),
         }
 
@@ -96,6 +99,7 @@ def run_scenario(
     *,
     folder: Path,
     source: Source = "prometheus",
+    advice: bool = False,
     say: Say = lambda _text: None,
 ) -> RunResult:
     """Run one scenario from start to verdict.
@@ -106,6 +110,7 @@ def run_scenario(
         spark: gives the session; called when it is needed.
         folder: for the fleet's files, the capture and the truth; must not exist.
         source: through Prometheus, or through the scrape recorder alone.
+        advice: carry out the first action that the lab can carry out, and see whether it works (through Prometheus only).
         say: told of each stage.
 
     Raises:
@@ -133,13 +138,19 @@ def run_scenario(
             window = _window(started, end)
             say("looking")
             capture = _through_prometheus(lab, fleet, window) if recorder is None else recorder.finish(window)
+            write_capture(folder / "capture", capture)
+            (folder / "truth.json").write_text(json.dumps(_truth(scenario, folder), indent=1))
+            result = triage(capture, spark(), groups=[scenario.spec.group])
+            finding = next(item for item in result.findings if item.topic == scenario.spec.topic)
+            outcome = None
+            if advice:
+                say("doing what it advises")
+                outcome = apply_advice(
+                    fleet, finding, lambda seconds: _look_again(lab, fleet, started, seconds, spark())
+                )
         finally:
             if recorder is not None:
                 recorder.stop()
-    write_capture(folder / "capture", capture)
-    (folder / "truth.json").write_text(json.dumps(_truth(scenario, folder), indent=1))
-    result = triage(capture, spark(), groups=[scenario.spec.group])
-    finding = next(item for item in result.findings if item.topic == scenario.spec.topic)
     done = RunResult(
         scenario=scenario,
         finding=finding,
@@ -147,9 +158,23 @@ def run_scenario(
         capture=capture,
         folder=folder,
         seconds=time.monotonic() - began,
+        outcome=outcome,
     )
     (folder / "truth.json").write_text(json.dumps(done.to_json(), indent=1))
     return done
+
+
+def _look_again(
+    lab: Lab, fleet: Fleet, started: datetime, seconds: float, session: SparkSession
+) -> Mapping[str, Any] | None:
+    """Features of the last seconds, with the whole run before them as the baseline."""
+    end = datetime.now(UTC)
+    window = Window(baseline_start=started, start=end - timedelta(seconds=seconds), end=end)
+    try:
+        seen = triage(_through_prometheus(lab, fleet, window), session, groups=[fleet.spec.group])
+    except WorkbenchError:
+        return None
+    return next((item.features for item in seen.findings if item.topic == fleet.spec.topic), None)
 
 
 def _window(started: datetime, end: datetime) -> Window:

@@ -276,10 +276,11 @@ def _look_again(it: Subject, _row: Row) -> list[Action]:
 
 _STORMS: dict[str | None, tuple[str, str]] = {
     "poll_stall": (
-        "{who} polls too rarely: lower max.poll.records or raise max.poll.interval.ms, and find what blocks its thread",
-        "raise_poll_interval",
+        "{who} polls too rarely: replace it, and find what blocks its thread; until then fewer records for each poll "
+        "(max.poll.records) or more time (max.poll.interval.ms)",
+        "replace_members",
     ),
-    "member_crash": ("{who} dies and comes back: read its log, and keep it down until it is mended", "take_out"),
+    "member_crash": ("{who} dies and comes back: read its log, and put another one in its place", "replace_members"),
     "deploy": (
         "A rollout goes through the group ({who}): let it end, or stop it; later use static membership",
         "stop_deploy",

@@ -194,7 +194,7 @@ def _head_stopped(row: Row) -> str:
     hung = row["hung_members"] or ()
     if hung and len(hung) < (row["live_members"] or 0):
         oldest = max(m["poll_age_seconds"] for m in row["members"] if m["member"] in hung)
-        return f"Of {plural(int(row['live_members']), 'member')}, {listed(hung)} has not polled for {duration(oldest)}, and its partitions wait."
+        return f"A member hangs: {listed(hung)} has not polled for {duration(oldest)}, and its partitions wait."
     if row["poll_age_seconds"] is not None and row["live_members"]:
         return f"Nobody consumes: no consumer has polled for {duration(row['poll_age_seconds'])}."
     return "Nobody consumes: the members that were there report nothing any more, and no commit moves."

@@ -61,7 +61,8 @@ def processor_threads(row: Row, processors: set[str], *, objective_seconds: floa
     each = seconds / share if share else 0.0
     words = (
         f"{rate(arrival * share)} × {duration(each)} ÷ {percent(TARGET_UTILISATION)} = "
-        f"{plural(keep_up, 'thread')} to keep up; with {count(row['lag_messages'] or 0)} waiting, {drain} to drain in {duration(window)}"
+        f"{plural(keep_up, 'thread')} to keep up, "
+        f"{drain} to drain {count(row['lag_messages'] or 0)} in {duration(window)}"
     )
     return Sizing(keep_up=keep_up, drain=drain, drain_seconds=window, words=words)
 
@@ -99,7 +100,8 @@ def consumers(row: Row, *, objective_seconds: float) -> Sizing | None:
     drain = math.ceil((arrival + (row["lag_messages"] or 0) / window) / pace / TARGET_UTILISATION)
     words = (
         f"{rate(arrival)} arriving ÷ {rate(pace)} by each ÷ {percent(TARGET_UTILISATION)} = "
-        f"{plural(keep_up, 'consumer')} to keep up; with {count(row['lag_messages'] or 0)} waiting, {drain} to drain in {duration(window)}"
+        f"{plural(keep_up, 'consumer')} to keep up, "
+        f"{drain} to drain {count(row['lag_messages'] or 0)} in {duration(window)}"
     )
     return Sizing(keep_up=keep_up, drain=drain, drain_seconds=window, words=words)
 

@@ -1,0 +1,220 @@
+"""Carry out what a finding advises, on the lab's fleet, and watch whether it works."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from workbench.collect.kafka import KafkaCluster
+from workbench.errors import SourceUnreachableError
+from workbench.lab.fleet import Fleet
+from workbench.lab.kafka import add_partitions
+from workbench.triage import needs
+from workbench.triage.checks import all_hold
+from workbench.triage.finding import Action, Finding
+from workbench.triage.verdict import Answer
+
+Row = Mapping[str, Any]
+# Looks again, over the last seconds; None while there is nothing to see.
+Look = Callable[[float], Row | None]
+
+_PATIENCE_SECONDS = 110.0
+_LOOK_SECONDS = 10.0  # the part of the time after the action that a check is held against
+_LOOK_EVERY_SECONDS = 5.0
+_TREND_SECONDS = 6.0
+_USUAL_SECONDS = 1.5  # of arrivals: so much waits in health, between two commits
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    """What became of the advice.
+
+    Attributes:
+        kind, title: of the action that was carried out; None if the lab can carry out none of them.
+        verified: whether the action's own check held, and after how many seconds.
+        lag_gone: whether no more waited than in health, and after how many seconds.
+        eta_predicted, eta_actual: from the moment at which it began to drain, in seconds.
+    """
+
+    kind: str | None = None
+    title: str | None = None
+    verified: float | None = None
+    lag_gone: float | None = None
+    eta_predicted: float | None = None
+    eta_actual: float | None = None
+    lags: list[tuple[float, int]] = field(default_factory=list)
+
+    @property
+    def worked(self) -> bool:
+        """Whether the check held and the lag went."""
+        return self.verified is not None and self.lag_gone is not None
+
+    def to_json(self) -> dict[str, Any]:
+        """For the run's document."""
+        numbers = {
+            "verified_seconds": self.verified,
+            "lag_gone_seconds": self.lag_gone,
+            "eta_predicted_seconds": self.eta_predicted,
+            "eta_actual_seconds": self.eta_actual,
+        }
+        rounded = {name: None if value is None else round(value, 1) for name, value in numbers.items()}
+        return {"kind": self.kind, "title": self.title, "worked": self.worked if self.kind else None, **rounded}
+
+
+def first_possible(finding: Finding) -> Action | None:
+    """The first action that the lab can carry out."""
+    return next((action for action in finding.actions if action.kind in _ACTUATORS), None)
+
+
+def carry_out(fleet: Fleet, action: Action) -> None:
+    """Do it."""
+    _ACTUATORS[action.kind or ""](fleet, action.parameters)
+
+
+def apply_advice(fleet: Fleet, finding: Finding, look: Look) -> Outcome:
+    """Carry out the first possible action, then wait until its check holds and the lag is gone."""
+    action = first_possible(finding)
+    if action is None:
+        return Outcome()
+    outcome = Outcome(kind=action.kind, title=action.title)
+    carry_out(fleet, action)
+    began = time.monotonic()
+    usual = max(5.0, _USUAL_SECONDS * fleet.traffic.rate_per_second)
+    kafka = KafkaCluster(fleet.lab.bootstrap)
+    drains_since: float | None = None
+    next_look = began + _LOOK_SECONDS
+    while (now := time.monotonic()) < began + _PATIENCE_SECONDS and not outcome.worked:
+        lag = _lag(kafka, fleet)
+        if lag is not None:
+            outcome.lags.append((now - began, lag))
+            if outcome.lag_gone is None and lag <= usual:
+                outcome.lag_gone = now - began
+                if drains_since is not None:
+                    outcome.eta_actual = outcome.lag_gone - drains_since
+            elif drains_since is None and (eta := _eta(outcome.lags, usual)) is not None:
+                drains_since, outcome.eta_predicted = now - began, eta
+        if outcome.verified is None and now >= next_look:
+            next_look = now + _LOOK_EVERY_SECONDS
+            row = look(_LOOK_SECONDS)
+            if row is not None and all_hold(action.checks, row) is Answer.YES:
+                outcome.verified = time.monotonic() - began
+        time.sleep(max(0.0, 1.0 - (time.monotonic() - now)))
+    return outcome
+
+
+def _lag(kafka: KafkaCluster, fleet: Fleet) -> int | None:
+    try:
+        snapshot = kafka.snapshot(groups=[fleet.spec.group])
+    except SourceUnreachableError:
+        return None
+    known = [snapshot.lag(*key) for key in snapshot.commits]
+    return sum(lag for lag in known if lag is not None)
+
+
+def _eta(lags: Sequence[tuple[float, int]], usual: float) -> float | None:
+    """The product's own estimate, once the trend has been down for long enough to be one."""
+    recent = [(at, lag) for at, lag in lags if at >= lags[-1][0] - _TREND_SECONDS]
+    if recent[-1][0] - recent[0][0] < _TREND_SECONDS * 0.8 or recent[0][1] < recent[-1][1]:
+        return None
+    slope = float(np.polyfit([at for at, _ in recent], [lag for _, lag in recent], 1)[0])
+    row = {"lag_messages": recent[-1][1] - usual, "lag_slope": slope, "lag_recent_slope": slope, "draining": True}
+    return needs.drain_seconds(row)
+
+
+# How each kind of action is done here.
+
+
+def _restart_consumers(fleet: Fleet, parameters: Mapping[str, Any]) -> None:
+    dead = [name for name, child in fleet.instances.items() if not child.alive]
+    hanging = sorted(_instances(fleet, parameters["members"]) - set(dead))
+    fleet.set_behaviour(fleet.behaviour.model_copy(update={"stall_members": []}))
+    for name in [*dead, *hanging]:
+        if name in hanging:
+            fleet.kill([name])
+        fleet.relaunch(name)
+
+
+def _instances(fleet: Fleet, members: Sequence[str]) -> set[str]:
+    """Instances of members: a member is an instance and the number of its consumer thread."""
+    return {member.rpartition("-")[0] for member in members} & set(fleet.instances)
+
+
+def _dead_letter(fleet: Fleet, parameters: Mapping[str, Any]) -> None:
+    attempts = {"max_attempts": parameters["max_attempts"]}
+    pools = {name: pool.model_copy(update=attempts) for name, pool in fleet.spec.processors.items()}
+    fleet.change(processors=pools)
+    fleet.restart()
+
+
+def _scale_processors(fleet: Fleet, parameters: Mapping[str, Any]) -> None:
+    names = parameters["processors"]
+    threads = math.ceil(parameters["threads"] / len(names) / len(fleet.instances))
+    pools = {
+        name: pool.model_copy(update={"threads": max(pool.threads, threads)}) if name in names else pool
+        for name, pool in fleet.spec.processors.items()
+    }
+    fleet.change(processors=pools)
+    fleet.restart()
+
+
+def _spread_keys(fleet: Fleet, _parameters: Mapping[str, Any]) -> None:
+    fleet.set_traffic(fleet.traffic.model_copy(update={"hot_share": 0.0, "hot_key": None, "hot_partition": None}))
+
+
+def _raise_delay_capacity(fleet: Fleet, parameters: Mapping[str, Any]) -> None:
+    fleet.change(settings={**fleet.spec.settings, "delay_capacity": parameters["capacity"]})
+    fleet.restart()
+
+
+def _raise_quota(fleet: Fleet, _parameters: Mapping[str, Any]) -> None:
+    fleet.limit(None)
+
+
+def _move_members(fleet: Fleet, parameters: Mapping[str, Any]) -> None:
+    fleet.change(proxied=False)
+    fleet.restart(sorted(_instances(fleet, parameters["members"])))
+
+
+def _add_consumers(fleet: Fleet, parameters: Mapping[str, Any]) -> None:
+    running = sum(child.alive for child in fleet.instances.values())
+    more = math.ceil(parameters["members"] / fleet.spec.consumers) - running
+    fleet.add(max(1, more))
+
+
+def _add_partitions(fleet: Fleet, parameters: Mapping[str, Any]) -> None:
+    total = parameters["partitions"]
+    add_partitions(fleet.lab.bootstrap, fleet.spec.topic, total)
+    fleet.set_traffic(fleet.traffic.model_copy(update={"partitions": total}))
+    _add_consumers(fleet, parameters)
+
+
+def _replace_members(fleet: Fleet, parameters: Mapping[str, Any]) -> None:
+    fleet.quieten()
+    names = sorted(_instances(fleet, parameters["members"]))
+    fleet.shut_down(names)
+    fleet.add(len(names))
+
+
+def _quieten(fleet: Fleet, _parameters: Mapping[str, Any]) -> None:
+    fleet.quieten()
+
+
+_ACTUATORS: dict[str, Callable[[Fleet, Mapping[str, Any]], None]] = {
+    "restart_consumers": _restart_consumers,
+    "dead_letter": _dead_letter,
+    "scale_processors": _scale_processors,
+    "spread_keys": _spread_keys,
+    "raise_delay_capacity": _raise_delay_capacity,
+    "raise_quota": _raise_quota,
+    "move_members": _move_members,
+    "add_consumers": _add_consumers,
+    "add_partitions": _add_partitions,
+    "replace_members": _replace_members,
+    "stop_deploy": _quieten,
+    "stop_changes": _quieten,
+}
