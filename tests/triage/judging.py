@@ -1,0 +1,27 @@
+"""Judge many stories in one Spark job: building the plan costs a second, whatever the number of subscriptions in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from tests.stories import THRESHOLDS, WINDOW, Story
+from workbench.samples import concat
+from workbench.settings import Thresholds
+from workbench.triage.engine import answered
+from workbench.window import Window
+
+
+def rows_of(
+    spark: Any,
+    samples: pa.Table | Iterable[Story],
+    *,
+    thresholds: Thresholds = THRESHOLDS,
+    window: Window = WINDOW,
+) -> dict[str, Mapping[str, Any]]:
+    """Answered features by group."""
+    table = samples if isinstance(samples, pa.Table) else concat(story.samples() for story in samples)
+    found = answered(spark.createDataFrame(table), window, thresholds).toArrow().to_pylist()
+    return {row["group"]: row for row in found}
