@@ -143,7 +143,8 @@ _OVERVIEW = {
     "arrival_recent_per_second": "sum(arrival_recent_per_second)",
     "committed_moved": "sum(committed_moved)",
     "lag_samples": "coalesce(sum(lag_samples), 0)",
-    "lag_bad_samples": "coalesce(sum(lag_bad_samples), 0)",
+    # A partition that holds nothing has no commit, and an exporter's word for that is right.
+    "lag_bad_samples": "coalesce(sum(CASE WHEN coalesce(log_end <= log_start, false) THEN 0 ELSE lag_bad_samples END), 0)",
     "last_sample_age_seconds": "-max(lag_last_seconds)",
     "oldest": "max_by(struct(time_lag_seconds, time_lag_low, time_lag_high, time_lag_method, partition), time_lag_seconds)",
     "oldest_incomplete_seconds": "max(oldest_incomplete_seconds)",

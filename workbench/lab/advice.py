@@ -23,10 +23,13 @@ Row = Mapping[str, Any]
 # Looks again, over the last seconds; None while there is nothing to see.
 Look = Callable[[float], Row | None]
 
-_PATIENCE_SECONDS = 110.0
+_PATIENCE_SECONDS = 150.0
 _LOOK_SECONDS = 10.0  # the part of the time after the action that a check is held against
 _LOOK_EVERY_SECONDS = 5.0
 _TREND_SECONDS = 6.0
+_STARTED_SHARE = (
+    0.8  # of the highest lag: below it draining is under way (restarts come one by one, and so does the pace)
+)
 _USUAL_SECONDS = 1.5  # of arrivals: so much waits in health, between two commits
 
 
@@ -119,7 +122,9 @@ def _lag(kafka: KafkaCluster, fleet: Fleet) -> int | None:
 def _eta(lags: Sequence[tuple[float, int]], usual: float) -> float | None:
     """The product's own estimate, once the trend has been down for long enough to be one."""
     recent = [(at, lag) for at, lag in lags if at >= lags[-1][0] - _TREND_SECONDS]
-    if recent[-1][0] - recent[0][0] < _TREND_SECONDS * 0.8 or recent[0][1] < recent[-1][1]:
+    if recent[-1][0] - recent[0][0] < _TREND_SECONDS * 0.8 or recent[-1][1] > _STARTED_SHARE * max(
+        lag for _, lag in lags
+    ):
         return None
     slope = float(np.polyfit([at for at, _ in recent], [lag for _, lag in recent], 1)[0])
     row = {"lag_messages": recent[-1][1] - usual, "lag_slope": slope, "lag_recent_slope": slope, "draining": True}

@@ -23,7 +23,7 @@ def _storm(draw: Draw, *, instances: int, use: float) -> Behaviour:
 
 def poll_stall(draw: Draw, run_id: str) -> Scenario:
     """One member's consumer thread blocks for longer than max.poll.interval.ms, again and again."""
-    behaviour = _storm(draw, instances=3, use=draw.random.uniform(0.72, 0.8))
+    behaviour = _storm(draw, instances=3, use=draw.random.uniform(0.66, 0.72))
     draw.kafka = {**draw.kafka, "max.poll.interval.ms": _MAX_POLL_MS}
     stalled = f"{draw.group(run_id)}-{draw.random.randrange(3)}"
     stall = {"stall_members": [stalled], "stall_seconds": draw.random.uniform(4.2, 4.8), "stall_pause_seconds": 0.8}
@@ -39,7 +39,7 @@ def poll_stall(draw: Draw, run_id: str) -> Scenario:
 
 def member_crash(draw: Draw, run_id: str) -> Scenario:
     """One instance dies and is started again, again and again."""
-    behaviour = _storm(draw, instances=3, use=draw.random.uniform(0.75, 0.82))
+    behaviour = _storm(draw, instances=3, use=draw.random.uniform(0.68, 0.74))
     victim = f"{draw.group(run_id)}-{draw.random.randrange(3)}"
 
     def fault(fleet: Fleet) -> None:
@@ -59,7 +59,7 @@ def member_crash(draw: Draw, run_id: str) -> Scenario:
 
 def deploy(draw: Draw, run_id: str) -> Scenario:
     """A rolling restart goes through the instances one by one."""
-    behaviour = _storm(draw, instances=5, use=draw.random.uniform(0.8, 0.86))
+    behaviour = _storm(draw, instances=5, use=draw.random.uniform(0.72, 0.76))
     draw.partitions = 10
 
     def fault(fleet: Fleet) -> None:
@@ -78,7 +78,7 @@ def deploy(draw: Draw, run_id: str) -> Scenario:
 
 def metadata_change(draw: Draw, run_id: str) -> Scenario:
     """Somebody adds partitions one at a time, and an eager assignor stops the whole group for each."""
-    behaviour = _storm(draw, instances=3, use=draw.random.uniform(0.8, 0.86))
+    behaviour = _storm(draw, instances=3, use=draw.random.uniform(0.72, 0.78))
     draw.kafka = {
         **draw.kafka,
         "partition.assignment.strategy": "range",
