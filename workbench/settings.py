@@ -143,6 +143,10 @@ class Cluster(_Strict):
         default=["kafka_exporter", "runtime"],
         description="In order of trust: the first one that has a signal gives it.",
     )
+    members: dict[str, str] = Field(
+        default={},
+        description="Client id or application name to group, for metrics that know no group; Kafka's member list adds client ids.",
+    )
     metrics: list[str] = Field(default=[], description="URLs of metrics pages, for `workbench watch`.")
     kafka: dict[str, str | int | float | bool] = Field(
         default={}, repr=False, description="Further librdkafka properties; ${NAME} takes a value from the environment."

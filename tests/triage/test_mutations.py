@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from tests.stories import END, Story, growing, steps
+from tests.stories import END, TIMES, Story, growing, steps
 from tests.triage.judging import rows_of
 from workbench.samples import SAMPLES_SCHEMA
 from workbench.signals import SIGNALS
@@ -49,7 +50,9 @@ SICK: dict[str, tuple[Callable[[Story], Story], Verdict]] = {
         Verdict.SLOW_PROCESSOR,
     ),
     "stopped": (
-        lambda s: base(s, keep=np.arange(91) < 55, group_members=steps(2, 0, at=-65)), Verdict.CONSUMER_STOPPED,
+        lambda s: replace(s, partitions=2, members=2).all_partitions(lag=growing(50.0, since=-70), time_lag=None)
+        .people(keep=TIMES < -65, group_members=steps(2, 0, at=-65)),
+        Verdict.CONSUMER_STOPPED,
     ),
     "stuck": (stuck, Verdict.STUCK_PARTITION),
     "ceiling": (lambda s: base(s).fetch_queue().enqueue().processor("order"), Verdict.PARTITION_CEILING),

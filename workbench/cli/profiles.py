@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import click
 
-from workbench.cli.options import json_option, print_json
-from workbench.errors import ExitCode
+from workbench.cli.options import cluster_option, config_option, json_option, print_json
+from workbench.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from workbench.profiles import Profile, Quality
+    from workbench.profiles.fit import Fit
 
 
 @click.group(name="profiles")
@@ -17,7 +24,7 @@ def command() -> None:
 @json_option
 def list_(as_json: bool) -> int:
     """All profiles, signal by signal: exact, proxy or absent."""
-    from workbench.profiles import load_profile, profile_names
+    from workbench.profiles import Quality, load_profile, profile_names
     from workbench.signals import SIGNALS
 
     profiles = [load_profile(name) for name in profile_names()]
@@ -37,10 +44,92 @@ def list_(as_json: bool) -> int:
     from rich.table import Table
 
     table = Table(box=None, header_style="bold")
-    table.add_column("signal")
+    for name in ("profile", "what it is", "exact", "proxy"):
+        table.add_column(name)
     for profile in profiles:
-        table.add_column(profile.name)
-    for name in SIGNALS:
-        table.add_row(name, *(str(profile.quality(name)).replace("absent", "-") for profile in profiles))
+        by_quality = {
+            quality: ", ".join(name for name in SIGNALS if profile.quality(name) is quality) or "-"
+            for quality in Quality
+        }
+        table.add_row(profile.name, profile.title, by_quality[Quality.EXACT], by_quality[Quality.PROXY])
     Console(highlight=False).print(table)
     return ExitCode.OK
+
+
+@command.command()
+@click.option("--url", help="Base URL of a Prometheus (or what speaks its API).")
+@cluster_option(required=False)
+@config_option
+@json_option
+def check(url: str | None, cluster: str | None, config: Path | None, as_json: bool) -> int:
+    """Find out which profiles fit a live Prometheus, and signal by signal what is exact, a proxy, or absent.
+
+    Exit code 4 if none fits.
+    """
+    from workbench.collect.prometheus import PrometheusSource
+    from workbench.profiles import load_profile, profile_names
+    from workbench.profiles.fit import coverage, fitting, recommended
+    from workbench.settings import Cluster, load_settings
+
+    if (url is None) == (cluster is None):
+        raise UsageError("Name either --url or --cluster.", hint="For example: --url http://prometheus:9090")
+    target = Cluster(name="checked", prometheus=url) if cluster is None else load_settings(config).cluster(cluster)
+    if target.prometheus is None:
+        raise UsageError(f"The cluster {target.name!r} has no Prometheus in the settings.", hint="Name one with --url.")
+    profiles = [load_profile(name) for name in profile_names()]
+    source = PrometheusSource(
+        url=target.prometheus,
+        cluster=target.name,
+        profiles=profiles,
+        headers=target.prometheus_headers,
+        timeout_seconds=target.timeout_seconds,
+    )
+    fits = fitting(profiles, source.examples())
+    chosen = recommended(fits)
+    covered = coverage(chosen)
+    if as_json:
+        print_json(
+            {
+                "url": target.prometheus,
+                "fits": [{"profile": it.profile.name, "found": it.found, "absent": it.absent} for it in fits],
+                "recommended": [it.profile.name for it in chosen],
+                "signals": {
+                    name: {"quality": str(quality), "profile": profile} for name, (quality, profile) in covered.items()
+                },
+            }
+        )
+    else:
+        _print_check(target.prometheus, fits, chosen, covered, profiles)
+    return ExitCode.OK if fits else ExitCode.EVIDENCE
+
+
+def _print_check(
+    url: str,
+    fits: list[Fit],
+    chosen: list[Fit],
+    covered: dict[str, tuple[Quality, str | None]],
+    profiles: list[Profile],
+) -> None:
+    from urllib.parse import urlsplit
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from workbench.profiles.fit import what_to_add
+
+    host = urlsplit(url).netloc.rpartition("@")[2]
+    if not fits:
+        click.echo(f"No profile fits what {host} shows. See what each one looks for: workbench profiles list")
+        return
+    click.echo(f"At {host} these profiles find something:")
+    for it in fits:
+        absent = f", not there: {', '.join(it.absent)}" if it.absent else ""
+        click.echo(f"  {it.profile.name:20} {len(it.found)} of {len(it.found) + len(it.absent)} signals{absent}")
+    names = ", ".join(f'"{it.profile.name}"' for it in chosen)
+    click.echo(f"\nFor workbench.toml: profiles = [{names}]\n")
+    table = Table(box=None, header_style="bold")
+    for name in ("signal", "quality", "from, or how to get it"):
+        table.add_column(name)
+    for signal, (quality, profile) in covered.items():
+        table.add_row(signal, str(quality), profile or what_to_add(signal, profiles))
+    Console(highlight=False, soft_wrap=True).print(table)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from workbench.collect.capture import Capture, new_info
+from workbench.collect.join import groups_of_clients
 from workbench.collect.kafka import GROUPS_SCHEMA, KafkaCluster
 from workbench.collect.prometheus import PrometheusSource
 from workbench.collect.record import Recorder
@@ -50,6 +51,7 @@ def collect(
         profiles=[load_profile(name) for name in cluster.profiles],
         headers=cluster.prometheus_headers,
         timeout_seconds=cluster.timeout_seconds,
+        members={**groups_of_clients(views), **cluster.members},
     )
     found = source.collect(window, groups=groups, topics=topics)
     if found.samples.num_rows == 0:

@@ -17,6 +17,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
+import numpy as np
 import pyarrow as pa
 import requests
 import urllib3
@@ -24,6 +25,7 @@ from urllib3.util.retry import Retry
 
 from workbench.collect.columnar import EMPTY, Matrix, parse_matrix
 from workbench.collect.http import read_body
+from workbench.collect.join import with_derived_lag, with_groups
 from workbench.errors import SourceUnreachableError
 from workbench.profiles import Profile, Rule
 from workbench.samples import SampleBatch, concat, most_trusted
@@ -87,6 +89,7 @@ class PrometheusSource:
         profiles: in order of trust.
         headers: for authentication.
         timeout_seconds: for one query.
+        members: client id or application to group, for profiles that know no group.
         step_seconds: force a resolution; None takes raw samples, or a fitting step for long windows.
     """
 
@@ -96,6 +99,7 @@ class PrometheusSource:
     headers: Mapping[str, str] = field(default_factory=dict)
     timeout_seconds: float = 30.0
     step_seconds: int | None = None
+    members: Mapping[str, str] = field(default_factory=dict)
     queries: list[str] = field(default_factory=list)
     _client: Any = None
     _session: Any = None
@@ -117,8 +121,26 @@ class PrometheusSource:
             if others and (found.num_rows or not by_group):
                 seen = topics or (sorted(set(found["topic"].drop_null().to_pylist())) if groups else None)
                 found = concat([found, self._collect(profile, others, window, groups=None, topics=seen)])
-            tables.append(found)
-        return Collected(samples=most_trusted(tables), incomplete=tuple(dict.fromkeys(self._session.warnings)))
+            tables.append(with_groups(found, profile, self.members, groups=groups))
+        return Collected(
+            samples=with_derived_lag(most_trusted(tables)), incomplete=tuple(dict.fromkeys(self._session.warnings))
+        )
+
+    def examples(self) -> dict[str, dict[str, str]]:
+        """Every exported name that some profile knows, with the labels of one of its series of the last minutes.
+
+        Raises:
+            SourceUnreachableError: if Prometheus does not answer.
+        """
+        self._connect()
+        names = self._guarded("label values", lambda: self._client.get_label_values("__name__"))
+        known = {name for profile in self.profiles for name in profile.metrics()}
+        found: dict[str, dict[str, str]] = {}
+        for name in sorted(known & set(names)):
+            query = f"topk(1, {name})[5m:1m]"  # a subquery: its answer is a matrix, as those of all other queries
+            for labels, _, _ in self._ask(query, lambda query=query: self._client.custom_query(query)).series():
+                found[name] = labels
+        return found
 
     def _connect(self) -> None:
         if self._client is not None:
@@ -182,12 +204,16 @@ class PrometheusSource:
             )
 
     def _ask(self, query: str, call: Any) -> Matrix:
+        result = self._guarded(query, call)
+        return result if isinstance(result, Matrix) else EMPTY
+
+    def _guarded(self, query: str, call: Any) -> Any:
         self.queries.append(query)
         host = urlsplit(self.url).netloc.rpartition("@")[2]  # never a password that stands in the URL
         from prometheus_api_client.exceptions import PrometheusApiClientException
 
         try:
-            result = call()
+            return call()
         except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
             if isinstance(error, requests.Timeout) or "timed out" in str(error):  # the retry adapter wraps its own
                 raise SourceUnreachableError(
@@ -207,7 +233,6 @@ class PrometheusSource:
                 f"What answers at {host} is no Prometheus: {_message(str(error)) or type(error).__name__}.",
                 hint="The URL must be the base of its API, without /api/v1.",
             ) from None
-        return result if isinstance(result, Matrix) else EMPTY
 
 
 def matcher(label: str, values: Sequence[str]) -> str:
@@ -250,7 +275,7 @@ def _to_samples(matrix: Matrix, profile: Profile, cluster: str, window: Window) 
             meaning.signal,
             meaning.labels,
             ts_us[inside],
-            values[inside],
+            values[inside] if meaning.value is None else np.where(values[inside] != 0, meaning.value, np.nan),
             stat=meaning.stat,
             le=meaning.le,
             scale=meaning.scale,

@@ -22,6 +22,7 @@ from workbench.collect.capture import (
     write_info,
     write_parquet,
 )
+from workbench.collect.join import groups_of_clients, with_derived_lag
 from workbench.collect.kafka import SOURCE as KAFKA_PROFILE
 from workbench.collect.kafka import KafkaCluster
 from workbench.collect.scrape import scrape
@@ -77,6 +78,7 @@ class Recorder:
         self._samples: list[pa.Table] = []
         self._views: list[pa.Table] = []
         self._parts = 0
+        self._members: dict[str, str] = {}
         self.total_samples = 0
         self.rounds = 0
         self.missing: dict[str, int] = {}
@@ -116,7 +118,9 @@ class Recorder:
                 snapshot = self._kafka.snapshot(groups=self._groups)
                 missing += snapshot.incomplete
                 tables.append(snapshot.to_samples(self._cluster.name))
-                self._views.append(snapshot.to_groups(self._cluster.name))
+                views = snapshot.to_groups(self._cluster.name)
+                self._views.append(views)
+                self._members |= groups_of_clients(views)
             except SourceUnreachableError as error:
                 missing.append(error.message)
         pages, unreachable = scrape(
@@ -124,10 +128,11 @@ class Recorder:
             self._profiles,
             cluster=self._cluster.name,
             timeout_seconds=self._cluster.timeout_seconds,
+            members={**self._members, **self._cluster.members},
         )
         missing += unreachable
         # Kafka's own word comes first: it is fresher than any exporter's.
-        found = most_trusted([*tables, pages])
+        found = with_derived_lag(most_trusted([*tables, pages]))
         self._samples.append(found)
         self.rounds += 1
         self.total_samples += found.num_rows

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -14,6 +15,7 @@ import urllib3
 from prometheus_client.parser import text_string_to_metric_families
 
 from workbench.collect.http import read_body
+from workbench.collect.join import with_groups
 from workbench.errors import SourceUnreachableError
 from workbench.profiles import Profile
 from workbench.samples import SampleBatch, concat, most_trusted
@@ -71,7 +73,7 @@ def page_samples(page: Page, profiles: Sequence[Profile], *, cluster: str) -> pa
                             meaning.signal,
                             meaning.labels,
                             ts_us,
-                            [sample.value],
+                            [sample.value if meaning.value is None else meaning.value if sample.value else math.nan],
                             stat=meaning.stat,
                             le=meaning.le,
                             scale=meaning.scale,
@@ -86,11 +88,19 @@ def page_samples(page: Page, profiles: Sequence[Profile], *, cluster: str) -> pa
 
 
 def scrape(
-    urls: Sequence[str], profiles: Sequence[Profile], *, cluster: str, timeout_seconds: float
+    urls: Sequence[str],
+    profiles: Sequence[Profile],
+    *,
+    cluster: str,
+    timeout_seconds: float,
+    members: Mapping[str, str] | None = None,
 ) -> tuple[pa.Table, list[str]]:
-    """One round over all pages: samples, and what could not be had."""
+    """One round over all pages: samples, and what could not be had. `members` as for `join.with_groups`."""
     pages = fetch_all(urls, timeout_seconds=timeout_seconds)
     missing = [page.error for page in pages if page.error is not None]
     table = concat(page_samples(page, profiles, cluster=cluster) for page in pages if page.error is None)
-    by_profile = [table.filter(pa.compute.equal(table["source"], profile.name)) for profile in profiles]
+    by_profile = [
+        with_groups(table.filter(pa.compute.equal(table["source"], profile.name)), profile, members or {})
+        for profile in profiles
+    ]
     return most_trusted(by_profile), missing

@@ -13,8 +13,8 @@ _END, _START = "log_end_offset", "log_start_offset"
 # All over the window unless said otherwise: `lag_last`, `lag_low`, `lag_mean` (messages), `lag_slope` (messages/s), `lag_samples`,
 # `lag_recent_low` (its second lowest value in the last third), `lag_recent_slope`, `lag_bad_samples`, `lag_last_seconds` (≤ 0),
 # `committed_last`, `committed_last_seconds`, `committed_moved` (messages), `committed_samples`, `committed_per_second`,
-# `time_lag_exact_seconds`, `time_lag_age_seconds` (age of that reading), `oldest_incomplete_seconds`, `fetch_queue_mean` (messages),
-# `enqueue_sum`, `enqueue_count` (and the same of the baseline).
+# `committed_recent_per_second`, `time_lag_exact_seconds`, `time_lag_age_seconds` (age of that reading), `oldest_incomplete_seconds`,
+# `fetch_queue_mean` (messages), `enqueue_sum`, `enqueue_count` (and the same of the baseline).
 PARTITION_FEATURES = {
     "lag_last": of("max", "last", _LAG),
     "lag_low": of("min", "low", _LAG),
@@ -30,8 +30,11 @@ PARTITION_FEATURES = {
     "committed_moved": f"{of('max', 'high', _COMMITTED)} - {of('min', 'low', _COMMITTED)}",
     "committed_samples": of("sum", "samples", _COMMITTED),
     "committed_per_second": of("max", "slope", _COMMITTED),
-    "time_lag_exact_seconds": of("max", "last", _TIME_LAG),
-    "time_lag_age_seconds": f"-{of('max', 'last_seconds', _TIME_LAG)}",
+    "committed_recent_per_second": of("max", "recent_slope", _COMMITTED),
+    "time_lag_exact_seconds": of("max", "last", _TIME_LAG, stat="value"),
+    "time_lag_age_seconds": f"-{of('max', 'last_seconds', _TIME_LAG, stat='value')}",
+    "time_lag_told_seconds": of("max", "last", _TIME_LAG, stat="estimate"),
+    "time_lag_told_age_seconds": f"-{of('max', 'last_seconds', _TIME_LAG, stat='estimate')}",
     "oldest_incomplete_seconds": of("max", "last", "oldest_incomplete_age"),
     "fetch_queue_mean": of("avg", "mean", "fetch_queue_length"),
     "enqueue_sum": of("sum", "increase", _ENQUEUE, stat="sum"),

@@ -34,6 +34,7 @@ PARTITION_FIELDS = (
     "committed_moved",
     "committed_samples",
     "committed_per_second",
+    "committed_recent_per_second",
     "arrival_per_second",
     "arrival_recent_per_second",
     "log_first_period",
@@ -142,6 +143,7 @@ _OVERVIEW = {
     "arrival_per_second": "sum(arrival_per_second)",
     "arrival_recent_per_second": "sum(arrival_recent_per_second)",
     "committed_moved": "sum(committed_moved)",
+    "committed_recent_per_second": "sum(committed_recent_per_second)",
     "lag_samples": "coalesce(sum(lag_samples), 0)",
     # A partition that holds nothing has no commit, and an exporter's word for that is right.
     "lag_bad_samples": "coalesce(sum(CASE WHEN coalesce(log_end <= log_start, false) THEN 0 ELSE lag_bad_samples END), 0)",

@@ -3,6 +3,7 @@
 Methods, best first:
     exact_record         the consumer itself knows the record's timestamp; or nothing is waiting at all
     interpolated         the log end passed the committed offset between two samples: that is when the message was produced
+    broker_time          an exporter's estimate, from the broker's timestamps or a table of its own
     extrapolated_capped  the committed offset is older than the first sample; its production is extrapolated, at most 10 minutes
     unknown              neither
 
@@ -60,6 +61,7 @@ def with_time_lag(partitions: DataFrame, *, stale_after_seconds: float) -> DataF
             "time_lag_method": f"""CASE WHEN partition IS NULL THEN NULL WHEN lag_messages = 0 OR ({fresh}) THEN 'exact_record'
                 WHEN lag_messages IS NULL OR committed IS NULL THEN 'unknown'
                 WHEN before IS NOT NULL AND after IS NOT NULL THEN 'interpolated'
+                WHEN time_lag_told_age_seconds <= {stale_after_seconds} AND time_lag_told_seconds IS NOT NULL THEN 'broker_time'
                 WHEN after IS NOT NULL AND further_back IS NOT NULL THEN 'extrapolated_capped'
                 ELSE 'unknown' END"""
         },
@@ -70,6 +72,7 @@ def with_time_lag(partitions: DataFrame, *, stale_after_seconds: float) -> DataF
             "time_lag_seconds": """CASE time_lag_method
                 WHEN 'exact_record' THEN CASE WHEN by_record THEN time_lag_exact_seconds ELSE 0D END
                 WHEN 'interpolated' THEN -produced
+                WHEN 'broker_time' THEN time_lag_told_seconds
                 WHEN 'extrapolated_capped' THEN further_back - oldest.seconds END""",
             "time_lag_low": """CASE time_lag_method
                 WHEN 'exact_record' THEN CASE WHEN by_record THEN time_lag_exact_seconds ELSE 0D END

@@ -6,19 +6,23 @@ answers "cannot tell", never "healthy".
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from workbench.errors import ConfigError
 from workbench.samples import LABEL_COLUMNS
-from workbench.signals import SIGNALS, Kind
+from workbench.signals import GROUP_STATES, SIGNALS, Kind
+
+# `stat` of a time lag that somebody has estimated; what the consumer read off the record itself is a `value`.
+ESTIMATE = "estimate"
 
 
 class Quality(StrEnum):
@@ -37,12 +41,18 @@ class Rule(BaseModel):
         labels: canonical label to the exporter's label.
         stat_label: an exporter's label whose value becomes `stat` (outcomes).
         scale: what a value is multiplied with to come to the signal's unit.
+        constants: canonical labels with a fixed value, where the exporter has no label for them.
+        where: label to a pattern that it must match in full, if it is there (one name may stand for several things).
+        state_label: for a group's state, the label that holds its name; the series with the value 1, or the only one, counts.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     metric: str = Field(pattern=r"^[a-zA-Z_:][a-zA-Z0-9_:]*$")
     labels: dict[str, str]
+    constants: dict[str, str] = {}
+    where: dict[str, str] = {}
+    state_label: str | None = None
     stat_label: str | None = None
     scale: float = 1.0
     quality: Quality = Quality.EXACT
@@ -50,20 +60,24 @@ class Rule(BaseModel):
 
     @model_validator(mode="after")
     def _known_labels(self) -> Rule:
-        if unknown := self.labels.keys() - set(LABEL_COLUMNS):
+        if unknown := (self.labels.keys() | self.constants.keys()) - set(LABEL_COLUMNS):
             raise ValueError(f"{sorted(unknown)[0]!r} is no canonical label (there are: {', '.join(LABEL_COLUMNS)})")
         return self
 
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What one exported series is: a signal, its canonical labels, what of it, and the factor to its unit."""
+    """What one exported series is: a signal, its canonical labels, what of it, and the factor to its unit.
+
+    `value` stands in for whatever the series says, where a label says it (a group's state).
+    """
 
     signal: str
     labels: dict[str, Any]
     stat: str
     le: float | None
     scale: float
+    value: float | None = None
 
 
 class Profile(BaseModel):
@@ -73,6 +87,9 @@ class Profile(BaseModel):
 
     name: str
     title: str
+    # What the canonical label `member` holds where a metric has no group: the group is then looked up by it, in Kafka's member list
+    # (client ids) or in the cluster's `members` in workbench.toml.
+    member_is: Literal["member", "client_id", "application"] = "member"
     signals: dict[str, Rule]
     _index: dict[str, tuple[str, Rule, str]] = PrivateAttr(default_factory=dict)
 
@@ -108,7 +125,9 @@ class Profile(BaseModel):
         if known is None:
             return None
         signal, rule, stat = known
-        canonical: dict[str, Any] = {}
+        if any(name in labels and not re.fullmatch(pattern, labels[name]) for name, pattern in rule.where.items()):
+            return None
+        canonical: dict[str, Any] = dict(rule.constants)
         for name, theirs in rule.labels.items():
             value: Any = labels.get(theirs)
             if name == "partition" and value is not None:
@@ -124,9 +143,21 @@ class Profile(BaseModel):
                 le = float(labels["le"]) * rule.scale
             except (KeyError, ValueError):
                 return None
+        state = None
+        if rule.state_label is not None:
+            state = GROUP_STATES.get(re.sub(r"[^a-z]+", "_", snake(labels.get(rule.state_label, ""))).strip("_"))
+            if state is None:
+                return None
+        if signal == "time_lag" and rule.quality is Quality.PROXY:
+            stat = ESTIMATE
         # A count is a number of observations whatever the unit of what is observed.
         scale = 1.0 if stat in ("bucket", "count") else rule.scale
-        return Meaning(signal, canonical, stat, le, scale)
+        return Meaning(signal, canonical, stat, le, scale, state)
+
+
+def snake(name: str) -> str:
+    """`PreparingRebalance` → `preparing_rebalance`."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
 
 
 def parse_profile(text: str, *, name: str) -> Profile:

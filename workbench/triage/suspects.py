@@ -64,7 +64,7 @@ def _lag(t: Thresholds) -> _Stages:
             "burst_over": f"arrival_recent_per_second < {t.burst_over_ratio} * arrival_per_second AND lag_recent_slope < -({share})",
             "waited_seconds": _waited("lag_recent_low", "arrival_per_second"),
             "abandoned": "lag_messages > 0 AND lag_recent_low > 0 AND (group_members_recent = 0"
-            " OR (live_members = 0 AND baseline_members > 0 AND committed_moved = 0))",
+            " OR (live_members = 0 AND baseline_members > 0 AND committed_recent_per_second = 0))",
         },
         {
             "growing": f"lag_slope > {share} AND waited_seconds > {floor} AND lag_messages > 0"

@@ -108,7 +108,7 @@ _NODES = (
             "CASE WHEN group_members_recent = 0 THEN false"
             # In a storm members are put out for not polling, and come back: that is the next question.
             " WHEN size(hung_members) > 0 AND NOT coalesce(rebalances >= {rebalances}, false) THEN false"
-            " WHEN live_members = 0 AND baseline_members > 0 AND committed_moved = 0 THEN false"
+            " WHEN live_members = 0 AND baseline_members > 0 AND committed_recent_per_second = 0 THEN false"
             # Partitions that stand still, and nobody says whether their owner polls.
             " WHEN poll_age_seconds IS NULL AND stuck_count > 0 THEN NULL"
             " WHEN committed_moved > 0 OR group_members > 0 OR live_members > 0 THEN true END"

@@ -1,0 +1,206 @@
+# ruff: noqa: E501 - a line of a page is as long as it is
+"""What each exporter's page looks like: names and labels as in its source or documentation, a few lines of each kind, and its pitfalls.
+
+`EXPECTED` names what must come out of some lines: (signal, labels that matter, value in the signal's unit; None for "no value").
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+_G = 'consumergroup="pay",topic="orders",partition="3"'
+_KLE = 'cluster_name="prod",group="pay",topic="orders",partition="3",member_host="10.0.0.1",consumer_id="c-1",client_id="pay-0"'
+
+
+def _client(fetch: str, coordinator: str, consumer: str, label: str, *, collision: bool = False) -> str:
+    own = f'{label}="pay-0"'
+    partition = f'{own},topic="orders",partition="3"'
+    lag = f"{fetch}_records_lag{{{partition}}} 120\n"
+    if collision:  # the maximum comes under the same name; only _objectname tells
+        lag = (
+            f'{fetch}_records_lag{{{partition},_objectname="kafka.consumer:attr=records-lag"}} 120\n'
+            f'{fetch}_records_lag{{{partition},_objectname="kafka.consumer:attr=records-lag-max"}} 990\n'
+        )
+    return (
+        f"{lag}{coordinator}_rebalance_total{{{own}}} 4\n{coordinator}_last_heartbeat_seconds_ago{{{own}}} 1\n"
+        f"{consumer}_last_poll_seconds_ago{{{own}}} 0.5\n{fetch}_fetch_latency_avg{{{own}}} 503\n"
+        f"{fetch}_fetch_throttle_time_avg{{{own}}} 20\n"
+    )
+
+
+_PLAIN = (
+    "kafka_consumer_consumer_fetch_manager_metrics",
+    "kafka_consumer_consumer_coordinator_metrics",
+    "kafka_consumer_consumer_metrics",
+)
+_SHORT = ("kafka_consumer_fetch_manager", "kafka_consumer_coordinator", "kafka_consumer")
+
+PAGES: dict[str, str] = {
+    "kafka_exporter": f"""
+kafka_consumergroup_lag{{{_G}}} 120
+kafka_consumergroup_lag{{consumergroup="pay",topic="orders",partition="4"}} -1
+kafka_consumergroup_lag_sum{{consumergroup="pay",topic="orders"}} 119
+kafka_consumergroup_current_offset{{{_G}}} 880
+kafka_topic_partition_current_offset{{topic="orders",partition="3"}} 1000
+kafka_topic_partition_oldest_offset{{topic="orders",partition="3"}} 10
+kafka_consumergroup_members{{consumergroup="pay"}} 2
+kafka_brokers 3
+""",
+    "kafka_exporter_fork": f"""
+kafka_consumergroup_uncommitted_offsets{{{_G}}} 120
+kafka_consumergroup_uncommitted_offsets_sum{{consumergroup="pay",topic="orders"}} 120
+kafka_consumergroup_current_offset{{{_G}}} 880
+kafka_topic_partition_current_offset{{topic="orders",partition="3"}} 1000
+kafka_topic_partition_oldest_offset{{topic="orders",partition="3"}} 10
+kafka_consumergroup_members{{consumergroup="pay"}} 2
+kafka_consumer_lag_millis{{{_G}}} 4500
+""",
+    "kminion": """
+kminion_exporter_up{version="v2"} 1
+kminion_kafka_consumer_group_topic_partition_lag{group_id="pay",topic_name="orders",partition_id="3"} 120
+kminion_kafka_consumer_group_topic_lag{group_id="pay",topic_name="orders"} 120
+kminion_kafka_topic_partition_high_water_mark{topic_name="orders",partition_id="3"} 1000
+kminion_kafka_topic_partition_low_water_mark{topic_name="orders",partition_id="3"} 10
+kminion_kafka_consumer_group_members{group_id="pay"} 2
+kminion_kafka_consumer_group_info{group_id="pay",protocol="range",protocol_type="consumer",state="Stable",coordinator_id="1"} 1
+kminion_kafka_consumer_group_info{group_id="old",protocol="range",protocol_type="consumer",state="PreparingRebalance",coordinator_id="1"} 1
+""",
+    "kafka_lag_exporter": f"""
+kafka_consumergroup_group_lag{{{_KLE}}} 120
+kafka_consumergroup_group_lag{{cluster_name="prod",group="pay",topic="orders",partition="4",client_id="pay-0"}} NaN
+kafka_consumergroup_group_offset{{{_KLE}}} 880
+kafka_consumergroup_group_lag_seconds{{{_KLE}}} 4.5
+kafka_consumergroup_group_lag_seconds{{cluster_name="prod",group="pay",topic="orders",partition="4",client_id="pay-0"}} +Inf
+kafka_partition_latest_offset{{cluster_name="prod",topic="orders",partition="3"}} 1000
+kafka_partition_earliest_offset{{cluster_name="prod",topic="orders",partition="3"}} 10
+""",
+    "klag_exporter": f"""
+kafka_consumergroup_group_lag{{{_KLE}}} 120
+kafka_consumergroup_group_offset{{{_KLE}}} 880
+kafka_consumergroup_group_lag_seconds{{{_KLE}}} 4.5
+kafka_partition_latest_offset{{cluster_name="prod",topic="orders",partition="3"}} 1000
+kafka_partition_earliest_offset{{cluster_name="prod",topic="orders",partition="3"}} 10
+kafka_consumergroup_group_state{{cluster_name="prod",group="pay",state="Stable"}} 1
+kafka_consumergroup_group_state{{cluster_name="prod",group="pay",state="Empty"}} 0
+kafka_lag_exporter_up 1
+""",
+    "klag": """
+klag_consumer_lag{consumer_group="pay",topic="orders",partition="3",member_host="h",consumer_id="c",client_id="pay-0"} 120
+klag_consumer_lag_velocity{consumer_group="pay",topic="orders"} 1250
+klag_consumer_committed_offset{consumer_group="pay",topic="orders",partition="3"} 880
+klag_partition_log_end_offset{topic="orders",partition="3"} 1000
+klag_partition_log_start_offset{topic="orders",partition="3"} 10
+klag_consumer_group_state{consumer_group="pay",state="stable"} 1
+""",
+    "burrow": """
+burrow_kafka_consumer_partition_lag{cluster="prod",consumer_group="pay",topic="orders",partition="3"} 120
+burrow_kafka_consumer_lag_total{cluster="prod",consumer_group="pay"} 120
+burrow_kafka_consumer_status{cluster="prod",consumer_group="pay"} 1
+burrow_kafka_consumer_current_offset{cluster="prod",consumer_group="pay",topic="orders",partition="3"} 880
+burrow_kafka_topic_partition_offset{cluster="prod",topic="orders",partition="3"} 1000
+""",
+    "kafbat": f"""
+kafka_consumergroup_lag{{{_G}}} 120
+kafka_consumergroup_current_offset{{{_G}}} 880
+kafka_topic_partition_next_offset{{topic="orders",partition="3"}} 1000
+kafka_topic_partition_oldest_offset{{topic="orders",partition="3"}} 10
+group_member_count{{group="pay"}} 2
+group_state{{group="pay"}} 3
+group_host_count{{group="pay"}} 1
+""",
+    "otel_kafkametrics": """
+kafka_consumer_group_lag{group="pay",topic="orders",partition="3"} 120
+kafka_consumer_group_lag_sum{group="pay",topic="orders"} 120
+kafka_consumer_group_offset{group="pay",topic="orders",partition="3"} 880
+kafka_partition_current_offset{topic="orders",partition="3"} 1000
+kafka_partition_oldest_offset{topic="orders",partition="3"} 10
+kafka_consumer_group_members{group="pay"} 2
+""",
+    "otel_messaging": """
+messaging_process_duration_seconds_bucket{messaging_consumer_group_name="pay",messaging_destination_name="orders",messaging_client_id="pay-0",messaging_operation_name="process",le="0.1"} 40
+messaging_process_duration_seconds_sum{messaging_consumer_group_name="pay",messaging_destination_name="orders",messaging_client_id="pay-0",messaging_operation_name="process"} 2.5
+messaging_process_duration_seconds_count{messaging_consumer_group_name="pay",messaging_destination_name="orders",messaging_client_id="pay-0",messaging_operation_name="process"} 50
+messaging_client_consumed_messages_total{messaging_consumer_group_name="pay",messaging_destination_name="orders",messaging_client_id="pay-0"} 50
+""",
+    "jmx_exporter": _client(*_SHORT, "clientId", collision=True),
+    "jmx_exporter_plain": _client(*_PLAIN, "client_id"),
+    "micrometer": _client(*_SHORT, "client_id"),
+    "strimzi_reporter": _client(*_PLAIN, "client_id"),
+    "redpanda": """
+redpanda_kafka_consumer_group_committed_offset{redpanda_group="pay",redpanda_topic="orders",redpanda_partition="3"} 880
+redpanda_kafka_max_offset{redpanda_namespace="kafka",redpanda_topic="orders",redpanda_partition="3"} 1000
+redpanda_kafka_consumer_group_consumers{redpanda_group="pay"} 2
+""",
+    "decaton": """
+decaton_tasks_process_duration_seconds_count{subscription="pay-app",topic="orders",partition="3"} 50
+decaton_tasks_process_duration_seconds_sum{subscription="pay-app",topic="orders",partition="3"} 2.5
+decaton_tasks_process_duration_seconds{subscription="pay-app",topic="orders",partition="3",quantile="0.99"} 0.4
+decaton_tasks_pending{subscription="pay-app",topic="orders",partition="3"} 17
+decaton_records_consumed_total{subscription="pay-app",topic="orders",partition="3",format="other"} 50
+decaton_tasks_delivery_latency_seconds_max{subscription="pay-app",topic="orders",partition="3"} 4.5
+""",
+    "parallel_consumer": """
+pc_user_function_processing_time_seconds_count{pcinstance="i-1",subsystem="workmanager"} 50
+pc_user_function_processing_time_seconds_sum{pcinstance="i-1",subsystem="workmanager"} 2.5
+pc_waiting_records{pcinstance="i-1",subsystem="workmanager"} 17
+pc_inflight_records{pcinstance="i-1",subsystem="workmanager"} 3
+pc_partition_latest_committed_offset{pcinstance="i-1",subsystem="partitions",topic="orders",partition="3"} 880
+pc_partitions_paused{pcinstance="i-1",subsystem="partitions"} 1
+""",
+    "faststream": """
+faststream_received_processed_messages_duration_seconds_bucket{app_name="pay-app",broker="kafka",handler="on_order",le="0.1"} 40
+faststream_received_processed_messages_duration_seconds_sum{app_name="pay-app",broker="kafka",handler="on_order"} 2.5
+faststream_received_processed_messages_duration_seconds_count{app_name="pay-app",broker="kafka",handler="on_order"} 50
+faststream_received_processed_messages_total{app_name="pay-app",broker="kafka",handler="on_order",status="acked"} 50
+faststream_received_messages_in_process{app_name="pay-app",broker="kafka",handler="on_order"} 3
+""",
+    "arroyo": """
+arroyo_consumer_librdkafka_total_queue_size{service="pay-app"} 17
+arroyo_consumer_partitions_assigned_count{service="pay-app"} 4
+arroyo_consumer_latency{service="pay-app"} 4.5
+""",
+    "faust": """
+topic_partition_offset_commited{app="pay-app",topic="orders",partition="3"} 880
+topic_partition_end_offset{app="pay-app",topic="orders",partition="3"} 1000
+events_runtime_ms_sum{app="pay-app"} 2500
+events_runtime_ms_count{app="pay-app"} 50
+total_rebalances{app="pay-app"} 4
+""",
+    "group_state": 'wb_group_state{group="pay"} 4\n',
+}  # fmt: skip
+
+_PART = {"group": "pay", "topic": "orders", "partition": 3}
+_LAGGING: list[tuple[str, dict[str, Any], float | None]] = [("consumer_lag", _PART, 120.0)]
+_BY_CLIENT: list[tuple[str, dict[str, Any], float | None]] = [
+    ("consumer_lag", {"member": "pay-0", "topic": "orders", "partition": 3}, 120.0),
+    ("broker_rtt", {"member": "pay-0"}, 0.503),
+    ("throttle_time", {"member": "pay-0"}, 0.02),
+    ("rebalances", {"member": "pay-0"}, 4.0),
+]
+EXPECTED: dict[str, list[tuple[str, dict[str, Any], float | None]]] = {
+    "kafka_exporter": [
+        *_LAGGING,
+        ("consumer_lag", {**_PART, "partition": 4}, None),
+        ("group_members", {"group": "pay"}, 2.0),
+    ],
+    "kafka_exporter_fork": [*_LAGGING, ("time_lag", _PART, 4.5)],
+    "kminion": [*_LAGGING, ("group_state", {"group": "pay"}, 4.0), ("group_state", {"group": "old"}, 2.0)],
+    "kafka_lag_exporter": [*_LAGGING, ("consumer_lag", {**_PART, "partition": 4}, None), ("time_lag", _PART, 4.5)],
+    "klag_exporter": [*_LAGGING, ("group_state", {"group": "pay"}, 4.0), ("time_lag", _PART, 4.5)],
+    "klag": [*_LAGGING, ("group_state", {"group": "pay"}, 4.0)],
+    "burrow": _LAGGING,
+    "kafbat": [*_LAGGING, ("group_members", {"group": "pay"}, 2.0)],
+    "otel_kafkametrics": _LAGGING,
+    "otel_messaging": [("deserialized", {"group": "pay", "topic": "orders", "member": "pay-0"}, 50.0)],
+    "jmx_exporter": _BY_CLIENT,
+    "jmx_exporter_plain": _BY_CLIENT,
+    "micrometer": _BY_CLIENT,
+    "strimzi_reporter": _BY_CLIENT,
+    "redpanda": [("committed_offset", _PART, 880.0), ("group_members", {"group": "pay"}, 2.0)],
+    "decaton": [("queue_length", {"member": "pay-app", "queue": "3"}, 17.0)],
+    "parallel_consumer": [("queue_length", {"member": "i-1", "queue": "waiting"}, 17.0)],
+    "faststream": [("in_flight", {"member": "pay-app", "processor": "on_order"}, 3.0)],
+    "arroyo": [("time_lag", {"member": "pay-app"}, 4.5)],
+    "faust": [("process_time", {"member": "pay-app", "processor": "stream"}, 2.5)],
+    "group_state": [("group_state", {"group": "pay"}, 4.0)],
+}

@@ -1,0 +1,247 @@
+"""Each profile reads its exporter's page: every rule finds its series, values come in the right unit, and nothing is counted twice."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.profiles.pages import EXPECTED, PAGES
+from workbench.collect.join import groups_of_clients, with_derived_lag, with_groups
+from workbench.collect.kafka import GROUPS_SCHEMA
+from workbench.collect.scrape import Page, page_samples
+from workbench.collect.statistics import statistics_samples
+from workbench.errors import SourceUnreachableError
+from workbench.profiles import ESTIMATE, Profile, Quality, load_profile, profile_names
+from workbench.profiles.fit import coverage, fitting, recommended
+from workbench.samples import SampleBatch, most_trusted
+from workbench.signals import SIGNALS
+
+NOT_PAGES = {"runtime", "librdkafka"}  # the runtime's own page is tested with it; librdkafka's is JSON, below
+
+
+def read(name: str) -> pa.Table:
+    """The samples of a page through its profile."""
+    return page_samples(Page(url="http://page", taken_at=1000.0, text=PAGES[name]), [load_profile(name)], cluster="c")
+
+
+def examples(*names: str) -> dict[str, dict[str, str]]:
+    """What a Prometheus that scrapes these pages would show."""
+    text = "".join(PAGES[name] for name in names)
+    return {s.name: dict(s.labels) for family in text_string_to_metric_families(text) for s in family.samples}
+
+
+def test_every_profile_has_a_page() -> None:
+    """None is shipped untested."""
+    assert set(PAGES) == set(EXPECTED) == set(profile_names()) - NOT_PAGES
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_rule_of_a_profile_finds_its_series(name: str) -> None:
+    """A signal that is promised is there."""
+    assert set(read(name)["signal"].to_pylist()) == set(load_profile(name).signals)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_values_labels_and_units(name: str) -> None:
+    """The signal's unit, the canonical labels, and no value where the exporter has none."""
+    rows = read(name).to_pylist()
+    for signal, labels, value in EXPECTED[name]:
+        wanted = [
+            row
+            for row in rows
+            if row["signal"] == signal
+            and all(row[k] == v for k, v in labels.items())
+            and row["stat"] not in ("count", "bucket")
+        ]
+        if signal == "group_state":
+            wanted = [row for row in wanted if row["value"] is not None]
+        assert len(wanted) == 1, (signal, wanted)
+        assert wanted[0]["value"] == (None if value is None else pytest.approx(value))
+        assert value is not None or wanted[0]["flag"] in ("nan", "sentinel")
+
+
+def test_the_jmx_collision_is_not_counted_twice() -> None:
+    """records-lag-max comes under the name of records-lag; only the label _objectname tells them apart."""
+    lags = [row["value"] for row in read("jmx_exporter").to_pylist() if row["signal"] == "consumer_lag"]
+    assert lags == [120.0]
+
+
+def test_an_estimated_time_lag_is_marked_as_one() -> None:
+    """What an exporter interpolates is not what a consumer read off the record."""
+    for name in ("kafka_exporter_fork", "kafka_lag_exporter", "decaton", "arroyo"):
+        stats = {row["stat"] for row in read(name).to_pylist() if row["signal"] == "time_lag"}
+        assert stats == {ESTIMATE}, name
+    assert {row["stat"] for row in read("klag_exporter").to_pylist() if row["signal"] == "time_lag"} == {"value"}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_recognised(name: str) -> None:
+    """The profile that fits best is its own (or one that reads the very same page)."""
+    twins = {"kafka_lag_exporter": "klag_exporter", "jmx_exporter_plain": "strimzi_reporter"}
+    best = fitting([load_profile(it) for it in profile_names()], examples(name))[0].profile.name
+    assert best in {name, twins.get(name, name), {v: k for k, v in twins.items()}.get(name, name)}
+
+
+def test_several_profiles_feed_one_cluster() -> None:
+    """Lag from one exporter, process times from another: recommended together, and every signal says who gives it."""
+    fits = fitting([load_profile(it) for it in profile_names()], examples("kafka_exporter", "otel_messaging"))
+    chosen = recommended(fits)
+    assert {"kafka_exporter", "otel_messaging"} <= {it.profile.name for it in chosen}
+    covered = coverage(chosen)
+    assert covered["consumer_lag"] == (Quality.EXACT, "kafka_exporter")
+    assert covered["process_time"] == (Quality.EXACT, "otel_messaging")
+    assert covered["deserialized"][0] is Quality.PROXY
+    assert covered["queue_length"] == (Quality.ABSENT, None)
+    assert set(covered) == set(SIGNALS)
+
+
+def test_nothing_fits_nothing() -> None:
+    """A Prometheus without consumers."""
+    assert fitting([load_profile(it) for it in profile_names()], {"up": {"job": "node"}}) == []
+
+
+def views(*pairs: tuple[str, str | None]) -> pa.Table:
+    """A member list of (group, client id)."""
+    rows = [{"ts": 0, "cluster": "c", "group": group, "client_id": client} for group, client in pairs]
+    return pa.Table.from_pylist(rows, schema=GROUPS_SCHEMA)
+
+
+def test_clients_are_joined_to_their_groups() -> None:
+    """By Kafka's member list; an id that two groups use says nothing, and what belongs to nobody known is left out."""
+    members = groups_of_clients(
+        views(("pay", "pay-0"), ("pay", "pay-0"), ("a", "consumer-1"), ("b", "consumer-1"), ("empty", None))
+    )
+    assert members == {"pay-0": "pay"}
+    profile = load_profile("micrometer")
+    joined = with_groups(read("micrometer"), profile, members)
+    assert set(joined["group"].to_pylist()) == {"pay"}
+    assert with_groups(read("micrometer"), profile, {}).num_rows == 0
+    assert with_groups(read("micrometer"), profile, members, groups=["other"]).num_rows == 0
+    assert (
+        with_groups(read("decaton"), load_profile("decaton"), {"pay-app": "pay"}).num_rows == read("decaton").num_rows
+    )
+
+
+def test_the_first_profile_that_has_a_signal_gives_it_after_the_join() -> None:
+    """A lag from Kafka's side and one from the client's side are not mixed into one series."""
+    members = {"pay-0": "pay"}
+    client = with_groups(read("micrometer"), load_profile("micrometer"), members)
+    both = most_trusted([read("kafka_exporter"), client])
+    lag = both.filter(pc.equal(both["signal"], "consumer_lag"))
+    assert set(lag["source"].to_pylist()) == {"kafka_exporter"}
+    assert "micrometer" in both["source"].to_pylist()
+
+
+@pytest.mark.parametrize("name", ["redpanda", "faust"])
+def test_a_lag_is_derived_where_only_the_offsets_are_exported(name: str) -> None:
+    """Log end minus commit; and never where a lag is exported already."""
+    table = with_groups(read(name), load_profile(name), {"pay-app": "pay"})
+    derived = with_derived_lag(table)
+    [row] = [row for row in derived.to_pylist() if row["signal"] == "consumer_lag"]
+    assert (row["group"], row["topic"], row["partition"], row["value"], row["source"]) == (
+        "pay",
+        "orders",
+        3,
+        120.0,
+        "derived",
+    )
+    assert with_derived_lag(read("kafka_exporter")).num_rows == read("kafka_exporter").num_rows
+
+
+def test_a_derived_lag_uses_the_end_that_was_known_at_the_time() -> None:
+    """Series that are scraped at different times, against a naive oracle."""
+    batch = SampleBatch("c", "x")
+    ends = {5: 100.0, 15: 200.0, 25: 300.0}
+    commits = {0: 10.0, 6: 60.0, 14: 150.0, 16: 250.0, 40: 280.0}
+    batch.add("log_end_offset", {"topic": "t", "partition": 0}, [t * 10**6 for t in ends], list(ends.values()))
+    batch.add(
+        "committed_offset",
+        {"group": "g", "topic": "t", "partition": 0},
+        [t * 10**6 for t in commits],
+        list(commits.values()),
+    )
+    found = [row for row in with_derived_lag(batch.to_arrow()).to_pylist() if row["signal"] == "consumer_lag"]
+    oracle = []
+    for at, committed in commits.items():
+        known = [end for time, end in ends.items() if time <= at]
+        if known:
+            oracle.append(max(0.0, known[-1] - committed))
+    assert [row["value"] for row in found] == oracle
+
+
+STATISTICS: dict[str, Any] = {
+    "time": 1700000000,
+    "client_id": "pay-0",
+    "brokers": {
+        "a:9092/1": {"nodeid": 1, "rtt": {"avg": 12000, "cnt": 3}, "throttle": {"avg": 20, "cnt": 1}},
+        "bootstrap": {"nodeid": -1, "rtt": {"avg": 99, "cnt": 1}},
+    },
+    "topics": {
+        "orders": {
+            "topic": "orders",
+            "partitions": {
+                "3": {
+                    "desired": True,
+                    "consumer_lag": 120,
+                    "committed_offset": 880,
+                    "hi_offset": 1000,
+                    "lo_offset": 10,
+                    "fetchq_cnt": 7,
+                },
+                "4": {
+                    "desired": True,
+                    "consumer_lag": -1,
+                    "committed_offset": -1001,
+                    "hi_offset": 5,
+                    "lo_offset": 0,
+                    "fetchq_cnt": 0,
+                },
+                "-1": {"desired": True, "consumer_lag": -1},
+                "5": {"desired": False, "consumer_lag": 55},
+            },
+        }
+    },
+    "cgrp": {"rebalance_cnt": 4, "state": "up"},
+}
+
+
+def test_librdkafkas_statistics_are_read() -> None:
+    """Times of the document itself, units, sentinels; not the client's own partition, nor those of others."""
+    table = statistics_samples(
+        [json.dumps(STATISTICS), "", json.dumps({**STATISTICS, "time": 1700000001})], cluster="c"
+    )
+    rows = [row for row in table.to_pylist() if row["ts"].timestamp() == 1700000000]
+    value = {(row["signal"], row["partition"]): row["value"] for row in rows}
+    assert value["consumer_lag", 3] == 120.0
+    assert value["consumer_lag", 4] is None
+    assert value["committed_offset", 4] is None
+    assert ("consumer_lag", 5) not in value
+    assert ("consumer_lag", -1) not in value
+    assert value["fetch_queue_length", 3] == 7.0
+    assert value["broker_rtt", None] == pytest.approx(0.012)
+    assert value["throttle_time", None] == pytest.approx(0.02)
+    assert value["rebalances", None] == 4.0
+    assert set(table["signal"].to_pylist()) == set(load_profile("librdkafka").signals)
+    assert len({row["ts"] for row in table.to_pylist()}) == 2
+
+
+@pytest.mark.parametrize(
+    "line", ["{", "[]", "{}", '{"time": "x", "client_id": "c"}', '{"time": 1, "client_id": "c", "topics": 3}']
+)
+def test_what_is_no_statistics_is_an_error_with_its_line(line: str) -> None:
+    """And no traceback."""
+    with pytest.raises(SourceUnreachableError, match="Line 1"):
+        statistics_samples([line], cluster="c")
+
+
+def test_partitions_that_are_no_numbers_and_states_that_are_none_are_left_out() -> None:
+    """Hostile labels make no sample and no crash."""
+    profile: Profile = load_profile("kminion")
+    lag = "kminion_kafka_consumer_group_topic_partition_lag"
+    assert profile.meaning(lag, {"group_id": "g", "topic_name": "t", "partition_id": "x; DROP"}) is None
+    assert profile.meaning("kminion_kafka_consumer_group_info", {"group_id": "g", "state": "<script>"}) is None

@@ -1,0 +1,80 @@
+"""Which profiles fit what a Prometheus (or a page) shows, and what they leave open."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from workbench.profiles import Profile, Quality
+from workbench.signals import SIGNALS
+
+# One example of each exported series name: its labels.
+Examples = Mapping[str, Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """How much of a profile is there.
+
+    Attributes:
+        found: signals whose metric is there with the labels that are needed.
+        absent: signals that it knows and that are not there.
+    """
+
+    profile: Profile
+    found: tuple[str, ...]
+    absent: tuple[str, ...]
+
+    @property
+    def share(self) -> float:
+        """Of what it knows, how much is there."""
+        return len(self.found) / max(1, len(self.found) + len(self.absent))
+
+
+def fit(profile: Profile, examples: Examples) -> Fit:
+    """Hold a profile against what is exported."""
+    found: dict[str, None] = {}
+    for metric, (signal, rule, _) in profile.metrics().items():
+        labels = examples.get(metric)
+        if labels is None:
+            continue
+        needed = {theirs for name, theirs in rule.labels.items() if name in ("group", "topic", "partition", "member")}
+        if needed <= labels.keys():
+            found[signal] = None
+    absent = tuple(signal for signal in profile.signals if signal not in found)
+    return Fit(profile=profile, found=tuple(found), absent=absent)
+
+
+def fitting(profiles: Sequence[Profile], examples: Examples) -> list[Fit]:
+    """Those that say something, the best first: by signals found, then by how complete they are."""
+    fits = [fit(profile, examples) for profile in profiles]
+    return sorted((it for it in fits if it.found), key=lambda it: (-len(it.found), -it.share, it.profile.name))
+
+
+def recommended(fits: Sequence[Fit]) -> list[Fit]:
+    """A set without redundancy: the best one, then whatever adds a signal."""
+    chosen: list[Fit] = []
+    covered: set[str] = set()
+    for it in fits:
+        if set(it.found) - covered:
+            chosen.append(it)
+            covered |= set(it.found)
+    return chosen
+
+
+def coverage(fits: Sequence[Fit]) -> dict[str, tuple[Quality, str | None]]:
+    """Signal to (quality, profile that gives it), over all signals."""
+    found: dict[str, tuple[Quality, str | None]] = {}
+    for signal in SIGNALS:
+        giving = next((it.profile for it in fits if signal in it.found), None)
+        found[signal] = (giving.quality(signal), giving.name) if giving is not None else (Quality.ABSENT, None)
+    return found
+
+
+def what_to_add(signal: str, profiles: Sequence[Profile]) -> str:
+    """Where a signal could come from."""
+    givers = [
+        p.name for p in profiles if p.quality(signal) is not Quality.ABSENT and p.name not in ("runtime", "group_state")
+    ]
+    others = f"; also given by {', '.join(givers[:3])}" if givers else ""
+    return f"the reference runtime exports it as {SIGNALS[signal].metric}{others}"
