@@ -66,7 +66,9 @@ SICK: dict[str, tuple[Callable[[Story], Story], Verdict]] = {
         Verdict.DELAY_BACKLOG,
     ),
     "hot-key": (
-        lambda s: base(s).fetch_queue().enqueue().processor("order", fill=[FULL, 0.02, 0.02]).processor("refund"), Verdict.HOT_KEY,
+        lambda s: base(s).fetch_queue().enqueue(steps(0.001, 0.4)).processor("order", fill=[FULL, 0.02, 0.02])
+        .processor("refund"),
+        Verdict.HOT_KEY,
     ),
     "storm": (
         lambda s: base(s, rebalances=lambda t: np.floor(np.maximum(0, t + 60) / 12)).fetch_queue().processor("order"),

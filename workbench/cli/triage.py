@@ -36,6 +36,16 @@ if TYPE_CHECKING:
 @click.option(
     "--html", type=click.Path(path_type=Path, dir_okay=False), help="Also write a report as one offline file."
 )
+@click.option("--watch", is_flag=True, help="Look again and again, and tell when the check of an action holds.")
+@click.option("--every", default="15s", show_default=True, help="With --watch: the time between two looks.")
+@click.option("--for", "patience", default="30m", show_default=True, help="With --watch: the longest time.")
+@click.option(
+    "--compare",
+    nargs=2,
+    type=click.Path(path_type=Path),
+    metavar="BEFORE AFTER",
+    help="Compare two recordings: what has changed, and whether what was advised has worked.",
+)
 @json_option
 @config_option
 def command(
@@ -49,6 +59,10 @@ def command(
     observe: str | None,
     save: Path | None,
     html: Path | None,
+    watch: bool,
+    every: str,
+    patience: str,
+    compare: tuple[Path, Path] | None,
     as_json: bool,
     config: Path | None,
 ) -> int:
@@ -56,6 +70,15 @@ def command(
 
     Exit codes: 0 all is well (or draining), 3 something lags, 4 something cannot be told for want of data.
     """
+    chosen = (list(groups), list(topics))
+    if compare is not None:
+        if cluster is not None or folder is not None or watch or any((since, until, baseline, observe, save, html)):
+            raise UsageError("--compare takes two recordings and nothing else.", hint="--group and --topic narrow it.")
+        return _compare(compare, *chosen, as_json=as_json)
+    if watch:
+        if cluster is None or any((since, until, observe, save, html)):
+            raise UsageError("--watch looks at a live cluster, up to now.", hint="Give it --cluster, and --group.")
+        return _watch(cluster, *chosen, baseline, every, patience, config, as_json=as_json)
     if (cluster is None) == (folder is None):
         raise UsageError(
             "Name either --cluster or --capture.", hint="A cluster of workbench.toml, or a recorded folder."
@@ -92,6 +115,42 @@ def command(
 
         show(open_console(), result, capture.samples)
     return exit_code(result)
+
+
+def _compare(folders: tuple[Path, Path], groups: list[str], topics: list[str], *, as_json: bool) -> int:
+    from workbench.cli.progress import Steps
+    from workbench.cli.triage_again import show_comparison
+
+    with Steps(quiet=as_json) as steps:
+        looks = []
+        for folder in folders:
+            capture, window = _from_folder(folder, (None, None, None), steps)
+            looks.append(_analyse(capture, window, groups, topics, steps))
+    return show_comparison(*looks, as_json=as_json)
+
+
+def _watch(
+    cluster: str,
+    groups: list[str],
+    topics: list[str],
+    baseline: str | None,
+    every: str,
+    patience: str,
+    config: Path | None,
+    *,
+    as_json: bool,
+) -> int:
+    from workbench.cli.progress import Steps
+    from workbench.cli.triage_again import watch
+    from workbench.window import parse_duration
+
+    def look() -> Triage:
+        with Steps(quiet=True) as steps:
+            capture = _from_cluster(cluster, groups, topics, (None, None, baseline), None, config, steps)
+            return _analyse(capture, capture.window, groups, topics, steps)
+
+    seconds = [parse_duration(text).total_seconds() for text in (every, patience)]
+    return watch(look, every_seconds=seconds[0], for_seconds=seconds[1], as_json=as_json)
 
 
 def _check_outputs(html: Path | None, save: Path | None) -> None:

@@ -128,6 +128,7 @@ _DETAILS = {
     "members": _collected("member", MEMBER_FIELDS),
     "queues": _collected("queue", QUEUE_FIELDS),
 }
+_ENTRY = ratio("enqueue_sum", "enqueue_count")
 _closing = "(log_start_per_second - coalesce(committed_per_second, 0))"
 
 # Of the partitions: `lag_messages` (sum of the known ones), `lag_slope`, `arrival_per_second`, `committed_moved`, `fetch_queue_mean`
@@ -151,8 +152,9 @@ _OVERVIEW = {
     "oldest": "max_by(struct(time_lag_seconds, time_lag_low, time_lag_high, time_lag_method, partition), time_lag_seconds)",
     "oldest_incomplete_seconds": "max(oldest_incomplete_seconds)",
     "fetch_queue_mean": "sum(fetch_queue_mean)",
-    "enqueue_mean_seconds": ratio("sum(enqueue_sum)", "sum(enqueue_count)"),
-    "enqueue_baseline_seconds": ratio("sum(enqueue_baseline_sum)", "sum(enqueue_baseline_count)"),
+    # Of the partition that waits the longest: one full queue holds up the partitions of its keys only.
+    "enqueue_mean_seconds": f"max({_ENTRY})",
+    "enqueue_baseline_seconds": f"max_by({ratio('enqueue_baseline_sum', 'enqueue_baseline_count')}, {_ENTRY})",
     "loss_seconds": f"min(CASE WHEN lag_messages > 0 AND {_closing} > 0 THEN greatest(committed - log_start, 0) / {_closing} END)",
 }
 # Of the group: what the coordinator says; `live_members` and `baseline_members` by their own signals, `poll_age_seconds` of the most

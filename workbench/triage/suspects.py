@@ -69,7 +69,8 @@ def _lag(t: Thresholds) -> _Stages:
         {
             "growing": f"lag_slope > {share} AND waited_seconds > {floor} AND lag_messages > 0"
             " AND NOT coalesce(burst_over, false)",
-            "draining": f"late AND (lag_slope < -({share}) OR burst_over) AND committed_moved > 0",
+            "draining": f"late AND ((lag_slope < -({share}) AND coalesce(lag_recent_slope < 0, true)) OR burst_over)"
+            " AND committed_moved > 0",
         },
     ]
 

@@ -1,0 +1,84 @@
+"""Looking again: `workbench triage --watch` and `workbench triage --compare`."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import click
+
+from workbench.cli.options import print_json, say
+from workbench.errors import ExitCode, WorkbenchError
+
+if TYPE_CHECKING:
+    from workbench.triage.compare import Change
+    from workbench.triage.engine import Triage
+
+_MARKS = {"yes": "✓", "no": "✗", "cannot_tell": "?"}
+
+
+def show_comparison(before: Triage, after: Triage, *, as_json: bool) -> int:
+    """Print what has changed between two captures. Exit code as for the later look."""
+    from workbench.cli.triage import exit_code
+    from workbench.triage.compare import SCHEMA, compare
+
+    changes = compare(before, after)
+    if as_json:
+        print_json(
+            {
+                "schema": SCHEMA,
+                "before": before.window.to_json(),
+                "after": after.window.to_json(),
+                "changes": [change.to_json() for change in changes],
+            }
+        )
+    else:
+        for change in changes:
+            click.echo(change.words)
+            _print_checks(change)
+    return exit_code(after)
+
+
+def _print_checks(change: Change) -> None:
+    for number, it in enumerate(change.checks, 1):
+        click.echo(f"  {_MARKS[str(it.holds)]} {number}. {it.action.verify}  [{it.action.title}]")
+
+
+def watch(look: Callable[[], Triage], *, every_seconds: float, for_seconds: float, as_json: bool) -> int:
+    """Look again and again until everything that lagged is over it, or a check of what was advised holds for each.
+
+    Returns:
+        0 then, 7 if the time runs out first. A look that fails is told, and does not end the watch.
+    """
+    from workbench.triage.compare import compare
+    from workbench.triage.verdict import State
+
+    first = look()
+    sick = [finding for finding in first.findings if finding.state is not State.HEALTHY]
+    if not sick:
+        say("Nothing lags.")
+        return ExitCode.OK
+    for finding in sick:
+        say(f"{finding.group} ← {finding.topic}: {finding.headline}")
+    deadline = time.monotonic() + for_seconds
+    while True:
+        time.sleep(max(0.0, min(every_seconds, deadline - time.monotonic())))
+        try:
+            changes = [change for change in compare(first, look()) if change.before in sick]
+        except WorkbenchError as error:
+            say(f"This look failed: {error.message}")
+            changes = []
+        for change in changes:
+            if as_json:
+                click.echo(json.dumps(change.to_json()))
+            else:
+                click.echo(f"{time.strftime('%H:%M:%S')}  {change.words}")
+                _print_checks(change)
+        if changes and all(change.settled for change in changes):
+            say("The check holds." if len(changes) == 1 else "The checks hold.")
+            return ExitCode.OK
+        if time.monotonic() >= deadline:
+            say("The time is over, and not every check holds.")
+            return ExitCode.DEADLINE

@@ -1,0 +1,104 @@
+"""Two looks at the same subscriptions: what has changed, and whether the checks of what was advised then hold now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.triage.checks import all_hold
+from workbench.triage.engine import Triage
+from workbench.triage.finding import Action, Finding
+from workbench.triage.verdict import Answer, State
+from workbench.words import count, duration, printable
+
+SCHEMA = "workbench.triage-compare/1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verified:
+    """An action of the first look, and whether its check holds in the second."""
+
+    action: Action
+    holds: Answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One subscription in both looks; None where a look does not have it."""
+
+    cluster: str
+    group: str
+    topic: str
+    before: Finding | None
+    after: Finding | None
+    checks: tuple[Verified, ...] = ()
+
+    @property
+    def settled(self) -> bool:
+        """Whether it lagged and is over it, or some check of what was advised holds."""
+        if self.after is None or self.before is None:
+            return False
+        return self.after.state is State.HEALTHY or any(it.holds is Answer.YES for it in self.checks)
+
+    @property
+    def words(self) -> str:
+        """The change in a line."""
+        name = f"{printable(self.group)} ← {printable(self.topic)}"
+        if self.before is None:
+            return f"{name}: new; {_state(self.after)}"
+        if self.after is None:
+            return f"{name}: was {_state(self.before)}; not seen any more"
+        return f"{name}: {_state(self.before)} → {_state(self.after)}"
+
+    def to_json(self) -> dict[str, Any]:
+        """For a program."""
+        return {
+            "cluster": self.cluster,
+            "group": self.group,
+            "topic": self.topic,
+            "before": _brief(self.before),
+            "after": _brief(self.after),
+            "settled": self.settled,
+            "checks": [
+                {"title": it.action.title, "verify": it.action.verify, "holds": str(it.holds)} for it in self.checks
+            ],
+        }
+
+
+def compare(before: Triage, after: Triage) -> list[Change]:
+    """Every subscription of either look, in the order of the first one."""
+    old = {(it.cluster, it.group, it.topic): it for it in before.findings}
+    new = {(it.cluster, it.group, it.topic): it for it in after.findings}
+    return [_change(key, old.get(key), new.get(key)) for key in dict.fromkeys([*old, *new])]
+
+
+def _change(key: tuple[str, str, str], before: Finding | None, after: Finding | None) -> Change:
+    cluster, group, topic = key
+    checks: tuple[Verified, ...] = ()
+    if before is not None and after is not None and before.state is not State.HEALTHY:
+        checks = tuple(
+            Verified(action=action, holds=all_hold(action.checks, after.features))
+            for action in before.actions
+            if action.checks
+        )
+    return Change(cluster=cluster, group=group, topic=topic, before=before, after=after, checks=checks)
+
+
+def _state(finding: Finding | None) -> str:
+    if finding is None:
+        return "unknown"
+    late = f", {duration(finding.time_lag.seconds)} behind" if finding.time_lag.seconds is not None else ""
+    return f"{finding.verdict} ({count(finding.lag_messages)} messages{late})"
+
+
+def _brief(finding: Finding | None) -> dict[str, Any] | None:
+    if finding is None:
+        return None
+    return {
+        "verdict": str(finding.verdict),
+        "state": str(finding.state),
+        "headline": finding.headline,
+        "time_lag_seconds": finding.time_lag.seconds,
+        "lag_messages": finding.lag_messages,
+        "eta_drain_seconds": finding.eta_drain_seconds,
+    }
