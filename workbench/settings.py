@@ -38,9 +38,9 @@ class Thresholds(_Strict):
         description="Lag that grows by more than this share of the arrivals is growing. 5 %: over the noise.",
     )
     growth_floor_ratio: float = Field(
-        default=0.25,
+        default=0.5,
         ge=0,
-        description="Growth counts once the time lag is this share of the objective; below, it is jitter.",
+        description="Growth counts once the lows of the time lag are over this share of the objective; below it are commits and jitter.",
     )
     stale_after_seconds: float = Field(
         default=90.0, gt=0, description="A series whose last sample is older has ended. 90 s: three scrapes at 30 s."

@@ -96,7 +96,7 @@ def judge(truth: Case, capture: Capture, spark: Any) -> list[Case]:
 
 
 def run_all(
-    names: Sequence[str], seeds: Sequence[int], *, folder: Path, side_by_side: int, advice: bool, spark: Any
+    names: Sequence[str], seeds: Sequence[int], *, folder: Path, side_by_side: int, advice: bool, out: Path, spark: Any
 ) -> list[Case]:
     """Run scenarios on one lab, some at a time; Spark takes them one by one."""
     turn = threading.Lock()
@@ -119,8 +119,11 @@ def run_all(
             failed = {"scenario": name, "seed": seed, "profile": ALL_SIGNALS, "expected": None, "found": None}
             cases = [{**failed, "error": str(error), "right": False, "scope_right": False, "wrong": True}]
         show(cases)
+        done.extend(cases)
+        save(out, done)
         return cases
 
+    done: list[Case] = []
     lab_run.triage = one_by_one  # type: ignore[assignment]
     try:
         with (
@@ -176,6 +179,38 @@ def confusion(cases: Sequence[Case], profile: str) -> str:
     return "\n".join(lines)
 
 
+def advice_summary(cases: Sequence[Case]) -> Case | None:
+    """How often what was advised worked, and how near the predicted time to drain was to the real one (median of the errors)."""
+    told = [
+        case["advice"] for case in cases if case["profile"] == ALL_SIGNALS and (case.get("advice") or {}).get("kind")
+    ]
+    if not told:
+        return None
+    both = [(it["eta_predicted_seconds"], it["eta_actual_seconds"]) for it in told]
+    errors = sorted(abs(predicted - real) / real for predicted, real in both if predicted and real)
+    return {
+        "actions": len(told),
+        "worked": sum(bool(it["worked"]) for it in told) / len(told),
+        "verified": sum(it["verified_seconds"] is not None for it in told) / len(told),
+        "lag_gone": sum(it["lag_gone_seconds"] is not None for it in told) / len(told),
+        "eta_error_median": errors[len(errors) // 2] if errors else None,
+        "eta_cases": len(errors),
+    }
+
+
+def save(path: Path, cases: Sequence[Case]) -> None:
+    """Write the file of the contract; after each run, so that a bench that is stopped has something to show."""
+    document = {
+        **summary(cases, ALL_SIGNALS),
+        "lag_only": summary(cases, LAG_ONLY),
+        "advice": advice_summary(cases),
+        "count": len(cases),
+        "cases": cases,
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(document, indent=1, default=str))
+
+
 def main() -> int:
     """Run or judge, print the matrix, write the file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -207,15 +242,14 @@ def main() -> int:
             folder=folder,
             side_by_side=chosen.side_by_side,
             advice=chosen.apply_advice,
+            out=chosen.out,
             spark=spark,
         )
     for profile in (ALL_SIGNALS, LAG_ONLY):
         print(f"\n{profile}: {summary(cases, profile)}\n{confusion(cases, profile)}")
-    document = {**summary(cases, ALL_SIGNALS), "lag_only": summary(cases, LAG_ONLY), "cases": cases}
-    document["count"] = len(cases)
-    document["cases"] = cases
-    chosen.out.parent.mkdir(parents=True, exist_ok=True)
-    chosen.out.write_text(json.dumps(document, indent=1, default=str))
+    if advised := advice_summary(cases):
+        print(f"\nadvice: {advised}")
+    save(chosen.out, cases)
     return 0
 
 

@@ -21,9 +21,12 @@ PARTITION_FEATURES = {
     "lag_mean": of("avg", "mean", _LAG),
     "lag_slope": of("max", "slope", _LAG),
     "lag_recent_low": of("max", "recent_low", _LAG),
+    "lag_recent_lowest": of("max", "recent_lowest", _LAG),
     "lag_recent_slope": of("max", "recent_slope", _LAG),
     "lag_samples": of("sum", "samples", _LAG),
     "lag_bad_samples": of("sum", "bad_samples", _LAG),
+    "lag_ever_samples": of("sum", "samples", _LAG, period=None),
+    "first_period": "min(period)",
     "lag_last_seconds": of("max", "last_seconds", _LAG),
     "committed_last": of("max", "last", _COMMITTED),
     "committed_last_seconds": of("max", "last_seconds", _COMMITTED),
@@ -44,7 +47,7 @@ PARTITION_FEATURES = {
 }
 
 # Of the log itself, whoever reads it: `log_end`, `log_start` (last), `arrival_per_second` (messages/s, over the window, and
-# `arrival_recent_per_second` over its last third), `log_first_period` (the period in which the partition was first seen),
+# `arrival_recent_per_second` over its last third),
 # `log_start_per_second` (messages/s, over baseline and window: retention deletes whole segments, so it moves in steps), `history`.
 LOG_FEATURES = {
     "log_end": of("max", "last", _END),
@@ -54,7 +57,6 @@ LOG_FEATURES = {
         f"{of('max', 'last_seconds', _END)} - {of('min', 'first_seconds', _END)}",
     ),
     "arrival_recent_per_second": of("max", "recent_slope", _END),
-    "log_first_period": of("min", "period", _END, period=None),
     "log_start_per_second": ratio(
         f"{of('max', 'high', _START, period=None)} - {of('min', 'low', _START, period=None)}",
         f"{of('max', 'last_seconds', _START, period=None)} - {of('min', 'first_seconds', _START, period=None)}",

@@ -65,8 +65,9 @@ def summarise(samples: DataFrame, window: Window) -> DataFrame:
         `mean` (signal's unit), `first_seconds`, `last_seconds` (time relative to the window's end, so ≤ 0), `increase` (counters:
         growth within the period, resets taken care of), `resets` (counters: how often they began anew), `slope` (gauges: unit per
         second, least squares), `recent_slope` (the same over the last third of the window), and of single signals: `recent_low`
-        (the lag's second lowest value in the last third: one odd sample does not count), `last_two_high` (of the members, the higher
-        of the last two samples), `starts` (the different start times), `history` (of log ends: the samples themselves).
+        (the lag's second lowest value in the last third: one odd sample does not count; `recent_lowest` is the lowest),
+        `last_two_high` (of the members, the higher of the last two samples), `starts` (the different start times), `history` (of log
+        ends: the samples themselves).
     """
     end, first = window.end.timestamp(), -window.seconds - window.baseline_seconds
     timed = (
@@ -108,6 +109,7 @@ def summarise(samples: DataFrame, window: Window) -> DataFrame:
                     "regr_slope(value, seconds) AS slope",
                     f"regr_slope(value, seconds) FILTER (WHERE {recent}) AS recent_slope",
                     f"coalesce(get({lows}, 1), get({lows}, 0)) AS recent_low",
+                    f"min(value) FILTER (WHERE {recent}) AS recent_lowest",
                     f"array_max(transform(slice(reverse(array_sort({members})), 1, 2), it -> it.value)) AS last_two_high",
                     "size(collect_set(value) FILTER (WHERE signal = 'start_time')) AS starts",
                     "collect_list(struct(seconds, value)) FILTER (WHERE signal = 'log_end_offset' AND value IS NOT NULL)"

@@ -34,6 +34,11 @@ class Sizing:
     words: str
 
 
+def _up(number: float) -> int:
+    """Rounded up, but not by the last bit of a floating-point quotient."""
+    return math.ceil(number - 1e-9)
+
+
 def processor_threads(row: Row, processors: set[str], *, objective_seconds: float) -> Sizing | None:
     """Processor threads that these event types need; None if a rate is not known.
 
@@ -56,8 +61,8 @@ def processor_threads(row: Row, processors: set[str], *, objective_seconds: floa
     window = DRAIN_OBJECTIVES * objective_seconds
     busy = arrival * seconds
     more = (row["lag_messages"] or 0) / window * seconds
-    keep_up = max(1, math.ceil(busy / TARGET_UTILISATION))
-    drain = max(1, math.ceil((busy + more) / TARGET_UTILISATION))
+    keep_up = max(1, _up(busy / TARGET_UTILISATION))
+    drain = max(1, _up((busy + more) / TARGET_UTILISATION))
     each = seconds / share if share else 0.0
     words = (
         f"{rate(arrival * share)} × {duration(each)} ÷ {percent(TARGET_UTILISATION)} = "
@@ -96,8 +101,8 @@ def consumers(row: Row, *, objective_seconds: float) -> Sizing | None:
     if pace <= 0:
         return None
     window = DRAIN_OBJECTIVES * objective_seconds
-    keep_up = math.ceil(arrival / pace / TARGET_UTILISATION)
-    drain = math.ceil((arrival + (row["lag_messages"] or 0) / window) / pace / TARGET_UTILISATION)
+    keep_up = _up(arrival / pace / TARGET_UTILISATION)
+    drain = _up((arrival + (row["lag_messages"] or 0) / window) / pace / TARGET_UTILISATION)
     words = (
         f"{rate(arrival)} arriving ÷ {rate(pace)} by each ÷ {percent(TARGET_UTILISATION)} = "
         f"{plural(keep_up, 'consumer')} to keep up, "

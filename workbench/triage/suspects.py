@@ -37,6 +37,7 @@ def with_suspects(features: DataFrame, thresholds: Thresholds) -> DataFrame:
     return features.drop("lags")
 
 
+_SECOND_LOW = 1.5  # times the floor
 _NOTHING: Mapping[str, str] = {}
 _Stages = Sequence[Mapping[str, str]]
 
@@ -50,9 +51,12 @@ def _lag(t: Thresholds) -> _Stages:
     floor = t.growth_floor_ratio * t.time_lag_objective_seconds
     # The lag in units of the arrivals stands in for the time lag where that is not known, or rests on one sample.
     waited = _waited("p.lag_recent_low", "p.arrival_per_second")
+    lowest = _waited("p.lag_recent_lowest", "p.arrival_per_second")
     objective = t.time_lag_objective_seconds
+    # Between two commits of a sawtooth there is at least one low near nothing, and a second one not much above it.
+    kept_up = f"({{lowest}} <= {floor} AND {{second}} <= {_SECOND_LOW * floor})"
     late = (
-        f"(p.time_lag_seconds > {objective} AND NOT coalesce({waited} <= {floor}, false))"
+        f"(p.time_lag_seconds > {objective} AND NOT coalesce({kept_up.format(lowest=lowest, second=waited)}, false))"
         f" OR coalesce({waited} > {objective}, CASE WHEN p.time_lag_seconds IS NOT NULL THEN false END)"
     )
     share = f"{t.growth_ratio} * greatest(arrival_per_second, 1)"
@@ -63,11 +67,13 @@ def _lag(t: Thresholds) -> _Stages:
             # What came more than usual has ended, and the lag has turned: it is being worked off.
             "burst_over": f"arrival_recent_per_second < {t.burst_over_ratio} * arrival_per_second AND lag_recent_slope < -({share})",
             "waited_seconds": _waited("lag_recent_low", "arrival_per_second"),
+            "waited_lowest_seconds": _waited("lag_recent_lowest", "arrival_per_second"),
             "abandoned": "lag_messages > 0 AND lag_recent_low > 0 AND (group_members_recent = 0"
             " OR (live_members = 0 AND baseline_members > 0 AND committed_recent_per_second = 0))",
         },
         {
-            "growing": f"lag_slope > {share} AND waited_seconds > {floor} AND lag_messages > 0"
+            "growing": f"lag_slope > {share} AND lag_messages > 0"
+            f" AND NOT {kept_up.format(lowest='waited_lowest_seconds', second='waited_seconds')}"
             " AND NOT coalesce(burst_over, false)",
             "draining": f"late AND ((lag_slope < -({share}) AND coalesce(lag_recent_slope < 0, true)) OR burst_over)"
             " AND committed_moved > 0",
@@ -96,7 +102,7 @@ def _partitions(t: Thresholds) -> _Stages:
             "stuck_partitions": f"transform(filter(partitions, p -> {stuck}), p -> p.partition)",
             "moving_partitions": "size(filter(partitions, p -> p.committed_moved > 0))",
             "silent_partitions": f"size(filter(partitions, p -> {silent}))",
-            "new_partitions": f"size(filter(partitions, p -> p.log_first_period = {NOW}))",
+            "new_partitions": f"size(filter(partitions, p -> p.first_period = {NOW}))",
             "lags": "array_compact(transform(partitions, p -> cast(p.lag_messages AS double)))",
         },
         {

@@ -1,0 +1,110 @@
+"""Sizing by Little's law, against a simulation that a person can follow; and the sum in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workbench.triage import needs
+from workbench.triage.verdict import Verdict
+
+
+def row(**changes: Any) -> dict[str, Any]:
+    """A subscription with two event types; 100/s arrive, 60 of them refunds."""
+    values: dict[str, Any] = {
+        "arrival_per_second": 100.0,
+        "lag_messages": 9000,
+        "lag_slope": 40.0,
+        "lag_recent_slope": 40.0,
+        "draining": False,
+        "group_members": 3,
+        "processors": [
+            {"processor": "refund", "attempts": 200, "baseline_attempts": 600, "process_seconds": 0.4},
+            {"processor": "order", "attempts": 300, "baseline_attempts": 400, "process_seconds": 0.01},
+        ],
+        "slow_processors": ["refund"],
+        "full_queues": [{"processor": "refund"}],
+        "queues": [{"processor": "refund"}] * 8,
+    }
+    return {**values, **changes}
+
+
+def test_threads_are_arrivals_times_time() -> None:
+    """60/s × 400 ms = 24 busy threads; at 80 % use 30. Shares come from before the incident, when all could be handled."""
+    sizing = needs.processor_threads(row(), {"refund"}, objective_seconds=120)
+    assert sizing is not None
+    assert sizing.keep_up == 30
+    assert sizing.drain == 32  # 9,000 in 30 min are 5/s more, 3 of them refunds: 1.2 threads
+    assert "60/s × 400 ms ÷ 80 % = 30 threads to keep up" in sizing.words
+    assert "32 to drain" in sizing.words
+
+
+def test_without_a_baseline_the_attempts_of_the_window_are_what_there_is() -> None:
+    """A new event type has no past."""
+    processors = [{**it, "baseline_attempts": None} for it in row()["processors"]]
+    sizing = needs.processor_threads(row(processors=processors), {"refund"}, objective_seconds=120)
+    assert sizing is not None
+    assert sizing.keep_up == 20  # 40/s × 400 ms ÷ 0.8
+
+
+def test_consumers_go_by_their_own_pace() -> None:
+    """100/s arrive, 60/s are committed by three: 20/s each; 100 ÷ 20 ÷ 0.8 = 7."""
+    sizing = needs.consumers(row(), objective_seconds=120)
+    assert sizing is not None
+    assert (sizing.keep_up, sizing.drain) == (7, 7)
+    assert "100/s arriving ÷ 20/s by each ÷ 80 % = 7 consumers to keep up" in sizing.words
+
+
+@pytest.mark.parametrize("missing", ["arrival_per_second", "group_members", "lag_slope"])
+def test_what_is_not_known_makes_no_number(missing: str) -> None:
+    """Never 0, never a guess."""
+    assert needs.consumers(row(**{missing: None}), objective_seconds=120) is None
+
+
+def test_who_commits_nothing_has_no_pace() -> None:
+    """A division by nothing is no answer."""
+    assert needs.consumers(row(lag_slope=100.0), objective_seconds=120) is None
+
+
+@given(rate=st.floats(1, 5000), seconds=st.floats(0.0005, 2), lag=st.integers(0, 10**7), objective=st.floats(1, 600))
+def test_what_is_needed_does_suffice(rate: float, seconds: float, lag: int, objective: float) -> None:
+    """With so many threads at most 80 % are busy with what arrives, and what waits is gone in time; with one fewer they are not."""
+    processors = [{"processor": "x", "attempts": 10, "baseline_attempts": 10, "process_seconds": seconds}]
+    sizing = needs.processor_threads(
+        row(arrival_per_second=rate, lag_messages=lag, processors=processors), {"x"}, objective_seconds=objective
+    )
+    assert sizing is not None
+    assert rate * seconds <= sizing.keep_up * needs.TARGET_UTILISATION * (1 + 1e-9)
+    assert sizing.keep_up == 1 or rate * seconds > (sizing.keep_up - 1) * needs.TARGET_UTILISATION * (1 - 1e-9)
+    capacity = sizing.drain / seconds
+    assert sizing.drain >= sizing.keep_up
+    if capacity > rate:
+        assert lag / (capacity - rate) <= sizing.drain_seconds * (1 + 1e-9)
+    else:
+        assert lag == 0 or capacity == pytest.approx(rate)
+
+
+def test_only_a_lack_of_capacity_has_a_size() -> None:
+    """A poison record needs no threads."""
+    assert needs.sizing_for(Verdict.STUCK_PARTITION, row(), objective_seconds=120) is None
+    assert needs.sizing_for(Verdict.SLOW_PROCESSOR, row(), objective_seconds=120) is not None
+    assert needs.sizing_for(Verdict.TOO_FEW_CONSUMERS, row(), objective_seconds=120) is not None
+
+
+@pytest.mark.parametrize(
+    ("changes", "seconds"),
+    [
+        ({"lag_messages": 0}, 0.0),
+        ({"lag_slope": 40.0}, None),
+        ({"lag_slope": -30.0, "lag_recent_slope": -30.0}, 300.0),
+        ({"lag_slope": 5.0, "lag_recent_slope": -90.0, "draining": True}, 100.0),  # the burst has just ended
+        ({"lag_slope": None}, None),
+        ({"lag_messages": None}, None),
+    ],
+)
+def test_time_to_drain(changes: dict[str, Any], seconds: float | None) -> None:
+    """Lag over the pace at which it shrinks; never for what does not shrink."""
+    assert needs.drain_seconds(row(**changes)) == seconds

@@ -1,0 +1,211 @@
+"""Every threshold of the settings, tested at both of its sides: a story just under it and one just over it, all in one job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.stories import TIMES, Story, growing, steps
+from tests.triage.judging import rows_of
+from workbench.settings import Thresholds
+
+pytestmark = pytest.mark.jvm
+
+# Round numbers, so that both sides can be seen.
+T = Thresholds(
+    time_lag_objective_seconds=10.0,
+    stale_after_seconds=10.0,
+    poll_age_seconds=10.0,
+    growth_ratio=0.05,
+    growth_floor_ratio=0.25,
+)
+FULL = 0.95
+Make = Callable[[Story, float], Story]
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A threshold: a story that depends on one number, that number on either side, and what answers to it."""
+
+    make: Make
+    under: float
+    over: float
+    column: str
+    # The answer over the threshold; under it, it is the opposite.
+    over_is: bool = True
+
+
+def one(story: Story, **shape: Any) -> Story:
+    """One partition and one member."""
+    story.partitions = story.members = 1
+    return story.all_partitions(**shape)
+
+
+def aged(story: Story, seconds: float) -> Story:
+    """Waiting for so long, steadily."""
+    return one(story, lag=50.0 * seconds, time_lag=seconds).people()
+
+
+def grows(story: Story, share: float) -> Story:
+    """From 5 s on, by a share of the arrivals."""
+    return one(story, lag=lambda t: 300.0 + share * 50.0 * (t - t[0]), time_lag=7.0).people()
+
+
+def floor(story: Story, seconds: float) -> Story:
+    """Growing by a tenth of the arrivals, around so many seconds of them."""
+    return one(story, lag=lambda t: 50.0 * seconds + 5.0 * (t + 20), time_lag=1.0).people()
+
+
+def ended(story: Story, age: float) -> Story:
+    """The last sample is so old."""
+    return one(story, keep=-age >= TIMES).people()
+
+
+def polled(story: Story, age: float) -> Story:
+    """Late, and the last poll was so long ago."""
+    return one(story, lag=growing(20.0, start=100), time_lag=30.0).people(poll_age=age)
+
+
+def rebalanced(story: Story, times: float) -> Story:
+    """So many rebalances in the window."""
+    return one(story).people(rebalances=lambda t: np.floor(np.clip((t + 60) / 60 * (times + 0.5), 0, times)))
+
+
+def restarted(story: Story, times: float) -> Story:
+    """Two of two members start anew so often."""
+    story.partitions, story.members = 2, 2
+    story.all_partitions().people()
+    for number in range(2):
+        starts = np.floor(np.clip((TIMES + 60) / 60 * (times + 0.5), 0, times))
+        story.add("start_time", (1e9 + starts).tolist(), group=story.group, member=f"m-{number}")
+    return story
+
+
+def few(story: Story, hot: float) -> Story:
+    """So many of twelve partitions lag."""
+    story.partitions = story.members = 12
+    for number in range(12):
+        story.partition(number, rate=5.0, lag=600.0 if number < hot else 5.0, time_lag=None)
+    return story.people(keep=TIMES < -1000).calm()
+
+
+def burst(story: Story, share: float) -> Story:
+    """Late, and shrinking at the end; the last third brings such a share of the window's arrivals."""
+    story.partitions = story.members = 1
+    early = 50.0
+    late = early * (40.0 * share) / (60.0 - 20.0 * share)  # so that late / mean is the share
+    rates = np.where(TIMES > -20, late, early)
+    end = 1e6 + np.concatenate([[0.0], np.cumsum(rates[1:] * 2.0)])
+    lag = np.where(TIMES > -20, 3000 - 40 * (TIMES + 20), 1000 + 2000 * np.clip((TIMES + 60) / 40, 0, 1))
+    labels = {"group": story.group, "topic": story.topic, "partition": 0}
+    story.add("log_end_offset", end.tolist(), topic=story.topic, partition=0)
+    story.add("consumer_lag", lag.tolist(), **labels).add("committed_offset", (end - lag).tolist(), **labels)
+    return story.people()
+
+
+def entry(story: Story, seconds: float, before: float = 0.0005) -> Story:
+    """Entry takes so long."""
+    return one(story).people().enqueue(steps(before, seconds))
+
+
+def delay(story: Story, mean: float, high: float) -> Story:
+    """The delay queue is so full on average, and at most."""
+    one(story).people()
+    labels = {"group": story.group, "member": "d"}
+    low = 2 * mean - high
+    story.add("delayed_length", np.where(np.arange(len(TIMES)) % 2, high, low).tolist(), **labels)
+    story.add("delayed_capacity", 1.0, **labels)
+    return story
+
+
+def slow(story: Story, factor: float, peers: float = 1.0, fill: float = FULL) -> Story:
+    """One processor takes so many times its baseline; its two peers another factor."""
+    one(story).people().processor("slow", seconds=steps(0.01, 0.01 * factor), fill=fill)
+    for name in ("a", "b"):
+        story.processor(name, seconds=steps(0.01, 0.01 * peers))
+    return story
+
+
+def idle(story: Story, fill: float) -> Story:
+    """One queue is full, its two siblings so full."""
+    return one(story).people().processor("x", fill=[FULL, fill, fill])
+
+
+EDGES: dict[str, Edge] = {
+    "time_lag_objective_seconds": Edge(aged, 9.8, 10.2, "late"),
+    "growth_ratio": Edge(grows, 0.045, 0.055, "growing"),
+    "growth_floor_ratio": Edge(floor, 2.2, 2.9, "growing"),
+    "stale_after_seconds": Edge(ended, 10, 12, "answer_data_usable", over_is=False),
+    "poll_age_seconds": Edge(polled, 9.9, 10.1, "answer_consuming", over_is=False),
+    "rebalances": Edge(rebalanced, 2, 3, "answer_rebalancing"),
+    "deploy_restarts": Edge(restarted, 2, 3, "storm_cause = 'member_crash'"),
+    "burst_over_ratio": Edge(burst, 0.78, 0.82, "burst_over", over_is=False),
+    "few_partitions_ratio": Edge(few, 4, 5, "answer_hot_partition", over_is=False),
+    "queue_fill_ratio": Edge(lambda s, x: one(s).people().processor("x", fill=x), 0.48, 0.52, "queue_long"),
+    "enqueue_seconds": Edge(entry, 0.098, 0.102, "entry_slow"),
+    "enqueue_ratio": Edge(lambda s, x: entry(s, 0.2, before=0.2 / x), 4.9, 5.1, "entry_slow"),
+    "delay_fill_ratio": Edge(lambda s, x: delay(s, x, 0.98), 0.48, 0.52, "delay_full"),
+    "delay_high_ratio": Edge(lambda s, x: delay(s, 0.7, x), 0.94, 0.96, "delay_full"),
+    "slow_ratio": Edge(slow, 2.9, 3.1, "one_slow"),
+    "slow_peers_ratio": Edge(lambda s, x: slow(s, 2.0 * x, peers=2.0), 1.9, 2.1, "one_slow"),
+    "all_slow_ratio": Edge(lambda s, x: slow(s, x, peers=x), 1.45, 1.55, "answer_all_slow"),
+    "idle_queue_ratio": Edge(idle, 0.19, 0.22, "answer_one_queue", over_is=False),
+    "throttle_seconds": Edge(lambda s, x: one(s).people(throttle=x), 0.009, 0.011, "answer_throttled"),
+    "rtt_seconds": Edge(
+        lambda s, x: one(s).people(rtt=steps(0.01, x)).fetch_queue(), 0.19, 0.21, "answer_slow_network"
+    ),
+    "rtt_ratio": Edge(
+        lambda s, x: one(s).people(rtt=steps(0.3, 0.3 * x)).fetch_queue(), 2.9, 3.1, "answer_slow_network"
+    ),
+    "fetch_queue_messages": Edge(
+        lambda s, x: one(s).people(rtt=steps(0.01, 2.0)).fetch_queue(x), 49, 51, "answer_slow_network", over_is=False
+    ),
+    "hot_factor": Edge(
+        lambda s, x: _two_levels(s, 200.0 * x, 200.0), 2.9, 3.1, "answer_hot_partition"
+    ),
+    "hot_floor_messages": Edge(lambda s, x: _two_levels(s, x, 5.0), 98, 102, "answer_hot_partition"),
+}  # fmt: skip
+
+
+def _two_levels(story: Story, high: float, low: float) -> Story:
+    """One of six partitions lags by more than the others."""
+    story.partitions = story.members = 6
+    for number in range(6):
+        story.partition(number, lag=high if number == 0 else low, time_lag=None)
+    return story.people()
+
+
+@pytest.fixture(scope="module")
+def rows(spark: Any) -> dict[str, Any]:
+    """Both sides of all thresholds."""
+    stories = []
+    for name, edge in EDGES.items():
+        for side in ("under", "over"):
+            stories.append(edge.make(Story(group=f"{name}/{side}", topic=f"{name}/{side}"), getattr(edge, side)))
+    return rows_of(spark, stories, thresholds=T)
+
+
+def test_every_threshold_is_here() -> None:
+    """A new one needs its two sides."""
+    assert set(EDGES) == set(Thresholds.model_fields)
+
+
+@pytest.mark.parametrize("name", EDGES)
+def test_both_sides(name: str, rows: dict[str, Any]) -> None:
+    """Just over it the answer is one, just under it the other."""
+    edge = EDGES[name]
+    for side in ("under", "over"):
+        column, _, wanted = edge.column.partition(" = ")
+        found = rows[f"{name}/{side}"][column]
+        found = found == wanted.strip("'") if wanted else found
+        assert found is ((side == "over") == edge.over_is), (side, found)
+
+
+def test_a_slow_processor_whose_queue_is_empty_holds_nobody_up(rows: dict[str, Any], spark: Any) -> None:
+    """Slow and idle is no cause."""
+    story = slow(Story(group="idle", topic="idle"), 5.0, fill=0.0)
+    assert rows_of(spark, [story], thresholds=T)["idle"]["one_slow"] is False
