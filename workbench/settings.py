@@ -40,7 +40,7 @@ class Thresholds(_Strict):
     growth_floor_ratio: float = Field(
         default=0.5,
         ge=0,
-        description="Growth counts once the lows of the time lag are over this share of the objective; below it are commits and jitter.",
+        description="Growth counts once the lows of the time lag are over this share of the objective; below are commits and jitter.",
     )
     stale_after_seconds: float = Field(
         default=90.0, gt=0, description="A series whose last sample is older has ended. 90 s: three scrapes at 30 s."
@@ -51,9 +51,9 @@ class Thresholds(_Strict):
         description="A consumer that has not polled for so long is not consuming. 1/5 of Kafka's 300 s.",
     )
     rebalances: int = Field(
-        default=3,
+        default=4,
         ge=1,
-        description="Rebalances in the window that make a storm; a deploy of one batch makes one or two.",
+        description="Assignments of one member in the window that make a storm; one restart makes up to 3 (leave, join, hand-over).",
     )
     deploy_restarts: int = Field(
         default=2,

@@ -18,7 +18,13 @@ pytestmark = [pytest.mark.lab, pytest.mark.jvm]
 
 SEED = 11
 BY_RECORDER = ("slow_processor", "too_few_consumers")
-RUNS = [(name, "prometheus") for name in SCENARIOS] + [(name, "scrape") for name in BY_RECORDER]
+# One of each kind: what the lab does to a process, to the broker, to the network, to the exporter, and two things at once. All others
+# are judged from their recorded incidents (tests/triage/test_incidents.py); all of them live: make bench-triage.
+LIVE = (
+    "healthy", "slow_processor", "saturated_processors", "slow_downstream", "too_few_consumers", "hot_partition", "stuck_partition",
+    "consumer_stopped", "throttled", "slow_network_one_member", "rebalance_storm_member_crash", "burst_stopped_member",
+)  # fmt: skip
+RUNS = [(name, "prometheus") for name in LIVE] + [(name, "scrape") for name in BY_RECORDER]
 SIDE_BY_SIDE = 4  # on one broker, as the lab allows
 
 
@@ -71,6 +77,7 @@ def test_the_verdict_is_the_truth(
 
 def test_the_truth_never_comes_near_the_measurements(results: dict[tuple[str, str], RunResult | Exception]) -> None:
     """No file of a capture holds the scenario's name or its expectation; those stand in another file."""
+    assert set(LIVE) <= set(SCENARIOS)
     for (name, _), result in results.items():
         assert isinstance(result, RunResult)
         for path in (result.folder / "capture").iterdir():

@@ -141,7 +141,7 @@ EDGES: dict[str, Edge] = {
     "growth_floor_ratio": Edge(floor, 2.2, 2.9, "growing"),
     "stale_after_seconds": Edge(ended, 10, 12, "answer_data_usable", over_is=False),
     "poll_age_seconds": Edge(polled, 9.9, 10.1, "answer_consuming", over_is=False),
-    "rebalances": Edge(rebalanced, 2, 3, "answer_rebalancing"),
+    "rebalances": Edge(rebalanced, 3, 4, "answer_rebalancing"),
     "deploy_restarts": Edge(restarted, 2, 3, "storm_cause = 'member_crash'"),
     "burst_over_ratio": Edge(burst, 0.78, 0.82, "burst_over", over_is=False),
     "few_partitions_ratio": Edge(few, 4, 5, "answer_hot_partition", over_is=False),

@@ -198,7 +198,7 @@ CASES: dict[str, Case] = {
         lambda s: lagging(s).people(keep=np.zeros(len(TIMES), dtype=bool)),
         Verdict.CANNOT_TELL,
         candidates={
-            Verdict.REBALANCE_STORM, Verdict.DELAY_BACKLOG, Verdict.SLOW_PROCESSOR, Verdict.SLOW_DOWNSTREAM,
+            Verdict.REBALANCE_STORM, Verdict.DELAY_BACKLOG, Verdict.SLOW_PROCESSOR, Verdict.HOT_KEY, Verdict.SLOW_DOWNSTREAM,
             Verdict.SATURATED_PROCESSORS, Verdict.THROTTLED, Verdict.SLOW_NETWORK, Verdict.PARTITION_CEILING,
         },
     ),

@@ -1,0 +1,139 @@
+"""Checks as data, two looks compared, and looking again until the check holds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.stories import WINDOW
+from workbench.cli import triage_again
+from workbench.errors import ExitCode, SourceUnreachableError
+from workbench.triage.checks import Check, all_hold
+from workbench.triage.compare import compare
+from workbench.triage.engine import Triage
+from workbench.triage.finding import Action, Finding, Scope, TimeLag
+from workbench.triage.verdict import Answer, Verdict, state_of
+
+ROW: dict[str, Any] = {
+    "group_members": 2,
+    "lag_slope": None,
+    "partitions": [
+        {"partition": 0, "committed": 10},
+        {"partition": 3, "committed": 99},
+        {"partition": 4, "committed": None},
+    ],
+    "queues": [{"processor": "a", "fill": 0.2}, {"processor": "a", "fill": 0.7}, {"processor": "b", "fill": 0.1}],
+    "members": None,
+}
+
+
+@pytest.mark.parametrize(
+    ("check", "answer"),
+    [
+        (Check(feature="group_members", relation=">", value=1), Answer.YES),
+        (Check(feature="group_members", relation=">", value=2), Answer.NO),
+        (Check(feature="group_members", relation=">=", value=2), Answer.YES),
+        (Check(feature="group_members", relation="<=", value=2), Answer.YES),
+        (Check(feature="group_members", relation="<", value=2), Answer.NO),
+        (Check(feature="group_members", relation="=", value=2), Answer.YES),
+        (Check(feature="lag_slope", relation="<", value=0), Answer.CANNOT_TELL),
+        (Check(feature="partitions", field="committed", items=("3",), relation=">", value=50), Answer.YES),
+        (Check(feature="partitions", field="committed", items=("0", "3"), relation=">", value=50), Answer.NO),
+        (Check(feature="partitions", field="committed", items=("4",), relation=">", value=50), Answer.CANNOT_TELL),
+        (Check(feature="partitions", field="committed", items=("9",), relation=">", value=50), Answer.CANNOT_TELL),
+        (Check(feature="queues", field="fill", items=("a",), relation="<", value=0.5), Answer.NO),
+        (Check(feature="queues", field="fill", items=("b",), relation="<", value=0.5), Answer.YES),
+        (Check(feature="members", field="poll_age_seconds", relation="<", value=1), Answer.CANNOT_TELL),
+    ],
+)
+def test_one_check(check: Check, answer: Answer) -> None:
+    """Every chosen element must pass; what is not known cannot be told."""
+    assert check.holds(ROW) is answer
+
+
+def test_several_checks() -> None:
+    """A single no decides; without a check nobody can tell."""
+    yes = Check(feature="group_members", relation=">", value=1)
+    no = Check(feature="group_members", relation=">", value=5)
+    open_ = Check(feature="lag_slope", relation="<", value=0)
+    assert all_hold([yes], ROW) is Answer.YES
+    assert all_hold([yes, no, open_], ROW) is Answer.NO
+    assert all_hold([yes, open_], ROW) is Answer.CANNOT_TELL
+    assert all_hold([], ROW) is Answer.CANNOT_TELL
+
+
+def finding(verdict: Verdict, *, group: str = "pay", members: int = 0) -> Finding:
+    """A finding whose action wants members."""
+    action = Action(
+        title="start them", command=None, verify="members > 0", kind="restart_consumers",
+        checks=(Check(feature="group_members", relation=">", value=0),),
+    )  # fmt: skip
+    return Finding(
+        cluster="c", group=group, topic="t", verdict=verdict, state=state_of(verdict), headline="So.", scope=Scope(),
+        time_lag=TimeLag(seconds=12.0, method="interpolated"), lag_messages=7, arrival_per_second=1.0, lag_slope=0.0,
+        eta_drain_seconds=None, eta_loss_seconds=None, path=(), actions=(action,), features={"group_members": members},
+    )  # fmt: skip
+
+
+def look(*findings: Finding) -> Triage:
+    """A look that found these."""
+    return Triage(window=WINDOW, source={}, findings=findings)
+
+
+def test_two_looks_compared() -> None:
+    """By subscription: changed, gone, new; and the check of what was advised then, held against now."""
+    before = look(
+        finding(Verdict.CONSUMER_STOPPED),
+        finding(Verdict.HEALTHY, group="well"),
+        finding(Verdict.HEALTHY, group="gone"),
+    )
+    after = look(
+        finding(Verdict.PRODUCER_BURST, members=2),
+        finding(Verdict.HEALTHY, group="well"),
+        finding(Verdict.HEALTHY, group="new"),
+    )
+    changes = {change.group: change for change in compare(before, after)}
+    assert list(changes) == ["pay", "well", "gone", "new"]
+    assert changes["pay"].settled
+    assert [it.holds for it in changes["pay"].checks] == [Answer.YES]
+    assert (
+        changes["pay"].words
+        == "pay ← t: consumer_stopped (7 messages, 12 s behind) → producer_burst (7 messages, 12 s behind)"
+    )
+    assert changes["well"].checks == ()
+    assert "not seen any more" in changes["gone"].words
+    assert changes["new"].words.startswith("new ← t: new; healthy")
+    assert changes["gone"].to_json()["after"] is None
+
+
+def test_watching_ends_when_the_check_holds(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A look that fails is told and tried again; then the check holds, and the exit code is 0."""
+    monkeypatch.setattr(triage_again.time, "sleep", lambda _seconds: None)
+    sick = finding(Verdict.CONSUMER_STOPPED)
+    answers = iter([look(sick), look(sick), None, look(replace(sick, features={"group_members": 3}))])
+
+    def next_look() -> Triage:
+        found = next(answers)
+        if found is None:
+            raise SourceUnreachableError("Prometheus is busy.")
+        return found
+
+    assert triage_again.watch(next_look, every_seconds=1, for_seconds=60, as_json=False) == ExitCode.OK
+    shown = capsys.readouterr()
+    assert "✗ 1. members > 0" in shown.out
+    assert "✓ 1. members > 0" in shown.out
+    assert "Prometheus is busy." in shown.err
+    assert "The check holds." in shown.err
+
+
+def test_watching_gives_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exit code 7; and nothing to watch is a success."""
+    monkeypatch.setattr(triage_again.time, "sleep", lambda _seconds: None)
+    sick = look(finding(Verdict.CONSUMER_STOPPED))
+    assert triage_again.watch(lambda: sick, every_seconds=0.01, for_seconds=0.0, as_json=True) == ExitCode.DEADLINE
+    well = look(finding(Verdict.HEALTHY))
+    assert triage_again.watch(lambda: well, every_seconds=1, for_seconds=60, as_json=False) == ExitCode.OK
