@@ -151,6 +151,8 @@ def run_scenario(
         finally:
             if recorder is not None:
                 recorder.stop()
+    if outcome is not None:
+        (folder / "lag_after_advice.json").write_text(json.dumps(outcome.lags))
     done = RunResult(
         scenario=scenario,
         finding=finding,
