@@ -1,0 +1,109 @@
+"""Rules of what the lab adds to carry out advice and to slow a network down; without a broker."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import struct
+import time
+from pathlib import Path
+
+import pytest
+
+from workbench.lab import advice
+from workbench.lab.process import free_ports
+from workbench.lab.proxy import Ways, _Connection, client_id
+from workbench.lab.spec import Way, write
+from workbench.triage import actions
+
+
+def request(name: bytes | None) -> bytes:
+    """A Kafka request with this client id."""
+    length = -1 if name is None else len(name)
+    return struct.pack(">ihhih", 100, 18, 3, 1, length) + (name or b"") + b"rest"
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [(request(b"pay-0"), "pay-0"), (request(None), ""), (request(b""), ""), (b"GET / HTTP", ""), (b"", "")],
+)
+def test_the_proxy_reads_the_client_id(data: bytes, expected: str) -> None:
+    """Of the first request of a connection; anything else is nobody."""
+    assert client_id(data) == expected
+
+
+def test_a_way_is_chosen_by_the_beginning_of_the_client_id(tmp_path: Path) -> None:
+    """And changes while the proxy runs; a broken file slows nobody down."""
+
+    async def scenario() -> list[float]:
+        ways = Ways(tmp_path)
+        write(tmp_path / "a.json", Way(delay_seconds={"pay-1": 0.5}))
+        (tmp_path / "broken.json").write_text("{")
+        task = asyncio.create_task(ways.follow())
+        await asyncio.sleep(0.05)
+        found = [ways.delay("pay-1-0"), ways.delay("pay-2-0")]
+        (tmp_path / "a.json").unlink()
+        await asyncio.sleep(0.4)
+        task.cancel()
+        return [*found, ways.delay("pay-1-0")]
+
+    assert asyncio.run(scenario()) == [0.5, 0.0, 0.0]
+
+
+def test_pieces_under_way_do_not_wait_for_each_other(tmp_path: Path) -> None:
+    """Latency, not bandwidth: ten pieces with 0.2 s each arrive together after 0.2 s, unchanged and in order."""
+
+    async def scenario() -> tuple[bytes, float]:
+        ways = Ways(tmp_path)
+        ways._delays = {"pay": 0.2}
+
+        async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            while piece := await reader.read(1000):
+                writer.write(piece)
+                await writer.drain()
+            writer.close()
+
+        broker = await asyncio.start_server(echo, "127.0.0.1", 0)
+        port = broker.sockets[0].getsockname()[1]
+        proxy = await asyncio.start_server(lambda r, w: _Connection(ways).serve(r, w, port), "127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection("127.0.0.1", proxy.sockets[0].getsockname()[1])
+        sent = request(b"pay-0")
+        began = time.monotonic()
+        for number in range(10):
+            writer.write(sent if number == 0 else bytes([number]) * 10)
+            await writer.drain()
+            await asyncio.sleep(0.005)
+        got = await reader.readexactly(len(sent) + 90)
+        took = time.monotonic() - began
+        writer.close()
+        proxy.close()
+        broker.close()
+        return got, took
+
+    got, took = asyncio.run(scenario())
+    assert got == request(b"pay-0") + b"".join(bytes([number]) * 10 for number in range(1, 10))
+    assert took >= 0.4  # there and back; ten times that if they waited for each other
+    assert took < 4.0
+
+
+def test_every_kind_of_action_has_somebody_who_does_it() -> None:
+    """What triage advises as data, the lab can carry out."""
+    text = Path(actions.__file__).read_text()
+    storms = {kind for _, kind in actions._STORMS.values()}
+    kinds = set(re.findall(r'kind="(\w+)"', text)) | storms
+    assert len(kinds) > 8
+    assert kinds == set(advice._ACTUATORS)
+
+
+def test_ports_of_one_call_are_different() -> None:
+    """Four servers on one port would be three too many."""
+    assert len(set(free_ports(20))) == 20
+
+
+def test_the_time_to_drain_is_told_once_it_drains() -> None:
+    """Not while it still grows, nor in the first moment after the top; then within a few percent on a steady slope."""
+    rising = [(float(second), 100 * second) for second in range(10)]
+    assert advice._eta(rising, 50) is None
+    falling = [(float(second), 2000 - 40 * second) for second in range(30)]
+    assert advice._eta(falling[:7], 50) is None  # not yet a fifth gone
+    assert advice._eta(falling, 50) == pytest.approx((2000 - 40 * 29 - 50) / 40, rel=0.02)
