@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -91,6 +92,9 @@ def apply_advice(fleet: Fleet, finding: Finding, look: Look) -> Outcome:
     kafka = KafkaCluster(fleet.lab.bootstrap)
     drains_since: float | None = None
     next_look = began + _LOOK_SECONDS
+    # A look takes a second, and much longer on a busy machine: the lag is followed meanwhile.
+    looking: Future[Row | None] | None = None
+    eyes = ThreadPoolExecutor(1, thread_name_prefix="look")
     while (now := time.monotonic()) < began + _PATIENCE_SECONDS and not outcome.worked:
         lag = _lag(kafka, fleet)
         if lag is not None:
@@ -101,12 +105,14 @@ def apply_advice(fleet: Fleet, finding: Finding, look: Look) -> Outcome:
                     outcome.eta_actual = outcome.lag_gone - drains_since
             elif drains_since is None and (eta := _eta(outcome.lags, usual)) is not None:
                 drains_since, outcome.eta_predicted = now - began, eta
-        if outcome.verified is None and now >= next_look:
-            next_look = now + _LOOK_EVERY_SECONDS
-            row = look(_LOOK_SECONDS)
+        if looking is None and outcome.verified is None and now >= next_look:
+            looking = eyes.submit(look, _LOOK_SECONDS)
+        elif looking is not None and looking.done():
+            row, looking, next_look = looking.result(), None, now + _LOOK_EVERY_SECONDS
             if row is not None and all_hold(action.checks, row) is Answer.YES:
-                outcome.verified = time.monotonic() - began
+                outcome.verified = now - began
         time.sleep(max(0.0, 1.0 - (time.monotonic() - now)))
+    eyes.shutdown()
     return outcome
 
 
