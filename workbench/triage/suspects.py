@@ -62,7 +62,8 @@ def _lag(t: Thresholds) -> _Stages:
     share = f"{t.growth_ratio} * greatest(arrival_per_second, 1)"
     return [
         {
-            "few_partitions": f"greatest(1, floor(partition_count * {t.few_partitions_ratio}))",
+            # The D and the last bit: as a decimal, a third of 12 would be 3.9999 and three.
+            "few_partitions": f"greatest(1, floor(partition_count * {t.few_partitions_ratio!r}D + 1e-9D))",
             "late": f"exists(partitions, p -> {late})",
             # What came more than usual has ended, and the lag has turned: it is being worked off.
             "burst_over": f"arrival_recent_per_second < {t.burst_over_ratio} * arrival_per_second AND lag_recent_slope < -({share})",
