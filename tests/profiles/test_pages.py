@@ -17,7 +17,7 @@ from workbench.collect.scrape import Page, page_samples
 from workbench.collect.statistics import statistics_samples
 from workbench.errors import SourceUnreachableError
 from workbench.profiles import ESTIMATE, Profile, Quality, load_profile, profile_names
-from workbench.profiles.fit import coverage, fitting, recommended
+from workbench.profiles.fit import coverage, fitting, recommended, what_to_add
 from workbench.samples import SampleBatch, most_trusted
 from workbench.signals import SIGNALS
 
@@ -98,6 +98,19 @@ def test_several_profiles_feed_one_cluster() -> None:
     assert covered["deserialized"][0] is Quality.PROXY
     assert covered["queue_length"] == (Quality.ABSENT, None)
     assert set(covered) == set(SIGNALS)
+
+
+def test_who_sees_the_group_from_outside_comes_first() -> None:
+    """A client that dies takes its own metrics with it; an exporter beside it does not."""
+    fits = fitting([load_profile(it) for it in profile_names()], examples("burrow", "micrometer"))
+    assert [it.profile.name for it in recommended(fits)] == ["burrow", "micrometer"]
+
+
+def test_what_to_add_names_who_gives_it() -> None:
+    """And says so where nobody does."""
+    profiles = [load_profile(it) for it in profile_names()]
+    assert "wb_process_time_seconds" in what_to_add("process_time", profiles)
+    assert "no known exporter" in what_to_add("fetch_latency", profiles)
 
 
 def test_nothing_fits_nothing() -> None:

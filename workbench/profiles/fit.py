@@ -52,14 +52,22 @@ def fitting(profiles: Sequence[Profile], examples: Examples) -> list[Fit]:
 
 
 def recommended(fits: Sequence[Fit]) -> list[Fit]:
-    """A set without redundancy: the best one, then whatever adds a signal."""
+    """A set without redundancy, in order of trust: who sees the group from Kafka's side first, then whatever adds a signal.
+
+    What a consumer says of itself ends with it; were it first, its death would take the lag along.
+    """
     chosen: list[Fit] = []
     covered: set[str] = set()
-    for it in fits:
+    for it in sorted(fits, key=lambda it: not _from_outside(it)):
         if set(it.found) - covered:
             chosen.append(it)
             covered |= set(it.found)
     return chosen
+
+
+def _from_outside(it: Fit) -> bool:
+    rule = it.profile.signals.get("consumer_lag") or it.profile.signals.get("committed_offset")
+    return rule is not None and "member" not in rule.labels and "consumer_lag" in it.found
 
 
 def coverage(fits: Sequence[Fit]) -> dict[str, tuple[Quality, str | None]]:
@@ -76,5 +84,7 @@ def what_to_add(signal: str, profiles: Sequence[Profile]) -> str:
     givers = [
         p.name for p in profiles if p.quality(signal) is not Quality.ABSENT and p.name not in ("runtime", "group_state")
     ]
+    if not givers and all(p.quality(signal) is Quality.ABSENT for p in profiles):
+        return "no known exporter gives it, and no question needs it"
     others = f"; also given by {', '.join(givers[:3])}" if givers else ""
     return f"the reference runtime exports it as {SIGNALS[signal].metric}{others}"
