@@ -112,6 +112,13 @@ WINDOWS: dict[str, Told] = {
     "sawtooth longer than the objective": Told(
         lambda s: one(s, lambda t: RATE * ((t - t[0]) % 14)), "OK", "ok", "late for a moment before each commit, and then not at all"
     ),
+    "low traffic, caught with a message in hand": Told(
+        lambda s: one(s, lambda t: 1.0 * (t > -12), age=lambda t: np.maximum(0.0, np.minimum(t + 12, 1.6)), rate=0.05),
+        "STOP (#237)", "ok", "one message is not twenty seconds of arrivals",
+    ),
+    "low traffic, and its one message waits": Told(
+        lambda s: one(s, 1.0, age=100.0, rate=0.05), "OK or STOP", "frozen", "the age of what waits counts, not how much it is"
+    ),
     "low traffic": Told(
         lambda s: one(s, lambda t: 1.0 * (np.arange(len(t)) % 9 == 0), rate=0.1), "STOP (#237)", "ok", "a message now and then"
     ),

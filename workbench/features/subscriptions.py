@@ -30,6 +30,7 @@ PARTITION_FIELDS = (
     "lag_recent_lowest",
     "lag_recent_slope",
     "lag_samples",
+    "lag_ever_samples",
     "lag_bad_samples",
     "lag_last_seconds",
     "committed_moved",

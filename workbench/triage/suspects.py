@@ -51,24 +51,30 @@ def _lag(t: Thresholds) -> _Stages:
     floor = t.growth_floor_ratio * t.time_lag_objective_seconds
     # The lag in units of the arrivals stands in for the time lag where that is not known, or rests on one sample.
     waited = _waited("p.lag_recent_low", "p.arrival_per_second")
+    surely = _waited("p.lag_recent_low", "p.arrival_per_second", at_least=True)
     lowest = _waited("p.lag_recent_lowest", "p.arrival_per_second")
     objective = t.time_lag_objective_seconds
     # Between two commits of a sawtooth there is at least one low near nothing, and a second one not much above it.
     kept_up = f"({{lowest}} <= {floor} AND {{second}} <= {_SECOND_LOW * floor})"
     late = (
         f"(p.time_lag_seconds > {objective} AND NOT coalesce({kept_up.format(lowest=lowest, second=waited)}, false))"
-        f" OR coalesce({waited} > {objective}, CASE WHEN p.time_lag_seconds IS NOT NULL THEN false END)"
+        f" OR coalesce({surely} > {objective}, CASE WHEN p.time_lag_seconds IS NOT NULL THEN false END)"
+    )
+    # Empty, or without a commit ever and nothing arriving: nothing can be late there.
+    idle = (
+        "coalesce(p.log_end <= p.log_start, false)"
+        " OR (coalesce(p.lag_ever_samples, 0) = 0 AND coalesce(p.arrival_per_second = 0, false))"
     )
     share = f"{t.growth_ratio} * greatest(arrival_per_second, 1)"
     return [
         {
             # The D and the last bit: as a decimal, a third of 12 would be 3.9999 and three.
             "few_partitions": f"greatest(1, floor(partition_count * {t.few_partitions_ratio!r}D + 1e-9D))",
-            "late": f"exists(partitions, p -> {late})",
+            "late": f"exists(partitions, p -> NOT ({idle}) AND ({late}))",
             # What came more than usual has ended, and the lag has turned: it is being worked off.
             "burst_over": f"arrival_recent_per_second < {t.burst_over_ratio} * arrival_per_second AND lag_recent_slope < -({share})",
-            "waited_seconds": _waited("lag_recent_low", "arrival_per_second"),
-            "waited_lowest_seconds": _waited("lag_recent_lowest", "arrival_per_second"),
+            "waited_seconds": _waited("lag_recent_low", "arrival_per_second", at_least=True),
+            "waited_lowest_seconds": _waited("lag_recent_lowest", "arrival_per_second", at_least=True),
             "abandoned": "lag_messages > 0 AND lag_recent_low > 0 AND (group_members_recent = 0"
             " OR (live_members = 0 AND baseline_members > 0 AND committed_recent_per_second = 0))",
         },
@@ -82,9 +88,14 @@ def _lag(t: Thresholds) -> _Stages:
     ]
 
 
-def _waited(low: str, arrival: str) -> str:
-    """SQL for how long the arrivals took to make this lag: 0 if nothing waits, null if something waits and nothing arrives."""
-    return f"CASE WHEN {low} = 0 THEN 0D ELSE {ratio(low, arrival)} END"
+def _waited(low: str, arrival: str, *, at_least: bool = False) -> str:
+    """SQL for how long the arrivals took to make this lag: 0 if nothing waits, null if something waits and nothing arrives.
+
+    The oldest of n messages came n - 1 intervals ago `at_least`, and n at most: where a message comes now and then, that is the
+    difference between now and a minute ago.
+    """
+    oldest = f"greatest({low} - 1, 0)" if at_least else low
+    return f"CASE WHEN {low} = 0 THEN 0D ELSE {ratio(oldest, arrival)} END"
 
 
 def _partitions(t: Thresholds) -> _Stages:
