@@ -1,7 +1,7 @@
 """One recorded incident of every scenario of the lab, judged again: with all signals, and with a lag exporter alone.
 
-The captures were recorded by `make bench-triage SEEDS=101,104` on a busy machine. They are shifted to one common end, so that one Spark job
-judges them all.
+The captures were recorded by `make bench-triage SEEDS=101,104` on a busy machine. They are shifted to one common end, so that one Spark
+job judges them all.
 """
 
 from __future__ import annotations
