@@ -117,7 +117,7 @@ WINDOWS: dict[str, Told] = {
         "STOP (#237)", "ok", "one message is not twenty seconds of arrivals",
     ),
     "low traffic, and its one message waits": Told(
-        lambda s: one(s, 1.0, age=100.0, rate=0.05), "OK or STOP", "frozen", "the age of what waits counts, not how much it is"
+        lambda s: one(s, 1.0, age=100.0, rate=0.05), "OK or STOP", "late", "the age of what waits counts, not how much it is"
     ),
     "low traffic": Told(
         lambda s: one(s, lambda t: 1.0 * (np.arange(len(t)) % 9 == 0), rate=0.1), "STOP (#237)", "ok", "a message now and then"
