@@ -18,7 +18,7 @@ demo: $(READY)  ## a real Kafka, a real incident, its verdict and report (about 
 test: $(READY) lint  ## unit tests first, then those with Spark, Kafka and Prometheus
 	@$(BIN)/workbench lab setup
 	@$(BIN)/python -m pytest -m "not jvm and not lab"
-	@$(BIN)/python -m pytest -m "jvm or lab"
+	@$(BIN)/python -m pytest -m "jvm or lab" --durations=15
 
 bench: $(READY)  ## ours and its peers in the same run, into build/bench.json  [ONLY=name]
 	@$(BIN)/workbench lab setup

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -203,7 +204,7 @@ def test_a_sink_that_is_out_costs_neither_a_record_nor_the_membership(lab: Lab) 
     """Answers of 500 for longer than the poll interval: no letter, no rebalance, bounded memory; then it catches up."""
     topic = Topic(lab)
     create_topic(lab.bootstrap, f"{topic.name}-dead", 1)
-    seconds = 9.0
+    seconds = float(os.environ.get("OUTAGE_SECONDS", "9"))
     with Service().up() as service:
         config = topic.config(
             default_processor=ProcessorConfig(
