@@ -1,6 +1,7 @@
 """Every error that a user can cause or meet, each with its exit code and a hint.
 
     WorkbenchError                    1  internal error
+    ├── OutputError                   1  what was found cannot be written: a full disk, a folder without permission
     ├── UsageError                    2  a parameter, a file or a name that is wrong
     │   ├── ConfigError                  the settings file, or a field of it
     │   ├── WindowError                  a time window that is naive, reversed or unreadable
@@ -13,9 +14,10 @@
     ├── SourceUnreachableError        5  Prometheus or Kafka refuses, hangs or answers with an error
     │   └── SetupError                   a part of the lab that could not be fetched or started
     ├── GuardError                    6  refused, because going on could lose or skip data
-    └── DeadlineError                 7  not finished in time
+    ├── DeadlineError                 7  not finished in time
+    └── KernelDiedError               8  the kernel of a scheduled notebook ended by itself
 
-Exit code 3 (findings above the threshold) is a result and no error. 8 (a notebook kernel died) belongs to the report runner.
+Exit code 3 (findings above the threshold) is a result and no error.
 A message is one sentence that names the thing; a hint says what to do. Neither ever carries a password or a token.
 """
 
@@ -47,6 +49,10 @@ class WorkbenchError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+
+
+class OutputError(WorkbenchError):
+    """What was found cannot be written."""
 
 
 class UsageError(WorkbenchError):
@@ -109,3 +115,9 @@ class DeadlineError(WorkbenchError):
     """Not finished in the time that was given."""
 
     exit_code = ExitCode.DEADLINE
+
+
+class KernelDiedError(WorkbenchError):
+    """The kernel of a notebook ended before the notebook did."""
+
+    exit_code = ExitCode.KERNEL

@@ -20,6 +20,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "lab": ("lab", "A real Kafka and Prometheus on this computer: up, down, status, run a fault."),
     "profiles": ("profiles", "Which exporters and frameworks are known, and what each can tell."),
     "replay": ("replay", "Process again from a point in time, in a new group: plan, apply, follow, verify, cut over."),
+    "report": ("report", "Scheduled health reports: run one, list how they ended."),
     "runtime": ("runtime", "Run processors on the reference consumer framework."),
     "snapshot": ("snapshot", "Groups, lag and members as Kafka itself sees them now."),
     "triage": ("triage", "Find out whether consumers lag, and why."),
@@ -53,7 +54,7 @@ class _LazyGroup(click.Group):
     cls=_LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     epilog="Exit codes: 0 healthy or done · 1 internal error · 2 wrong parameter · 3 findings · 4 evidence incomplete · "
-    "5 source unreachable · 6 refused by a guard · 7 deadline exceeded.",
+    "5 source unreachable · 6 refused by a guard · 7 deadline exceeded · 8 notebook kernel died.",
 )
 @click.version_option(__version__, prog_name="workbench")
 def root() -> None:

@@ -180,7 +180,7 @@ def read_capture(folder: Path) -> Capture:
         NotACaptureError: if the folder holds no capture.
         DamagedCaptureError: if a file is missing, cut short or changed.
     """
-    info = _read_info(folder)
+    info = read_info(folder)
     try:
         Window(baseline_start=info.window.baseline_start, start=info.window.start, end=info.window.end)
     except WindowError as error:
@@ -207,7 +207,13 @@ def read_capture(folder: Path) -> Capture:
     )
 
 
-def _read_info(folder: Path) -> CaptureInfo:
+def read_info(folder: Path) -> CaptureInfo:
+    """Read the head of a capture.
+
+    Raises:
+        NotACaptureError: if the folder holds no capture.
+        DamagedCaptureError: if its head cannot be read.
+    """
     path = folder / INFO
     if not folder.is_dir():
         raise NotACaptureError(f"There is no folder {folder}.", hint="A capture is a folder with a capture.json in it.")

@@ -59,7 +59,7 @@ def series_of(samples: pa.Table, window: Window, *, group: str, topic: str, bins
     )
     own = own.filter(pc.and_(pc.is_valid(own["value"]), pc.not_equal(own["stat"], "bucket")))
     first, last = window.baseline_start.timestamp(), window.end.timestamp()
-    count = int(max(2, min(bins, (last - first) / (2 * _spacing(own)))))
+    count = int(max(2, min(bins, (last - first) / (2 * spacing(own)))))
     edges = np.linspace(first, last, count + 1)
     rows = _Rows(own, edges)
     arrivals = rows.growth("log_end_offset", "value")
@@ -97,9 +97,9 @@ def _total(lines: Sequence[Line], name: str, count: int) -> Line:
     return Line(name=name, values=np.where(np.isnan(stacked).all(axis=0), np.nan, np.nansum(stacked, axis=0)))
 
 
-def _spacing(own: pa.Table) -> float:
-    """Typical distance of two samples of one series, in seconds."""
-    lag = own.filter(pc.equal(own["signal"], "consumer_lag"))
+def spacing(own: pa.Table, signal: str = "consumer_lag") -> float:
+    """Typical distance of two samples of one series, in seconds; 1 if there are too few to tell."""
+    lag = own.filter(pc.equal(own["signal"], signal))
     if lag.num_rows < 3:
         return 1.0
     times = np.unique(pc.cast(lag["ts"], pa.int64()).to_numpy() // 100_000) / 10

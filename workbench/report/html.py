@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -25,6 +25,9 @@ from workbench.triage.finding import Evidence, Finding
 from workbench.triage.tree import TREE
 from workbench.triage.verdict import State
 from workbench.words import count, duration, printable, rate, significant
+
+if TYPE_CHECKING:
+    from workbench.report.health import Health
 
 _MAX_DETAILED = 20  # a report of hundreds of sick groups stays readable and small; the others stand in the table
 _PLOTLY_CONFIG = {
@@ -61,10 +64,10 @@ def write_html(path: Path, result: Triage, capture: Capture) -> None:
         raise UsageError(f"The report {path} cannot be written: {error.strerror}.") from None
 
 
-def render_html(result: Triage, capture: Capture) -> str:
-    """The report as text."""
+def render_html(result: Triage, capture: Capture, *, health: Health | None = None) -> str:
+    """The report as text; with `health`, the fleet's overview stands before the findings."""
     sick = [finding for finding in result.findings if finding.state is not State.HEALTHY]
-    detailed = (sick or list(result.findings[:1]))[:_MAX_DETAILED]
+    detailed = (sick or ([] if health is not None else list(result.findings[:1])))[:_MAX_DETAILED]
     sections = [
         Section(
             finding=finding,
@@ -82,6 +85,8 @@ def render_html(result: Triage, capture: Capture) -> str:
         result=result,
         capture=capture,
         sections=sections,
+        health=health,
+        detailed=detailed,
         others=[finding for finding in result.findings if finding not in detailed],
         nodes=TREE,
         version=__version__,

@@ -1,0 +1,99 @@
+"""`workbench report`: scheduled reports, and how they ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from workbench.cli.options import cluster_option, config_option, json_option, print_json, say
+from workbench.errors import ExitCode
+
+
+@click.group(name="report")
+def command() -> None:
+    """Scheduled reports, each with a record of how it ended."""
+
+
+@command.group()
+def run() -> None:
+    """Run a report."""
+
+
+@run.command()
+@cluster_option(required=False)
+@click.option("--capture", type=click.Path(path_type=Path), help="Report on a recording; needs no network.")
+@click.option("--since", help='Start of the period: a length such as "24h" (default), or an instant with its zone.')
+@click.option("--until", help="End of the period. Default: the last full minute, or a capture's end.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("workbench-reports"),
+    show_default=True,
+    help="Folder of the runs; each gets one of its own.",
+)
+@click.option("--deadline", default="10m", show_default=True, help="For the whole run; exit code 7 after it.")
+@click.option("--again", is_flag=True, help="Repeat a run that is done.")
+@json_option
+@config_option
+def health(
+    cluster: str | None,
+    capture: Path | None,
+    since: str | None,
+    until: str | None,
+    out: Path,
+    deadline: str,
+    again: bool,
+    as_json: bool,
+    config: Path | None,
+) -> int:
+    """All subscriptions of a cluster, worst first: triage, error budget, size, and what could not be judged.
+
+    Leaves run.json (how it ended), result.json, report.html (one offline file) and executed.ipynb (for the audit). The same source
+    and period make the same run. Exit codes: 0 all is well, 3 something lags, 4 evidence incomplete, 7 deadline, 8 kernel died.
+    """
+    from workbench.report.runs.parameters import health_parameters
+    from workbench.report.runs.record import REPORT
+    from workbench.report.runs.runner import run_health
+    from workbench.window import parse_duration
+    from workbench.words import one_line
+
+    seconds = parse_duration(deadline).total_seconds()
+    parameters = health_parameters(cluster=cluster, capture=capture, since=since, until=until, config=config)
+    ended = run_health(parameters, out, deadline_seconds=seconds, again=again, say=lambda text: say(one_line(text)))
+    record = ended.record
+    if as_json:
+        print_json({**record.model_dump(mode="json", by_alias=True), "folder": str(ended.folder), "repeated": ended.repeated})
+    elif record.message is None:
+        click.echo(str(ended.folder / REPORT))
+    if record.message is not None:
+        say(f"{click.style('Error', fg='red', bold=True)}: {one_line(record.message)}")
+        say(f"Hint:  {one_line(record.hint or f'See {ended.folder}.')}")
+    return int(record.exit_code if record.exit_code is not None else ExitCode.INTERNAL)
+
+
+@command.command(name="list")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("workbench-reports"),
+    show_default=True,
+    help="Folder of the runs.",
+)
+@json_option
+def list_(out: Path, as_json: bool) -> int:
+    """All runs in a folder, oldest first, and how each ended. One whose process is gone is "lost"."""
+    from workbench.report.runs.record import runs_in
+    from workbench.words import duration, one_line
+
+    runs = runs_in(out)
+    if as_json:
+        print_json([{**record.model_dump(mode="json", by_alias=True), "folder": str(folder)} for folder, record in runs])
+        return ExitCode.OK
+    if not runs:
+        say(f"No runs in {out}.")
+    for folder, record in runs:
+        code = "-" if record.exit_code is None else record.exit_code
+        words = f"{record.state:<11} exit {code}  {duration(record.seconds):>10}  {folder.name}"
+        click.echo(one_line(f"{record.started_at:%Y-%m-%d %H:%M:%SZ}  {words}" + (f"  {record.message}" if record.message else "")))
+    return ExitCode.OK

@@ -1,0 +1,110 @@
+"""The error budget of each subscription: how much of a period its time lag was over the objective, and how much nobody knows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from workbench.features.series import spacing
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+# 99.99 % is what the published consumer platforms promise: 4.32 minutes in 30 days, 8.6 s in one.
+OBJECTIVE = 0.9999
+# Over an hour or more, a minute is what an alert resolves; below, only the samples' own spacing is fine enough.
+_MINUTE, _HOUR = 60.0, 3600.0
+# With less of the period known than this, "within budget" would be a guess; "over budget" may be known all the same.
+_ENOUGH_KNOWN = 0.9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """Seconds over the objective against those allowed.
+
+    Attributes:
+        period_seconds: the whole period. known_seconds: where time lag was measured. late_seconds: where it was over the objective.
+        allowed_seconds: 0.01 % of the period.
+        resolution_seconds: length of the slots that are counted; nothing shorter is seen.
+        holds: True within the budget, False over it, None if too little is known to say "within".
+    """
+
+    period_seconds: float
+    known_seconds: float
+    late_seconds: float
+    allowed_seconds: float
+    resolution_seconds: float
+
+    @property
+    def known_share(self) -> float:
+        """Share of the period with measurements, 0 to 1."""
+        return min(1.0, self.known_seconds / self.period_seconds)
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether the budget holds."""
+        if self.late_seconds > self.allowed_seconds:
+            return False
+        return True if self.known_share >= _ENOUGH_KNOWN else None
+
+    def to_json(self) -> dict[str, float | bool | None]:
+        """For result.json."""
+        return {
+            "objective": OBJECTIVE,
+            "period_seconds": self.period_seconds,
+            "known_seconds": self.known_seconds,
+            "late_seconds": self.late_seconds,
+            "allowed_seconds": self.allowed_seconds,
+            "resolution_seconds": self.resolution_seconds,
+            "holds": self.holds,
+        }
+
+
+def resolution(samples: pa.Table, period_seconds: float) -> float:
+    """Length of the slots: a minute for an hour or more, else as far apart as the samples are; never below that."""
+    apart = math.ceil(spacing(samples, "time_lag"))
+    return max(_MINUTE, float(apart)) if period_seconds >= _HOUR else max(1.0, float(apart))
+
+
+def budgets(
+    samples: pa.Table, spark: SparkSession, *, start: datetime, end: datetime, objective_seconds: float
+) -> Mapping[tuple[str, str], Budget]:
+    """(group, topic) to its budget in [start, end]; one that has no measured time lag at all is not in it.
+
+    A slot is late if any partition was over the objective in it: the objective is every message's, not the average one's.
+    """
+    length = (end - start).total_seconds()
+    slot = resolution(samples, length)
+    frame = spark.createDataFrame(samples.select(["ts", "signal", "stat", "group", "topic", "value"]))
+    frame.createOrReplaceTempView("budget_samples")
+    rows = spark.sql(
+        """
+        SELECT `group`, topic, count(*) AS known, count_if(worst > {objective}) AS late FROM (
+          SELECT `group`, topic, floor((unix_micros(ts) / 1e6 - {start}) / {slot}) AS slot, max(value) AS worst
+          FROM budget_samples
+          WHERE signal = 'time_lag' AND stat = 'value' AND value IS NOT NULL AND `group` IS NOT NULL AND topic IS NOT NULL
+            AND unix_micros(ts) / 1e6 >= {start} AND unix_micros(ts) / 1e6 < {end}
+          GROUP BY 1, 2, 3
+        ) GROUP BY 1, 2
+        """,
+        objective=float(objective_seconds),
+        start=start.timestamp(),
+        end=end.timestamp(),
+        slot=slot,
+    )
+    found = rows.toArrow().to_pylist()
+    spark.catalog.dropTempView("budget_samples")
+    return {
+        (row["group"], row["topic"]): Budget(
+            period_seconds=length,
+            known_seconds=min(length, row["known"] * slot),
+            late_seconds=min(length, row["late"] * slot),
+            allowed_seconds=length * (1 - OBJECTIVE),
+            resolution_seconds=slot,
+        )
+        for row in found
+    }

@@ -1,0 +1,122 @@
+"""What a report may be asked: a typed schema, checked before a kernel is started, and the identity of a run that follows from it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from workbench.collect.capture import read_info
+from workbench.errors import UsageError
+from workbench.settings import load_settings
+from workbench.window import parse_duration, parse_instant
+
+DEFAULT_PERIOD = "24h"
+_SLUG = re.compile(r"[^A-Za-z0-9]+")
+
+
+class HealthParameters(BaseModel):
+    """Parameters of the health report, as its notebook gets them: plain text, for a notebook's parameters keep no other types."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    cluster: str = Field(default="", max_length=200, description="a cluster of the settings")
+    capture: str = Field(default="", description="or a recorded folder")
+    since: str = Field(default="", description="start of the period, ISO 8601 with zone")
+    until: str = Field(default="", description="end of the period, ISO 8601 with zone")
+    config: str = Field(default="", description="settings file; empty: the usual one")
+    out: str = Field(default="", description="folder for report.html and result.json; empty: show only")
+    previous: str = Field(default="", description="result.json of the run before, for the trend")
+    run_id: str = Field(default="", description="name of this run")
+
+    @field_validator("since", "until")
+    @classmethod
+    def _instants(cls, value: str) -> str:
+        return parse_instant(value).isoformat() if value else value
+
+    @model_validator(mode="after")
+    def _one_source(self) -> HealthParameters:
+        if bool(self.cluster) == bool(self.capture):
+            raise ValueError("name either a cluster or a capture")
+        return self
+
+
+def health_parameters(
+    *,
+    cluster: str | None = None,
+    capture: Path | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    config: Path | None = None,
+    now: datetime | None = None,
+) -> HealthParameters:
+    """Check everything that can be checked without asking a source, and settle the period.
+
+    The end of a period that is not named is the last full minute, so that a retry a moment later is the same run.
+
+    Args:
+        since: an instant, or a length such as "24h" before the end.
+
+    Raises:
+        UsageError: naming the parameter that is wrong. WindowError and UnknownClusterError are such, too.
+    """
+    if (cluster is None) == (capture is None):
+        raise UsageError("Name either --cluster or --capture.", hint="A cluster of workbench.toml, or a recorded folder.")
+    if capture is not None:
+        window = read_info(capture).window
+        anchor, first = window.end, window.baseline_start
+    else:
+        found = load_settings(config).cluster(cluster or "")
+        if found.prometheus is None:
+            raise UsageError(
+                f"The cluster {found.name!r} has no Prometheus in the settings, and a report needs the past.",
+                hint="Record it with `workbench watch`, then report on the recording with --capture.",
+            )
+        anchor, first = (now or datetime.now(UTC)).replace(second=0, microsecond=0), None
+    end = parse_instant(until, now=anchor) if until else anchor
+    start = _start(since, end, first)
+    if start >= end:
+        raise UsageError(
+            f"The period starts at {start:%Y-%m-%d %H:%M:%SZ}, which is not before its end {end:%Y-%m-%d %H:%M:%SZ}.",
+            hint="Swap --since and --until, or widen the period.",
+        )
+    try:
+        return HealthParameters(
+            cluster=cluster or "",
+            capture=str(capture.resolve()) if capture is not None else "",
+            since=start.isoformat(),
+            until=end.isoformat(),
+            config=str(config.resolve()) if config is not None else "",
+        )
+    except ValidationError as error:
+        first_error = error.errors(include_input=False, include_url=False)[0]
+        where = ".".join(str(part) for part in first_error["loc"]) or "the parameters"
+        raise UsageError(f"{where}: {first_error['msg']}.", hint="See: workbench report run --help") from None
+
+
+def _start(since: str | None, end: datetime, first: datetime | None) -> datetime:
+    if since is None and first is not None:
+        return first
+    text = (since or DEFAULT_PERIOD).strip()
+    if re.fullmatch(r"[\d.]+\s*(ms|s|m|h|d|w)[\d.\s\w]*", text) and not text.lower().endswith("ago"):
+        return end - parse_duration(text)
+    return parse_instant(text, now=end)
+
+
+def run_id(report: str, parameters: HealthParameters) -> str:
+    """The name of a run: the same for the same source and the same period, whoever asks and whenever."""
+    source = parameters.cluster
+    if parameters.capture:
+        info = read_info(Path(parameters.capture))
+        source = info.cluster + json.dumps({name: it.sha256 for name, it in sorted(info.files.items())})
+        name = info.cluster
+    else:
+        name = parameters.cluster
+    identity = json.dumps([report, source, parameters.since, parameters.until])
+    digest = hashlib.sha256(identity.encode()).hexdigest()[:8]
+    slug = _SLUG.sub("-", name).strip("-").lower()[:40] or "cluster"
+    return f"{report}-{slug}-{parse_instant(parameters.until):%Y%m%dT%H%M%SZ}-{digest}"

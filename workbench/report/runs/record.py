@@ -1,0 +1,168 @@
+"""The record of a run: what it was asked, how far it came and how it ended. Always whole on disk, and never read off a notebook."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from workbench.errors import OutputError
+
+RECORD, RESULT, REPORT, EXECUTED = "run.json", "result.json", "report.html", "executed.ipynb"
+_RESERVE = ".reserve"
+_RESERVED_BYTES = 128 * 1024  # several times the largest record
+# The quota's and the size limit's errors are a full disk to whoever writes.
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+class RunState(StrEnum):
+    """How a run stands. `lost`: the record says running, and its process is gone."""
+
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    DEADLINE = "deadline"
+    KERNEL_DIED = "kernel_died"
+    TERMINATED = "terminated"
+    LOST = "lost"
+
+
+class StepRecord(BaseModel):
+    """One cell of the notebook."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    title: str
+    state: Literal["pending", "running", "done", "failed"] = "pending"
+    seconds: float | None = None
+
+
+class RunRecord(BaseModel):
+    """The content of `run.json`."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+    format: Literal["workbench.run/1"] = Field(default="workbench.run/1", alias="schema")
+    run_id: str
+    report: str
+    cluster: str
+    parameters: dict[str, str]
+    state: RunState = RunState.RUNNING
+    exit_code: int | None = None
+    message: str | None = None
+    hint: str | None = None
+    started_at: datetime
+    ended_at: datetime | None = None
+    seconds: float | None = None
+    deadline_seconds: float
+    pid: int
+    process_started: float
+    versions: dict[str, str] = {}
+    steps: list[StepRecord] = []
+    outputs: dict[str, str] = {}
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file whole or not at all.
+
+    Raises:
+        OutputError: if it cannot be written, for instance because the disk is full.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise cannot_write(path, error) from None
+
+
+def cannot_write(path: Path, error: OSError) -> OutputError:
+    """The error for a file that could not be written."""
+    if error.errno in FULL:
+        return OutputError(f"{path} cannot be written: the disk is full.", hint="Make room, then run it again.")
+    return OutputError(f"{path} cannot be written: {error.strerror}.", hint="Name another folder with --out.")
+
+
+def write_record(folder: Path, record: RunRecord) -> None:
+    """Write `run.json`; on a full disk, into the room that `reserved` holds."""
+    text = record.model_dump_json(indent=1, by_alias=True) + "\n"
+    try:
+        write_text(folder / RECORD, text)
+    except OutputError:
+        (folder / _RESERVE).unlink(missing_ok=True)
+        write_text(folder / RECORD, text)
+
+
+@contextmanager
+def reserved(folder: Path) -> Iterator[None]:
+    """Hold some room on the disk, so that the last word of a run can be written even when its outputs have filled it.
+
+    Raises:
+        OutputError: if there is not even that much.
+    """
+    path = folder / _RESERVE
+    try:
+        with path.open("wb") as file:
+            file.write(os.urandom(_RESERVED_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        raise cannot_write(folder, error) from None
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def read_record(folder: Path) -> RunRecord | None:
+    """The record of a run, with a run whose process is gone told as lost; None if there is none that can be read."""
+    try:
+        record = RunRecord.model_validate_json((folder / RECORD).read_bytes())
+    except (OSError, ValidationError):
+        return None
+    if record.state is RunState.RUNNING and not _alive(record):
+        return record.model_copy(update={"state": RunState.LOST})
+    return record
+
+
+def _alive(record: RunRecord) -> bool:
+    import psutil
+
+    try:
+        return abs(psutil.Process(record.pid).create_time() - record.process_started) < 1.0
+    except psutil.Error:
+        return False
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """SHA-256 of each output that is there."""
+    found = {}
+    for name in (RESULT, REPORT, EXECUTED):
+        path = folder / name
+        if path.is_file():
+            found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return found
+
+
+def runs_in(out: Path) -> list[tuple[Path, RunRecord]]:
+    """All runs of a folder, oldest first."""
+    if not out.is_dir():
+        return []
+    found = [(folder, read_record(folder)) for folder in sorted(out.iterdir()) if folder.is_dir()]
+    known = [(folder, record) for folder, record in found if record is not None]
+    return sorted(known, key=lambda it: it[1].started_at)

@@ -1,0 +1,267 @@
+"""Run a report as a scheduled job: check, lock, execute, keep what it left, and say truthfully how it ended."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import platform
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from workbench import __version__, errors
+from workbench.assets import notebook
+from workbench.errors import ExitCode, GuardError, WorkbenchError
+from workbench.report.runs.parameters import HealthParameters, run_id
+from workbench.report.runs.record import (
+    EXECUTED,
+    RECORD,
+    REPORT,
+    RESULT,
+    RunRecord,
+    RunState,
+    StepRecord,
+    cannot_write,
+    digests,
+    read_record,
+    reserved,
+    runs_in,
+    write_record,
+    write_text,
+)
+from workbench.report.runs.secrets import masked, secrets_of
+from workbench.settings import load_settings
+
+DEADLINE_SECONDS = 600.0
+_METRICS = "workbench_report.prom"
+_STATES = {
+    ExitCode.DEADLINE: RunState.DEADLINE,
+    ExitCode.KERNEL: RunState.KERNEL_DIED,
+}
+Say = Callable[[str], None]
+
+
+class _TerminatedError(BaseException):
+    """A signal asked the run to end."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """A run that has ended, now or before."""
+
+    folder: Path
+    record: RunRecord
+    repeated: bool = True
+
+
+def run_health(
+    parameters: HealthParameters,
+    out: Path,
+    *,
+    deadline_seconds: float = DEADLINE_SECONDS,
+    again: bool = False,
+    say: Say = lambda _text: None,
+) -> Ended:
+    """Run the health report into a folder of its own below `out`.
+
+    The same source and period make the same run: one that is done is not done again, one that failed is.
+
+    Args:
+        again: do it again even if it is done.
+
+    Raises:
+        GuardError: if the same run is going on.
+        OutputError: if not even its beginning can be written.
+    """
+    name = run_id("health", parameters)
+    folder = out / name
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot_write(folder, error) from None
+    with _alone(folder):
+        before = read_record(folder)
+        if before is not None and before.state is RunState.DONE and not again and _intact(folder, before):
+            say(f"{name} is done already; --again repeats it.")
+            return Ended(folder=folder, record=before, repeated=False)
+        settled = parameters.model_copy(
+            update={"out": str(folder.resolve()), "run_id": name, "previous": _previous(out, folder, parameters)}
+        )
+        for stale in (RESULT, REPORT, EXECUTED):
+            (folder / stale).unlink(missing_ok=True)
+        run = _Run(settled, folder, deadline_seconds, say)
+        with reserved(folder), _signals():
+            run.begin()
+            run.execute()
+        _export(out, run.record)
+    return Ended(folder=folder, record=run.record)
+
+
+class _Run:
+    """One run under way."""
+
+    def __init__(self, parameters: HealthParameters, folder: Path, deadline_seconds: float, say: Say) -> None:
+        import psutil
+
+        self._parameters, self._folder, self._say = parameters, folder, say
+        self._began = time.monotonic()
+        self._secrets: frozenset[str] = frozenset()
+        if parameters.cluster:
+            config = Path(parameters.config) if parameters.config else None
+            self._secrets = secrets_of(load_settings(config).cluster(parameters.cluster))
+        self.record = RunRecord(
+            run_id=parameters.run_id,
+            report="health",
+            cluster=parameters.cluster or Path(parameters.capture).name,
+            parameters={key: value for key, value in parameters.model_dump().items() if value},
+            started_at=datetime.now(UTC),
+            deadline_seconds=deadline_seconds,
+            pid=os.getpid(),
+            process_started=psutil.Process().create_time(),
+            versions={"workbench": __version__, "python": platform.python_version()},
+        )
+
+    def begin(self) -> None:
+        write_record(self._folder, self.record)
+        self._say(f"Run {self.record.run_id}, at most {self.record.deadline_seconds:g} s.")
+
+    def execute(self) -> None:
+        from workbench.report.runs.engine import Supervision, execute
+
+        supervision = Supervision(self.record.deadline_seconds, say=self._say, changed=self._progress)
+        code, message, hint, state = ExitCode.INTERNAL, None, None, None
+        try:
+            execute(notebook("health_report"), self._parameters.model_dump(), supervision, folder=self._folder)
+            code, state = self._judged(), RunState.DONE
+        except _TerminatedError as end:
+            code, message, state = 128 + end.number, f"Ended by signal {end.number}.", RunState.TERMINATED
+        except WorkbenchError as error:
+            code, message, hint = error.exit_code, error.message, error.hint
+        except Exception as error:  # papermill's own error has the name of the one in the cell
+            code, message, hint = _told(error)
+        finally:
+            state = state or _STATES.get(ExitCode(code) if code in set(ExitCode) else ExitCode.INTERNAL, RunState.FAILED)
+            self._keep(supervision.notebook)
+            self._end(state, int(code), message, hint)
+
+    def _progress(self, steps: Sequence[StepRecord]) -> None:
+        self.record.steps = list(steps)
+        with suppress(WorkbenchError):  # the last word matters, and has its room reserved
+            write_text(self._folder / RECORD, self.record.model_dump_json(indent=1, by_alias=True) + "\n")
+
+    def _judged(self) -> ExitCode:
+        """The verdict as the notebook left it; a notebook that left none has not done its work."""
+        from workbench.report.health import read_result
+
+        document = read_result(self._folder / RESULT)
+        if document["run_id"] != self.record.run_id or not (self._folder / REPORT).is_file():
+            raise WorkbenchError("The notebook ended without a result of this run.")
+        return ExitCode(document["exit_code"])
+
+    def _keep(self, executed: Any) -> None:
+        """The executed notebook as it stands, for the audit; without room for it, the run's end is still told."""
+        if executed is None:
+            return
+        import nbformat
+
+        with suppress(WorkbenchError):
+            write_text(self._folder / EXECUTED, masked(nbformat.writes(executed), self._secrets))
+
+    def _end(self, state: RunState, code: int, message: str | None, hint: str | None) -> None:
+        record = self.record
+        record.state, record.exit_code = state, code
+        record.message = masked(message, self._secrets) if message else None
+        record.hint = masked(hint, self._secrets) if hint else None
+        record.ended_at = datetime.now(UTC)
+        record.seconds = round(time.monotonic() - self._began, 2)
+        record.outputs = digests(self._folder)
+        write_record(self._folder, record)
+
+
+def _told(error: Exception) -> tuple[ExitCode, str, str | None]:
+    """(exit code, message, hint) of an error in the notebook, which comes as names and texts only."""
+    name, text = getattr(error, "ename", type(error).__name__), str(getattr(error, "evalue", error))
+    kind = getattr(errors, name, None)
+    if isinstance(kind, type) and issubclass(kind, WorkbenchError):
+        return kind.exit_code, text, None
+    return ExitCode.INTERNAL, f"{name}: {text.splitlines()[0] if text else 'no message'}", "See the executed notebook."
+
+
+def _intact(folder: Path, record: RunRecord) -> bool:
+    return bool(record.outputs) and digests(folder) == record.outputs
+
+
+def _previous(out: Path, folder: Path, parameters: HealthParameters) -> str:
+    """The result of the last run that was done of the same source, for a period that ended before this one."""
+    same = [
+        (other, record)
+        for other, record in runs_in(out)
+        if other != folder
+        and record.state is RunState.DONE
+        and record.parameters.get("cluster", "") == parameters.cluster
+        and (parameters.cluster or record.parameters.get("capture") == parameters.capture)
+        and datetime.fromisoformat(record.parameters["until"]) < datetime.fromisoformat(parameters.until)
+    ]
+    same.sort(key=lambda it: datetime.fromisoformat(it[1].parameters["until"]))
+    return str((same[-1][0] / RESULT).resolve()) if same else ""
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """No second process does the same run at the same time; the lock goes with the process."""
+    with (folder / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise GuardError(f"The run {folder.name} is going on already.", hint="Wait for it, or see: workbench report list") from None
+        yield
+
+
+@contextmanager
+def _signals() -> Iterator[None]:
+    """SIGTERM and SIGINT end the run in order, with the kernel."""
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        raise _TerminatedError(number)
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _export(out: Path, record: RunRecord) -> None:
+    """Numbers about the reports themselves, for node_exporter's textfile collector: a report that stays away must be noticed."""
+    label = record.cluster.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    labels = f'{{report="{record.report}",cluster="{label}"}}'
+    done = [
+        it.ended_at.timestamp()
+        for _, it in runs_in(out)
+        if it.state is RunState.DONE and it.cluster == record.cluster and it.ended_at is not None
+    ]
+    lines = [
+        "# HELP workbench_report_last_success_timestamp_seconds When a report was last done, whatever it found.",
+        "# TYPE workbench_report_last_success_timestamp_seconds gauge",
+        f"workbench_report_last_success_timestamp_seconds{labels} {max(done, default=0.0):.3f}",
+        "# HELP workbench_report_last_exit_code How the last run ended.",
+        "# TYPE workbench_report_last_exit_code gauge",
+        f"workbench_report_last_exit_code{labels} {record.exit_code}",
+        "# HELP workbench_report_last_duration_seconds How long the last run took.",
+        "# TYPE workbench_report_last_duration_seconds gauge",
+        f"workbench_report_last_duration_seconds{labels} {record.seconds}",
+    ]
+    slug = record.run_id.rsplit("-", 2)[0]
+    with suppress(WorkbenchError):
+        write_text(out / f"{slug}.{_METRICS}", "\n".join(lines) + "\n")

@@ -1,0 +1,91 @@
+"""Advice about size: partitions for each broker, the rate of each partition, and what each lagging subscription would need."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow.compute as pc
+
+from workbench.collect.capture import Capture
+from workbench.triage.finding import Finding
+from workbench.words import count, plural, printable, rate
+
+# Both from the published practice of a large consumer platform: at most 4,000 partitions for a broker; 5 to 10 MB/s for a partition.
+PARTITIONS_PER_BROKER = 4000
+PARTITION_MB_PER_SECOND = (5.0, 10.0)
+_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizing:
+    """The advice, and what it rests on.
+
+    Attributes:
+        partitions: of all topics that are read. brokers: as seen by clients; None if none says which broker it talks to.
+        advice: sentences. unknown: what could not be judged, and why.
+    """
+
+    partitions: int
+    brokers: int | None
+    advice: tuple[str, ...]
+    unknown: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """For result.json."""
+        return {
+            "partitions": self.partitions,
+            "brokers": self.brokers,
+            "advice": list(self.advice),
+            "unknown": list(self.unknown),
+        }
+
+
+def sizing_of(findings: Sequence[Finding], capture: Capture) -> Sizing:
+    """What the numbers say about size."""
+    topics: dict[str, int] = {}
+    fastest: dict[str, float] = {}
+    for it in findings:
+        topics[it.topic] = max(topics.get(it.topic, 0), len(it.partitions))
+        if it.arrival_per_second is not None and it.partitions:
+            each = it.arrival_per_second / len(it.partitions)
+            fastest[it.topic] = max(fastest.get(it.topic, 0.0), each)
+    partitions = sum(topics.values())
+    brokers = _brokers(capture)
+    advice, unknown = [], []
+    if brokers is None:
+        unknown.append("Partitions for each broker: no client says which brokers it talks to.")
+    elif partitions > brokers * PARTITIONS_PER_BROKER:
+        advice.append(
+            f"{count(partitions)} partitions on {plural(brokers, 'broker')} that clients talk to: more than "
+            f"{count(PARTITIONS_PER_BROKER)} each, without counting replicas. Add brokers, or merge small topics."
+        )
+    else:
+        each = partitions / brokers
+        advice.append(
+            f"{count(partitions)} partitions on {plural(brokers, 'broker')} that clients talk to: about {count(each)} each, "
+            f"of at most {count(PARTITIONS_PER_BROKER)} (replicas not counted)."
+        )
+    if fastest:
+        topic, each = max(fastest.items(), key=lambda item: item[1])
+        if each > 0:
+            kilobytes = PARTITION_MB_PER_SECOND[1] * 1000 / each
+            advice.append(
+                f"The busiest partitions are those of {printable(topic)}: {rate(each)} each. That stays under "
+                f"{PARTITION_MB_PER_SECOND[1]:g} MB/s as long as a message has less than {count(kilobytes)} kB."
+            )
+    unknown.append("MB/s of each partition: no signal gives the size of messages, so only their number is judged.")
+    needing = [it for it in findings if it.scope.needed]
+    advice += [
+        f"{printable(it.group)} ← {printable(it.topic)} ({str(it.verdict).replace('_', ' ')}) needs {it.scope.needed} to keep up."
+        for it in needing[:_SHOWN]
+    ]
+    if len(needing) > _SHOWN:
+        advice.append(f"{len(needing) - _SHOWN} more need capacity; see their findings.")
+    return Sizing(partitions=partitions, brokers=brokers, advice=tuple(advice), unknown=tuple(unknown))
+
+
+def _brokers(capture: Capture) -> int | None:
+    names = pc.unique(capture.samples["broker"].combine_chunks()).drop_null()
+    return len(names) or None
