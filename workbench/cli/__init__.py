@@ -18,6 +18,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("demo", "Start a real Kafka, make a real incident, and find its cause. About 2 minutes."),
     "doctor": ("doctor", "Check what this machine has and what the settings say."),
     "lab": ("lab", "A real Kafka and Prometheus on this computer: up, down, status, run a fault."),
+    "notebook": ("notebook", "Open JupyterLab on the triage notebook, with its inputs filled in."),
     "profiles": ("profiles", "Which exporters and frameworks are known, and what each can tell."),
     "replay": ("replay", "Process again from a point in time, in a new group: plan, apply, follow, verify, cut over."),
     "report": ("report", "Scheduled health reports: run one, list how they ended."),

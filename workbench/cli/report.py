@@ -63,7 +63,9 @@ def health(
     ended = run_health(parameters, out, deadline_seconds=seconds, again=again, say=lambda text: say(one_line(text)))
     record = ended.record
     if as_json:
-        print_json({**record.model_dump(mode="json", by_alias=True), "folder": str(ended.folder), "repeated": ended.repeated})
+        print_json(
+            {**record.model_dump(mode="json", by_alias=True), "folder": str(ended.folder), "repeated": ended.repeated}
+        )
     elif record.message is None:
         click.echo(str(ended.folder / REPORT))
     if record.message is not None:
@@ -88,12 +90,18 @@ def list_(out: Path, as_json: bool) -> int:
 
     runs = runs_in(out)
     if as_json:
-        print_json([{**record.model_dump(mode="json", by_alias=True), "folder": str(folder)} for folder, record in runs])
+        print_json(
+            [{**record.model_dump(mode="json", by_alias=True), "folder": str(folder)} for folder, record in runs]
+        )
         return ExitCode.OK
     if not runs:
         say(f"No runs in {out}.")
     for folder, record in runs:
         code = "-" if record.exit_code is None else record.exit_code
         words = f"{record.state:<11} exit {code}  {duration(record.seconds):>10}  {folder.name}"
-        click.echo(one_line(f"{record.started_at:%Y-%m-%d %H:%M:%SZ}  {words}" + (f"  {record.message}" if record.message else "")))
+        click.echo(
+            one_line(
+                f"{record.started_at:%Y-%m-%d %H:%M:%SZ}  {words}" + (f"  {record.message}" if record.message else "")
+            )
+        )
     return ExitCode.OK

@@ -5,7 +5,7 @@ Colours are Okabe and Ito's, which stay apart for colour-blind eyes; lines also 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from workbench.features.series import Line, Series, highest, series_of, total
+from workbench.report.timeline import happened
 from workbench.settings import Thresholds
 from workbench.triage.finding import Finding
 from workbench.triage.verdict import State
@@ -36,8 +37,15 @@ class Chart:
     figure: Figure
 
 
-def charts_of(finding: Finding, capture_samples: Any, window: Window, thresholds: Thresholds) -> list[Chart]:
-    """The charts of one finding, most telling first; a chart without a single value is left out."""
+def charts_of(
+    finding: Finding,
+    capture_samples: Any,
+    window: Window,
+    thresholds: Thresholds,
+    *,
+    events: Sequence[Mapping[str, Any]] = (),
+) -> list[Chart]:
+    """The charts of one finding, most telling first, all on the same time axis; a chart without a single value is left out."""
     series = series_of(capture_samples, window, group=finding.group, topic=finding.topic)
     wanted = [
         _time_lag(series, window, thresholds),
@@ -45,6 +53,7 @@ def charts_of(finding: Finding, capture_samples: Any, window: Window, thresholds
         _fill(series, window, thresholds),
         _process_time(series, window),
         _flow(series, window),
+        _events(happened(capture_samples, events, window, group=finding.group), series, window),
     ]
     return [chart for chart in wanted if chart is not None]
 
@@ -56,7 +65,7 @@ def _time_lag(series: Series, window: Window, thresholds: Thresholds) -> Chart |
     objective = thresholds.time_lag_objective_seconds
     peak = float(np.nanmax(line.values))
     title = f"The oldest message waited up to {duration(peak)} (objective {duration(objective)})"
-    return _chart("time-lag", title, "seconds", [line], series, window, level=(objective, "objective"))
+    return chart_of("time-lag", title, "seconds", [line], series, window, level=(objective, "objective"))
 
 
 def _lag(finding: Finding, series: Series, window: Window) -> Chart | None:
@@ -68,7 +77,7 @@ def _lag(finding: Finding, series: Series, window: Window) -> Chart | None:
         lines = [whole, *lines[: _MAX_LINES - 1]]
     trend = "grows" if finding.state is State.LAGGING and (finding.lag_slope or 0) > 0.5 else "is"
     title = f"Lag {trend} {'to ' if trend == 'grows' else ''}{count(finding.lag_messages)} messages"
-    return _chart("lag", title, "messages", lines, series, window)
+    return chart_of("lag", title, "messages", lines, series, window)
 
 
 def _fill(series: Series, window: Window, thresholds: Thresholds) -> Chart | None:
@@ -77,7 +86,7 @@ def _fill(series: Series, window: Window, thresholds: Thresholds) -> Chart | Non
         return None
     fullest = lines[0]
     title = f"Fullest queue: {fullest.name}, up to {percent(float(np.nanmax(fullest.values)))}"
-    return _chart(
+    return chart_of(
         "queue-fill",
         title,
         "share of capacity",
@@ -95,7 +104,7 @@ def _process_time(series: Series, window: Window) -> Chart | None:
         return None
     slowest = lines[0]
     title = f"Slowest processor: {slowest.name}, up to {duration(float(np.nanmax(slowest.values)))} for one event"
-    return _chart("process-time", title, "seconds (log)", lines, series, window, log=True)
+    return chart_of("process-time", title, "seconds (log)", lines, series, window, log=True)
 
 
 def _flow(series: Series, window: Window) -> Chart | None:
@@ -105,7 +114,34 @@ def _flow(series: Series, window: Window) -> Chart | None:
     inside = series.times > window.start.timestamp()
     arriving, committed = (float(np.nanmean(line.values[inside])) if inside.any() else 0.0 for line in lines)
     title = f"In the window {rate(arriving)} arrive and {rate(committed)} are committed"
-    return _chart("flow", title, "messages per second", lines, series, window)
+    return chart_of("flow", title, "messages per second", lines, series, window)
+
+
+def _events(marks: Mapping[str, Sequence[tuple[datetime, str]]], series: Series, window: Window) -> Chart | None:
+    if not marks:
+        return None
+    counted = ", ".join(f"{len(items)} × {kind}" for kind, items in marks.items())
+    chart = chart_of("events", f"What happened meanwhile: {counted}", "", [], series, window)
+    symbols = ("triangle-up", "diamond", "square", "circle", "x")
+    chart.figure["data"] = [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "name": escape_plotly(kind),
+            "x": [_instant(at.timestamp()) for at, _ in items],
+            "y": [escape_plotly(kind)] * len(items),
+            "text": [escape_plotly(words) for _, words in items],
+            "marker": {"size": 10, "symbol": symbols[n % len(symbols)], "color": _COLOURS[n % _MAX_LINES]},
+            "hovertemplate": "%{x|%H:%M:%S}  %{text}<extra></extra>",
+        }
+        for n, (kind, items) in enumerate(marks.items())
+    ]
+    layout = chart.figure["layout"]
+    layout["yaxis"] = {"type": "category", "automargin": True}
+    layout["height"] = 120 + 26 * len(marks)
+    layout["hovermode"] = "closest"
+    layout["xaxis"]["range"] = [_instant(window.baseline_start.timestamp()), _instant(window.end.timestamp())]
+    return chart
 
 
 def _most_important(lines: Sequence[Line], prefix: str = "") -> list[Line]:
@@ -115,7 +151,7 @@ def _most_important(lines: Sequence[Line], prefix: str = "") -> list[Line]:
     return [Line(name=prefix + printable(line.name), values=line.values) for line in measured[:_MAX_LINES]]
 
 
-def _chart(
+def chart_of(
     chart_id: str,
     title: str,
     unit: str,
@@ -127,6 +163,7 @@ def _chart(
     log: bool = False,
     percent_axis: bool = False,
 ) -> Chart:
+    """A chart of lines: window shaded, level drawn, unit on the axis."""
     times = [_instant(seconds) for seconds in series.times]
     traces = [
         {

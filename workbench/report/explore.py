@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from workbench.collect.capture import read_capture
 from workbench.words import printable
 
 if TYPE_CHECKING:
-    import pandas as pd
     from pyspark.sql import DataFrame
 
 VIEW = "samples"
@@ -28,8 +27,8 @@ def open_samples(capture: str | Path) -> DataFrame:
     return frame
 
 
-def show_sql(query: str, *, most: int = 500) -> pd.DataFrame:
-    """The first rows of a query as a table; text from brokers is shown with its control characters escaped."""
+def show_sql(query: str, *, most: int = 500) -> Any:
+    """The first rows of a query as a pandas table; text from brokers is shown with its control characters escaped."""
     from workbench.spark import session
 
     table = session().sql(query).limit(most).toPandas()

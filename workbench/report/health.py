@@ -1,4 +1,4 @@
-"""The health report: every subscription of a cluster, worst first, with what changed since the last look and what could not be judged."""
+"""The health report: every subscription of a cluster, worst first, what changed since the last look, and what could not be judged."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def render_html(result: Triage, capture: Capture, *, health: Health | None = Non
     sections = [
         Section(
             finding=finding,
-            charts=charts_of(finding, capture.samples, result.window, capture.info.thresholds),
+            charts=charts_of(finding, capture.samples, result.window, capture.info.thresholds, events=capture.events),
             tree=tree_svg(finding),
             anchor=f"finding-{number}",
         )
@@ -81,7 +81,7 @@ def render_html(result: Triage, capture: Capture, *, health: Health | None = Non
     plotly = _plotly_js() if charts else ""
     start = resources.files(__package__).joinpath("report.js").read_text()
     style = resources.files(__package__).joinpath("report.css").read_text()
-    return _environment().get_template("report.html.j2").render(
+    return environment().get_template("report.html.j2").render(
         result=result,
         capture=capture,
         sections=sections,
@@ -126,7 +126,8 @@ def _json_block(value: Any) -> Markup:
     return Markup(text)  # noqa: S704 - nothing in it can be markup any more
 
 
-def _environment() -> Environment:
+def environment() -> Environment:
+    """The templates, with the words and numbers that they use."""
     environment = Environment(
         loader=PackageLoader("workbench.report", "."),
         autoescape=True,

@@ -65,7 +65,9 @@ def health_parameters(
         UsageError: naming the parameter that is wrong. WindowError and UnknownClusterError are such, too.
     """
     if (cluster is None) == (capture is None):
-        raise UsageError("Name either --cluster or --capture.", hint="A cluster of workbench.toml, or a recorded folder.")
+        raise UsageError(
+            "Name either --cluster or --capture.", hint="A cluster of workbench.toml, or a recorded folder."
+        )
     if capture is not None:
         window = read_info(capture).window
         anchor, first = window.end, window.baseline_start

@@ -70,6 +70,7 @@ def run_health(
     *,
     deadline_seconds: float = DEADLINE_SECONDS,
     again: bool = False,
+    source: Path | None = None,
     say: Say = lambda _text: None,
 ) -> Ended:
     """Run the health report into a folder of its own below `out`.
@@ -78,6 +79,7 @@ def run_health(
 
     Args:
         again: do it again even if it is done.
+        source: another notebook with the same parameters than the one that ships.
 
     Raises:
         GuardError: if the same run is going on.
@@ -99,7 +101,7 @@ def run_health(
         )
         for stale in (RESULT, REPORT, EXECUTED):
             (folder / stale).unlink(missing_ok=True)
-        run = _Run(settled, folder, deadline_seconds, say)
+        run = _Run(settled, folder, deadline_seconds, source or notebook("health_report"), say)
         with reserved(folder), _signals():
             run.begin()
             run.execute()
@@ -110,10 +112,12 @@ def run_health(
 class _Run:
     """One run under way."""
 
-    def __init__(self, parameters: HealthParameters, folder: Path, deadline_seconds: float, say: Say) -> None:
+    def __init__(
+        self, parameters: HealthParameters, folder: Path, deadline_seconds: float, source: Path, say: Say
+    ) -> None:
         import psutil
 
-        self._parameters, self._folder, self._say = parameters, folder, say
+        self._parameters, self._folder, self._source, self._say = parameters, folder, source, say
         self._began = time.monotonic()
         self._secrets: frozenset[str] = frozenset()
         if parameters.cluster:
@@ -139,9 +143,12 @@ class _Run:
         from workbench.report.runs.engine import Supervision, execute
 
         supervision = Supervision(self.record.deadline_seconds, say=self._say, changed=self._progress)
-        code, message, hint, state = ExitCode.INTERNAL, None, None, None
+        code: int = ExitCode.INTERNAL
+        message: str | None = None
+        hint: str | None = None
+        state: RunState | None = None
         try:
-            execute(notebook("health_report"), self._parameters.model_dump(), supervision, folder=self._folder)
+            execute(self._source, self._parameters.model_dump(), supervision, folder=self._folder)
             code, state = self._judged(), RunState.DONE
         except _TerminatedError as end:
             code, message, state = 128 + end.number, f"Ended by signal {end.number}.", RunState.TERMINATED
@@ -150,7 +157,9 @@ class _Run:
         except Exception as error:  # papermill's own error has the name of the one in the cell
             code, message, hint = _told(error)
         finally:
-            state = state or _STATES.get(ExitCode(code) if code in set(ExitCode) else ExitCode.INTERNAL, RunState.FAILED)
+            state = state or _STATES.get(
+                ExitCode(code) if code in set(ExitCode) else ExitCode.INTERNAL, RunState.FAILED
+            )
             self._keep(supervision.notebook)
             self._end(state, int(code), message, hint)
 
@@ -175,7 +184,7 @@ class _Run:
         import nbformat
 
         with suppress(WorkbenchError):
-            write_text(self._folder / EXECUTED, masked(nbformat.writes(executed), self._secrets))
+            write_text(self._folder / EXECUTED, masked(str(nbformat.writes(executed)), self._secrets)  # type: ignore[no-untyped-call])
 
     def _end(self, state: RunState, code: int, message: str | None, hint: str | None) -> None:
         record = self.record
@@ -223,7 +232,9 @@ def _alone(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise GuardError(f"The run {folder.name} is going on already.", hint="Wait for it, or see: workbench report list") from None
+            raise GuardError(
+                f"The run {folder.name} is going on already.", hint="Wait for it, or see: workbench report list"
+            ) from None
         yield
 
 

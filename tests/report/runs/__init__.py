@@ -1,0 +1,1 @@
+"""Mirrors workbench.report.runs."""

@@ -1,0 +1,221 @@
+"""Rules of a scheduled run: every end has its exit code and a record that is true. Real kernels, small notebooks in place of Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+
+from tests.servers import Script, scripted
+from workbench.errors import ExitCode, GuardError
+from workbench.report.runs.parameters import HealthParameters, health_parameters
+from workbench.report.runs.record import EXECUTED, RECORD, REPORT, RESULT, RunState, read_record, runs_in
+from workbench.report.runs.runner import Ended, run_health
+
+ROOT = Path(__file__).parent.parent.parent.parent
+CAPTURE = ROOT / "notebooks" / "captures" / "incident-1"
+GOOD = """
+import json, pathlib
+pathlib.Path(out, "report.html").write_text("report")
+result = {"schema": "workbench.health/1", "run_id": run_id, "exit_code": %d, "lines": []}
+pathlib.Path(out, "result.json").write_text(json.dumps(result))
+"""
+
+
+def notebook(path: Path, *cells: str) -> Path:
+    """A notebook with the parameters of the health report and these cells."""
+    names = "\n".join(f'{name}: str = ""' for name in HealthParameters.model_fields)
+    first = new_code_cell(names, metadata={"tags": ["parameters"], "title": "Parameters"})
+    rest = [new_code_cell(text, metadata={"title": f"Cell {number}"}) for number, text in enumerate(cells)]
+    book = new_notebook(
+        cells=[first, *rest],
+        metadata={"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}},
+    )
+    nbformat.write(book, path)
+    return path
+
+
+def run(tmp_path: Path, *cells: str, **options: object) -> Ended:
+    """A run of such a notebook on a capture."""
+    source = notebook(tmp_path / "source.ipynb", *cells)
+    parameters = health_parameters(capture=CAPTURE)
+    return run_health(parameters, tmp_path / "runs", source=source, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("code", [0, 3, 4])
+def test_a_run_that_is_done_ends_as_its_result_says(tmp_path: Path, code: int) -> None:
+    """Findings and incomplete evidence are results: state done, and the exit code of the verdict."""
+    ended = run(tmp_path, GOOD % code)
+    assert ended.record.state is RunState.DONE
+    assert ended.record.exit_code == code
+    assert set(ended.record.outputs) == {RESULT, REPORT, EXECUTED}
+    assert [step.state for step in ended.record.steps] == ["done", "done", "done"]
+    assert "workbench_report_last_exit_code" in next((tmp_path / "runs").glob("*.prom")).read_text()
+
+
+def test_the_same_period_is_not_done_twice_unless_asked(tmp_path: Path) -> None:
+    """Same name, same folder; a run whose files were changed is done again."""
+    first = run(tmp_path, GOOD % 3)
+    second = run(tmp_path, "raise AssertionError('it ran')")
+    assert (second.repeated, second.folder, second.record) == (False, first.folder, first.record)
+    (first.folder / REPORT).write_text("changed")
+    assert run(tmp_path, GOOD % 0).record.exit_code == 0
+
+
+def test_a_notebook_without_a_result_has_not_done_its_work(tmp_path: Path) -> None:
+    """Even if no cell raised; and an old result does not stand in for a new one."""
+    run(tmp_path, GOOD % 3)
+    ended = run(tmp_path, "print('nothing')", again=True)
+    assert ended.record.state is RunState.FAILED
+    assert ended.record.exit_code != 0
+    assert not (ended.folder / RESULT).exists()
+
+
+def test_an_error_of_ours_keeps_its_exit_code(tmp_path: Path) -> None:
+    """Its name comes out of the kernel, and so does its message; the notebook is kept up to there."""
+    ended = run(tmp_path, "from workbench.errors import NoSeriesError\nraise NoSeriesError('nothing there')", "x = 1")
+    assert (ended.record.state, ended.record.exit_code) == (RunState.FAILED, ExitCode.EVIDENCE)
+    assert ended.record.message == "nothing there"
+    assert [step.state for step in ended.record.steps] == ["done", "done", "failed", "pending"]
+    assert "nothing there" in (ended.folder / EXECUTED).read_text()
+
+
+def test_any_other_error_is_internal(tmp_path: Path) -> None:
+    """An exit from inside of the notebook is no success either."""
+    assert run(tmp_path, "1 / 0").record.exit_code == ExitCode.INTERNAL
+    ended = run(tmp_path, "import sys; sys.exit(0)")
+    assert (ended.record.state, ended.record.exit_code) == (RunState.FAILED, ExitCode.INTERNAL)
+
+
+def test_the_deadline_is_that_of_the_whole_run(tmp_path: Path) -> None:
+    """Two cells that each take less than it, together more; the kernel does not survive."""
+    pid = tmp_path / "pid"
+    ended = run(
+        tmp_path,
+        f"import os, time, pathlib; pathlib.Path({str(pid)!r}).write_text(str(os.getpid())); time.sleep(1)",
+        "time.sleep(600)",
+        deadline_seconds=20.0,
+    )
+    assert (ended.record.state, ended.record.exit_code) == (RunState.DEADLINE, ExitCode.DEADLINE)
+    assert "Cell 1" in str(ended.record.message)
+    assert ended.record.steps[-1].state == "failed"
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
+
+
+def test_a_killed_kernel_is_told_as_such(tmp_path: Path) -> None:
+    """Not as done, which is what the notebook's own metadata would say."""
+    ended = run(tmp_path, "import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "x = 1")
+    assert (ended.record.state, ended.record.exit_code) == (RunState.KERNEL_DIED, ExitCode.KERNEL)
+    assert [step.state for step in ended.record.steps] == ["done", "done", "failed", "pending"]
+    kept = nbformat.read(ended.folder / EXECUTED, as_version=4)
+    assert kept.metadata.papermill.exception is True
+
+
+def test_two_of_the_same_run_do_not_go_on_at_once(tmp_path: Path) -> None:
+    """The second is refused and leaves the first alone."""
+    import fcntl
+
+    ended = run(tmp_path, GOOD % 0)
+    with (ended.folder / ".lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(GuardError, match="going on already"):
+            run(tmp_path, GOOD % 0, again=True)
+    assert read_record(ended.folder) == ended.record
+
+
+def command(tmp_path: Path, source: Path, *, limit: str = "") -> subprocess.Popen[str]:
+    """A run in a process of its own, so that it can be killed or limited."""
+    code = (
+        "import sys; from pathlib import Path as P; from workbench.report.runs.parameters import health_parameters as p;"
+        "from workbench.report.runs.runner import run_health as r;"
+        f"ended = r(p(capture=P({str(CAPTURE)!r})), P({str(tmp_path / 'runs')!r}), source=P({str(source)!r}));"
+        "sys.exit(ended.record.exit_code)"
+    )
+    words = ["sh", "-c", f'{limit}exec "$0" -c "$1"', sys.executable, code]
+    return subprocess.Popen(words, text=True, stderr=subprocess.PIPE, cwd=ROOT)
+
+
+def started(tmp_path: Path, mark: Path) -> Path:
+    """Wait for a notebook's mark; the folder of its run."""
+    deadline = time.monotonic() + 120
+    while not mark.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    return next(it for it in (tmp_path / "runs").iterdir() if it.is_dir())
+
+
+def test_a_terminated_run_says_so_and_a_killed_one_is_lost(tmp_path: Path) -> None:
+    """SIGTERM leaves a record of its own; after SIGKILL the record's "running" is not believed."""
+    mark = tmp_path / "mark"
+    source = notebook(tmp_path / "s.ipynb", f"import time; open({str(mark)!r}, 'w').close(); time.sleep(600)")
+    child = command(tmp_path, source)
+    folder = started(tmp_path, mark)
+    child.send_signal(signal.SIGTERM)
+    assert child.wait(60) == 143
+    record = read_record(folder)
+    assert record is not None
+    assert (record.state, record.exit_code) == (RunState.TERMINATED, 143)
+    mark.unlink()
+    child = command(tmp_path, source)
+    started(tmp_path, mark)
+    child.kill()
+    child.wait(60)
+    [(_, lost)] = runs_in(tmp_path / "runs")
+    assert (lost.state, lost.exit_code) == (RunState.LOST, None)
+
+
+def test_a_full_disk_is_told_even_though_the_disk_is_full(tmp_path: Path) -> None:
+    """The outputs do not fit (a limit of the file size stands for the disk's); the record has its room."""
+    big = "from pathlib import Path\nfrom workbench.report.runs.record import write_text\n"
+    big += "write_text(Path(out, 'report.html'), 'x' * 3_000_000)"
+    child = command(tmp_path, notebook(tmp_path / "s.ipynb", big, GOOD % 0), limit="ulimit -f 2000; ")
+    assert child.wait(120) == ExitCode.INTERNAL, child.stderr.read() if child.stderr else ""
+    [(folder, record)] = runs_in(tmp_path / "runs")
+    assert record.state is RunState.FAILED
+    assert "disk is full" in str(record.message)
+    assert sorted(it.name for it in folder.iterdir()) == [".lock", EXECUTED, RECORD]
+
+
+def test_source_down_and_no_data_through_the_notebook_that_ships(tmp_path: Path) -> None:
+    """Exit codes 5 and 4, one line, no report; and no secret in anything that was left."""
+    secret = "tok3n-Z7q"
+    settings = tmp_path / "workbench.toml"
+    empty = json.dumps({"status": "success", "data": {"resultType": "matrix", "result": []}}).encode()
+    with scripted(Script(body=empty)) as server:
+        for address, code in (("http://127.0.0.1:1", ExitCode.SOURCE), (server.url, ExitCode.EVIDENCE)):
+            lines = [
+                "[clusters.prod]",
+                f'prometheus = "{address}"',
+                "timeout_seconds = 10",
+                "[clusters.prod.prometheus_headers]",
+            ]
+            settings.write_text("\n".join([*lines, f'Authorization = "Bearer {secret}"']))
+            parameters = health_parameters(cluster="prod", since="1h", config=settings)
+            ended = run_health(parameters, tmp_path / f"runs-{code}")
+            assert (ended.record.state, ended.record.exit_code) == (RunState.FAILED, code), ended.record.message
+            assert not (ended.folder / REPORT).exists()
+            for path in ended.folder.rglob("*"):
+                assert secret not in path.read_text(), path
+
+
+def test_secrets_that_a_cell_prints_are_masked(tmp_path: Path) -> None:
+    """The executed notebook and the record's message pass the same sieve."""
+    settings = tmp_path / "workbench.toml"
+    settings.write_text(
+        '[clusters.prod]\nprometheus = "http://127.0.0.1:1"\n[clusters.prod.kafka]\n"sasl.password" = "hunter-22x"\n'
+    )
+    source = notebook(tmp_path / "s.ipynb", "print('hunter-22x')\nraise ValueError('no hunter-22x here')")
+    ended = run_health(health_parameters(cluster="prod", config=settings), tmp_path / "runs", source=source)
+    assert ended.record.message is not None
+    assert "***" in ended.record.message
+    for path in ended.folder.iterdir():
+        assert "hunter-22x" not in path.read_text(), path

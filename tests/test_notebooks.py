@@ -1,0 +1,73 @@
+"""Rules of the notebooks that ship: stripped, canonical, and without logic of their own."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from workbench.report.runs.parameters import HealthParameters
+
+FOLDER = Path(__file__).parent.parent / "notebooks"
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+_MOST_LINES = 12
+
+
+def cells(path: Path) -> list[Any]:
+    """The code cells."""
+    return [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+
+
+def test_the_notebooks_are_there() -> None:
+    """By the names that the command and the README use."""
+    assert {path.stem for path in NOTEBOOKS} >= {"lag_triage", "health_report", "explore"}
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_is_canonical(path: Path) -> None:
+    """Version 4.5, kernel python3, nothing that a run has left, ids that are words, and the very bytes that nbformat writes."""
+    book = nbformat.read(path, as_version=4)
+    nbformat.validate(book)
+    assert (book.nbformat, book.nbformat_minor) == (4, 5)
+    assert set(book.metadata) == {"kernelspec", "language_info"}
+    assert book.metadata.kernelspec.name == "python3"
+    for cell in book.cells:
+        assert set(cell.metadata) <= {"title", "tags"}
+        assert cell.id.isidentifier()
+        if cell.cell_type == "code":
+            assert cell.execution_count is None
+            assert cell.outputs == []
+    assert book.cells[0].cell_type == "markdown"
+    assert path.read_text() == nbformat.writes(book) + "\n"
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_holds_no_logic(path: Path) -> None:
+    """Short cells that call the package: no definition, no loop, no branch, no import from elsewhere."""
+    for cell in cells(path):
+        assert cell.source.count("\n") < _MOST_LINES, cell.id
+        for node in ast.walk(ast.parse(cell.source)):
+            assert not isinstance(
+                node, ast.FunctionDef | ast.ClassDef | ast.For | ast.While | ast.If | ast.Try | ast.Lambda | ast.Import
+            ), (cell.id, ast.dump(node)[:80])
+            if isinstance(node, ast.ImportFrom):
+                assert (node.module or "").split(".")[0] == "workbench", cell.id
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_has_one_cell_of_parameters(path: Path) -> None:
+    """Each with a type, a default and a word of help, which is what papermill shows."""
+    [parameters] = [cell for cell in cells(path) if "parameters" in cell.metadata.get("tags", [])]
+    for line in parameters.source.splitlines():
+        assert line.split(":")[1].strip().startswith("str = ")
+        assert "  # " in line
+
+
+def test_the_health_notebook_takes_what_the_schema_names() -> None:
+    """Name by name, with the same words."""
+    [parameters] = [it for it in cells(FOLDER / "health_report.ipynb") if it.metadata.get("tags") == ["parameters"]]
+    told = {line.split(":")[0]: line.split("  # ")[1] for line in parameters.source.splitlines()}
+    assert told == {name: field.description for name, field in HealthParameters.model_fields.items()}

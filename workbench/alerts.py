@@ -1,0 +1,118 @@
+"""What an Alertmanager's webhook says about whom to look at, and since when.
+
+The format is Alertmanager's webhook version 4 (its `docs/configuration.md`); fields that are not known are ignored, as it asks for.
+Everything in it is somebody else's text: nothing of it is ever executed, only shown and compared.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from workbench.errors import UsageError
+from workbench.window import parse_instant
+
+# How exporters and frameworks name the same thing, the most usual first.
+_GROUP = ("consumergroup", "group", "consumer_group", "group_id", "messaging_consumer_group_name")
+_TOPIC = ("topic", "messaging_destination_name")
+_CLUSTER = ("cluster", "kafka_cluster", "cluster_name")
+_MAX_BYTES = 4 << 20  # Alertmanager groups alerts; a payload beyond this is not one
+
+
+class _Alert(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    status: str = "firing"
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    starts_at: str = Field(default="", alias="startsAt")
+    fingerprint: str = ""
+
+
+class _Webhook(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    version: str = "4"
+    alerts: list[_Alert]
+    truncated: int = Field(default=0, alias="truncatedAlerts")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alert:
+    """One alert, reduced to what a triage needs; empty text where it does not say.
+
+    Attributes:
+        starts_at: when it began to fire, or None. truncated: how many alerts of the same message were left out by Alertmanager.
+    """
+
+    name: str
+    cluster: str
+    group: str
+    topic: str
+    starts_at: datetime | None
+    firing: bool
+    fingerprint: str
+    truncated: int = 0
+
+
+def read_alerts(path: Path) -> list[Alert]:
+    """Read a webhook payload from a file; firing alerts first.
+
+    Raises:
+        UsageError: naming the file and what is wrong with it.
+    """
+    try:
+        if path.stat().st_size > _MAX_BYTES:
+            raise UsageError(f"{path} is larger than any webhook of an Alertmanager.")
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise UsageError(f"The alert {path} cannot be read: {reason}.") from None
+    return parse_alerts(text, name=str(path))
+
+
+def parse_alerts(text: str, *, name: str = "the alert") -> list[Alert]:
+    """Read a webhook payload.
+
+    Raises:
+        UsageError: if it is none, or holds no alert.
+    """
+    hint = "It should be the JSON that Alertmanager posts to a webhook (version 4)."
+    try:
+        document: Any = json.loads(text)
+        webhook = _Webhook.model_validate(document)
+        alerts = [_reduced(it, webhook.truncated) for it in webhook.alerts]
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the document"
+        raise UsageError(f"{name} is no webhook of an Alertmanager: {where}: {first['msg']}.", hint=hint) from None
+    except (ValueError, RecursionError):
+        raise UsageError(f"{name} is no JSON.", hint=hint) from None
+    if not alerts:
+        raise UsageError(f"{name} holds no alert.", hint=hint)
+    return sorted(alerts, key=lambda it: not it.firing)
+
+
+def _reduced(alert: _Alert, truncated: int) -> Alert:
+    labels = alert.labels
+    # Go's zero time stands for "not set".
+    known = alert.starts_at and not alert.starts_at.startswith("0001-")
+    return Alert(
+        name=labels.get("alertname", ""),
+        cluster=_first(labels, _CLUSTER),
+        group=_first(labels, _GROUP),
+        topic=_first(labels, _TOPIC),
+        starts_at=parse_instant(alert.starts_at) if known else None,
+        firing=alert.status == "firing",
+        fingerprint=alert.fingerprint,
+        truncated=truncated,
+    )
+
+
+def _first(labels: dict[str, str], names: tuple[str, ...]) -> str:
+    return next((labels[name] for name in names if labels.get(name)), "")

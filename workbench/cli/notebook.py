@@ -1,0 +1,152 @@
+"""`workbench notebook`: JupyterLab on the triage notebook, with its inputs filled in."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+
+from workbench.cli.options import cluster_option, say
+from workbench.errors import UsageError
+
+_DEMO = Path("build/demo/capture")
+_SHIPPED = ("captures",)
+# No news from the network, no question about it, and every cell in the page from the beginning.
+_LAB_SETTINGS = {
+    "@jupyterlab/apputils-extension/notification.jupyterlab-settings": '{"fetchNews": "false", "checkForUpdates": false}',
+    "@jupyterlab/notebook-extension/tracker.jupyterlab-settings": '{"windowingMode": "none"}',
+}
+
+
+@click.command(name="notebook")
+@click.argument("name", default="lag_triage")
+@cluster_option(required=False)
+@click.option(
+    "--capture", type=click.Path(path_type=Path), help="A recording. Default: the demo's, else one that ships."
+)
+@click.option("--group", help="Only this consumer group.")
+@click.option("--topic", help="Only this topic.")
+@click.option(
+    "--alert", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="An Alertmanager webhook as a file."
+)
+@click.option(
+    "--dir",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("workbench-notebooks"),
+    show_default=True,
+    help="Where your copies of the notebooks are kept; what you have changed there is not overwritten.",
+)
+@click.option("--no-browser", is_flag=True, help="Print the address instead of opening a browser.")
+@click.option("--port", type=int, default=0, help="Port on loopback. Default: a free one.")
+def command(
+    name: str,
+    cluster: str | None,
+    capture: Path | None,
+    group: str | None,
+    topic: str | None,
+    alert: Path | None,
+    folder: Path,
+    no_browser: bool,
+    port: int,
+) -> int:
+    """Open JupyterLab on a notebook: lag_triage (default), explore or health_report. Ctrl-C ends it.
+
+    Run → Run All Cells, then the button "Find the cause". Listens on loopback only, with a token of its own.
+    """
+    from workbench.assets import notebook, shipped
+
+    if cluster is not None and capture is not None:
+        raise UsageError("Name either --cluster or --capture.")
+    source = notebook(name)
+    chosen = None if cluster is not None else _capture(capture)
+    prepare(folder, shipped("notebooks"))
+    environment = lab_environment(
+        folder,
+        {
+            "WORKBENCH_CLUSTER": cluster,
+            "WORKBENCH_CAPTURE": str(chosen) if chosen is not None else None,
+            "WORKBENCH_GROUP": group,
+            "WORKBENCH_TOPIC": topic,
+            "WORKBENCH_ALERT": str(alert.resolve()) if alert is not None else None,
+        },
+    )
+    words = lab_command(folder, source.name, port=port, browser=not no_browser)
+    say(f"Your notebooks: {folder.resolve()}. Ctrl-C ends JupyterLab.")
+    try:
+        return subprocess.run(words, env=environment, check=False).returncode
+    except KeyboardInterrupt:
+        return 0
+
+
+def _capture(given: Path | None) -> Path | None:
+    from workbench.assets import shipped
+    from workbench.collect.capture import read_info
+
+    if given is not None:
+        read_info(given)
+        return given.resolve()
+    for place in (_DEMO, shipped("notebooks") / "captures" / "incident-1"):
+        if place.is_dir():
+            return place.resolve()
+    return None
+
+
+def prepare(folder: Path, source: Path) -> None:
+    """Copies of the notebooks for this user; one that is there stays as it is.
+
+    Raises:
+        UsageError: if the folder cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path in sorted(source.glob("*.ipynb")):
+            if not (folder / path.name).exists():
+                shutil.copyfile(path, folder / path.name)
+        for name in _SHIPPED:
+            if (source / name).is_dir() and not (folder / name).exists():
+                shutil.copytree(source / name, folder / name)
+        for setting, text in _LAB_SETTINGS.items():
+            file = folder / ".lab" / "settings" / setting
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+    except OSError as error:
+        raise UsageError(
+            f"{folder} cannot be written: {error.strerror}.", hint="Name another folder with --dir."
+        ) from None
+
+
+def lab_environment(folder: Path, inputs: dict[str, str | None]) -> dict[str, str]:
+    """The environment of JupyterLab: the panel's inputs, and settings and workspaces of its own."""
+    own = folder.resolve() / ".lab"
+    outside = {name: value for name, value in os.environ.items() if name not in inputs}
+    return {
+        **outside,
+        **{name: value for name, value in inputs.items() if value},
+        "JUPYTERLAB_SETTINGS_DIR": str(own / "settings"),
+        "JUPYTERLAB_WORKSPACES_DIR": str(own / "workspaces"),
+    }
+
+
+def lab_command(folder: Path, name: str, *, port: int, browser: bool, more: tuple[str, ...] = ()) -> list[str]:
+    """JupyterLab's command line: loopback only, and with the token that it makes itself."""
+    words = [
+        sys.executable,
+        "-m",
+        "jupyterlab",
+        str(folder / name),
+        "--ip=127.0.0.1",
+        f"--port={port}",
+        f"--ServerApp.root_dir={folder.resolve()}",
+        "--LabApp.news_url=",
+        *more,
+    ]
+    if not browser:
+        words.append("--no-browser")
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        words.append("--allow-root")  # it refuses otherwise, in containers too; loopback and token stay
+    return words
