@@ -54,11 +54,8 @@ def test_the_panel_answers_and_hostile_names_stay_text(panel: TriagePanel, tmp_p
     html += [it["data"].get("text/html", "") for it in panel.charts.outputs]
     assert not any("<img" in text or "</script>" in text for text in html)
     assert len(panel.choice.options) == 2
-    figures = [
-        it["data"]["application/vnd.plotly.v1+json"]
-        for it in panel.charts.outputs
-        if len(it["data"]) == 2 and "application/vnd.plotly.v1+json" in it["data"]
-    ]
+    kind = "application/vnd.plotly.v1+json"
+    figures = [it["data"][kind] for it in panel.charts.outputs if kind in it["data"]]
     assert len(figures) >= 5
     for figure in figures:
         assert figure["config"]["showSendToCloud"] is False

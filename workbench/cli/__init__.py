@@ -22,6 +22,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "profiles": ("profiles", "Which exporters and frameworks are known, and what each can tell."),
     "replay": ("replay", "Process again from a point in time, in a new group: plan, apply, follow, verify, cut over."),
     "report": ("report", "Scheduled health reports: run one, list how they ended."),
+    "runbooks": ("runbooks", "One runbook for each verdict and alert: check, show, regenerate."),
     "runtime": ("runtime", "Run processors on the reference consumer framework."),
     "snapshot": ("snapshot", "Groups, lag and members as Kafka itself sees them now."),
     "triage": ("triage", "Find out whether consumers lag, and why."),

@@ -46,6 +46,11 @@ if TYPE_CHECKING:
     metavar="BEFORE AFTER",
     help="Compare two recordings: what has changed, and whether what was advised has worked.",
 )
+@click.option(
+    "--alert",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="An Alertmanager webhook as a file: fills in cluster, group, topic and time, and prints the runbook filled in.",
+)
 @json_option
 @config_option
 def command(
@@ -63,6 +68,7 @@ def command(
     every: str,
     patience: str,
     compare: tuple[Path, Path] | None,
+    alert: Path | None,
     as_json: bool,
     config: Path | None,
 ) -> int:
@@ -70,6 +76,12 @@ def command(
 
     Exit codes: 0 all is well (or draining), 3 something lags, 4 something cannot be told for want of data.
     """
+    if alert is not None and compare is None:
+        from workbench.cli.triage_alert import asked_by
+
+        asked = asked_by(alert, cluster=cluster, recorded=folder is not None, groups=groups, topics=topics, since=since)
+        cluster, groups, topics = asked.cluster, asked.groups, asked.topics
+        since = since if watch or observe is not None else asked.since
     chosen = (list(groups), list(topics))
     if compare is not None:
         if cluster is not None or folder is not None or watch or any((since, until, baseline, observe, save, html)):
@@ -114,6 +126,10 @@ def command(
         from workbench.report.terminal import open_console, show
 
         show(open_console(), result, capture.samples)
+        if alert is not None:
+            from workbench.cli.triage_alert import show_runbooks
+
+            show_runbooks(result, bootstrap=capture.info.bootstrap)
     return exit_code(result)
 
 

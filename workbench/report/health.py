@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.collect.capture import Capture, read_capture
-from workbench.errors import DamagedCaptureError, ExitCode
+from workbench.errors import ExitCode, WorkbenchError
 from workbench.report.budget import Budget, budgets
 from workbench.report.sizing import Sizing, sizing_of
 from workbench.settings import Thresholds, load_settings
@@ -261,11 +261,11 @@ def read_result(path: Path) -> dict[str, Any]:
     """What a run found.
 
     Raises:
-        DamagedCaptureError: if the file is missing or is something else.
+        WorkbenchError: if the file is missing or is something else, which is a fault of the notebook.
     """
     document = read_previous(str(path))
     if document is None:
-        raise DamagedCaptureError(f"{path} is no health result.", hint="Run the report again.")
+        raise WorkbenchError(f"The notebook ended without a result: {path} is no health result.")
     return document
 
 

@@ -14,7 +14,7 @@ from workbench.triage.actions import actions_for
 from workbench.triage.explain import answer_words, headline
 from workbench.triage.finding import Evidence, Finding, Missing, PartitionLag, PathStep, Scope, TimeLag
 from workbench.triage.tree import TREE, Measure, Node
-from workbench.triage.verdict import Answer, Verdict, state_of
+from workbench.triage.verdict import Answer, Verdict, runbook_of, state_of
 from workbench.triage.walk import answers_of, candidates, open_questions, path_of
 from workbench.words import listed
 
@@ -62,6 +62,7 @@ def build_finding(
         contributing=_contributing(answers, path, verdict, row),
         missing=_missing(answers, verdict, row, profiles),
         actions=actions_for(verdict, row, thresholds=thresholds, since=since, bootstrap=bootstrap),
+        runbook=runbook_of(verdict),
         since=since,
         sizing=sizing.words if sizing is not None else None,
         features=row,

@@ -57,3 +57,8 @@ STATE_OF: dict[Verdict, State] = {
 def state_of(verdict: Verdict) -> State:
     """The state that goes with a verdict; every cause is a cause of lagging."""
     return STATE_OF.get(verdict, State.LAGGING)
+
+
+def runbook_of(verdict: Verdict) -> str | None:
+    """The runbook's file by the verdict's name, `slow_processor` → `runbooks/SlowProcessor.md`; health needs none."""
+    return None if verdict is Verdict.HEALTHY else f"runbooks/{verdict.value.title().replace('_', '')}.md"

@@ -184,7 +184,8 @@ class _Run:
         import nbformat
 
         with suppress(WorkbenchError):
-            write_text(self._folder / EXECUTED, masked(str(nbformat.writes(executed)), self._secrets)  # type: ignore[no-untyped-call])
+            text: str = nbformat.writes(executed)  # type: ignore[no-untyped-call]
+            write_text(self._folder / EXECUTED, masked(text, self._secrets))
 
     def _end(self, state: RunState, code: int, message: str | None, hint: str | None) -> None:
         record = self.record
@@ -255,8 +256,7 @@ def _signals() -> Iterator[None]:
 
 def _export(out: Path, record: RunRecord) -> None:
     """Numbers about the reports themselves, for node_exporter's textfile collector: a report that stays away must be noticed."""
-    label = record.cluster.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    labels = f'{{report="{record.report}",cluster="{label}"}}'
+    labels = f'{{report="{record.report}",cluster="{_label(record.cluster)}"}}'
     done = [
         it.ended_at.timestamp()
         for _, it in runs_in(out)
@@ -273,6 +273,29 @@ def _export(out: Path, record: RunRecord) -> None:
         "# TYPE workbench_report_last_duration_seconds gauge",
         f"workbench_report_last_duration_seconds{labels} {record.seconds}",
     ]
+    lines += _verdicts(out / record.run_id, record)
     slug = record.run_id.rsplit("-", 2)[0]
     with suppress(WorkbenchError):
         write_text(out / f"{slug}.{_METRICS}", "\n".join(lines) + "\n")
+
+
+def _verdicts(folder: Path, record: RunRecord) -> list[str]:
+    """The verdict of each subscription that is not healthy, for the alert rules; nothing if the run was not done."""
+    if record.state is not RunState.DONE:
+        return []
+    from workbench.report.health import read_result
+
+    document = read_result(folder / RESULT)
+    lines = [
+        "# HELP workbench_verdict The verdict of the last health report about a subscription; healthy ones have none.",
+        "# TYPE workbench_verdict gauge",
+    ]
+    for it in document["lines"]:
+        if it["state"] != "healthy":
+            names = {"cluster": document["cluster"], **{key: it[key] for key in ("group", "topic", "verdict")}}
+            lines.append("workbench_verdict{" + ",".join(f'{key}="{_label(names[key])}"' for key in names) + "} 1")
+    return lines
+
+
+def _label(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

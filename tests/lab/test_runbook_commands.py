@@ -1,0 +1,72 @@
+"""Every command that a runbook asks for is run, word for word, against a real broker."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from tests.lab.conftest import commit, produce
+from workbench.java import find_java
+from workbench.lab.jars import TOOLS, ensure
+from workbench.lab.lab import Lab
+
+pytestmark = pytest.mark.lab
+
+# What may come out: a verdict is a result (0, 3), and so is "cannot tell" (4) for a group that nobody is a member of.
+_JUDGED = (0, 3, 4)
+COMMANDS = {
+    'workbench triage --cluster "$CLUSTER" --group "$GROUP"': _JUDGED,
+    'workbench snapshot --cluster "$CLUSTER" --group "$GROUP"': (0,),
+    'workbench capture --cluster "$CLUSTER" --group "$GROUP" --out incident': (0,),
+    'kafka-consumer-groups --bootstrap-server "$BOOTSTRAP" --describe --group "$GROUP"': (0,),
+    'kafka-consumer-groups --bootstrap-server "$BOOTSTRAP" --describe --group "$GROUP" --members': (0,),
+    'kafka-configs --bootstrap-server "$BOOTSTRAP" --describe --entity-type clients': (0,),
+    "workbench report list --out reports": (0,),
+}
+_KAFKA = {
+    "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "kafka-configs": "org.apache.kafka.tools.ConfigCommand",
+}
+
+
+def test_every_command_runs(lab: Lab, admin: AdminClient, settings_file: Path, tmp_path: Path) -> None:
+    """In a shell, with the three variables set; Kafka's own tools are those of the lab's Kafka."""
+    produce(lab, "runbook-topic", {0: 50})
+    commit(admin, "runbook group's", "runbook-topic", {0: 10})
+    ensure(TOOLS)
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "workbench").symlink_to(Path(sys.executable).with_name("workbench"))
+    for name, main in _KAFKA.items():
+        script = f'#!/bin/sh\nexec "{find_java().program}" -cp "{TOOLS.classpath}" -Dlog4j2.level=ERROR {main} "$@"\n'
+        (programs / name).write_text(script)
+        (programs / name).chmod(0o755)
+    environment = {
+        **os.environ,
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "CLUSTER": "mine",
+        "GROUP": "runbook group's",
+        "BOOTSTRAP": lab.bootstrap,
+        "WORKBENCH_CONFIG": str(settings_file),
+    }
+    import time
+
+    time.sleep(12)  # the exporter and Prometheus see the group only after some scrapes
+    for command, codes in COMMANDS.items():
+        shown = subprocess.run(
+            ["sh", "-c", command],
+            env=environment,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert shown.returncode in codes, (command, shown.returncode, shown.stderr[-500:])
+        assert "Traceback" not in shown.stderr
+    assert (tmp_path / "incident" / "capture.json").is_file()

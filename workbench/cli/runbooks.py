@@ -1,0 +1,92 @@
+"""`workbench runbooks`: check them against the tree and the rules, write their generated parts, show one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from workbench.cli.options import json_option, print_json, say
+from workbench.errors import ExitCode, UsageError
+
+
+@click.group(name="runbooks")
+def command() -> None:
+    """One runbook for each verdict and each alert."""
+
+
+def _folder_option(function: click.decorators.FC) -> click.decorators.FC:
+    return click.option(
+        "--dir",
+        "folder",
+        type=click.Path(path_type=Path, file_okay=False),
+        help="Folder of the runbooks. Default: ours.",
+    )(function)
+
+
+def _folder(given: Path | None) -> Path:
+    from workbench.assets import shipped
+
+    if given is not None and not given.is_dir():
+        raise UsageError(f"There is no folder {given}.")
+    return given or shipped("runbooks")
+
+
+@command.command()
+@_folder_option
+@json_option
+def check(folder: Path | None, as_json: bool) -> int:
+    """Prove that rules, runbooks and verdicts belong together one by one. Exit code 3 if they do not.
+
+    With promtool on PATH (or in the lab's cache) the rules' syntax is checked, too.
+    """
+    from workbench.runbooks.book import read_books
+    from workbench.runbooks.check import problems, read_rules
+    from workbench.runbooks.promtool import check_rules
+
+    place = _folder(folder)
+    found = problems(place)
+    syntax = check_rules(place)
+    found += syntax.problems
+    books, rules = len(read_books(place)), len(read_rules(place))
+    if as_json:
+        print_json({"runbooks": books, "rules": rules, "problems": found, "promtool": syntax.ran})
+    else:
+        for text in found:
+            click.echo(text)
+        if not found:
+            click.echo(f"{books} runbooks, {rules} alert rules, one for one with the tree's verdicts.")
+        if not syntax.ran:
+            say("promtool is not here: the syntax of the rules was not checked.")
+    return ExitCode.FINDINGS if found else ExitCode.OK
+
+
+@command.command()
+@_folder_option
+def write(folder: Path | None) -> int:
+    """Write the generated parts anew from the tree's declaration: diagnosis steps and picture."""
+    from workbench.runbooks.book import read_books
+
+    changed = 0
+    for book in read_books(_folder(folder)):
+        text = book.regenerated()
+        if text != book.text:
+            book.path.write_text(text)
+            changed += 1
+    say(f"{changed} runbooks changed.")
+    return ExitCode.OK
+
+
+@command.command()
+@click.argument("name")
+@_folder_option
+def show(name: str, folder: Path | None) -> int:
+    """Print a runbook by the name of its alert (SlowProcessor) or verdict (slow_processor)."""
+    from workbench.runbooks.book import read_books
+
+    books = read_books(_folder(folder))
+    for book in books:
+        if name in (book.front.alert, str(book.front.verdict)):
+            click.echo(book.text)
+            return ExitCode.OK
+    raise UsageError(f"There is no runbook {name!r}.", hint=f"Runbooks: {', '.join(it.front.alert for it in books)}.")

@@ -1,0 +1,46 @@
+"""The rules' syntax and their own tests, checked by Prometheus' promtool where there is one."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from workbench.places import cache_dir
+
+_SECONDS = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """Whether promtool ran, and what it found."""
+
+    ran: bool
+    problems: tuple[str, ...] = ()
+
+
+def find_promtool() -> Path | None:
+    """From PATH, or from the package that the lab has unpacked."""
+    if on_path := shutil.which("promtool"):
+        return Path(on_path)
+    cached = cache_dir() / "prometheus" / "usr" / "bin" / "promtool"
+    return cached if cached.exists() else None
+
+
+def check_rules(folder: Path) -> Checked:
+    """`promtool check rules` on every file, and `promtool test rules` on those below `rules/tests`."""
+    program = find_promtool()
+    if program is None:
+        return Checked(ran=False)
+    found: list[str] = []
+    runs = [("check", path) for path in sorted((folder / "rules").glob("*.yml"))]
+    runs += [("test", path) for path in sorted((folder / "rules" / "tests").glob("*.yml"))]
+    for verb, path in runs:
+        shown = subprocess.run(
+            [program, verb, "rules", path], capture_output=True, text=True, timeout=_SECONDS, check=False
+        )
+        if shown.returncode != 0:
+            reason = " ".join((shown.stderr or shown.stdout).split())[:400]
+            found.append(f"{path.name}: promtool {verb} rules: {reason}")
+    return Checked(ran=True, problems=tuple(found))

@@ -1,0 +1,60 @@
+"""The way to a verdict, read off the tree's declaration: as steps for a person, and as a picture in text."""
+
+from __future__ import annotations
+
+from workbench.settings import Thresholds
+from workbench.triage.tree import ROOT, TREE, Node, targets
+from workbench.triage.verdict import Verdict
+from workbench.words import significant
+
+Way = list[tuple[Node, str]]
+
+
+def way_to(verdict: Verdict, start: str = ROOT) -> Way | None:
+    """The questions with their answers that lead to a verdict; None for one that no answer leads to (`cannot_tell`)."""
+    node = TREE[start]
+    for answer, target in _branches(node):
+        if target is verdict:
+            return [(node, answer)]
+        if not isinstance(target, Verdict) and (rest := way_to(verdict, target)) is not None:
+            return [(node, answer), *rest]
+    return None
+
+
+def _branches(node: Node) -> list[tuple[str, str | Verdict]]:
+    first, *others = targets(node)
+    return [("yes", first), *(("no", other) for other in others)]
+
+
+def diagnosis(verdict: Verdict) -> str:
+    """Numbered steps in Markdown: each question on the way, the answer that leads here, and the numbers that decide it."""
+    way = way_to(verdict)
+    if way is None:
+        return (
+            "1. Read which question stopped the way, and which signals it names as missing.\n"
+            "2. Ask Kafka itself meanwhile; the candidates that are left are listed beside the verdict."
+        )
+    return "\n".join(_step(number, node, answer) for number, (node, answer) in enumerate(way, 1))
+
+
+def _step(number: int, node: Node, answer: str) -> str:
+    numbers = []
+    for it in node.measures:
+        text = f"`{it.signal}`: {it.unit}"
+        if it.threshold is not None:
+            default = getattr(Thresholds(), it.threshold)
+            text += f" (against `{it.threshold}`, default {significant(float(default))})"
+        numbers.append(text)
+    return f"{number}. `{node.id}` {node.question} **{answer}**\n   Look at {'; '.join(numbers)}."
+
+
+def picture(verdict: Verdict) -> str:
+    """The tree as text, with the way to the verdict marked."""
+    taken = {node.id: answer for node, answer in way_to(verdict) or []}
+    lines = []
+    for node in TREE.values():
+        leaves = [str(target) for target in targets(node) if isinstance(target, Verdict)]
+        mark = ">" if node.id in taken else " "
+        ends = f"  {' | '.join(dict.fromkeys(leaves))}" if leaves else ""
+        lines.append(f"{mark} {node.number:>2} {node.short:<24}{taken.get(node.id, ''):<5}{ends}".rstrip())
+    return "```text\n" + "\n".join(lines) + "\n```"
