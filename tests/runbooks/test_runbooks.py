@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,7 @@ def test_every_verdict_of_the_tree_has_a_way() -> None:
         assert way is not None, verdict
         last, _ = way[-1]
         assert verdict in targets(last)
-        for (node, answer), (following, _) in zip(way, way[1:], strict=False):
+        for (node, answer), (following, _) in pairwise(way):
             assert following.id == (node.yes if answer == "yes" else node.no)
             assert node.id in TREE
 

@@ -105,3 +105,47 @@ def list_(out: Path, as_json: bool) -> int:
             )
         )
     return ExitCode.OK
+
+
+@command.command()
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False, exists=True))
+@click.option("--alertmanager", help="Base URL of an Alertmanager: an alert for each subscription that is not healthy.")
+@click.option("--webhook", help="URL that gets result.json. $WORKBENCH_WEBHOOK_TOKEN is its bearer token.")
+@click.option("--grafana", help="Base URL of a Grafana: an annotation. $WORKBENCH_GRAFANA_TOKEN is its token.")
+@click.option("--text", "as_text", is_flag=True, help="Print a short text for a chat to stdout.")
+def send(folder: Path, alertmanager: str | None, webhook: str | None, grafana: str | None, as_text: bool) -> int:
+    """Hand the result of a run on. FOLDER is the run's. Each target is tried three times; exit code 5 if one has not taken it."""
+    import os
+
+    from workbench.errors import UsageError, WorkbenchError
+    from workbench.report import handoff
+    from workbench.report.health import read_previous
+    from workbench.report.runs.record import RESULT
+
+    document = read_previous(str(folder / RESULT))
+    if document is None:
+        raise UsageError(f"{folder} holds no result of a run.", hint="See: workbench report list")
+    if as_text:
+        click.echo(handoff.chat_text(document))
+    sends = [
+        (alertmanager, "Alertmanager", "/api/v2/alerts", handoff.alerts_of(document), None),
+        (webhook, "webhook", "", document, os.environ.get("WORKBENCH_WEBHOOK_TOKEN")),
+        (
+            grafana,
+            "Grafana",
+            "/api/annotations",
+            handoff.annotation_of(document),
+            os.environ.get("WORKBENCH_GRAFANA_TOKEN"),
+        ),
+    ]
+    failed: WorkbenchError | None = None
+    for url, what, path, body, token in sends:
+        if url is None:
+            continue
+        try:
+            handoff.send(url.rstrip("/") + path, body, what=what, token=token)
+            say(f"{what}: taken.")
+        except WorkbenchError as error:  # the others are tried all the same
+            say(error.message)
+            failed = failed or error
+    return int(failed.exit_code) if failed is not None else ExitCode.OK

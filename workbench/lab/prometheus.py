@@ -63,15 +63,26 @@ def ensure_prometheus() -> Path | None:
     if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
         return None
     with suppress(subprocess.SubprocessError, OSError):
-        _unpack_debian_package()
+        _unpack_debian_package("prometheus")
     return find_prometheus()
+
+
+def ensure_alertmanager() -> Path | None:
+    """Alertmanager's program, had in the same way."""
+    if on_path := shutil.which("prometheus-alertmanager") or shutil.which("alertmanager"):
+        return Path(on_path)
+    cached = cache_dir() / "prometheus-alertmanager" / "usr" / "bin" / "prometheus-alertmanager"
+    if not cached.exists() and shutil.which("apt-get") and shutil.which("dpkg-deb"):
+        with suppress(subprocess.SubprocessError, OSError):
+            _unpack_debian_package("prometheus-alertmanager")
+    return cached if cached.exists() else None
 
 
 def _cached_program() -> Path:
     return cache_dir() / "prometheus" / "usr" / "bin" / "prometheus"
 
 
-def _unpack_debian_package() -> None:
+def _unpack_debian_package(name: str) -> None:
     with tempfile.TemporaryDirectory(dir=cache_dir()) as room:
         for folder in ("lists/partial", "cache/archives/partial", "unpacked"):
             (Path(room) / folder).mkdir(parents=True)
@@ -83,11 +94,11 @@ def _unpack_debian_package() -> None:
             "-oAPT::Sandbox::User=",
         ]
         quiet = {"cwd": room, "check": True, "timeout": _PACKAGE_SECONDS, "stdin": subprocess.DEVNULL}
-        for command in ([*apt, "update"], [*apt, "download", "prometheus"]):
+        for command in ([*apt, "update"], [*apt, "download", name]):
             subprocess.run(command, capture_output=True, **quiet)  # type: ignore[call-overload]
-        package = next(Path(room).glob("prometheus_*.deb"))
+        package = next(Path(room).glob(f"{name}_*.deb"))
         subprocess.run(["dpkg-deb", "-x", package, f"{room}/unpacked"], capture_output=True, **quiet)  # type: ignore[call-overload]
-        target = cache_dir() / "prometheus"
+        target = cache_dir() / name
         shutil.rmtree(target, ignore_errors=True)
         os.rename(f"{room}/unpacked", target)  # noqa: PTH104 - atomic, and Path.replace refuses folders on some systems
 

@@ -93,6 +93,11 @@ class Health:
         return sum(line.budget is not None and line.budget.holds is False for line in self.lines)
 
     @property
+    def budget_unknown(self) -> int:
+        """For how many it cannot be told whether the error budget holds."""
+        return sum(line.budget is None or line.budget.holds is None for line in self.lines)
+
+    @property
     def not_judged(self) -> tuple[tuple[Finding, str], ...]:
         """What could not be judged, and why."""
         return tuple((it.finding, it.finding.headline) for it in self.lines if it.finding.state is State.CANNOT_TELL)
@@ -111,6 +116,7 @@ class Health:
             "states": self.states,
             "verdicts": dict(Counter(str(line.finding.verdict) for line in self.lines)),
             "over_budget": self.over_budget,
+            "budget_unknown": self.budget_unknown,
             "incomplete": list(self.triage.incomplete),
             "previous_run": self.previous_run,
             "gone": list(self.gone),

@@ -1,0 +1,103 @@
+"""Rules of handing a result on: what others get is stable, harmless and without secrets, and is tried again."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from tests.servers import Script, scripted
+from workbench.errors import SourceUnreachableError, UsageError
+from workbench.lab.process import free_port
+from workbench.lab.prometheus import ensure_alertmanager
+from workbench.report.handoff import ATTEMPTS, alerts_of, annotation_of, chat_text, send
+
+HOSTILE = "<img src=x onerror=alert(1)>\n\x1b[31m"
+
+
+def document() -> dict[str, Any]:
+    """A result with a sick and a healthy subscription."""
+    sick = {"group": HOSTILE, "topic": "orders", "state": "lagging", "verdict": "slow_processor", "headline": "Slow."}
+    well = {"group": "calm", "topic": "orders", "state": "healthy", "verdict": "healthy", "headline": "Well."}
+    return {
+        "schema": "workbench.health/1",
+        "run_id": "health-prod-1",
+        "cluster": "prod",
+        "judged": {"start": "2026-11-21T02:45:00+00:00", "end": "2026-11-21T03:00:00+00:00"},
+        "states": {"lagging": 1, "healthy": 1},
+        "verdicts": {"slow_processor": 1, "healthy": 1},
+        "over_budget": 1,
+        "lines": [{**sick, "time_lag_seconds": 1120.0}, {**well, "time_lag_seconds": 0.1}],
+    }
+
+
+def test_only_what_is_not_healthy_alerts_and_labels_hold_no_number() -> None:
+    """The same subscription with the same verdict is the same alert at the next run, however far behind it is."""
+    [alert] = alerts_of(document())
+    later = document()
+    later["lines"][0]["time_lag_seconds"] = 9.0
+    assert alerts_of(later)[0]["labels"] == alert["labels"]
+    assert alert["labels"]["alertname"] == "SlowProcessor"
+    assert alert["annotations"]["runbook_url"] == "runbooks/SlowProcessor.md"
+
+
+def test_texts_for_others_are_harmless() -> None:
+    """Grafana draws its text as HTML; a chat's is one line for each subscription."""
+    assert "<img" not in annotation_of(document())["text"]
+    assert annotation_of(document())["timeEnd"] - annotation_of(document())["time"] == 15 * 60 * 1000
+    assert len(chat_text(document()).splitlines()) == 2
+    assert "\x1b" not in chat_text(document())
+
+
+def test_it_is_tried_again_and_then_told() -> None:
+    """Three times on 5xx, once on a refusal; the token is in no message."""
+    for status, times in ((503, ATTEMPTS), (400, 1)):
+        with scripted(Script(status=status)) as server:
+            with pytest.raises(SourceUnreachableError, match=str(status)) as told:
+                send(server.url, {}, what="webhook", token="tok3n", sleep=lambda _seconds: None)
+            assert len(server.requests) == times
+            assert server.requests[0][2]["Authorization"] == "Bearer tok3n"
+            assert "tok3n" not in str(told.value)
+    with pytest.raises(SourceUnreachableError):
+        send("http://127.0.0.1:1", {}, what="webhook", sleep=lambda _seconds: None)
+    with pytest.raises(UsageError):
+        send("file:///etc/passwd", {}, what="webhook")
+
+
+def test_a_real_alertmanager_takes_it(tmp_path: Path) -> None:
+    """And lists the alert with its labels; where no Alertmanager can be had, what it documents is held by the tests above."""
+    program = ensure_alertmanager()
+    if program is None:
+        assert alerts_of(document())[0]["endsAt"]
+        return
+    (tmp_path / "am.yml").write_text("route: {receiver: none}\nreceivers: [{name: none}]\n")
+    port = free_port()
+    words = [program, f"--config.file={tmp_path}/am.yml", f"--storage.path={tmp_path}/data"]
+    words += [f"--web.listen-address=127.0.0.1:{port}", "--cluster.listen-address="]
+    templates = Path(program).parents[2] / "usr" / "share"
+    if Path(program).parents[1].parent != Path("/") and templates.is_dir():
+        # Debian's build looks for its templates in /usr/share: it is given its package's own, in a view of the files of its own.
+        bind = f'mount --bind "{templates}" /usr/share && exec "$0" "$@"'
+        words = ["unshare", "--map-root-user", "--mount", "sh", "-c", bind, *words]
+    child = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    url = f"http://127.0.0.1:{port}/api/v2/alerts"
+    try:
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                send(url, alerts_of(document()), what="Alertmanager", sleep=lambda _seconds: None)
+                break
+            except SourceUnreachableError:
+                assert time.monotonic() < deadline
+                assert child.poll() is None
+                time.sleep(0.3)
+        [listed] = requests.get(url, timeout=10).json()
+        assert listed["labels"]["verdict"] == "slow_processor"
+        assert listed["labels"]["group"] == HOSTILE
+    finally:
+        child.terminate()
+        child.wait(30)

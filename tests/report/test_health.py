@@ -1,0 +1,116 @@
+"""Rules of the health report: the error budget against a naive count, trends, and nothing unknown passed off as well."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.stories import END, THRESHOLDS, TIMES, WINDOW, Story, growing, lagging, values
+from workbench.collect.capture import Capture, new_info
+from workbench.report import health
+from workbench.report.budget import Budget, budgets
+from workbench.report.html import render_html
+from workbench.samples import concat
+from workbench.triage.engine import triage
+
+pytestmark = pytest.mark.jvm
+
+
+def capture_of(*stories: Story) -> Capture:
+    """A capture of these subscriptions."""
+    info = new_info(cluster="test", source="test", profiles=["runtime"], window=WINDOW, thresholds=THRESHOLDS)
+    return Capture(info=info, samples=concat([story.samples() for story in stories]))
+
+
+def assessed(spark: Any, capture: Capture, previous: dict[str, Any] | None = None) -> health.Health:
+    """The health of all of the capture."""
+    start, end = WINDOW.baseline_start, WINDOW.end
+    objective = THRESHOLDS.time_lag_objective_seconds
+    spent = budgets(capture.samples, spark, start=start, end=end, objective_seconds=objective)
+    return health.assess(capture, triage(capture, spark), spent, start=start, end=end, previous=previous, run_id="now")
+
+
+def test_the_error_budget_is_what_a_naive_count_says(spark: Any) -> None:
+    """Late as soon as one partition is; seconds in which nobody measured are neither late nor well."""
+    late = growing(0.5, start=0.0, since=-90.0)
+    story = Story(group="a", topic="t").partition(0, time_lag=0.1).partition(1, time_lag=late).people()
+    quiet = Story(group="b", topic="t").partition(0, time_lag=0.1, keep=TIMES < -60).people()
+    found = assessed(spark, capture_of(story, quiet))
+    by_group = {line.finding.group: line.budget for line in found.lines}
+    inside = TIMES < 0  # the end itself belongs to the next period
+    over = int(((values(late) > THRESHOLDS.time_lag_objective_seconds) & inside).sum())
+    a, b = by_group["a"], by_group["b"]
+    assert a is not None
+    assert b is not None
+    assert a.late_seconds == over * a.resolution_seconds
+    assert a.holds is False
+    assert b.late_seconds == 0
+    assert b.known_share < 0.9
+    assert b.holds is None
+
+
+def test_without_a_measured_time_lag_the_budget_cannot_be_told(spark: Any) -> None:
+    """A lag exporter alone counts messages."""
+    found = assessed(spark, capture_of(Story(group="a", topic="t").all_partitions(time_lag=None).calm()))
+    [line] = found.lines
+    assert line.budget is None
+    assert "cannot tell" in line.budget_words
+    assert found.budget_unknown == 1
+
+
+@pytest.mark.parametrize(
+    ("known", "late", "holds"), [(100, 0, True), (80, 0, None), (10, 5, False), (100, 0.009, True)]
+)
+def test_over_the_budget_can_be_known_when_within_cannot(known: float, late: float, holds: bool | None) -> None:
+    """Too little measured to say "within" may be enough to say "over"."""
+    allowed = 100 * (1 - 0.9999)
+    it = Budget(
+        period_seconds=100, known_seconds=known, late_seconds=late, allowed_seconds=allowed, resolution_seconds=1
+    )
+    assert it.holds is holds
+
+
+def test_trends_tell_new_worse_recovered_and_gone(spark: Any) -> None:
+    """Against the result of the run before, read back from its JSON."""
+    sick = lagging(Story(group="sick", topic="t")).calm()
+    well = Story(group="well", topic="t").all_partitions().calm()
+    first = assessed(spark, capture_of(sick, well, Story(group="gone", topic="t").all_partitions().calm()))
+    before = json.loads(json.dumps(first.to_json(), allow_nan=False))
+    assert all(line.trend is None for line in first.lines)
+    for line in before["lines"]:
+        line["state"] = {"sick": "healthy", "well": "lagging"}.get(line["group"], line["state"])
+    second = assessed(
+        spark, capture_of(sick, well, Story(group="fresh", topic="t").all_partitions().calm()), previous=before
+    )
+    assert {line.finding.group: line.trend for line in second.lines} == {
+        "sick": "worse",
+        "well": "recovered",
+        "fresh": "new",
+    }
+    assert second.gone == ("gone ← t",)
+    assert second.previous_run == "now"
+    assert second.exit_code == 3
+
+
+def test_the_report_is_small_and_names_everything_for_500_subscriptions(spark: Any, tmp_path: Path) -> None:
+    """Every one is in the table and in the JSON, whether it has a picture or not; at most 8 MB."""
+    stories = [
+        (
+            lagging(Story(group=f"g{n}", topic="t", partitions=2))
+            if n % 10 == 0
+            else Story(group=f"g{n}", topic="t", partitions=2).all_partitions()
+        ).calm()
+        for n in range(500)
+    ]
+    found = assessed(spark, capture_of(*stories))
+    page = render_html(found.triage, found.capture, health=found)
+    assert len(page.encode()) <= 8_000_000
+    assert len(found.to_json()["lines"]) == 500
+    assert all(f">g{n} ← t<" in page for n in range(500))
+    assert found.states["lagging"] == 50
+    assert found.end - found.start == timedelta(seconds=180)
+    assert found.end == END

@@ -1,0 +1,122 @@
+"""A result handed on: alerts to an Alertmanager, JSON to a webhook, an annotation to Grafana, a text for a chat. Each is optional."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from html import escape
+from typing import Any
+from urllib.parse import urlsplit
+
+import requests
+
+from workbench.errors import SourceUnreachableError, UsageError
+from workbench.triage.verdict import Verdict, runbook_of
+from workbench.words import duration, printable
+
+ATTEMPTS = 3
+_TIMEOUT_SECONDS = 10.0
+# Twice the usual interval of the report: one run that is missed ends its alerts visibly late, not early.
+ALERT_LASTS = timedelta(hours=48)
+_CHAT_LINES = 20  # a chat's message has room for about 3,000 characters
+
+Document = Mapping[str, Any]
+Sleep = Callable[[float], None]
+
+
+def alerts_of(
+    document: Document, *, lasts: timedelta = ALERT_LASTS, now: datetime | None = None
+) -> list[dict[str, Any]]:
+    """Alertmanager's API v2: an alert for each subscription that is not healthy.
+
+    Labels are what makes an alert the same one at the next run, so no number stands in them.
+    """
+    ends = (now or datetime.now(UTC)) + lasts
+    found = []
+    for line in _sick(document):
+        runbook = runbook_of(Verdict(line["verdict"])) or ""
+        found.append(
+            {
+                "labels": {
+                    "alertname": runbook.removeprefix("runbooks/").removesuffix(".md"),
+                    "cluster": document["cluster"],
+                    "group": line["group"],
+                    "topic": line["topic"],
+                    "verdict": line["verdict"],
+                    "source": "workbench",
+                },
+                "annotations": {
+                    "summary": line["headline"],
+                    "runbook_url": runbook,
+                    "run_id": document["run_id"],
+                    "time_lag": duration(line["time_lag_seconds"]),
+                },
+                "endsAt": ends.isoformat(),
+            }
+        )
+    return found
+
+
+def annotation_of(document: Document) -> dict[str, Any]:
+    """Grafana's annotation of the judged window; its text is drawn as HTML, so it is escaped. Times are in milliseconds."""
+    window = document["judged"]
+    start, end = (round(datetime.fromisoformat(window[name]).timestamp() * 1000) for name in ("start", "end"))
+    return {
+        "time": start,
+        "timeEnd": end,
+        "tags": [
+            "workbench",
+            f"cluster:{document['cluster']}",
+            *(f"verdict:{it}" for it in sorted(document["verdicts"])),
+        ],
+        "text": "<br>".join(escape(text) for text in chat_text(document).splitlines()),
+    }
+
+
+def chat_text(document: Document) -> str:
+    """A few lines in plain text, worst first."""
+    states = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in document["states"].items() if number)
+    lines = [f"{printable(document['cluster'])}: {states}; {document['over_budget']} over their error budget."]
+    sick = _sick(document)
+    for line in sick[:_CHAT_LINES]:
+        who = f"{printable(line['group'])} ← {printable(line['topic'])}"
+        lines.append(f"• {who}: {duration(line['time_lag_seconds'])} behind, {line['verdict'].replace('_', ' ')}")
+    if len(sick) > _CHAT_LINES:
+        lines.append(f"… and {len(sick) - _CHAT_LINES} more.")
+    return "\n".join(lines)
+
+
+def _sick(document: Document) -> list[Any]:
+    return [line for line in document["lines"] if line["state"] != "healthy"]
+
+
+def send(url: str, body: Any, *, what: str, token: str | None = None, sleep: Sleep = time.sleep) -> None:
+    """POST JSON, again after 1 s and 4 s if nobody answers or the answer is 429 or 5xx.
+
+    Raises:
+        UsageError: if the address is no URL.
+        SourceUnreachableError: if it was not taken. The token is never told.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UsageError(f"The address of the {what} is no http or https URL.")
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    where, reason = f"{parts.hostname}:{parts.port or parts.scheme}", ""
+    for attempt in range(ATTEMPTS):
+        if attempt:
+            sleep(4.0 ** (attempt - 1))
+        try:
+            # A redirect would carry the token to another place.
+            answer = requests.post(url, json=body, headers=headers, timeout=_TIMEOUT_SECONDS, allow_redirects=False)
+        except requests.RequestException as error:
+            reason = type(error).__name__
+            continue
+        if 200 <= answer.status_code < 300:
+            return
+        reason = f"it answers {answer.status_code}"
+        if answer.status_code != 429 and answer.status_code < 500:
+            break
+    raise SourceUnreachableError(
+        f"The {what} at {where} has not taken the result: {reason}.", hint="The run itself is kept."
+    )
