@@ -98,14 +98,10 @@ def test_trends_tell_new_worse_recovered_and_gone(spark: Any) -> None:
 
 def test_the_report_is_small_and_names_everything_for_500_subscriptions(spark: Any, tmp_path: Path) -> None:
     """Every one is in the table and in the JSON, whether it has a picture or not; at most 8 MB."""
-    stories = [
-        (
-            lagging(Story(group=f"g{n}", topic="t", partitions=2))
-            if n % 10 == 0
-            else Story(group=f"g{n}", topic="t", partitions=2).all_partitions()
-        ).calm()
-        for n in range(500)
-    ]
+    stories = []
+    for number in range(500):
+        story = Story(group=f"g{number}", topic="t", partitions=2)
+        stories.append((lagging(story) if number % 10 == 0 else story.all_partitions()).calm())
     found = assessed(spark, capture_of(*stories))
     page = render_html(found.triage, found.capture, health=found)
     assert len(page.encode()) <= 8_000_000
