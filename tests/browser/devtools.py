@@ -58,6 +58,8 @@ class Page:
         self.errors: list[str] = []
         for domain in ("Page", "Runtime", "Network", "Log"):
             self.call(f"{domain}.enable")
+        # JupyterLab knows no current document in a page that has not the focus.
+        self.call("Emulation.setFocusEmulationEnabled", enabled=True)
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         """One command; events that come in between are noted."""

@@ -113,12 +113,14 @@ def jupyter(tmp_path: Path) -> Iterator[str]:
 
 
 # JupyterLab calls a kernel idle before there is one; what it says after a round trip is true.
-_READY = """(async () => {
-  const app = window.jupyterapp; await app.restored;
-  const panel = app.shell.currentWidget;
+_PANEL = "[...window.jupyterapp.shell.widgets('main')].find(it => it.sessionContext)"
+_READY = f"""(async () => {{
+  await window.jupyterapp.restored;
+  const panel = {_PANEL};
+  window.jupyterapp.shell.activateById(panel.id);
   await panel.context.ready; await panel.sessionContext.ready; await panel.sessionContext.session.kernel.info;
   return true;
-})()"""
+}})()"""
 _RUN_ALL = "window.jupyterapp.commands.execute('notebook:run-all-cells').then(() => true)"
 _STATUS = "(document.querySelector('.wb-status')||{}).textContent"
 
@@ -127,9 +129,7 @@ def test_the_triage_panel_from_opening_to_verdict(page: Page, jupyter: str) -> N
     """Run all, cancel, find by keyboard, read; what was typed survives a cell that is run again."""
     page.resize(1280, 1400)
     page.open(jupyter)
-    page.wait(
-        "window.jupyterapp && window.jupyterapp.shell.currentWidget && window.jupyterapp.shell.currentWidget.sessionContext"
-    )
+    page.wait(f"window.jupyterapp && {_PANEL}")
     assert page.run(_READY)
     assert page.run(_RUN_ALL)
     page.wait("document.querySelector('button.wb-find')")

@@ -37,7 +37,7 @@ _KAFKA = {
 def test_every_command_runs(lab: Lab, admin: AdminClient, settings_file: Path, tmp_path: Path) -> None:
     """In a shell, with the three variables set; Kafka's own tools are those of the lab's Kafka."""
     produce(lab, "runbook-topic", {0: 50})
-    commit(admin, "runbook group's", "runbook-topic", {0: 10})
+    commit(admin, "runbook-group", "runbook-topic", {0: 10})
     ensure(TOOLS)
     programs = tmp_path / "bin"
     programs.mkdir()
@@ -50,7 +50,7 @@ def test_every_command_runs(lab: Lab, admin: AdminClient, settings_file: Path, t
         **os.environ,
         "PATH": f"{programs}:{os.environ['PATH']}",
         "CLUSTER": "mine",
-        "GROUP": "runbook group's",
+        "GROUP": "runbook-group",
         "BOOTSTRAP": lab.bootstrap,
         "WORKBENCH_CONFIG": str(settings_file),
     }
