@@ -20,7 +20,19 @@ def fragment(finding: Finding, incomplete: Sequence[str] = ()) -> str:
     return f'<div class="wb"><section class="finding">{notes}{body}</section></div>'
 
 
+# What JupyterLab does to lists and tables in its outputs is taken back.
+_AGAINST_JUPYTER = """
+:scope dl.numbers dt, :scope dl.numbers dd { float: none; width: auto; display: block; padding: 0; margin: 0; }
+:scope dl.numbers dt { font-weight: 400; }
+:scope table { border-collapse: collapse; width: 100%; font-size: .88rem; border: none; table-layout: auto; }
+:scope th, :scope td { text-align: left; white-space: normal; max-width: none; vertical-align: top; }
+:scope tr, :scope tbody tr:nth-child(even), :scope tbody tr:hover { background: none; }
+:scope th.n, :scope td.n { text-align: right; white-space: nowrap; }
+"""
+
+
 def style() -> str:
     """The report's style, for what stands inside of `.wb` only."""
     text = resources.files("workbench.report").joinpath("report.css").read_text()
-    return "@scope (.wb) {\n" + text.replace(":root", ":scope").replace("body {", ":scope {") + "\n}"
+    own = text.replace(":root", ":scope").replace("body {", ":scope {")
+    return "@scope (.wb) {\n" + own + _AGAINST_JUPYTER + "}"
