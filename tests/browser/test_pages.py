@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -77,15 +78,22 @@ def test_the_report_opens_from_a_file_with_the_network_off(page: Page, spark: An
 
 @pytest.fixture
 def jupyter(tmp_path: Path) -> Iterator[str]:
-    """JupyterLab as `workbench notebook` starts it, on a hostile capture; its address."""
+    """JupyterLab on a hostile capture; its address."""
     write_capture(tmp_path / "capture", hostile_capture())
+    with jupyterlab(tmp_path, tmp_path / "capture") as address:
+        yield address
+
+
+@contextmanager
+def jupyterlab(tmp_path: Path, capture: Path) -> Iterator[str]:
+    """JupyterLab as `workbench notebook` starts it, on a capture; its address."""
     folder = tmp_path / "notebooks"
     prepare(folder, ROOT / "notebooks")
     port = free_port()
     more = (f"--IdentityProvider.token={_TOKEN}", "--LabApp.expose_app_in_browser=True", "--ServerApp.port_retries=0")
     words = lab_command(folder, "lag_triage.ipynb", port=port, browser=False, more=more)
     environment = {
-        **lab_environment(folder, {"WORKBENCH_CAPTURE": str(tmp_path / "capture")}),
+        **lab_environment(folder, {"WORKBENCH_CAPTURE": str(capture)}),
         "JUPYTER_CONFIG_DIR": str(tmp_path / "config"),
         "JUPYTER_RUNTIME_DIR": str(tmp_path / "runtime"),
     }
@@ -113,33 +121,33 @@ def jupyter(tmp_path: Path) -> Iterator[str]:
 
 
 # JupyterLab calls a kernel idle before there is one; what it says after a round trip is true.
-_PANEL = "[...window.jupyterapp.shell.widgets('main')].find(it => it.sessionContext)"
-_READY = f"""(async () => {{
+FIND_PANEL = "[...window.jupyterapp.shell.widgets('main')].find(it => it.sessionContext)"
+READY = f"""(async () => {{
   await window.jupyterapp.restored;
-  const panel = {_PANEL};
+  const panel = {FIND_PANEL};
   window.jupyterapp.shell.activateById(panel.id);
   await panel.context.ready; await panel.sessionContext.ready; await panel.sessionContext.session.kernel.info;
   return true;
 }})()"""
-_RUN_ALL = "window.jupyterapp.commands.execute('notebook:run-all-cells').then(() => true)"
-_STATUS = "(document.querySelector('.wb-status')||{}).textContent"
+RUN_ALL = "window.jupyterapp.commands.execute('notebook:run-all-cells').then(() => true)"
+STATUS = "(document.querySelector('.wb-status')||{}).textContent"
 
 
 def test_the_triage_panel_from_opening_to_verdict(page: Page, jupyter: str) -> None:
     """Run all, cancel, find by keyboard, read; what was typed survives a cell that is run again."""
     page.resize(1280, 1400)
     page.open(jupyter)
-    page.wait(f"window.jupyterapp && {_PANEL}")
-    assert page.run(_READY)
-    assert page.run(_RUN_ALL)
+    page.wait(f"window.jupyterapp && {FIND_PANEL}")
+    assert page.run(READY)
+    assert page.run(RUN_ALL)
     page.wait("document.querySelector('button.wb-find')")
     page.run("document.querySelector('button.wb-find').click()")
     page.wait("!document.querySelector('button.wb-cancel').disabled")
     page.run("document.querySelector('button.wb-cancel').click()")
-    page.wait("['Cancelled.', 'Done.'].includes(" + _STATUS + ")")
+    page.wait("['Cancelled.', 'Done.'].includes(" + STATUS + ")")
     page.run("document.querySelector('button.wb-find').focus()")
     page.press("Enter", 13)
-    page.wait("document.querySelector('.wb-answer svg.tree .leaf.taken') && " + _STATUS + " === 'Done.'")
+    page.wait("document.querySelector('.wb-answer svg.tree .leaf.taken') && " + STATUS + " === 'Done.'")
     assert "slow processor" in page.run("document.querySelector('.wb-answer').innerText")
     page.wait("document.querySelectorAll('.wb-charts .js-plotly-plot .main-svg').length >= 5")
     page.wait("document.querySelectorAll('.wb-choice option').length === 2")
@@ -150,6 +158,6 @@ def test_the_triage_panel_from_opening_to_verdict(page: Page, jupyter: str) -> N
         "(() => { const it = document.querySelector('.wb-topic input'); it.value = 'typed';"
         " it.dispatchEvent(new Event('change', {bubbles: true})); it.dispatchEvent(new Event('input', {bubbles: true})); })()"
     )
-    assert page.run(_RUN_ALL)
+    assert page.run(RUN_ALL)
     page.wait("[...document.querySelectorAll('.wb-topic input')].every(it => it.value === 'typed')")
     inert(page)

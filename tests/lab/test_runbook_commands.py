@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.lab.conftest import commit, produce
 from workbench.java import find_java
@@ -36,6 +36,7 @@ _KAFKA = {
 
 def test_every_command_runs(lab: Lab, admin: AdminClient, settings_file: Path, tmp_path: Path) -> None:
     """In a shell, with the three variables set; Kafka's own tools are those of the lab's Kafka."""
+    admin.create_topics([NewTopic("runbook-topic", num_partitions=1, replication_factor=1)])["runbook-topic"].result(30)
     produce(lab, "runbook-topic", {0: 50})
     commit(admin, "runbook-group", "runbook-topic", {0: 10})
     ensure(TOOLS)
