@@ -10,7 +10,7 @@ from tests.browser.test_pages import FIND_PANEL, READY, ROOT, RUN_ALL, STATUS, j
 from workbench.report import health
 
 _IMAGES = ROOT / "notebooks" / "images"
-_CAPTURE = ROOT / "notebooks" / "captures" / "incident-1"
+_CAPTURE = Path("captures/incident-1")  # as a user sees it from the notebooks folder
 
 
 def main() -> None:
@@ -28,7 +28,7 @@ def main() -> None:
             page.wait(f"{STATUS} === 'Done.'")
             page.wait("document.querySelectorAll('.wb-charts .js-plotly-plot .main-svg').length >= 5")
             page.screenshot(_IMAGES / "panel.png")
-            health.publish(health.look(capture=str(_CAPTURE)), str(room))
+            health.publish(health.look(capture=str(ROOT / "notebooks" / _CAPTURE)), str(room))
             page.resize(1280, 1000)
             page.open((room / "report.html").as_uri())
             page.wait("document.querySelectorAll('.plot .main-svg').length >= 5")

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.lab.conftest import commit, produce
 from workbench.java import find_java
-from workbench.lab.jars import TOOLS, ensure
+from workbench.lab.jars import BROKER, TOOLS, ensure
 from workbench.lab.lab import Lab
 
 pytestmark = pytest.mark.lab
@@ -30,7 +30,7 @@ COMMANDS = {
 }
 _KAFKA = {
     "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
-    "kafka-configs": "org.apache.kafka.tools.ConfigCommand",
+    "kafka-configs": "kafka.admin.ConfigCommand",
 }
 
 
@@ -44,7 +44,8 @@ def test_every_command_runs(lab: Lab, admin: AdminClient, settings_file: Path, t
     programs.mkdir()
     (programs / "workbench").symlink_to(Path(sys.executable).with_name("workbench"))
     for name, main in _KAFKA.items():
-        script = f'#!/bin/sh\nexec "{find_java().program}" -cp "{TOOLS.classpath}" -Dlog4j2.level=ERROR {main} "$@"\n'
+        jars = f"{TOOLS.classpath}:{BROKER.classpath}"
+        script = f'#!/bin/sh\nexec "{find_java().program}" -cp "{jars}" -Dlog4j2.level=ERROR {main} "$@"\n'
         (programs / name).write_text(script)
         (programs / name).chmod(0o755)
     environment = {

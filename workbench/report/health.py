@@ -24,6 +24,8 @@ from workbench.words import count, duration, percent, plural, printable
 SCHEMA = "workbench.health/1"
 # A change of the time lag by less than this share is noise between two looks a day apart.
 _SAME = 0.2
+# From so many samples on, compiling Spark's stages costs less than not to.
+_MUCH = 200_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +165,7 @@ def look(
     Raises:
         SourceUnreachableError: if the source does not answer. NoSeriesError: if it has nothing.
     """
-    from workbench.spark import session, start_in_background
+    from workbench.spark import for_much_data, session, start_in_background
 
     start_in_background()
     if capture:
@@ -176,6 +178,8 @@ def look(
     else:
         recorded, window, start, end = _collected(cluster, since, until, config)
     spark = session()
+    if recorded.samples.num_rows > _MUCH:
+        for_much_data(spark)
     result = triage(recorded, spark, window=window)
     spent = budgets(
         recorded.samples,
