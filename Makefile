@@ -1,7 +1,7 @@
 # Two commands do everything from a bare checkout: `make demo` and `make test`. Each sets up what it needs and is quick when nothing changed.
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: help demo test bench chaos bench-triage lint setup clean lock
+.PHONY: help demo test test-pages bench chaos bench-triage lint setup clean lock
 
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -17,8 +17,11 @@ demo: $(READY)  ## a real Kafka, a real incident, its verdict and report (about 
 
 test: $(READY) lint  ## unit tests first, then those with Spark, Kafka and Prometheus
 	@$(BIN)/workbench lab setup
-	@$(BIN)/python -m pytest -m "not jvm and not lab"
-	@$(BIN)/python -m pytest -m "jvm or lab" --durations=15
+	@$(BIN)/python -m pytest -m "not jvm and not lab and not apt"
+	@$(BIN)/python -m pytest -m "(jvm or lab) and not apt" --durations=15
+
+test-pages: $(READY)  ## report and notebook in a real browser, hand-off to a real Alertmanager (fetched with apt)
+	@$(BIN)/python -m pytest -m apt
 
 bench: $(READY)  ## ours and its peers in the same run, into build/bench.json  [ONLY=name]
 	@$(BIN)/workbench lab setup

@@ -24,7 +24,7 @@ from workbench.report import health
 from workbench.report.html import write_html
 from workbench.triage.engine import triage
 
-pytestmark = pytest.mark.jvm
+pytestmark = [pytest.mark.jvm, pytest.mark.apt]
 
 ROOT = Path(__file__).parent.parent.parent
 PICTURES = ROOT / "build" / "screens"

@@ -68,6 +68,7 @@ def test_it_is_tried_again_and_then_told() -> None:
         send("file:///etc/passwd", {}, what="webhook")
 
 
+@pytest.mark.apt
 def test_a_real_alertmanager_takes_it(tmp_path: Path) -> None:
     """And lists the alert with its labels; where no Alertmanager can be had, what it documents is held by the tests above."""
     program = ensure_alertmanager()
