@@ -1,7 +1,7 @@
 # Two commands do everything from a bare checkout: `make demo` and `make test`. Each sets up what it needs and is quick when nothing changed.
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-pages bench chaos bench-triage lint setup clean lock
+.PHONY: help demo test test-pages bench chaos soak bench-triage lint setup clean lock
 
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -34,6 +34,10 @@ chaos: $(READY)  ## restarts, kills, freezes and a broker's restart on real grou
 bench-triage: $(READY)  ## how often triage is right on real incidents, into build/triage.json  [SEEDS=101-105 ONLY=a,b ADVICE=1]
 	@$(BIN)/workbench lab setup
 	@$(BIN)/python -m tests.bench.accuracy $(if $(SEEDS),--seeds $(SEEDS)) $(if $(ONLY),--only $(ONLY)) $(if $(ADVICE),--apply-advice)
+
+soak: $(READY)  ## the replay of a third of a million-record topic, end to end
+	@$(BIN)/workbench lab setup
+	@REPLAY_RECORDS=1000000 $(BIN)/python -m pytest tests/lab/test_replay_end_to_end.py --durations=5
 
 lint: $(READY)  ## ruff and mypy --strict
 	@$(BIN)/ruff check -q workbench tests

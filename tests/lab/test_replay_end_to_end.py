@@ -26,7 +26,8 @@ from workbench.lab.lab import Lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.jvm]
 
-RECORDS, PARTITIONS, INSTANCES = 1_000_000, 12, 3
+# `make soak` takes a million.
+RECORDS, PARTITIONS, INSTANCES = int(os.environ.get("REPLAY_RECORDS", "300000")), 12, 3
 
 
 @pytest.fixture
