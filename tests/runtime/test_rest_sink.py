@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,6 +15,7 @@ import pytest
 from tests.runtime.helpers import Clock, event
 from workbench.errors import ConfigError
 from workbench.runtime import Dead, Done, Failed, RestSink, Retry
+from workbench.runtime.rest_sink import plain_status
 
 
 class Service:
@@ -153,6 +156,47 @@ def test_headers_of_ones_own_are_sent_and_checked() -> None:
         assert service.requests[0][1]["X-Api-Key"] == "abc"
     with pytest.raises(ConfigError, match="header"):
         RestSink("http://x/", headers={"X-Api-Key": "abc\r\nX-Admin: 1"})
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", 200),
+        (b"HTTP/1.1 204 No\r\ncontent-length: 0\r\n\r\n", 204),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok", None),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nok", None),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok", None),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", None),
+        (b"HTTP/1.1 200 OK\r\nContent-Le", None),
+        (b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n", None),
+        (b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n", None),
+        (b"HTTP/1.1 2000\r\nContent-Length: 0\r\n\r\n", None),
+        (b"", None),
+    ],
+)
+def test_only_a_whole_and_plain_success_is_taken_without_the_library(answer: bytes, code: int | None) -> None:
+    """Everything else it parses, from the first byte on."""
+    assert plain_status(answer) == code
+
+
+def test_an_answer_in_pieces_or_chunks_is_read_whole() -> None:
+    """By the library, over the bytes that have come already; the connection stays usable."""
+    pieces = [b"HTTP/1.1 20", b"0 OK\r\nTransfer-Encoding: chu", b"nked\r\n\r\n2\r\nok\r\n0\r\n", b"\r\n"]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            peer, _ = server.accept()
+            with peer:
+                for _ in range(3):
+                    while b"\r\n\r\nv" not in peer.recv(4096):
+                        pass
+                    for piece in pieces:
+                        peer.sendall(piece)
+                        time.sleep(0.02)
+
+        threading.Thread(target=serve, daemon=True).start()
+        sink = RestSink(f"http://127.0.0.1:{server.getsockname()[1]}/")
+        assert [sink(event(offset)) for offset in range(3)] == [Done()] * 3
 
 
 @pytest.mark.parametrize("url", ["refunds", "ftp://x/", "http://", ""])

@@ -7,9 +7,13 @@ Source: seed document 004 (the consumer proxy): the service answers 2xx for done
 from __future__ import annotations
 
 import http.client
+import io
+import re
+import socket
 import threading
 import time
 from collections.abc import Callable, Collection
+from typing import Any
 from urllib.parse import urlsplit
 
 from workbench.errors import ConfigError
@@ -19,6 +23,8 @@ DEAD_CODES = frozenset({600, 700})
 # The fault of the service or of its set-up, not of the event: a later try may succeed.
 RETRY_CODES = frozenset({401, 403, 404, 405, 407, 408, 421, 425, 429})
 _MAX_RETRY_AFTER_SECONDS = 60.0
+_FIRST_BYTES = 16_384
+_PLAIN = re.compile(rb"HTTP/1\.1 (2\d\d)[ \r]")  # 1.0 closes its connections
 
 
 class RestSink:
@@ -108,7 +114,10 @@ class RestSink:
             self._local.connection = connection
         # Head and body in one write: the client library makes two of them, and each is a system call and a packet.
         connection.sock.sendall(self._request(event))
-        response = http.client.HTTPResponse(connection.sock, method="POST")
+        first = connection.sock.recv(_FIRST_BYTES)
+        if (code := plain_status(first)) is not None:
+            return code, None
+        response = http.client.HTTPResponse(_Again(first, connection.sock), method="POST")  # type: ignore[arg-type]
         response.begin()
         response.read()
         if response.will_close:
@@ -134,6 +143,50 @@ class RestSink:
 
 
 _DONE = Done()
+
+
+class _Again(io.RawIOBase):
+    """A socket whose first bytes were read already."""
+
+    def __init__(self, first: bytes, sock: socket.socket) -> None:
+        self._first = first
+        self._sock = sock
+
+    def makefile(self, _mode: str) -> io.BufferedReader:
+        """What the client library asks a socket for."""
+        return io.BufferedReader(self)
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """First what was read before, then what comes."""
+        if not self._first:
+            return self._sock.recv_into(buffer)
+        size = min(len(buffer), len(self._first))
+        buffer[:size], self._first = self._first[:size], self._first[size:]
+        return size
+
+
+def plain_status(answer: bytes) -> int | None:
+    """The status code of a success that has come whole and says nothing else of interest; None for any other answer.
+
+    Most answers are such, and parsing their headers takes the client library a third of the time of an event.
+    """
+    head, end, body = answer.partition(b"\r\n\r\n")
+    match = _PLAIN.match(head)
+    if not end or match is None:
+        return None
+    fields = head.lower()
+    if (
+        b"\r\nconnection: close" in fields
+        or b"\r\ntransfer-encoding:" in fields
+        or fields.count(b"\r\ncontent-length:") != 1
+    ):
+        return None
+    length = fields.partition(b"\r\ncontent-length:")[2].partition(b"\r\n")[0].strip()
+    return int(match[1]) if length.isdigit() and int(length) == len(body) else None
 
 
 def _header_safe(text: str) -> str:
