@@ -6,12 +6,14 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.bench import lag, replay, runtime, triage
+from tests.bench import lag, prometheus, replay, runtime, triage
 from tests.bench.harness import Result, keep
 
 BENCHES: dict[str, Callable[[], Result]] = {
     "triage_cold": triage.triage_cold,
     "triage_warm": triage.triage_warm,
+    "prometheus_json_to_spark": prometheus.prometheus_json_to_spark,
+    "prometheus_remote_read_to_spark": prometheus.prometheus_remote_read_to_spark,
     "lag_snapshot": lag.lag_snapshot,
     "kafka_records": replay.kafka_records,
     "replay_plan_10k": replay.replay_plan_10k,
