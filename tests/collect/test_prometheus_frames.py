@@ -37,6 +37,7 @@ def options(url: str, /, **more: str) -> dict[str, str]:
         ('lag{a="b"}', [("__name__", "=", "lag"), ("a", "=", "b")]),
         ('{a=~"b|c", d!="e",f!~"g.*"}', [("a", "=~", "b|c"), ("d", "!=", "e"), ("f", "!~", "g.*")]),
         (r'{a="q\"u\\o\nte}"}', [("a", "=", 'q"u\\o\nte}')]),
+        ('{a="é"}', [("a", "=", "é")]),
         ("job:lag:sum { }", [("__name__", "=", "job:lag:sum")]),
     ],
 )

@@ -53,12 +53,13 @@ from pyspark.sql.datasource import (
 )
 
 from workbench.collect.columnar import Matrix, parse_matrix
+from workbench.collect.prometheus import quoted
 from workbench.collect.remote_read import LabelMatcher, MatcherType, NotOffered, fetch
+from workbench.samples import STALE_NAN_BITS
 
 SAMPLES_PER_TASK = 500_000  # a task costs about 30 ms however little it reads
 _MOST_TASKS = 64
 _ROWS_PER_BATCH = 200_000
-_STALE_NAN_BITS = np.uint64(0x7FF0000000000002)
 _OPERATORS = {
     "=": MatcherType.EQUAL,
     "!=": MatcherType.NOT_EQUAL,
@@ -215,7 +216,7 @@ def parse_selector(text: str) -> list[LabelMatcher]:
 def to_promql(matchers: Iterable[LabelMatcher]) -> str:
     """Matchers as PromQL."""
     operators = {kind: text for text, kind in _OPERATORS.items()}
-    return "{" + ",".join(f"{item.name}{operators[item.type]}{json.dumps(item.value)}" for item in matchers) + "}"
+    return "{" + ",".join(f'{item.name}{operators[item.type]}"{quoted(item.value)}"' for item in matchers) + "}"
 
 
 def read_range(request: Request, of: TimeRange) -> Matrix:
@@ -301,7 +302,7 @@ def _batches(matrix: Matrix, labels: tuple[str, ...]) -> Iterator[pa.RecordBatch
     flags = None
     if not finite.all():
         words = np.array(["nan", "inf", "stale"])
-        kind = np.where(np.isinf(values), 1, np.where(values.view(np.uint64) == _STALE_NAN_BITS, 2, 0))
+        kind = np.where(np.isinf(values), 1, np.where(values.view(np.uint64) == STALE_NAN_BITS, 2, 0))
         flags = pa.array(words[kind], pa.string(), mask=finite)
     of_sample = pa.array(np.repeat(np.arange(len(matrix), dtype=np.int32), matrix.lengths))
     columns = [

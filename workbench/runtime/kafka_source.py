@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -60,7 +59,6 @@ class KafkaSource:
         self._health: SourceHealth | None = None
         self._commit_under_way = False
         self._commit_failures: dict[Partition, str] = {}
-        self._thread = threading.get_ident()
 
     def subscribe(self, topics: Sequence[str], listener: AssignmentListener) -> None:
         """Join the group."""
