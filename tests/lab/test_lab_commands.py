@@ -25,10 +25,14 @@ def ours(folder: Path) -> list[psutil.Process]:
     """Processes whose command line or working folder is in this test's state folder."""
     found = []
     for process in psutil.process_iter(["pid", "cmdline", "cwd"]):
-        words = " ".join(process.info["cmdline"] or ())
-        if process.pid != os.getpid() and (str(folder) in words or str(folder) in (process.info["cwd"] or "")):
+        if process.pid != os.getpid() and (str(folder) in words(process) or str(folder) in (process.info["cwd"] or "")):
             found.append(process)
     return found
+
+
+def words(process: psutil.Process) -> str:
+    """The command line as it was when the process was listed: asking again would fail on one that has ended since."""
+    return " ".join(process.info["cmdline"] or ())
 
 
 @pytest.fixture
@@ -99,9 +103,7 @@ def test_a_run_that_is_ended_leaves_nothing(state: Path, how: signal.Signals) ->
         start_new_session=True,
     )
     try:
-        wait_for(
-            lambda: any("workbench.lab.instance" in " ".join(p.cmdline()) for p in ours(state) if p.is_running()), 90
-        )
+        wait_for(lambda: any("workbench.lab.instance" in words(process) for process in ours(state)), 90)
         run.send_signal(how)
         run.communicate(timeout=60)
     finally:
