@@ -21,6 +21,7 @@ def row(**changes: Any) -> dict[str, Any]:
         "lag_recent_slope": 40.0,
         "draining": False,
         "group_members": 3,
+        "partition_count": 21,
         "processors": [
             {"processor": "refund", "attempts": 200, "baseline_attempts": 600, "process_seconds": 0.4},
             {"processor": "order", "attempts": 300, "baseline_attempts": 400, "process_seconds": 0.01},
@@ -56,6 +57,28 @@ def test_consumers_go_by_their_own_pace() -> None:
     assert sizing is not None
     assert (sizing.keep_up, sizing.drain) == (7, 7)
     assert "100/s arriving ÷ 20/s by each ÷ 80 % = 7 consumers to keep up" in sizing.words
+
+
+@given(needed=st.integers(1, 40), partitions=st.integers(1, 60))
+def test_partitions_go_to_consumers_whole(needed: int, partitions: int) -> None:
+    """With so many consumers the busiest has no more than its share, and with one fewer it would have."""
+    found = needs._whole_partitions(needed, partitions)
+    if needed >= partitions:
+        assert found == needed  # a consumer for each partition is all that helps
+        return
+    share = partitions / needed
+    assert -(-partitions // found) <= share
+    assert found == 1 or -(-partitions // (found - 1)) > share
+    assert needed <= found <= partitions
+
+
+def test_what_would_not_help_is_not_advised() -> None:
+    """Five consumers of eight partitions leave two partitions to one of them, as four would."""
+    eight = row(partition_count=8, arrival_per_second=80.0, lag_slope=20.0, group_members=3, lag_messages=0)
+    sizing = needs.consumers(eight, objective_seconds=120)
+    assert sizing is not None
+    assert sizing.keep_up == 8
+    assert "= 5 consumers to keep up, 8 since 8 partitions are not cut" in sizing.words
 
 
 @pytest.mark.parametrize("missing", ["arrival_per_second", "group_members", "lag_slope"])

@@ -92,8 +92,12 @@ def current_threads(row: Row, processors: set[str]) -> int:
 
 
 def consumers(row: Row, *, objective_seconds: float) -> Sizing | None:
-    """Consumers that are needed, at the pace at which each one commits now; None if it is not known."""
-    members, arrival = row["group_members"], row["arrival_per_second"]
+    """Consumers that are needed, at the pace at which each one commits now; None if it is not known.
+
+    Partitions go to consumers whole: of 8 partitions, 5, 6 and 7 consumers all leave two of them to one consumer, so that they keep up
+    with no more than 4 do. Where that makes a difference, the number is the next one that does help.
+    """
+    members, arrival, partitions = row["group_members"], row["arrival_per_second"], row["partition_count"]
     lag_slope = row["lag_slope"]
     if not members or arrival is None or lag_slope is None:
         return None
@@ -101,14 +105,24 @@ def consumers(row: Row, *, objective_seconds: float) -> Sizing | None:
     if pace <= 0:
         return None
     window = DRAIN_OBJECTIVES * objective_seconds
-    keep_up = _up(arrival / pace / TARGET_UTILISATION)
-    drain = _up((arrival + (row["lag_messages"] or 0) / window) / pace / TARGET_UTILISATION)
+    exact = _up(arrival / pace / TARGET_UTILISATION)
+    keep_up = _whole_partitions(exact, partitions)
+    drain = _whole_partitions(_up((arrival + (row["lag_messages"] or 0) / window) / pace / TARGET_UTILISATION), partitions)
+    whole = f", {keep_up} since {plural(partitions, 'partition')} are not cut" if keep_up != exact else ""
     words = (
         f"{rate(arrival)} arriving ÷ {rate(pace)} by each ÷ {percent(TARGET_UTILISATION)} = "
-        f"{plural(keep_up, 'consumer')} to keep up, "
+        f"{plural(exact, 'consumer')} to keep up{whole}, "
         f"{drain} to drain {count(row['lag_messages'] or 0)} in {duration(window)}"
     )
     return Sizing(keep_up=keep_up, drain=drain, drain_seconds=window, words=words)
+
+
+def _whole_partitions(needed: int, partitions: int | None) -> int:
+    """The fewest consumers with no more than a fair share of `needed` ones each, in whole partitions; `needed` if there are too few."""
+    if not partitions or needed >= partitions:
+        return needed
+    most = partitions // needed  # partitions that the busiest consumer may have
+    return -(-partitions // most)
 
 
 def drain_seconds(row: Row) -> float | None:
