@@ -15,11 +15,8 @@ from workbench.collect.prometheus_frames import (
     PrometheusFrames,
     Request,
     TimeRange,
-    parse_selector,
     read_range,
-    to_promql,
 )
-from workbench.collect.remote_read import LabelMatcher, MatcherType
 from workbench.lab.lab import Lab
 
 STREAM = {"Content-Type": "application/x-streamed-protobuf; proto=prometheus.ChunkedReadResponse"}
@@ -28,25 +25,6 @@ STREAM = {"Content-Type": "application/x-streamed-protobuf; proto=prometheus.Chu
 def options(url: str, /, **more: str) -> dict[str, str]:
     """Of ten seconds from the epoch."""
     return {"url": url, "selector": "lag", "start": "1", "end": "10", "labels": "topic", **more}
-
-
-@pytest.mark.parametrize(
-    ("text", "matchers"),
-    [
-        ("lag", [("__name__", "=", "lag")]),
-        ('lag{a="b"}', [("__name__", "=", "lag"), ("a", "=", "b")]),
-        ('{a=~"b|c", d!="e",f!~"g.*"}', [("a", "=~", "b|c"), ("d", "!=", "e"), ("f", "!~", "g.*")]),
-        (r'{a="q\"u\\o\nte}"}', [("a", "=", 'q"u\\o\nte}')]),
-        ('{a="é"}', [("a", "=", "é")]),
-        ("job:lag:sum { }", [("__name__", "=", "job:lag:sum")]),
-    ],
-)
-def test_selectors_are_read_as_promql_writes_them(text: str, matchers: list[tuple[str, str, str]]) -> None:
-    """And written back so that they are read the same."""
-    kinds = {"=": MatcherType.EQUAL, "!=": MatcherType.NOT_EQUAL, "=~": MatcherType.REGEX, "!~": MatcherType.NOT_REGEX}
-    wanted = [LabelMatcher(kinds[operator], name, value) for name, operator, value in matchers]
-    assert parse_selector(text) == wanted
-    assert parse_selector(to_promql(wanted)) == wanted
 
 
 @pytest.mark.parametrize("text", ["rate(lag[5m])", "a + b", "", "{}", 'lag{a="b"', "lag{a=b}", "lag{a}", "lag[5m]"])

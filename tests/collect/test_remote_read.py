@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import socket
 import struct
+import threading
 import time
 from typing import Any
 
@@ -11,13 +13,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import requests
+import urllib3
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.servers import Script, scripted
 from workbench.collect import remote_read
 from workbench.collect.columnar import EMPTY, parse_matrix
-from workbench.collect.remote_read import LabelMatcher, MatcherType, NotOffered, fetch, parse, read_request
+from workbench.collect.remote_read import NotOffered, fetch, parse, read_request
+from workbench.collect.selectors import LabelMatcher, MatcherType
 from workbench.collect.xor_chunks import decode
 from workbench.lab.lab import Lab
 
@@ -172,6 +176,26 @@ def test_a_stream_that_ends_early_is_never_half_taken(cut: int) -> None:
         return
     with pytest.raises((ValueError, IndexError)):
         parse(GOOD[:cut], start_ms=0, end_ms=10_000)
+
+
+def test_a_server_that_dies_between_two_frames_is_an_error() -> None:
+    """A stream has no length; the last piece of HTTP's own framing is what is missing then."""
+    frame = answer((A, [ONE], 1))
+    head = "HTTP/1.1 200 OK\r\nContent-Type: application/x-streamed-protobuf\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(head.encode() + f"{len(frame):x}\r\n".encode() + frame + b"\r\n")
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises((NotOffered, requests.RequestException, urllib3.exceptions.HTTPError)):
+            fetch(requests.Session(), url, [], start_ms=0, end_ms=10_000, timeout_seconds=10)
+        thread.join(10)
 
 
 flipped = st.tuples(st.integers(0, len(GOOD) - 1), st.integers(1, 255)).map(

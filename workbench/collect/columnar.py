@@ -49,6 +49,14 @@ class Matrix:
             start, end = end, end + int(length)
             yield labels, self.ts_us[start:end], self.values[start:end]
 
+    def where(self, wanted: npt.NDArray[np.bool_]) -> Matrix:
+        """Only these samples, (n,); series that have none left stay, empty."""
+        if wanted.all():
+            return self
+        of_sample = np.repeat(np.arange(len(self)), self.lengths)[wanted]
+        lengths = np.bincount(of_sample, minlength=len(self)).astype(np.int64)
+        return Matrix(self.labels, lengths, self.ts_us[wanted], self.values[wanted])
+
 
 EMPTY = Matrix([], np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float64))
 

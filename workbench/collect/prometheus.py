@@ -23,12 +23,14 @@ import requests
 import urllib3
 from urllib3.util.retry import Retry
 
+from workbench.collect import remote_read
 from workbench.collect.columnar import EMPTY, Matrix, parse_matrix
 from workbench.collect.http import read_body
 from workbench.collect.join import with_derived_lag, with_groups
+from workbench.collect.selectors import LabelMatcher, one_of, to_promql
 from workbench.errors import SourceUnreachableError
 from workbench.profiles import Profile, Rule
-from workbench.samples import SampleBatch, concat, most_trusted
+from workbench.samples import STALE_NAN_BITS, SampleBatch, concat, most_trusted
 from workbench.window import Window
 
 # Prometheus refuses more than 11,000 points per series in one range query.
@@ -52,6 +54,8 @@ class _ColumnarSession(requests.Session):
         self._deadline_seconds = deadline_seconds
 
     def request(self, method: str | bytes, url: str | bytes, *args: Any, **kwargs: Any) -> requests.Response:
+        if str(url).endswith(remote_read.PATH):  # reads its answer itself
+            return super().request(method, url, *args, **kwargs)
         deadline = time.monotonic() + self._deadline_seconds
         response = super().request(method, url, *args, **{**kwargs, "stream": True})
         response._content = read_body(response, deadline=deadline)
@@ -103,6 +107,7 @@ class PrometheusSource:
     queries: list[str] = field(default_factory=list)
     _client: Any = None
     _session: Any = None
+    _chunks_offered: bool = True
 
     def collect(
         self, window: Window, *, groups: Sequence[str] | None = None, topics: Sequence[str] | None = None
@@ -180,28 +185,60 @@ class PrometheusSource:
             if id(rule) in wanted:
                 by_labels.setdefault((rule.labels.get("group"), rule.labels.get("topic")), []).append(name)
         for (group_label, topic_label), names in by_labels.items():
-            matchers = [f'__name__=~"{"|".join(sorted(names))}"']
+            matchers = [one_of("__name__", sorted(names))]
             if groups and group_label:
-                matchers.append(matcher(group_label, groups))
+                matchers.append(one_of(group_label, groups))
             if topics and topic_label and len(topics) <= _MAX_TOPICS_IN_QUERY:
-                matchers.append(matcher(topic_label, topics))
-            for matrix in self._fetch("{" + ",".join(matchers) + "}", window):
+                matchers.append(one_of(topic_label, topics))
+            narrow = len(matchers) > 1
+            for matrix in self._fetch(matchers, window, by_chunks=not narrow):
                 tables.append(_to_samples(matrix, profile, self.cluster, window))
         return concat(tables)
 
-    def _fetch(self, selector: str, window: Window) -> Iterator[Matrix]:
+    def _fetch(self, matchers: Sequence[LabelMatcher], window: Window, *, by_chunks: bool) -> Iterator[Matrix]:
         total = window.end - window.baseline_start
         step = self.step_seconds or (None if total <= RAW_LIMIT else fitting_step(total.total_seconds()))
+        selector = to_promql(matchers)
         if step is None:
-            milliseconds = math.ceil(total.total_seconds() * 1000)
-            query = f"{selector}[{milliseconds}ms]"
-            yield self._ask(query, lambda: self._client.custom_query(query, params={"time": window.end.timestamp()}))
+            found = self._stored_chunks(matchers, window) if by_chunks else None
+            yield found if found is not None else self._raw(selector, window)
             return
         for start, end in chunks(window.baseline_start, window.end, step):
             yield self._ask(
                 selector,
                 lambda start=start, end=end: self._client.custom_query_range(selector, start, end, str(step)),
             )
+
+    def _raw(self, selector: str, window: Window) -> Matrix:
+        milliseconds = math.ceil((window.end - window.baseline_start).total_seconds() * 1000)
+        query = f"{selector}[{milliseconds}ms]"
+        return self._ask(query, lambda: self._client.custom_query(query, params={"time": window.end.timestamp()}))
+
+    def _stored_chunks(self, matchers: Sequence[LabelMatcher], window: Window) -> Matrix | None:
+        """The same samples as the server stores them, a twelfth of the bytes; None where it does not offer that."""
+        if not self._chunks_offered:
+            return None
+        start_ms, end_ms = (round(at.timestamp() * 1000) for at in (window.baseline_start, window.end))
+
+        def call() -> Matrix | None:
+            try:
+                return remote_read.fetch(
+                    self._session,
+                    self.url,
+                    matchers,
+                    start_ms=start_ms,
+                    end_ms=end_ms,
+                    timeout_seconds=self.timeout_seconds,
+                    headers=self.headers,
+                )
+            except remote_read.NotOffered:
+                return None
+
+        found: Matrix | None = self._guarded(f"read {to_promql(matchers)}", call)
+        if found is None:
+            self._chunks_offered = False
+            return None
+        return found.where(found.values.view(np.uint64) != STALE_NAN_BITS)  # as `m[range]` leaves them out
 
     def _ask(self, query: str, call: Any) -> Matrix:
         result = self._guarded(query, call)
@@ -233,18 +270,6 @@ class PrometheusSource:
                 f"What answers at {host} is no Prometheus: {_message(str(error)) or type(error).__name__}.",
                 hint="The URL must be the base of its API, without /api/v1.",
             ) from None
-
-
-def matcher(label: str, values: Sequence[str]) -> str:
-    """A PromQL matcher for one or several exact values, whatever characters they hold."""
-    if len(values) == 1:
-        return f'{label}="{quoted(values[0])}"'
-    return f'{label}=~"{quoted("|".join(re.escape(value) for value in values))}"'
-
-
-def quoted(text: str) -> str:
-    """Text inside of a PromQL string in double quotes."""
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 def fitting_step(seconds: float) -> int:

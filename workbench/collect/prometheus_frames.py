@@ -53,22 +53,13 @@ from pyspark.sql.datasource import (
 )
 
 from workbench.collect.columnar import Matrix, parse_matrix
-from workbench.collect.prometheus import quoted
-from workbench.collect.remote_read import LabelMatcher, MatcherType, NotOffered, fetch
+from workbench.collect.remote_read import NotOffered, fetch
+from workbench.collect.selectors import LabelMatcher, one_of, parse_selector, to_promql
 from workbench.samples import STALE_NAN_BITS
 
 SAMPLES_PER_TASK = 500_000  # a task costs about 30 ms however little it reads
 _MOST_TASKS = 64
 _ROWS_PER_BATCH = 200_000
-_OPERATORS = {
-    "=": MatcherType.EQUAL,
-    "!=": MatcherType.NOT_EQUAL,
-    "=~": MatcherType.REGEX,
-    "!~": MatcherType.NOT_REGEX,
-}
-_SELECTOR = re.compile(r"\s*([a-zA-Z_:][a-zA-Z0-9_:]*)?\s*(?:\{(.*)\})?\s*", re.DOTALL)
-_MATCHER = re.compile(r'\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*(=~|!~|!=|=)\s*"((?:[^"\\]|\\.)*)"\s*(,|$)', re.DOTALL)
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +166,7 @@ class PushdownReader(PrometheusReader):
                 values = [item.value] if isinstance(item, EqualTo) else list(item.value)
                 name = item.attribute[0]
                 if name in self.request.labels and all(isinstance(value, str) for value in values):
-                    matcher = _one_of(name, values)
+                    matcher = one_of(name, values)
                     self.request = replace(self.request, matchers=(*self.request.matchers, matcher))
                     taken = True
             comparison = isinstance(item, GreaterThan | GreaterThanOrEqual | LessThan | LessThanOrEqual | EqualTo)
@@ -190,33 +181,6 @@ class PushdownReader(PrometheusReader):
             self.request = replace(self.request, start_ms=max(self.request.start_ms, math.floor(at)))
         if isinstance(item, LessThan | LessThanOrEqual | EqualTo):
             self.request = replace(self.request, end_ms=min(self.request.end_ms, math.ceil(at)))
-
-
-def parse_selector(text: str) -> list[LabelMatcher]:
-    """Matchers of a PromQL vector selector.
-
-    Raises:
-        ValueError: if it is something else (a function, an operator).
-    """
-    whole = _SELECTOR.fullmatch(text)
-    if whole is None or not (whole[1] or whole[2]):
-        raise ValueError(f'prometheus: {text!r} is no plain selector, as in metric{{label="value"}}')
-    found = [LabelMatcher(MatcherType.EQUAL, "__name__", whole[1])] if whole[1] else []
-    at, inside = 0, whole[2] or ""
-    while at < len(inside) and inside[at:].strip():
-        match = _MATCHER.match(inside, at)
-        if match is None:
-            raise ValueError(f"prometheus: {text!r} has a matcher that cannot be read: {inside[at:][:40]!r}")
-        value = re.sub(r"\\(.)", lambda escape: _ESCAPES.get(escape[1], escape[1]), match[3])
-        found.append(LabelMatcher(_OPERATORS[match[2]], match[1], value))
-        at = match.end()
-    return found
-
-
-def to_promql(matchers: Iterable[LabelMatcher]) -> str:
-    """Matchers as PromQL."""
-    operators = {kind: text for text, kind in _OPERATORS.items()}
-    return "{" + ",".join(f'{item.name}{operators[item.type]}"{quoted(item.value)}"' for item in matchers) + "}"
 
 
 def read_range(request: Request, of: TimeRange) -> Matrix:
@@ -253,12 +217,7 @@ def _read_json(session: requests.Session, request: Request, of: TimeRange) -> Ma
     if b'"warnings"' in tail and (warnings := json.loads(body).get("warnings")):
         raise RuntimeError(f"prometheus: the answer is incomplete: {str(warnings[0])[:200]}")
     found = parse_matrix(body)
-    inside = (found.ts_us >= of.start_ms * 1000) & (found.ts_us <= of.end_ms * 1000)
-    if inside.all():
-        return found
-    series = np.repeat(np.arange(len(found)), found.lengths)[inside]
-    lengths = np.bincount(series, minlength=len(found)).astype(np.int64)
-    return Matrix(found.labels, lengths, found.ts_us[inside], found.values[inside])
+    return found.where((found.ts_us >= of.start_ms * 1000) & (found.ts_us <= of.end_ms * 1000))
 
 
 def _ask(session: requests.Session, request: Request, params: dict[str, str]) -> bytes:
@@ -314,12 +273,6 @@ def _batches(matrix: Matrix, labels: tuple[str, ...]) -> Iterator[pa.RecordBatch
     batch = pa.RecordBatch.from_arrays(columns, names=["ts", "value", "flag", *labels])
     for start in range(0, batch.num_rows, _ROWS_PER_BATCH):
         yield batch.slice(start, _ROWS_PER_BATCH)
-
-
-def _one_of(name: str, values: list[str]) -> LabelMatcher:
-    if len(values) == 1:
-        return LabelMatcher(MatcherType.EQUAL, name, values[0])
-    return LabelMatcher(MatcherType.REGEX, name, "|".join(re.escape(value) for value in values))
 
 
 def _instant_ms(name: str, text: str) -> int:

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from enum import IntEnum
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -19,9 +17,10 @@ import requests
 
 from workbench.collect.columnar import Matrix
 from workbench.collect.http import read_body
+from workbench.collect.selectors import LabelMatcher
 from workbench.collect.xor_chunks import decode
 
-_PATH = "/api/v1/read"
+PATH = "/api/v1/read"
 _STREAMED_XOR_CHUNKS = 1
 _XOR = 1  # the encoding of floats; others are histograms
 _FRAME_HEAD_BYTES = 4  # CRC-32C behind each frame's length; TCP has checked the bytes already
@@ -32,24 +31,6 @@ _HEADERS = {
     "Accept-Encoding": "identity",
 }
 _ANSWER_TYPE = "application/x-streamed-protobuf"
-
-
-class MatcherType(IntEnum):
-    """How a label's value is compared."""
-
-    EQUAL = 0
-    NOT_EQUAL = 1
-    REGEX = 2
-    NOT_REGEX = 3
-
-
-@dataclass(frozen=True, slots=True)
-class LabelMatcher:
-    """One condition on a label."""
-
-    type: MatcherType
-    name: str
-    value: str
 
 
 class NotOffered(Exception):  # noqa: N818 - not an error: there is another way
@@ -64,8 +45,17 @@ def fetch(
     start_ms: int,
     end_ms: int,
     timeout_seconds: float,
+    headers: Mapping[str, str] | None = None,
 ) -> Matrix:
     """All raw samples of the matching series in [start, end], staleness markers among them.
+
+    Args:
+        session: how the server is reached.
+        url: its base URL.
+        matchers: which series.
+        start_ms, end_ms: ms since the epoch, both inclusive.
+        timeout_seconds: for the whole answer.
+        headers: for authentication, where they are not the session's.
 
     Raises:
         NotOffered: if another way must be taken.
@@ -73,9 +63,9 @@ def fetch(
     """
     deadline = time.monotonic() + timeout_seconds
     response = session.post(
-        url.rstrip("/") + _PATH,
+        url.rstrip("/") + PATH,
         data=pa.compress(read_request(matchers, start_ms=start_ms, end_ms=end_ms), codec="snappy", asbytes=True),
-        headers=_HEADERS,
+        headers={**(headers or {}), **_HEADERS},
         timeout=timeout_seconds,
         stream=True,
     )

@@ -107,7 +107,9 @@ def consumers(row: Row, *, objective_seconds: float) -> Sizing | None:
     window = DRAIN_OBJECTIVES * objective_seconds
     exact = _up(arrival / pace / TARGET_UTILISATION)
     keep_up = _whole_partitions(exact, partitions)
-    drain = _whole_partitions(_up((arrival + (row["lag_messages"] or 0) / window) / pace / TARGET_UTILISATION), partitions)
+    drain = _whole_partitions(
+        _up((arrival + (row["lag_messages"] or 0) / window) / pace / TARGET_UTILISATION), partitions
+    )
     whole = f", {keep_up} since {plural(partitions, 'partition')} are not cut" if keep_up != exact else ""
     words = (
         f"{rate(arrival)} arriving ÷ {rate(pace)} by each ÷ {percent(TARGET_UTILISATION)} = "

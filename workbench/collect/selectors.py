@@ -1,0 +1,76 @@
+"""Selectors of series: matchers of labels, read from PromQL and written as PromQL, whatever characters the values hold."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class MatcherType(IntEnum):
+    """How a label's value is compared."""
+
+    EQUAL = 0
+    NOT_EQUAL = 1
+    REGEX = 2
+    NOT_REGEX = 3
+
+
+@dataclass(frozen=True, slots=True)
+class LabelMatcher:
+    """One condition on a label."""
+
+    type: MatcherType
+    name: str
+    value: str
+
+
+_OPERATORS = {
+    "=": MatcherType.EQUAL,
+    "!=": MatcherType.NOT_EQUAL,
+    "=~": MatcherType.REGEX,
+    "!~": MatcherType.NOT_REGEX,
+}
+_SELECTOR = re.compile(r"\s*([a-zA-Z_:][a-zA-Z0-9_:]*)?\s*(?:\{(.*)\})?\s*", re.DOTALL)
+_MATCHER = re.compile(r'\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*(=~|!~|!=|=)\s*"((?:[^"\\]|\\.)*)"\s*(,|$)', re.DOTALL)
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
+
+
+def parse_selector(text: str) -> list[LabelMatcher]:
+    """Matchers of a PromQL vector selector.
+
+    Raises:
+        ValueError: if it is something else (a function, an operator).
+    """
+    whole = _SELECTOR.fullmatch(text)
+    if whole is None or not (whole[1] or whole[2]):
+        raise ValueError(f'prometheus: {text!r} is no plain selector, as in metric{{label="value"}}')
+    found = [LabelMatcher(MatcherType.EQUAL, "__name__", whole[1])] if whole[1] else []
+    at, inside = 0, whole[2] or ""
+    while at < len(inside) and inside[at:].strip():
+        match = _MATCHER.match(inside, at)
+        if match is None:
+            raise ValueError(f"prometheus: {text!r} has a matcher that cannot be read: {inside[at:][:40]!r}")
+        value = re.sub(r"\\(.)", lambda escape: _ESCAPES.get(escape[1], escape[1]), match[3])
+        found.append(LabelMatcher(_OPERATORS[match[2]], match[1], value))
+        at = match.end()
+    return found
+
+
+def to_promql(matchers: Iterable[LabelMatcher]) -> str:
+    """Matchers as PromQL."""
+    operators = {kind: text for text, kind in _OPERATORS.items()}
+    return "{" + ",".join(f'{item.name}{operators[item.type]}"{quoted(item.value)}"' for item in matchers) + "}"
+
+
+def one_of(name: str, values: Sequence[str]) -> LabelMatcher:
+    """The matcher for one or several exact values of a label."""
+    if len(values) == 1:
+        return LabelMatcher(MatcherType.EQUAL, name, values[0])
+    return LabelMatcher(MatcherType.REGEX, name, "|".join(re.escape(value) for value in values))
+
+
+def quoted(text: str) -> str:
+    """Text inside of a PromQL string in double quotes."""
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
