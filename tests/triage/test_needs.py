@@ -51,6 +51,13 @@ def test_without_a_baseline_the_attempts_of_the_window_are_what_there_is() -> No
     assert sizing.keep_up == 20  # 40/s × 400 ms ÷ 0.8
 
 
+def test_threads_that_share_a_queue_are_seen_by_their_work() -> None:
+    """Eight queues, but 30 attempts a second of 400 ms: twelve threads are busy."""
+    processors = [{**it, "rate_per_second": 30.0} for it in row()["processors"]]
+    assert needs.current_threads(row(processors=processors), {"refund"}) == 12
+    assert needs.current_threads(row(), {"refund"}) == 8
+
+
 def test_consumers_go_by_their_own_pace() -> None:
     """100/s arrive, 60/s are committed by three: 20/s each; 100 ÷ 20 ÷ 0.8 = 7."""
     sizing = needs.consumers(row(), objective_seconds=120)

@@ -24,10 +24,12 @@ Row = Mapping[str, Any]
 # Looks again, over the last seconds; None while there is nothing to see.
 Look = Callable[[float], Row | None]
 
-_PATIENCE_SECONDS = 150.0
+_PATIENCE_SECONDS = (
+    240.0  # the lag goes on growing until the action takes effect, so draining takes longer than it was sized for
+)
 _LOOK_SECONDS = 10.0  # the part of the time after the action that a check is held against
 _LOOK_EVERY_SECONDS = 5.0
-_TREND_SECONDS = 6.0
+_TREND_SECONDS = 10.0
 _STARTED_SHARE = (
     0.8  # of the highest lag: below it draining is under way (restarts come one by one, and so does the pace)
 )
@@ -166,7 +168,10 @@ def _scale_processors(fleet: Fleet, parameters: Mapping[str, Any]) -> None:
     names = parameters["processors"]
     threads = math.ceil(parameters["threads"] / len(names) / len(fleet.instances))
     pools = {
-        name: pool.model_copy(update={"threads": max(pool.threads, threads)}) if name in names else pool
+        # As many queues as before: with a queue for each thread, the one with the most keys would be the limit.
+        name: pool.model_copy(update={"threads": max(pool.threads, threads), "queues": pool.queues or pool.threads})
+        if name in names
+        else pool
         for name, pool in fleet.spec.processors.items()
     }
     fleet.change(processors=pools)

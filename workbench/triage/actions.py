@@ -126,8 +126,9 @@ def _pool(it: Subject, row: Row, names: set[str], title: str) -> Action:
     sizing = needs.processor_threads(row, names, objective_seconds=it.thresholds.time_lag_objective_seconds)
     have = needs.current_threads(row, names)
     words = f" ({have} now; {sizing.words})" if sizing is not None and have else ""
+    shared = ". Let the threads share the queues there are: with a queue for each, the one with the most keys becomes the limit"
     return Action(
-        title=f"{title}{words}",
+        title=f"{title}{words}{shared}",
         command=None,
         verify="the queues of these types are less than half full within 5 min, and the lag shrinks",
         kind="scale_processors",

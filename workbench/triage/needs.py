@@ -87,8 +87,11 @@ def sizing_for(verdict: Verdict, row: Row, *, objective_seconds: float) -> Sizin
 
 
 def current_threads(row: Row, processors: set[str]) -> int:
-    """Processor threads (queues) that these event types have now."""
-    return sum(q["processor"] in processors for q in row["queues"])
+    """Processor threads that these event types have now, at least: one for each queue, and all that are busy (rate × time)."""
+    queues = sum(q["processor"] in processors for q in row["queues"])
+    mine = [p for p in row["processors"] if p["processor"] in processors]
+    busy = sum((p.get("rate_per_second") or 0.0) * (p["process_seconds"] or 0.0) for p in mine)
+    return max(queues, round(busy))
 
 
 def consumers(row: Row, *, objective_seconds: float) -> Sizing | None:
