@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -37,6 +38,21 @@ def gone(pid: int, seconds: float = 10.0) -> bool:
             return True
         time.sleep(0.05)
     return False
+
+
+def test_a_child_outlives_the_thread_that_asked_for_it(tmp_path: Path) -> None:
+    """The kernel sends the parent-death signal when the *thread* ends that made the child."""
+    children: list[process.Child] = []
+    asking = threading.Thread(
+        target=lambda: children.append(process.start("sleeper", ["sleep", "60"], folder=tmp_path))
+    )
+    asking.start()
+    asking.join(10)
+    time.sleep(1.0)
+    assert children[0].alive
+    children[0].stop()
+    with pytest.raises(FileNotFoundError):
+        process._launch(["/no/such/program"])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's parent-death signal is Linux'")

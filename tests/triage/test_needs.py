@@ -58,6 +58,14 @@ def test_threads_that_share_a_queue_are_seen_by_their_work() -> None:
     assert needs.current_threads(row(), {"refund"}) == 8
 
 
+def test_threads_in_members_without_such_events_do_not_count() -> None:
+    """Two of three members get the slow type's keys; what is not known is not taken for idle."""
+    fills = [("a", 0.9), ("a", 0.1), ("b", 0.7), ("c", 0.0), (None, 1.0), ("d", None)]
+    queues = [{"processor": "refund", "member": member, "fill": fill} for member, fill in fills]
+    queues.append({"processor": "order", "member": "e", "fill": 1.0})
+    assert needs.loaded_members(row(queues=queues), {"refund"}, fill_ratio=0.5) == (2, 3)
+
+
 def test_consumers_go_by_their_own_pace() -> None:
     """100/s arrive, 60/s are committed by three: 20/s each; 100 ÷ 20 ÷ 0.8 = 7."""
     sizing = needs.consumers(row(), objective_seconds=120)

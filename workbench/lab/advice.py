@@ -90,7 +90,9 @@ def apply_advice(fleet: Fleet, finding: Finding, look: Look) -> Outcome:
     outcome = Outcome(kind=action.kind, title=action.title)
     carry_out(fleet, action)
     began = time.monotonic()
-    usual = max(5.0, _USUAL_SECONDS * fleet.traffic.rate_per_second)
+    # An event that is put off holds up the commits behind it: as long as it is put off, so much waits in health.
+    held = max(fleet.behaviour.delay_seconds.values(), default=0.0)
+    usual = max(5.0, (_USUAL_SECONDS + held) * fleet.traffic.rate_per_second)
     kafka = KafkaCluster(fleet.lab.bootstrap)
     drains_since: float | None = None
     next_look = began + _LOOK_SECONDS

@@ -12,12 +12,16 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from queue import SimpleQueue
 from types import FrameType
+from typing import Any
 
 import psutil
 
@@ -73,7 +77,7 @@ def start(name: str, command: Sequence[str | Path], *, folder: Path, env: dict[s
     """Start a program in `folder`, with its output in `<name>.log` there, bound to the life of this process."""
     log = folder / f"{name}.log"
     with log.open("ab") as out:
-        popen = subprocess.Popen(
+        popen = _launch(
             [*_leash(), *(str(part) for part in command)],
             stdin=subprocess.DEVNULL,
             stdout=out,
@@ -88,6 +92,33 @@ def start(name: str, command: Sequence[str | Path], *, folder: Path, env: dict[s
         started = psutil.Process(popen.pid).create_time()
         record.write_text(json.dumps({"name": name, "pid": popen.pid, "started": started}))
     return Child(name, popen, log, record)
+
+
+# The kernel takes the thread that started a child for its parent: with that thread's end the child would be killed, though this process
+# lives on. So all children are started by one thread that never ends.
+_orders: SimpleQueue[tuple[Future[subprocess.Popen[bytes]], list[str], dict[str, Any]]] = SimpleQueue()
+_launcher: threading.Thread | None = None
+_launcher_lock = threading.Lock()
+
+
+def _launch(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
+    global _launcher
+    with _launcher_lock:
+        if _launcher is None:
+            _launcher = threading.Thread(target=_take_orders, name="launcher", daemon=True)
+            _launcher.start()
+    done: Future[subprocess.Popen[bytes]] = Future()
+    _orders.put((done, command, options))
+    return done.result()
+
+
+def _take_orders() -> None:
+    while True:
+        done, command, options = _orders.get()
+        try:
+            done.set_result(subprocess.Popen(command, **options))
+        except BaseException as error:
+            done.set_exception(error)
 
 
 # Runs in a small Python of its own, which then becomes the program: code between fork and exec of a process with threads (Spark's

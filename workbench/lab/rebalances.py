@@ -81,7 +81,8 @@ def metadata_change(draw: Draw, run_id: str) -> Scenario:
     behaviour = _storm(draw, instances=3, use=draw.random.uniform(0.72, 0.78))
     draw.kafka = {
         **draw.kafka,
-        "partition.assignment.strategy": "range",
+        # Eager, and it gives everybody some of the old partitions, which hold what waits ("range" gives them all to the first member).
+        "partition.assignment.strategy": "roundrobin",
         "topic.metadata.refresh.interval.ms": 1000,
     }
     draw.partitions = 6

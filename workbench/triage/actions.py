@@ -125,17 +125,20 @@ def _pool(it: Subject, row: Row, names: set[str], title: str) -> Action:
     """More threads for some event types."""
     sizing = needs.processor_threads(row, names, objective_seconds=it.thresholds.time_lag_objective_seconds)
     have = needs.current_threads(row, names)
+    loaded, members = needs.loaded_members(row, names, fill_ratio=it.thresholds.queue_fill_ratio)
+    threads = max(sizing.drain, have + 1) if sizing is not None else 2 * max(1, have)
     words = f" ({have} now; {sizing.words})" if sizing is not None and have else ""
+    if 0 < loaded < members:  # their keys are in the partitions of some members only
+        each = -(-threads // loaded)
+        words += f", {each} in each member, since only {loaded} of {members} get enough of these events"
+        threads = each * members
     shared = ". Let the threads share the queues there are: with a queue for each, the one with the most keys becomes the limit"
     return Action(
         title=f"{title}{words}{shared}",
         command=None,
         verify="the queues of these types are less than half full within 5 min, and the lag shrinks",
         kind="scale_processors",
-        parameters={
-            "processors": sorted(names),
-            "threads": max(sizing.drain, have + 1) if sizing is not None else 2 * max(1, have),
-        },
+        parameters={"processors": sorted(names), "threads": threads},
         checks=(
             Check(
                 feature="queues",

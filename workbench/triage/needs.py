@@ -94,6 +94,15 @@ def current_threads(row: Row, processors: set[str]) -> int:
     return max(queues, round(busy))
 
 
+def loaded_members(row: Row, processors: set[str], *, fill_ratio: float) -> tuple[int, int]:
+    """(members whose queues of these event types fill up, members that have such queues): threads of the others have nothing to do."""
+    fills: dict[str, float] = {}
+    for queue in row["queues"]:
+        if queue["processor"] in processors and queue.get("member") is not None and queue["fill"] is not None:
+            fills[queue["member"]] = max(queue["fill"], fills.get(queue["member"], 0.0))
+    return sum(fill >= fill_ratio for fill in fills.values()), len(fills)
+
+
 def consumers(row: Row, *, objective_seconds: float) -> Sizing | None:
     """Consumers that are needed, at the pace at which each one commits now; None if it is not known.
 
