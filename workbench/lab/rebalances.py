@@ -78,7 +78,7 @@ def deploy(draw: Draw, run_id: str) -> Scenario:
 
 def metadata_change(draw: Draw, run_id: str) -> Scenario:
     """Somebody adds partitions one at a time, and an eager assignor stops the whole group for each."""
-    behaviour = _storm(draw, instances=3, use=draw.random.uniform(0.72, 0.78))
+    behaviour = _storm(draw, instances=3, use=draw.random.uniform(0.86, 0.9))
     draw.kafka = {
         **draw.kafka,
         # Eager, and it gives everybody some of the old partitions, which hold what waits ("range" gives them all to the first member).
@@ -93,7 +93,7 @@ def metadata_change(draw: Draw, run_id: str) -> Scenario:
             while not over.is_set():
                 total += 1
                 add_partitions(fleet.lab.bootstrap, fleet.spec.topic, total)
-                over.wait(3.0)
+                over.wait(2.5)
 
         fleet.keep_doing(grow)
 
