@@ -7,6 +7,7 @@ caller asks in JSON: never half an answer.
 
 from __future__ import annotations
 
+import functools
 import struct
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -104,21 +105,26 @@ def parse(body: bytes, *, start_ms: int, end_ms: int) -> Matrix:
     labels: list[dict[str, str]] = []
     series: list[int] = []  # of each chunk
     offsets: list[int] = []
+    last = None
     for start, end in _frames(body):
         for field, at, upto in _fields(body, start, end):
             if field != 1:
                 continue
             found, chunks = _series(body, at, upto)
-            if not labels or labels[-1] != found:  # a long series is continued in the next frame
-                labels.append(found)
+            if found != last:  # a long series is continued in the next frame
+                labels.append(_labels(found))
+                last = found
             series += [len(labels) - 1] * len(chunks)
             offsets += chunks
     decoded = decode(body, np.array(offsets, dtype=np.int64))
+    ts_ms, values = decoded.ts_ms, decoded.values
     of_sample = np.repeat(np.array(series, dtype=np.int64), decoded.lengths)
-    inside = (decoded.ts_ms >= start_ms) & (decoded.ts_ms <= end_ms)  # chunks are sent whole
-    lengths = np.bincount(of_sample[inside], minlength=len(labels)).astype(np.int64)
-    ordered = _in_order(of_sample[inside], decoded.ts_ms[inside], decoded.values[inside])
-    return Matrix(labels, lengths, ordered[0] * 1000, ordered[1])
+    inside = (ts_ms >= start_ms) & (ts_ms <= end_ms)  # chunks are sent whole by some
+    if not inside.all():
+        of_sample, ts_ms, values = of_sample[inside], ts_ms[inside], values[inside]
+    lengths = np.bincount(of_sample, minlength=len(labels)).astype(np.int64)
+    ts_ms, values = _in_order(of_sample, ts_ms, values)
+    return Matrix(labels, lengths, ts_ms * 1000, values)
 
 
 def _in_order(of_sample: np.ndarray, ts_ms: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -140,13 +146,13 @@ def _frames(body: bytes) -> Iterator[tuple[int, int]]:
         yield start, at
 
 
-def _series(body: bytes, start: int, end: int) -> tuple[dict[str, str], list[int]]:
-    labels: dict[str, str] = {}
+def _series(body: bytes, start: int, end: int) -> tuple[tuple[bytes, ...], list[int]]:
+    """(the messages of its labels, as they are; where the data of its chunks begin)."""
+    labels: list[bytes] = []
     chunks: list[int] = []
     for field, at, upto in _fields(body, start, end):
         if field == 1:
-            pair = {number: body[first:last].decode() for number, first, last in _fields(body, at, upto)}
-            labels[pair.get(1, "")] = pair.get(2, "")
+            labels.append(body[at:upto])
         elif field == 2:
             encoding, data = 0, -1
             for number, first, last in _fields(body, at, upto):
@@ -157,19 +163,39 @@ def _series(body: bytes, start: int, end: int) -> tuple[dict[str, str], list[int
             if encoding != _XOR or data < 0:
                 raise NotOffered(f"a chunk of encoding {encoding}")
             chunks.append(data)
-    return labels, chunks
+    return tuple(labels), chunks
+
+
+@functools.lru_cache(maxsize=50_000)  # the same series come with every range of a window
+def _label(message: bytes) -> tuple[str, str]:
+    pair = {number: message[first:last].decode() for number, first, last in _fields(message, 0, len(message))}
+    return pair.get(1, ""), pair.get(2, "")
+
+
+def _labels(messages: tuple[bytes, ...]) -> dict[str, str]:
+    return dict(map(_label, messages))
 
 
 def _fields(body: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
     """(number, start, end) of each field of a message: of the bytes of a string or message, of the varint of a number."""
     while at < end:
-        key, at = _uvarint(body, at)
+        key = body[at]
+        at += 1
+        if key > 127:
+            key, at = _uvarint(body, at - 1)
         kind = key & 7
         if kind == 2:
-            size, at = _uvarint(body, at)
+            size = body[at]
+            at += 1
+            if size > 127:
+                size, at = _uvarint(body, at - 1)
             upto = at + size
         elif kind == 0:
-            _, upto = _uvarint(body, at)
+            upto = at + 1
+            while body[upto - 1] > 127:
+                upto += 1
+                if upto > at + 10:
+                    raise ValueError("a number has no end")
         else:
             raise ValueError(f"a field of kind {kind}")
         if upto > end:

@@ -123,45 +123,53 @@ class _Chunks:
         if index == 1:
             step, self._at = self._bits.uvarint(self._at)
             self._step = step.astype(np.int64)
+            window, used = self._bits.window(self._at), np.zeros(len(self._at), np.uint64)
         else:
-            self._change_step()
+            window, used = self._change_step()
         self.time = self.time + self._step
-        self._change_value()
+        self._change_value(window, used)
 
     def _drop_ended(self, left: int) -> None:
         if left < len(self._at):
             for name in ("out", "time", "value", "_lengths", "_at", "_step", "_leading", "_significant"):
                 setattr(self, name, getattr(self, name)[:left])
 
-    def _change_step(self) -> None:
+    def _change_step(self) -> tuple[Word, Word]:
+        """Returns what was read ahead, and how many of its bits are not to be had any more."""
         window = self._bits.window(self._at)
         prefix = (window >> np.uint64(60)).astype(np.int64)
         skip, size = _PREFIX_BITS[prefix], _NUMBER_BITS[prefix]
-        if size.any():
-            width = np.where((size == 0) | (size == 64), 1, size)
-            change = ((window << skip.astype(np.uint64)) >> (_WORD_BITS - width.astype(np.uint64))).astype(np.int64)
-            change = np.where(change > (np.int64(1) << (width - 1)), change - (np.int64(1) << width), change)
-            change[size == 0] = 0
-            if (whole := size == 64).any():
-                change[whole] = self._bits.window(self._at[whole] + 4).astype(np.int64)
-            self._step = self._step + change
+        taken = (skip + size).astype(np.uint64)
         self._at = self._at + skip + size
+        if not size.any():
+            return window << taken, taken
+        width = np.where((size == 0) | (size == 64), 1, size)
+        change = ((window << skip.astype(np.uint64)) >> (_WORD_BITS - width.astype(np.uint64))).astype(np.int64)
+        change = np.where(change > (np.int64(1) << (width - 1)), change - (np.int64(1) << width), change)
+        change[size == 0] = 0
+        if (whole := size == 64).any():
+            change[whole] = self._bits.window(self._at[whole] - 64).astype(np.int64)
+        self._step = self._step + change
+        return self._bits.window(self._at), np.zeros(len(taken), np.uint64)
 
-    def _change_value(self) -> None:
-        window = self._bits.window(self._at)
+    def _change_value(self, window: Word, used: Word) -> None:
         changed = (window >> np.uint64(63)).astype(bool)
+        if not changed.any():
+            self._at = self._at + 1
+            return
         fresh = changed & ((window >> np.uint64(62)) & _ONE).astype(bool)  # with a new frame of significant bits
         significant = (window >> np.uint64(51)) & np.uint64(63)
-        significant = np.where(significant == 0, _WORD_BITS, significant)  # 64 does not fit into six bits
+        significant[significant == 0] = _WORD_BITS  # 64 does not fit into six bits
         self._leading = np.where(fresh, (window >> np.uint64(57)) & np.uint64(31), self._leading)
         self._significant = np.where(fresh, significant, self._significant)
-        self._at = self._at + np.where(fresh, 13, np.where(changed, 2, 1))
-        if not changed.any():
-            return
+        frame = np.where(fresh, np.uint64(13), np.where(changed, np.uint64(2), _ONE))
+        self._at = self._at + frame.astype(np.int64)
         width = np.where(changed, self._significant, _ONE)
         if (self._leading + self._significant > 64).any() or (width == 0).any():
             raise ValueError("a value in a chunk has an impossible frame")
         trailing = np.where(changed, _WORD_BITS - self._leading - self._significant, np.uint64(0))
-        difference = (self._bits.window(self._at) >> (_WORD_BITS - width)) << trailing
+        # Mostly the bits are in the window that was read for the step already.
+        ahead = window << frame if int((used + frame + width).max()) <= 64 else self._bits.window(self._at)
+        difference = (ahead >> (_WORD_BITS - width)) << trailing
         self.value = np.where(changed, self.value ^ difference, self.value)
         self._at = self._at + np.where(changed, self._significant, np.uint64(0)).astype(np.int64)
