@@ -107,7 +107,9 @@ def apply_advice(fleet: Fleet, finding: Finding, look: Look) -> Outcome:
                 outcome.lag_gone = now - began
                 if drains_since is not None:
                     outcome.eta_actual = outcome.lag_gone - drains_since
-            elif drains_since is None and (eta := _eta(outcome.lags, usual)) is not None:
+            elif lag > 2 * usual and outcome.lag_gone is not None and drains_since is None:
+                outcome.lag_gone = None  # it was low by chance when the action began
+            elif outcome.lag_gone is None and drains_since is None and (eta := _eta(outcome.lags, usual)) is not None:
                 drains_since, outcome.eta_predicted = now - began, eta
         if looking is None and outcome.verified is None and now >= next_look:
             looking = eyes.submit(look, _LOOK_SECONDS)

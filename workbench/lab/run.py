@@ -148,6 +148,9 @@ def run_scenario(
                 outcome = apply_advice(
                     fleet, finding, lambda seconds: _look_again(lab, fleet, started, seconds, spark())
                 )
+                if outcome.kind and not outcome.worked:  # why not?
+                    after = _window(started, datetime.now(UTC))
+                    write_capture(folder / "capture_after_advice", _through_prometheus(lab, fleet, after))
         finally:
             if recorder is not None:
                 recorder.stop()

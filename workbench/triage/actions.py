@@ -5,6 +5,7 @@ An action has a `kind` and parameters when a program could carry it out (the lab
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
@@ -132,6 +133,12 @@ def _pool(it: Subject, row: Row, names: set[str], title: str) -> Action:
         each = -(-threads // loaded)
         words += f", {each} in each member, since only {loaded} of {members} get enough of these events"
         threads = each * members
+    elif members and (partitions := row["partition_count"]):  # partitions are whole: somebody has the most
+        most = -(-partitions // members)
+        each = math.ceil(threads * most / partitions - 1e-9)
+        if each * members > threads:
+            words += f", {each} in each member, since one of {members} has {most} of {partitions} partitions"
+        threads = max(threads, each * members)
     shared = ". Let the threads share the queues there are: with a queue for each, the one with the most keys becomes the limit"
     return Action(
         title=f"{title}{words}{shared}",

@@ -147,9 +147,10 @@ def _members(t: Thresholds) -> _Stages:
         },
         {
             # A deploy goes once through many; a crash comes back to the same. Who polls too rarely is put out without a restart.
+            # A slow deploy has come to few of them by the end of the window, but then to none of those twice.
             "storm_cause": f"""CASE
-                WHEN size(changed_members) >= 2 AND 2 * size(changed_members) >= known_members
-                    AND coalesce(most_restarts, 0) <= {t.deploy_restarts} THEN 'deploy'
+                WHEN size(changed_members) >= 2 AND (coalesce(most_restarts, 0) <= 1
+                    OR 2 * size(changed_members) >= known_members AND most_restarts <= {t.deploy_restarts}) THEN 'deploy'
                 WHEN size(changed_members) > 0 THEN 'member_crash'
                 WHEN size(paused_members) > 0 THEN 'poll_stall'
                 WHEN new_partitions > 0 AND new_partitions < partition_count THEN 'metadata_change' END""",
