@@ -23,9 +23,9 @@ test: $(READY) lint  ## unit tests first, then those with Spark, Kafka and Prome
 test-pages: $(READY)  ## report and notebook in a real browser, hand-off to a real Alertmanager (fetched with apt)
 	@$(BIN)/python -m pytest -m apt
 
-bench: $(READY)  ## ours and its peers in the same run, into build/bench.json  [ONLY=name]
+bench: $(READY)  ## ours and its peers in the same run, into build/bench.json; fails if a ratio fell by a fifth  [ONLY=name RECORD=1]
 	@$(BIN)/workbench lab setup
-	@$(BIN)/python -m tests.bench $(if $(ONLY),--only $(ONLY))
+	@$(BIN)/python -m tests.bench $(if $(ONLY),--only $(ONLY)) $(if $(RECORD),--record)
 
 chaos: $(READY)  ## restarts, kills, freezes and a broker's restart on real groups  [SEED=1 SECONDS=120]
 	@$(BIN)/workbench lab setup

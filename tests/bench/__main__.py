@@ -1,4 +1,7 @@
-"""Run the benches: `python -m tests.bench [--only NAME]`; results go to build/bench.json."""
+"""Run the benches: `python -m tests.bench [--only NAME] [--record]`; results go to build/bench.json.
+
+Ends with 1 when a ratio to a peer has fallen by more than a fifth below the recorded one (`recorded.json`).
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from pathlib import Path
 
 from tests.bench import lag, prometheus, replay, runtime, triage
 from tests.bench.harness import Result, keep
+from tests.bench.record import fallen, record, recorded
 
 BENCHES: dict[str, Callable[[], Result]] = {
     "triage_cold": triage.triage_cold,
@@ -30,7 +34,9 @@ def main() -> int:
     """Run all, or one."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=sorted(BENCHES))
-    only = parser.parse_args().only
+    parser.add_argument("--record", action="store_true", help="take the results as the new floors, and into the README")
+    chosen = parser.parse_args()
+    only = chosen.only
     results = []
     for name, bench in BENCHES.items():
         if only in (None, name):
@@ -41,7 +47,12 @@ def main() -> int:
             print(f"{found.name:16} {found.ours:.3f} {found.unit}   {found.work}{peer}", flush=True)
             results.append(found)
     keep(results, Path("build/bench.json"))
-    return 0
+    if chosen.record:
+        record(results)
+        return 0
+    for line in (lost := fallen(results, recorded())):
+        print(f"slower than it was: {line}", flush=True)
+    return 1 if lost else 0
 
 
 if __name__ == "__main__":

@@ -1,0 +1,67 @@
+"""What was measured last on a quiet machine: the floors of later runs, and the table in the README."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from tests.bench.harness import Result
+
+RECORDED = Path(__file__).parent / "recorded.json"
+README = Path(__file__).parents[2] / "README.md"
+# A ratio may fall by so much below the recorded one: machines differ, ours and the peer's share what disturbs them.
+ALLOWED_LOSS = 0.2
+_BEGIN, _END = "<!-- bench: made by `make bench RECORD=1` -->\n", "<!-- end of bench -->\n"
+
+
+def recorded() -> dict[str, dict[str, Any]]:
+    """Name of a bench to its recorded result."""
+    if not RECORDED.is_file():
+        return {}
+    return {item["name"]: item for item in json.loads(RECORDED.read_text())}
+
+
+def fallen(results: Iterable[Result], before: dict[str, dict[str, Any]]) -> list[str]:
+    """A line for each result whose ratio to its peer is more than a fifth below the recorded one."""
+    lines = []
+    for result in results:
+        floor = before.get(result.name, {}).get("ratio")
+        if floor is None:
+            continue
+        if result.ratio is None or result.ratio < floor * (1 - ALLOWED_LOSS):
+            now = "gone" if result.ratio is None else f"{result.ratio:.2f}"
+            lines.append(f"{result.name}: the ratio to {result.peer_name} was {floor:.2f} and is {now}")
+    return lines
+
+
+def record(results: Sequence[Result]) -> None:
+    """Take these results as the recorded ones, and make the README's table anew."""
+    known = recorded() | {result.name: asdict(result) for result in results}
+    RECORDED.write_text(json.dumps(list(known.values()), indent=1, ensure_ascii=False) + "\n")
+    README.write_text(with_table(README.read_text(), known.values()))
+
+
+def with_table(readme: str, results: Iterable[dict[str, Any]]) -> str:
+    """The README with its table of these results."""
+    head, rest = readme.split(_BEGIN)
+    _, tail = rest.split(_END)
+    return head + _BEGIN + table(results) + _END + tail
+
+
+def table(results: Iterable[dict[str, Any]]) -> str:
+    """Markdown: what was done, ours, the peer's, the ratio."""
+    lines = ["| what | Workbench | beside it | ratio |", "|---|---|---|---|"]
+    for item in results:
+        peer = f"{_amount(item['peer'], item['unit'])} ({item['peer_name']})" if item["peer"] is not None else ""
+        ratio = f"{item['ratio']:.1f} ×" if item["ratio"] is not None else ""
+        lines.append(f"| {item['work']} | {_amount(item['ours'], item['unit'])} | {peer} | {ratio} |")
+    return "\n".join(lines) + "\n"
+
+
+def _amount(value: float, unit: str) -> str:
+    if value >= 1000:
+        return f"{value:,.0f} {unit}"
+    return f"{value:.3g} {unit}"
