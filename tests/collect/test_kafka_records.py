@@ -71,8 +71,13 @@ class Message:
             **fields,
         }
 
-    def __getattr__(self, name: str) -> Any:
-        return lambda: self._fields[name]
+
+def _field(name: str) -> Any:
+    return lambda message: message._fields[name]
+
+
+for _name in ("topic", "partition", "offset", "timestamp", "key", "value", "headers"):
+    setattr(Message, _name, _field(_name))
 
 
 def test_columns_of_every_kind_of_record() -> None:
