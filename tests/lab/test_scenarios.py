@@ -18,14 +18,14 @@ pytestmark = [pytest.mark.lab, pytest.mark.jvm]
 
 SEED = 11
 BY_RECORDER = ("slow_processor", "too_few_consumers")
-# One of each kind: what the lab does to a process, to the broker, to the network, to the exporter, and two things at once. All others
+# One of each kind: what the lab does to a process, to the broker, to the network. All others
 # are judged from their recorded incidents (tests/triage/test_incidents.py); all of them live: make bench-triage.
 LIVE = (
     "healthy", "slow_processor", "saturated_processors", "slow_downstream", "too_few_consumers", "hot_partition", "stuck_partition",
-    "consumer_stopped", "throttled", "slow_network_one_member", "rebalance_storm_member_crash", "burst_stopped_member",
+    "consumer_stopped", "throttled", "slow_network_one_member",
 )  # fmt: skip
 RUNS = [(name, "prometheus") for name in LIVE] + [(name, "scrape") for name in BY_RECORDER]
-SIDE_BY_SIDE = 4  # on one broker, as the lab allows
+SIDE_BY_SIDE = 6  # on one broker; they mostly wait
 
 
 @pytest.fixture(scope="module")
