@@ -15,10 +15,16 @@ help:  ## this list
 demo: $(READY)  ## a real Kafka, a real incident, its verdict and report (about 3 minutes after set-up)
 	@$(BIN)/workbench demo --out build/demo
 
+# The live incidents mostly wait for what they have set going, so they run beside the unit tests.
+LIVE := tests/lab/test_scenarios.py
+
 test: $(READY) lint  ## unit tests first, then those with Spark, Kafka and Prometheus
 	@$(BIN)/workbench lab setup
-	@$(BIN)/python -m pytest -m "not jvm and not lab and not apt"
-	@$(BIN)/python -m pytest -m "(jvm or lab) and not apt" --durations=15
+	@mkdir -p build; $(BIN)/python -m pytest $(LIVE) --durations=3 >build/live.log 2>&1 & live=$$!; \
+	trap 'kill $$live 2>/dev/null; wait $$live' EXIT; \
+	$(BIN)/python -m pytest -m "not jvm and not lab and not apt" || exit; \
+	wait $$live; status=$$?; trap - EXIT; echo "Live incidents:"; cat build/live.log; exit $$status
+	@$(BIN)/python -m pytest -m "(jvm or lab) and not apt" --ignore=$(LIVE) --durations=15
 
 test-pages: $(READY)  ## report and notebook in a real browser, hand-off to a real Alertmanager (fetched with apt)
 	@$(BIN)/python -m pytest -m apt
