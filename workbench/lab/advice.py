@@ -171,13 +171,13 @@ def _dead_letter(fleet: Fleet, parameters: Mapping[str, Any]) -> None:
 def _scale_processors(fleet: Fleet, parameters: Mapping[str, Any]) -> None:
     names = parameters["processors"]
     threads = math.ceil(parameters["threads"] / len(names) / len(fleet.instances))
-    pools = {
-        # As many queues as before: with a queue for each thread, the one with the most keys would be the limit.
-        name: pool.model_copy(update={"threads": max(pool.threads, threads), "queues": pool.queues or pool.threads})
-        if name in names
-        else pool
-        for name, pool in fleet.spec.processors.items()
-    }
+    pools = dict(fleet.spec.processors)
+    for name in names:
+        pool = pools[name]
+        # One queue for all threads: of several, the one with the most keys would be the limit, however many threads there are.
+        room = pool.queue_capacity * (pool.queues or pool.threads)
+        more = {"threads": max(pool.threads, threads), "queues": 1, "queue_capacity": room}
+        pools[name] = pool.model_copy(update=more)
     fleet.change(processors=pools)
     fleet.restart()
 

@@ -139,7 +139,7 @@ def _pool(it: Subject, row: Row, names: set[str], title: str) -> Action:
         if each * members > threads:
             words += f", {each} in each member, since one of {members} has {most} of {partitions} partitions"
         threads = max(threads, each * members)
-    shared = ". Let the threads share the queues there are: with a queue for each, the one with the most keys becomes the limit"
+    shared = ". Let the threads of a member share one queue: of several, the one with the most keys becomes the limit"
     return Action(
         title=f"{title}{words}{shared}",
         command=None,
