@@ -24,7 +24,14 @@ ROW: dict[str, Any] = {
         {"partition": 3, "committed": 99},
         {"partition": 4, "committed": None},
     ],
-    "queues": [{"processor": "a", "fill": 0.2}, {"processor": "a", "fill": 0.7}, {"processor": "b", "fill": 0.1}],
+    "queues": [
+        {"processor": "a", "member": "m", "fill": 0.2},
+        {"processor": "a", "member": "m", "fill": 0.7},
+        {"processor": "b", "member": "m", "fill": 0.1},
+        {"processor": "b", "member": "m", "fill": None},  # taken away by a restart with fewer queues
+        {"processor": "c", "member": "m", "fill": 0.1},
+        {"processor": "c", "member": "gone", "fill": None},  # nobody knows
+    ],
     "members": None,
 }
 
@@ -45,6 +52,7 @@ ROW: dict[str, Any] = {
         (Check(feature="partitions", field="committed", items=("9",), relation=">", value=50), Answer.CANNOT_TELL),
         (Check(feature="queues", field="fill", items=("a",), relation="<", value=0.5), Answer.NO),
         (Check(feature="queues", field="fill", items=("b",), relation="<", value=0.5), Answer.YES),
+        (Check(feature="queues", field="fill", items=("c",), relation="<", value=0.5), Answer.CANNOT_TELL),
         (Check(feature="members", field="poll_age_seconds", relation="<", value=1), Answer.CANNOT_TELL),
     ],
 )

@@ -27,6 +27,8 @@ Look = Callable[[float], Row | None]
 _PATIENCE_SECONDS = (
     240.0  # the lag goes on growing until the action takes effect, so draining takes longer than it was sized for
 )
+_MOST_PATIENCE_SECONDS = 420.0  # while it drains as predicted
+_ETA_SLACK = 1.5
 _LOOK_SECONDS = 10.0  # the part of the time after the action that a check is held against
 _LOOK_EVERY_SECONDS = 5.0
 _TREND_SECONDS = 10.0
@@ -99,7 +101,8 @@ def apply_advice(fleet: Fleet, finding: Finding, look: Look) -> Outcome:
     # A look takes a second, and much longer on a busy machine: the lag is followed meanwhile.
     looking: Future[Row | None] | None = None
     eyes = ThreadPoolExecutor(1, thread_name_prefix="look")
-    while (now := time.monotonic()) < began + _PATIENCE_SECONDS and not outcome.worked:
+    patience = _PATIENCE_SECONDS
+    while (now := time.monotonic()) < began + patience and not outcome.worked:
         lag = _lag(kafka, fleet)
         if lag is not None:
             outcome.lags.append((now - began, lag))
@@ -111,6 +114,7 @@ def apply_advice(fleet: Fleet, finding: Finding, look: Look) -> Outcome:
                 outcome.lag_gone = None  # it was low by chance when the action began
             elif outcome.lag_gone is None and drains_since is None and (eta := _eta(outcome.lags, usual)) is not None:
                 drains_since, outcome.eta_predicted = now - began, eta
+                patience = min(_MOST_PATIENCE_SECONDS, max(patience, drains_since + _ETA_SLACK * eta))
         if looking is None and outcome.verified is None and now >= next_look:
             looking = eyes.submit(look, _LOOK_SECONDS)
         elif looking is not None and looking.done():

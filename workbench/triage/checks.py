@@ -52,6 +52,10 @@ class Check:
             return [row[self.feature]]
         name = _NAMES[self.feature]
         chosen = [item for item in row[self.feature] or () if not self.items or str(item[name]) in self.items]
+        if self.feature == "queues":
+            # A queue that has ended while others of the same member and type go on was taken away: there is nothing to be known of it.
+            heard = {(item[name], item["member"]) for item in chosen if item[self.field] is not None}
+            chosen = [it for it in chosen if it[self.field] is not None or (it[name], it["member"]) not in heard]
         return [item[self.field] for item in chosen]
 
 
