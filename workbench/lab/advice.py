@@ -24,9 +24,8 @@ Row = Mapping[str, Any]
 # Looks again, over the last seconds; None while there is nothing to see.
 Look = Callable[[float], Row | None]
 
-_PATIENCE_SECONDS = (
-    240.0  # the lag goes on growing until the action takes effect, so draining takes longer than it was sized for
-)
+# The lag goes on growing until the action takes effect, so draining takes longer than it was sized for.
+_PATIENCE_SECONDS = 240.0
 _MOST_PATIENCE_SECONDS = 420.0  # while it drains as predicted
 _ETA_SLACK = 1.5
 _LOOK_SECONDS = 10.0  # the part of the time after the action that a check is held against
