@@ -6,6 +6,7 @@ import math
 import re
 import shlex
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 _MAX_NAME = 80
@@ -103,3 +104,23 @@ def listed(items: Sequence[object], *, most: int = 6) -> str:
     if len(items) > most:
         return ", ".join(shown) + f" and {len(items) - most} more"
     return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else "".join(shown)
+
+
+def size(number: float | None) -> str:
+    """`1_240_000` → "1.24 MB"."""
+    if number is None:
+        return "unknown"
+    for scale, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if number >= scale:
+            return f"{number / scale:.3g} {unit}"
+    return f"{number:.0f} B"
+
+
+def moment(timestamp_ms: int | None) -> str:
+    """An instant of a record in UTC, with milliseconds, and without the year that everybody knows."""
+    if timestamp_ms is None:
+        return "-"
+    try:
+        return datetime.fromtimestamp(timestamp_ms / 1000, UTC).strftime("%m-%d %H:%M:%S.%f")[:-3] + "Z"
+    except (OverflowError, ValueError, OSError):  # a producer may write any number
+        return f"{timestamp_ms} ms"

@@ -27,7 +27,7 @@ from workbench.triage.finding import Finding
 from workbench.triage.verdict import Verdict
 from workbench.window import Window
 
-CAPTURES = Path(__file__).parent.parent / "captures"
+CAPTURES = Path(__file__).parent.parent.parent / "notebooks" / "incidents"
 TRUTH: dict[str, dict[str, Any]] = json.loads((CAPTURES / "truth.json").read_text())
 WINDOW = Window.ending(END, length=LAB_WINDOWS.length, baseline=LAB_WINDOWS.baseline)
 

@@ -8,9 +8,10 @@ import click
 
 from workbench.cli.options import cluster_option, config_option, json_option, print_json, say
 from workbench.cli.replay_cutover import cutover_command
-from workbench.cli.replay_options import PLAN_FILE, collect_no_garbage, confirm_hash, gateway_of, seconds_of
+from workbench.cli.replay_options import PLAN_FILE, collect_no_garbage, confirm_hash, seconds_of
 from workbench.cli.replay_watch import follow_command, inspect_command, verify_command
 from workbench.errors import ExitCode, UsageError
+from workbench.replay.connect import gateway_of
 
 
 @click.group(name="replay")
@@ -61,27 +62,22 @@ def plan_command(
     config: Path | None,
 ) -> int:
     """Look up, for each partition, where a replay would begin. Read-only: writes nothing to Kafka and joins no group."""
-    from datetime import UTC, datetime
-
     from workbench.cli.replay_show import show_plan
-    from workbench.replay.plan import Request, make_plan, survey, to_csv
-    from workbench.replay.planfile import AfterEnd, write_file
+    from workbench.replay.asking import request_of
+    from workbench.replay.plan import make_plan, survey, to_csv
+    from workbench.replay.planfile import write_file
     from workbench.settings import load_settings
-    from workbench.window import parse_instant
 
     collect_no_garbage()
-    now = datetime.now(UTC)
-    request = Request(
+    request = request_of(
         cluster=cluster,
         from_group=from_group,
         new_group=new_group,
         topics=topics,
-        since=parse_instant(since, now=now),
-        requested_since=since,
-        partitions=_partitions(partitions, topics),
-        until=parse_instant(until, now=now) if until else None,
-        requested_until=until,
-        after_end=AfterEnd(after_end),
+        partitions=partitions,
+        since=since,
+        until=until,
+        after_end=after_end,
         reason=reason,
     )
     for path in (out, csv_file):
@@ -99,23 +95,6 @@ def plan_command(
     else:
         show_plan(plan, gateway.bootstrap, out)
     return ExitCode.OK
-
-
-def _partitions(words: tuple[str, ...], topics: tuple[str, ...]) -> dict[str, list[int]] | None:
-    """`3` and `orders:3` by topic.
-
-    Raises:
-        UsageError: if one is neither.
-    """
-    found: dict[str, list[int]] = {}
-    for word in words:
-        topic, colon, number = word.rpartition(":")
-        if not colon and len(topics) == 1:
-            topic = topics[0]
-        if topic not in topics or not number.isdecimal():
-            raise UsageError(f"--partition {word!r} is not a partition of the topics.", hint="Write 3, or orders:3.")
-        found.setdefault(topic, []).append(int(number))
-    return found or None
 
 
 @command.command(name="apply")

@@ -7,8 +7,9 @@ from pathlib import Path
 import click
 
 from workbench.cli.options import cluster_option, config_option, json_option, print_json, say
-from workbench.cli.replay_options import PLAN_FILE, confirm_hash, gateway_of
+from workbench.cli.replay_options import PLAN_FILE, confirm_hash
 from workbench.errors import ExitCode, UsageError
+from workbench.replay.connect import gateway_of
 
 
 @click.command(name="cutover")

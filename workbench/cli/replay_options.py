@@ -4,33 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from workbench.cli.options import say
-from workbench.errors import GuardError, UsageError
-
-if TYPE_CHECKING:
-    from workbench.replay.kafka_gateway import KafkaGateway
-    from workbench.settings import Cluster
+from workbench.errors import UsageError
+from workbench.replay.connect import SHORT_HASH, check_hash
 
 PLAN_FILE = click.Path(path_type=Path, dir_okay=False)
-
-
-def gateway_of(cluster: Cluster) -> KafkaGateway:
-    """The way to a cluster.
-
-    Raises:
-        UsageError: if the settings do not say where its brokers are.
-    """
-    from workbench.replay.kafka_gateway import KafkaGateway
-
-    if cluster.bootstrap is None:
-        raise UsageError(
-            f"The cluster {cluster.name!r} has no bootstrap in the settings.", hint="Add it to workbench.toml."
-        )
-    return KafkaGateway(cluster.bootstrap, cluster.kafka, deadline_seconds=cluster.timeout_seconds)
 
 
 def collect_no_garbage() -> None:
@@ -47,7 +28,7 @@ def confirm_hash(full: str, given: str | None, summary: str) -> None:
         UsageError: if there is no terminal and no option.
         GuardError: if it is another hash.
     """
-    short = full[:8]
+    short = full[:SHORT_HASH]
     if given is None:
         if not sys.stdin.isatty():
             raise UsageError(
@@ -55,9 +36,7 @@ def confirm_hash(full: str, given: str | None, summary: str) -> None:
             )
         say(summary)
         given = click.prompt(f"Type {short} to go on", default="", show_default=False, err=True)
-    given = given.strip().lower()
-    if len(given) < len(short) or not full.startswith(given):
-        raise GuardError(f"{given!r} is not the hash ({short}); nothing was changed.")
+    check_hash(full, given)
 
 
 def seconds_of(text: str) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from workbench.words import count, one_line, plural, printable
+from workbench.words import count, moment, one_line, plural, printable, size
 
 if TYPE_CHECKING:
     from workbench.replay.check import Checked
@@ -20,26 +19,6 @@ if TYPE_CHECKING:
 
 _MOST_REASONS = 8
 _MOST_ROWS = 40  # a plan of thousands is read in its file; the screen shows the partitions with the most to replay
-
-
-def size(number: float | None) -> str:
-    """`1_240_000` → "1.24 MB"."""
-    if number is None:
-        return "unknown"
-    for scale, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if number >= scale:
-            return f"{number / scale:.3g} {unit}"
-    return f"{number:.0f} B"
-
-
-def moment(timestamp_ms: int | None) -> str:
-    """An instant of a record in UTC, with milliseconds, and without the year that everybody knows."""
-    if timestamp_ms is None:
-        return "-"
-    try:
-        return datetime.fromtimestamp(timestamp_ms / 1000, UTC).strftime("%m-%d %H:%M:%S.%f")[:-3] + "Z"
-    except (OverflowError, ValueError, OSError):  # a producer may write any number
-        return f"{timestamp_ms} ms"
 
 
 def show_plan(plan: Plan, bootstrap: str, path: Path | None) -> None:
@@ -95,20 +74,11 @@ def show_plan(plan: Plan, bootstrap: str, path: Path | None) -> None:
         console.print(Text("Keep it with -o plan.json; nothing has been changed."))
 
 
-_OUTCOMES = {
-    "done": "Done: every offset was read back as planned.",
-    "partial": "PARTIAL: some offsets are as planned, some are not.",
-    "failed": "FAILED: no offset is as planned.",
-    "refused": "REFUSED: nothing was written.",
-    "dry_run": "Dry run: every guard is content, nothing was written.",
-}
-
-
 def show_receipt(receipt: Receipt, plan_file: Path, *, as_json: bool) -> None:
     """The outcome first, then why, then each partition that is not as it should be, then what to do. All on stderr with JSON."""
     console = Console(highlight=False, stderr=as_json or receipt.outcome.value not in ("done", "dry_run"))
     good = receipt.outcome.value in ("done", "dry_run")
-    console.print(Text(_OUTCOMES[receipt.outcome.value], style="bold green" if good else "bold red"))
+    console.print(Text(receipt.sentence, style="bold green" if good else "bold red"))
     for reason in receipt.reasons[:_MOST_REASONS]:
         console.print(Text(f"  {one_line(reason)}"), soft_wrap=True)
     counts = ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in sorted(receipt.counts().items()))
@@ -158,18 +128,14 @@ def _offset(offset: int | None) -> str:
     return "none" if offset is None else f"{offset:,}"
 
 
-_VERDICTS = {
-    "verified": ("Verified: the new group got every record of the window.", "bold green"),
-    "incomplete": ("INCOMPLETE: the new group did not get every record of the window.", "bold red"),
-    "cannot_tell": ("Cannot tell.", "bold yellow"),
-}
+_VERDICT_STYLES = {"verified": "bold green", "incomplete": "bold red"}
 
 
 def show_verdict(found: Checked) -> None:
     """The verdict, what it rests on, and each partition that is not verified."""
     console = Console(highlight=False)
-    words, style = _VERDICTS.get(found.verdict.value, _VERDICTS["cannot_tell"])
-    console.print(Text(words, style=style))
+    style = _VERDICT_STYLES.get(found.verdict.value, "bold yellow")
+    console.print(Text(found.sentence, style=style))
     console.print(Text(f"By: {', '.join(found.evidence)}. {plural(len(found.partitions), 'partition')}."))
     for part in [part for part in found.partitions if part.verdict.value not in ("verified", "not_planned")][
         :_MOST_ROWS

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workbench.cli.options import cluster_option, config_option, json_option, print_json, say
-from workbench.cli.replay_options import PLAN_FILE, gateway_of, seconds_of
-from workbench.errors import DeadlineError, ExitCode, SourceUnreachableError, UsageError
+from workbench.cli.replay_options import PLAN_FILE, seconds_of
+from workbench.errors import DeadlineError, ExitCode, UsageError
+from workbench.replay.connect import counter_of, gateway_of
 
 if TYPE_CHECKING:
-    from workbench.replay.follow import CountRecords
     from workbench.replay.kafka_gateway import KafkaGateway
     from workbench.replay.planfile import Plan
     from workbench.replay.progress import Pace, Progress
@@ -111,22 +111,14 @@ class _Screen:
             sys.stdout.write(json.dumps(look_document(self._plan, look, pace), allow_nan=False) + "\n")
             sys.stdout.flush()
             return
-        words = _words(look, pace)
+        from workbench.replay.progress import in_words
+
+        words = in_words(look, pace)
         for topic in look.topics:
             self._bars.update(self._tasks[topic.topic], completed=topic.done, total=topic.total, words=words)
         if not self._console.is_terminal and (look.complete or time.monotonic() >= self._next_line):
             self._next_line = time.monotonic() + _PLAIN_LINE_SECONDS
             say(f"{look.done:,} of {look.total:,} messages   {words}")
-
-
-def _words(look: Progress, pace: Pace) -> str:
-    from workbench.words import count, duration, plural, rate
-
-    eta = pace.eta_seconds
-    left = "done" if look.complete else f"ETA {duration(eta)}" if eta is not None else "nothing moves"
-    members = plural(look.members, "member") if look.members else "NOBODY is in the group"
-    speed = f"{rate(pace.per_second)}  " if pace.per_second is not None else ""
-    return f"{speed}{left}  {members}  lag: new {count(look.new_lag)}, old {count(look.old_lag)}"
 
 
 def look_document(plan: Plan, look: Progress, pace: Pace) -> dict[str, Any]:
@@ -146,34 +138,6 @@ def look_document(plan: Plan, look: Progress, pace: Pace) -> dict[str, Any]:
         "old_group_lag_messages": look.old_lag,
         "topics": [{"topic": topic.topic, "done": topic.done, "total": topic.total} for topic in look.topics],
     }
-
-
-def counter_of(cluster: Cluster) -> CountRecords:
-    """Counts records in offset ranges in this process: for the few at the end of a range."""
-
-    def count(ranges: Any) -> dict[tuple[str, int], int]:
-        from workbench.collect.kafka_records import KafkaRecordsReader
-
-        options = {f"kafka.{name}": str(value) for name, value in cluster.kafka.items()}
-        reader = KafkaRecordsReader(
-            {
-                **options,
-                "bootstrap": cluster.bootstrap or "",
-                "columns": "topic,partition",
-                "ranges": json.dumps([[*part, *bounds] for part, bounds in ranges.items()]),
-            }
-        )
-        found = dict.fromkeys(ranges, 0)
-        try:
-            for task in reader.partitions():
-                for batch in reader.read(task):
-                    for topic, number in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                        found[topic, number] += 1
-        except (RuntimeError, TimeoutError) as error:
-            raise SourceUnreachableError(f"The end of a partition cannot be read: {error}.") from None
-        return found
-
-    return count
 
 
 @click.command(name="verify")

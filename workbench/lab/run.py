@@ -101,6 +101,7 @@ def run_scenario(
     source: Source = "prometheus",
     advice: bool = False,
     say: Say = lambda _text: None,
+    wanted: Callable[[], None] = lambda: None,
 ) -> RunResult:
     """Run one scenario from start to verdict.
 
@@ -112,6 +113,7 @@ def run_scenario(
         source: through Prometheus, or through the scrape recorder alone.
         advice: carry out the first action that the lab can carry out, and see whether it works (through Prometheus only).
         say: told of each stage.
+        wanted: called every second or so; what it raises breaks the run off, in order.
 
     Raises:
         SetupError: if a process of the lab dies that should not.
@@ -128,11 +130,11 @@ def run_scenario(
         started = datetime.now(UTC)
         try:
             say(f"steady traffic for {scenario.steady_seconds:.0f} s")
-            _wait(lab, fleet, scenario.steady_seconds)
+            _wait(lab, fleet, scenario.steady_seconds, wanted)
             check_alive(lab, {**fleet.instances})
             say("the fault begins")
             scenario.fault(fleet)
-            _wait(lab, fleet, scenario.incident_seconds)
+            _wait(lab, fleet, scenario.incident_seconds, wanted)
             end = datetime.now(UTC)
             time.sleep(_SCRAPE_SECONDS)
             window = _window(started, end)
@@ -187,9 +189,10 @@ def _window(started: datetime, end: datetime) -> Window:
     return Window(baseline_start=min(started, start - timedelta(seconds=1)), start=start, end=end)
 
 
-def _wait(lab: Lab, fleet: Fleet, seconds: float) -> None:
+def _wait(lab: Lab, fleet: Fleet, seconds: float, wanted: Callable[[], None]) -> None:
     deadline = time.monotonic() + seconds
     while (left := deadline - time.monotonic()) > 0:
+        wanted()
         time.sleep(min(1.0, left))
         check_alive(lab, {"producer": fleet.producer} if fleet.producer is not None else {})
 

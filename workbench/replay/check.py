@@ -19,6 +19,12 @@ from workbench.settings import Cluster
 _TAIL_OFFSETS = 1_000
 
 
+_SENTENCES = {
+    Verdict.VERIFIED: "Verified: the new group got every record of the window.",
+    Verdict.INCOMPLETE: "INCOMPLETE: the new group did not get every record of the window.",
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
     """Evidence beyond the commits."""
@@ -45,6 +51,11 @@ class Checked:
     notes: Sequence[str]
     old_moved: Mapping[Partition, tuple[int | None, int | None]]
     key_ranges: Sequence[Mapping[str, Any]] = field(default=())
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in words."""
+        return _SENTENCES.get(self.verdict, "Cannot tell.")
 
     def document(self) -> dict[str, Any]:
         """As plain values, in the schema `workbench.replay-verify/1`."""

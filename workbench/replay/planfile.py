@@ -14,9 +14,8 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from workbench.errors import GuardError, UsageError
+from workbench.replay.connect import SHORT_HASH
 from workbench.replay.gateway import Partition
-
-SHORT_HASH = 8
 
 Offset = Annotated[int, Field(ge=0)]
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from workbench.replay.gateway import Partition
 from workbench.replay.planfile import Plan
+from workbench.words import count, duration, plural, rate
 
 # The rate is taken over this stretch: long enough to smooth commits of every 5 s, short enough to follow a change.
 _RATE_SECONDS = 60.0
@@ -132,3 +133,12 @@ class Pace:
         if last.complete:
             return 0.0
         return (last.total - last.done) / rate if rate else None
+
+
+def in_words(look: Progress, pace: Pace) -> str:
+    """Pace, time to go, members and both groups' lag in one line."""
+    eta = pace.eta_seconds
+    left = "done" if look.complete else f"ETA {duration(eta)}" if eta is not None else "nothing moves"
+    members = plural(look.members, "member") if look.members else "NOBODY is in the group"
+    speed = f"{rate(pace.per_second)}  " if pace.per_second is not None else ""
+    return f"{speed}{left}  {members}  lag: new {count(look.new_lag)}, old {count(look.old_lag)}"

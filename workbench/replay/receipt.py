@@ -25,6 +25,15 @@ class Outcome(StrEnum):
     DRY_RUN = "dry_run"
 
 
+_SENTENCES = {
+    Outcome.DONE: "Done: every offset was read back as planned.",
+    Outcome.PARTIAL: "PARTIAL: some offsets are as planned, some are not.",
+    Outcome.FAILED: "FAILED: no offset is as planned.",
+    Outcome.REFUSED: "REFUSED: nothing was written.",
+    Outcome.DRY_RUN: "Dry run: every guard is content, nothing was written.",
+}
+
+
 class Status(StrEnum):
     """How it ended for one partition."""
 
@@ -65,6 +74,11 @@ class Receipt(Strict):
     partitions: list[PartitionReceipt]
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, populate_by_name=True)
+
+    @property
+    def sentence(self) -> str:
+        """The outcome in words."""
+        return _SENTENCES[self.outcome]
 
     def counts(self) -> dict[str, int]:
         """Partitions by status."""

@@ -22,9 +22,9 @@ from workbench.words import count, duration, percent, printable, rate
 
 Figure = dict[str, Any]
 
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F")
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F")
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "solid")
-_MAX_LINES = len(_COLOURS)
+_MAX_LINES = len(COLOURS)
 _HEIGHT = 260
 
 
@@ -131,7 +131,7 @@ def _events(marks: Mapping[str, Sequence[tuple[datetime, str]]], series: Series,
             "x": [_instant(at.timestamp()) for at, _ in items],
             "y": [escape_plotly(kind)] * len(items),
             "text": [escape_plotly(words) for _, words in items],
-            "marker": {"size": 10, "symbol": symbols[n % len(symbols)], "color": _COLOURS[n % _MAX_LINES]},
+            "marker": {"size": 10, "symbol": symbols[n % len(symbols)], "color": COLOURS[n % _MAX_LINES]},
             "hovertemplate": "%{x|%H:%M:%S}  %{text}<extra></extra>",
         }
         for n, (kind, items) in enumerate(marks.items())
@@ -172,7 +172,7 @@ def chart_of(
             "name": escape_plotly(line.name),
             "x": times,
             "y": [None if np.isnan(value) else round(float(value), 6) for value in line.values],
-            "line": {"color": _COLOURS[n % _MAX_LINES], "dash": _DASHES[n % _MAX_LINES], "width": 2},
+            "line": {"color": COLOURS[n % _MAX_LINES], "dash": _DASHES[n % _MAX_LINES], "width": 2},
             "hovertemplate": "%{x|%H:%M:%S}  %{y}<extra>%{fullData.name}</extra>",
         }
         for n, line in enumerate(lines)

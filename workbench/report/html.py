@@ -126,10 +126,10 @@ def _json_block(value: Any) -> Markup:
     return Markup(text)  # noqa: S704 - nothing in it can be markup any more
 
 
-def environment() -> Environment:
-    """The templates, with the words and numbers that they use."""
+def environment(package: str = "workbench.report") -> Environment:
+    """The templates of a package, with the words and numbers that they use."""
     environment = Environment(
-        loader=PackageLoader("workbench.report", "."),
+        loader=PackageLoader(package, "."),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

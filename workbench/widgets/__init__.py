@@ -1,5 +1,27 @@
 """Panels for notebooks. They hold no analysis of their own: what they show comes from the same engine as the command's."""
 
-from workbench.widgets.triage import TriagePanel, triage_panel
+from __future__ import annotations
 
-__all__ = ["TriagePanel", "triage_panel"]
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from workbench.widgets.game_day import GameDayPanel, game_day_panel
+    from workbench.widgets.replay import ReplayPanel, replay_panel
+    from workbench.widgets.triage import TriagePanel, triage_panel
+
+_ROOMS = {
+    "TriagePanel": "triage", "triage_panel": "triage",
+    "ReplayPanel": "replay", "replay_panel": "replay",
+    "GameDayPanel": "game_day", "game_day_panel": "game_day",
+}  # fmt: skip
+
+__all__ = ["GameDayPanel", "ReplayPanel", "TriagePanel", "game_day_panel", "replay_panel", "triage_panel"]
+
+
+def __getattr__(name: str) -> Any:
+    """A panel's module is read when it is asked for: triage needs neither the replay's client nor the lab."""
+    if name not in _ROOMS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_ROOMS[name]}"), name)

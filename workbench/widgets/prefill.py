@@ -1,4 +1,4 @@
-"""What a panel's inputs begin with: what the notebook says, else the alert, else the environment."""
+"""What a panel's inputs begin with: what the notebook says, else the page's address, else the alert, else the environment."""
 
 from __future__ import annotations
 
@@ -7,20 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from urllib.parse import parse_qsl
 
 from workbench.alerts import read_alerts
 
 # An alert fires after its cause began, by its `for` and an evaluation or two.
 _BEFORE_ALERT = timedelta(minutes=15)
-_VARIABLES = {
-    "cluster": "WORKBENCH_CLUSTER",
-    "capture": "WORKBENCH_CAPTURE",
-    "group": "WORKBENCH_GROUP",
-    "topic": "WORKBENCH_TOPIC",
-    "since": "WORKBENCH_SINCE",
-    "until": "WORKBENCH_UNTIL",
-    "alert": "WORKBENCH_ALERT",
-}
+_NAMES = ("cluster", "capture", "group", "topic", "since", "until")
+_LONGEST = 1_000  # of one value in an address; what is longer is no name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,26 +29,70 @@ class Inputs:
     until: str = ""
 
 
-def prefill(given: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> Inputs:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What is to be replayed; empty text means "not said"."""
+
+    cluster: str = ""
+    from_group: str = ""
+    new_group: str = ""
+    topics: str = ""
+    partitions: str = ""
+    since: str = ""
+    until: str = ""
+    after_end: str = "fail"
+    reason: str = ""
+    file: str = "replay-plan.json"
+
+
+def prefill(given: Mapping[str, str], environ: Mapping[str, str] = os.environ, *, query: str = "") -> Inputs:
     """The inputs to begin with.
 
     Args:
         given: by the names of `Inputs`, and `alert`: a file with an Alertmanager webhook. Where a cluster is given, the environment's
             capture is not taken, and the other way round.
+        query: of the page's address (`cluster=prod&group=payments`); Voilà puts it into the environment as QUERY_STRING. It can name
+            what is looked at, but nothing is looked at before somebody presses the button.
 
     Raises:
         UsageError: if the alert cannot be read.
     """
-    outside = {name: environ.get(variable, "") for name, variable in _VARIABLES.items()}
-    alert = given.get("alert") or outside.pop("alert", "")
+    outside = {name: environ.get(f"WORKBENCH_{name.upper()}", "") for name in _NAMES}
+    asked = _of_query(query or environ.get("QUERY_STRING", ""))
+    alert = given.get("alert") or environ.get("WORKBENCH_ALERT", "")
     told = _of_alert(Path(alert)) if alert else {}
-    if given.get("cluster") or given.get("capture") or told.get("cluster"):
+    where = {name: given.get(name) or asked.get(name) for name in ("cluster", "capture")}
+    if where["cluster"] or where["capture"] or told.get("cluster"):
         outside |= {"cluster": "", "capture": ""}
-    names = ("cluster", "capture", "group", "topic", "since", "until")
-    values = {name: given.get(name) or told.get(name) or outside.get(name, "") for name in names}
-    if values["capture"] and told.get("cluster") and not given.get("cluster"):
-        values["cluster"] = ""  # a capture that is named outweighs the alert's cluster: its measurements are at hand
-    return Inputs(**values)
+    if where["capture"] and not where["cluster"]:
+        told["cluster"] = ""  # a capture that is named outweighs the alert's cluster: its measurements are at hand
+    if given.get("cluster") or given.get("capture"):
+        asked |= {"cluster": "", "capture": ""}
+    return Inputs(**{name: given.get(name) or asked.get(name) or told.get(name) or outside[name] for name in _NAMES})
+
+
+def wish_of(given: Mapping[str, str], environ: Mapping[str, str] = os.environ, *, query: str = "") -> Wish:
+    """What the replay panel begins with: a group that is named elsewhere is the old one.
+
+    Args:
+        given: by the names of `Wish`.
+    """
+    known = prefill({"cluster": given.get("cluster", "")}, environ, query=query)
+    outside = {
+        "cluster": known.cluster,
+        "from_group": known.group,
+        "topics": known.topic,
+        "since": known.since,
+        "until": known.until,
+    }
+    return Wish(
+        **{**{name: value for name, value in outside.items() if value}, **{k: v for k, v in given.items() if v}}
+    )
+
+
+def _of_query(query: str) -> dict[str, str]:
+    pairs = parse_qsl(query.removeprefix("?"), max_num_fields=100) if query.count("&") < 100 else []
+    return {name: value[:_LONGEST] for name, value in pairs if name in _NAMES}
 
 
 def _of_alert(path: Path) -> dict[str, str]:

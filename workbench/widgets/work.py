@@ -2,7 +2,7 @@
 
 Callbacks of widgets run on the kernel's main thread and block each other, so a Cancel button would wait for the very work that it
 is to end (measured with JupyterLab 4.6 and ipykernel 7.4). Work that is cancelled may still be inside of a call that cannot be broken
-off; its results are then dropped.
+off; its results are then dropped. Work that changes something calls `hold` before it does, and cannot be cancelled any more.
 """
 
 from __future__ import annotations
@@ -11,22 +11,21 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from workbench.errors import GuardError
+
 
 class CancelledError(Exception):
     """The work was cancelled; raised inside of its own thread."""
 
 
 class Work:
-    """One run of something long.
-
-    Attributes:
-        steps: how many steps it announces in all.
-    """
+    """One run of something long."""
 
     def __init__(self, tell: Callable[[int, str], None]) -> None:
         self._tell = tell
         self._cancelled = threading.Event()
         self._lock = threading.Lock()
+        self._held = False
         self._done = 0
 
     def step(self, title: str) -> None:
@@ -49,10 +48,34 @@ class Work:
                 raise CancelledError
             update()
 
-    def cancel(self) -> None:
-        """Not wanted any more."""
+    def pause(self, seconds: float) -> None:
+        """Wait, but no longer than it is wanted.
+
+        Raises:
+            CancelledError: if it is not wanted any more.
+        """
+        if self._cancelled.wait(max(0.0, seconds)):
+            raise CancelledError
+
+    def hold(self, update: Callable[[], Any] = lambda: None) -> None:
+        """From here on it is carried through, and `cancel` does nothing.
+
+        Raises:
+            CancelledError: if it was cancelled before.
+        """
+
+        def held() -> None:
+            self._held = True
+            update()
+
+        self.show(held)
+
+    def cancel(self) -> bool:
+        """Not wanted any more; False if it is too late for that."""
         with self._lock:
-            self._cancelled.set()
+            if not self._held:
+                self._cancelled.set()
+            return not self._held
 
 
 class Worker:
@@ -74,8 +97,13 @@ class Worker:
         tell: Callable[[int, str], None],
         ended: Callable[[BaseException | None], None],
     ) -> None:
-        """Begin; `ended` is called with the error, or None. Neither it nor anything else is called once the work was cancelled."""
-        self.cancel()
+        """Begin; `ended` is called with the error, or None. Neither it nor anything else is called once the work was cancelled.
+
+        Raises:
+            GuardError: if something runs that cannot be broken off.
+        """
+        if self._work is not None and not self.cancel():
+            raise GuardError("What runs now cannot be broken off.", hint="Wait until it is done.")
         work = self._work = Work(tell)
 
         def body() -> None:
@@ -92,7 +120,7 @@ class Worker:
                 ended(error)
 
             try:
-                work.show(finish)
+                work.hold(finish)  # so that a Cancel in this very moment does not say that it came in time
             except CancelledError:
                 return
 
@@ -100,11 +128,12 @@ class Worker:
         self._thread.start()
 
     def cancel(self) -> bool:
-        """Drop what runs; True if there was something."""
-        work, self._work = self._work, None
-        if work is not None:
-            work.cancel()
-        return work is not None
+        """Drop what runs; True if there was something, and it was not too late."""
+        work = self._work
+        if work is None or not work.cancel():
+            return False
+        self._work = None
+        return True
 
     def wait(self, seconds: float) -> None:
         """Wait for the thread; for tests and for notebooks that run without anybody there."""

@@ -1,0 +1,60 @@
+"""What a person has typed becomes the request of a replay: for the command and the panel alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from workbench.errors import UsageError
+from workbench.replay.plan import Request
+from workbench.replay.planfile import AfterEnd
+from workbench.window import parse_instant
+
+
+def request_of(
+    *,
+    cluster: str,
+    from_group: str,
+    new_group: str,
+    topics: Sequence[str],
+    partitions: Sequence[str],
+    since: str,
+    until: str | None,
+    after_end: str,
+    reason: str | None,
+) -> Request:
+    """The request.
+
+    Args:
+        partitions: `3`, or `orders:3` with several topics; none: all.
+        since, until: instants with their zone, or `15m ago`.
+
+    Raises:
+        UsageError: naming what is wrong.
+    """
+    now = datetime.now(UTC)
+    return Request(
+        cluster=cluster,
+        from_group=from_group,
+        new_group=new_group,
+        topics=topics,
+        since=parse_instant(since, now=now),
+        requested_since=since,
+        partitions=_partitions(partitions, topics),
+        until=parse_instant(until, now=now) if until else None,
+        requested_until=until,
+        after_end=AfterEnd(after_end),
+        reason=reason,
+    )
+
+
+def _partitions(words: Sequence[str], topics: Sequence[str]) -> dict[str, list[int]] | None:
+    found: dict[str, list[int]] = {}
+    for word in words:
+        topic, colon, number = word.rpartition(":")
+        if not colon and len(topics) == 1:
+            topic = topics[0]
+        if topic not in topics or not number.isdecimal():
+            raise UsageError(f"{word!r} is not a partition of the topics.", hint="Write 3, or orders:3.")
+        found.setdefault(topic, []).append(int(number))
+    return found or None

@@ -1,0 +1,148 @@
+"""What the panels have in common: a row of buttons with Cancel, progress and status, a place for trouble, charts as outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from html import escape
+from typing import Any
+
+import ipywidgets as w
+
+from workbench.errors import ConfigError, WorkbenchError
+from workbench.report.charts import Chart
+from workbench.report.fragment import style
+from workbench.report.numbers import chart_numbers
+from workbench.settings import LAB_CLUSTER, load_settings
+from workbench.widgets.work import Work, Worker
+from workbench.words import one_line
+
+WIDE = {"width": "100%"}
+WRAPPED = {"flex_flow": "row wrap"}
+# The upload to somebody's cloud is on by default in plotly 7; an incident's chart does not leave this machine.
+_PLOTLY_CONFIG = {"showSendToCloud": False, "displaylogo": False, "responsive": True}
+
+
+class Panel(w.VBox):  # type: ignore[misc]
+    """One piece of work at a time, in a thread of its own; what begins one is disabled meanwhile.
+
+    Text from a broker is shown as text only.
+    """
+
+    def __init__(self) -> None:
+        self._worker = Worker()
+        self._starters: list[Any] = []
+        self.cancel = hooked(w.Button(description="Cancel", disabled=True), "wb-cancel")
+        self.cancel.on_click(lambda _button: self.stop())
+        self.bar = w.IntProgress(min=0, max=1, layout={"width": "8rem"})
+        self.status = hooked(w.Label(""), "wb-status")
+        self.trouble = hooked(w.HTML(""), "wb-trouble")
+        super().__init__(layout=WIDE)
+        self.add_class("wb-panel")
+
+    def lay_out(self, *rows: Any) -> None:
+        """Put the rows into the panel."""
+        self.children = [w.HTML(f"<style>{style()}</style>"), *rows]
+
+    def starter(self, words: str, hook: str, action: Callable[[], None], **look: str) -> Any:
+        """A button that begins something."""
+        button = hooked(w.Button(description=words, **look), hook)
+        button.on_click(lambda _button: action())
+        self._starters.append(button)
+        return button
+
+    def begin(self, run: Callable[[Work], None], *, steps: int, done: str = "Done.") -> None:
+        """Begin a piece of work; an error ends in `trouble`."""
+        self.trouble.value = ""
+        self.bar.max, self.bar.value = steps, 0
+        for button in self._starters:
+            button.disabled = True
+        self.cancel.disabled = False
+        self._worker.start(run, tell=self._tell, ended=lambda error: self._ended(error, done))
+
+    def stop(self) -> None:
+        """Cancel; at once, whatever the work is waiting for. What must not be broken off goes on."""
+        if self._worker.cancel():
+            self._idle("Cancelled.")
+            self.bar.value = 0
+
+    def wait(self, seconds: float = 600.0) -> None:
+        """Wait for the answer; for notebooks that run without anybody there."""
+        self._worker.wait(seconds)
+
+    def no_way_back(self) -> None:
+        """What runs now is carried through: Cancel would leave half of it."""
+        self.cancel.disabled = True
+
+    def refresh(self) -> None:
+        """Called when nothing runs any more; for buttons that depend on more than that."""
+
+    def complain(self, error: BaseException) -> None:
+        """Show an error: one line and a hint."""
+        if isinstance(error, WorkbenchError):
+            message, hint = error.message, error.hint
+        else:
+            message, hint = f"{type(error).__name__}: {error}", "This is a fault of Workbench itself."
+        words = escape(one_line(message)) + (f"<br>{escape(one_line(hint))}" if hint else "")
+        self.trouble.value = f'<div class="wb"><p class="note" role="alert">{words}</p></div>'
+
+    def _tell(self, done: int, title: str) -> None:
+        self.bar.value, self.status.value = done, f"{title} …"
+
+    def _idle(self, words: str) -> None:
+        for button in self._starters:
+            button.disabled = False
+        self.cancel.disabled = True
+        self.status.value = words
+        self.refresh()
+
+    def _ended(self, error: BaseException | None, done: str) -> None:
+        self.bar.value = self.bar.max if error is None else 0
+        if error is not None:
+            self.complain(error)
+        self._idle(done if error is None else "Not done.")
+
+
+def clusters() -> list[str]:
+    """Names of the settings, and the lab's if it is up; a broken settings file is told when it is used."""
+    try:
+        settings = load_settings()
+    except ConfigError:
+        return []
+    names = sorted(settings.clusters)
+    with suppress(WorkbenchError):
+        names.append(settings.cluster(LAB_CLUSTER).name)
+    return list(dict.fromkeys(names))
+
+
+def text(value: str, description: str, placeholder: str, hook: str, **options: Any) -> Any:
+    """An input of one line."""
+    made = w.Text(value=value, description=description, placeholder=placeholder, continuous_update=False, **options)
+    return hooked(made, hook)
+
+
+def hooked(widget: Any, name: str) -> Any:
+    """With a class of its own, for style sheets and tests."""
+    widget.add_class(name)
+    return widget
+
+
+def shown(widget: Any, visible: bool) -> None:
+    """Show or hide."""
+    widget.layout.display = "" if visible else "none"
+
+
+def outputs(charts: Sequence[Chart]) -> tuple[dict[str, Any], ...]:
+    """Charts as a notebook's outputs: the message above, data drawn by the notebook's own plotly, the numbers as a table below."""
+    found: list[dict[str, Any]] = []
+    for chart in charts:
+        figure = {**chart.figure, "config": _PLOTLY_CONFIG}
+        heading = f'<div class="wb"><div class="chart"><h4>{escape(chart.title)}</h4></div></div>'
+        found.append(_output("text/html", heading, chart.title))
+        found.append(_output("application/vnd.plotly.v1+json", figure, chart.title))
+        found.append(_output("text/html", f'<div class="wb">{chart_numbers(chart)}</div>', "The same as numbers"))
+    return tuple(found)
+
+
+def _output(kind: str, value: Any, plain: str) -> dict[str, Any]:
+    return {"output_type": "display_data", "data": {kind: value, "text/plain": plain}, "metadata": {}}

@@ -1,0 +1,172 @@
+"""The game day panel: an incident that nobody names, a guess, and then the tree's verdict and the truth beside it."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+
+import ipywidgets as w
+
+from workbench.errors import WorkbenchError
+from workbench.report.charts import charts_of
+from workbench.report.fragment import fragment
+from workbench.report.html import environment
+from workbench.triage.verdict import Verdict, runbook_of
+from workbench.widgets import game
+from workbench.widgets.controls import WRAPPED, Panel, hooked, outputs, shown, text
+from workbench.widgets.game import Incident, Round
+from workbench.widgets.work import Work
+
+# "Cannot tell" is an answer of the tree's, and none of somebody who is on call.
+_CHOICES = [("what is it?", None)] + [
+    (str(verdict).replace("_", " "), verdict) for verdict in Verdict if verdict is not Verdict.CANNOT_TELL
+]
+
+
+class GameDayPanel(Panel):
+    """`rounds` holds every round that was played, `incident` the one on the screen."""
+
+    def __init__(self, seed: str = "") -> None:
+        self.rounds: list[Round] = []
+        self.incident: Incident | None = None
+        self._chance = random.Random(seed or None)  # noqa: S311 - chance, not secrets
+        self._drawn: list[str] = []
+        self._shown_at = 0.0
+        self._hints = 0
+        super().__init__()
+        self.recorded = self.starter("A recorded incident", "wb-recorded", self.start_recorded, button_style="primary")
+        self.live = self.starter("A live incident", "wb-live", self.start_live)
+        self.alert = hooked(w.HTML(""), "wb-alert")
+        self.charts = hooked(w.Output(), "wb-charts")
+        self.guess = hooked(w.Dropdown(options=_CHOICES, description="It is"), "wb-guess")
+        self.where = text("", "Where", "partition 3; or a processor, a member, a cause", "wb-where")
+        self.say = self.starter("That is my verdict", "wb-say", self.judge, button_style="primary")
+        self.hint = self.starter("Next answer of the tree", "wb-hint", self.one_hint)
+        self.guess.observe(lambda _change: self.refresh(), names="value")
+        self.guessing = w.HBox([self.guess, self.where, self.say, self.hint], layout={**WRAPPED, "display": "none"})
+        self.answer = hooked(w.HTML(""), "wb-answer")
+        self.path = hooked(w.HTML(""), "wb-tree")
+        self.lay_out(
+            w.HBox([self.recorded, self.live, self.cancel, self.bar, self.status], layout=WRAPPED),
+            self.trouble,
+            self.alert,
+            self.guessing,
+            self.answer,
+            self.charts,
+            self.path,
+        )
+        self.refresh()
+
+    def start_recorded(self) -> None:
+        """One of those that ship: in seconds."""
+        try:
+            name = game.draw(self._chance, self._drawn)
+        except WorkbenchError as error:
+            self.complain(error)
+            return
+        self._drawn.append(name)
+        self._start(lambda work: game.recorded(name, work), game.RECORDED_STEPS)
+
+    def start_live(self) -> None:
+        """One on a real Kafka: in about two minutes."""
+        self._start(lambda work: game.live(self._chance, work), game.LIVE_STEPS)
+
+    def _start(self, make: Callable[[Work], Incident], steps: int) -> None:
+        self.incident, self._hints = None, 0
+        self.alert.value = self.answer.value = self.path.value = self.where.value = ""
+        self.guess.value, self.charts.outputs = None, ()
+        shown(self.guessing, False)
+
+        def run(work: Work) -> None:
+            incident = make(work)
+            work.show(lambda: self._show(incident))
+
+        self.begin(run, steps=steps, done="Your turn.")
+
+    def _show(self, incident: Incident) -> None:
+        self.incident, self._shown_at = incident, time.monotonic()
+        self._paint_alert()
+        capture, window = incident.capture, incident.triage.window
+        thresholds = capture.info.thresholds
+        self.charts.outputs = outputs(
+            charts_of(incident.finding, capture.samples, window, thresholds, events=capture.events)
+        )
+        shown(self.guessing, True)
+
+    def _paint_alert(self) -> None:
+        if self.incident is None:
+            return
+        self.alert.value = _rendered(
+            "game.html.j2",
+            it=self.incident.finding,
+            window=self.incident.triage.window,
+            objective=self.incident.capture.info.thresholds.time_lag_objective_seconds,
+            hints=self.incident.finding.path[: self._hints],
+        )
+
+    def refresh(self) -> None:
+        """A verdict can be given when there is one, once for each incident."""
+        open_ = self.incident is not None and not self.answer.value and not self._worker.busy
+        self.say.disabled = not (open_ and self.guess.value is not None)
+        # The last answer of the way would be the verdict itself.
+        self.hint.disabled = not (
+            open_ and self.incident is not None and self._hints + 1 < len(self.incident.finding.path)
+        )
+
+    def one_hint(self) -> None:
+        """Show the tree's next answer; it is counted."""
+        self._hints += 1
+        self._paint_alert()
+        self.refresh()
+
+    def judge(self) -> None:
+        """Compare the guess with the tree and with the truth."""
+        if self.incident is None or self.guess.value is None or self.answer.value:
+            return
+        finding = self.incident.finding
+        last = Round(
+            truth=self.incident.truth,
+            guess=self.guess.value,
+            where=game.places(self.where.value),
+            tree=finding.verdict,
+            seconds=time.monotonic() - self._shown_at,
+            hints=self._hints,
+        )
+        self.rounds.append(last)
+        scope = finding.scope
+        found = [
+            *scope.partitions,
+            *scope.processors,
+            *scope.members,
+            *scope.brokers,
+            *([scope.cause] if scope.cause else []),
+        ]
+        self.answer.value = _rendered(
+            "reveal.html.j2",
+            last=last,
+            rounds=self.rounds,
+            tree_where=", ".join(str(item) for item in found),
+            runbook=runbook_of(last.truth.verdict),
+        )
+        self.path.value = fragment(finding, self.incident.triage.incomplete)
+        self.status.value = "The next one?"
+        self.refresh()
+
+
+def _rendered(template: str, **values: object) -> str:
+    return f'<div class="wb">{environment("workbench.widgets").get_template(template).render(**values)}</div>'
+
+
+_PANELS: dict[str, GameDayPanel] = {}
+
+
+def game_day_panel(seed: str = "") -> GameDayPanel:
+    """A panel; called again with the same seed, the same panel with its score.
+
+    Args:
+        seed: the same draws the same incidents; empty: by chance.
+    """
+    if seed not in _PANELS:
+        _PANELS[seed] = GameDayPanel(seed)
+    return _PANELS[seed]

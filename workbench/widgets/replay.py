@@ -1,0 +1,313 @@
+"""The replay panel: plan, review, confirm by typing the plan's hash, follow, verify, and the way back."""
+
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+
+import ipywidgets as w
+
+from workbench.errors import UsageError, WorkbenchError
+from workbench.replay.connect import SHORT_HASH, is_hash
+from workbench.replay.planfile import Plan, read_plan
+from workbench.replay.progress import Pace, Progress, in_words
+from workbench.replay.receipt import Receipt, Rollback, read_rollback, rollback_path
+from workbench.settings import load_settings
+from workbench.widgets import replaying
+from workbench.widgets.address import Address
+from workbench.widgets.controls import WRAPPED, Panel, clusters, hooked, outputs, shown, text
+from workbench.widgets.plan_view import checked_html, plan_chart, plan_html, receipt_html, rolled_back_html
+from workbench.widgets.prefill import Wish, wish_of
+from workbench.widgets.replaying import WAYS, Ways
+from workbench.widgets.work import Work
+from workbench.words import plural, printable
+
+_AFTER_END = (
+    ("refuse the plan", "fail"),
+    ("commit the end: only what is new", "end"),
+    ("commit nothing", "skip"),
+)
+
+
+class ReplayPanel(Panel):
+    """Everything is read-only, up to the two buttons that want a hash typed: Apply and Roll back.
+
+    Attributes:
+        plan, path: what is being looked at, and its file; None before there is one.
+        receipt: of the last run of Apply or of the check before it.
+    """
+
+    def __init__(self, wish: Wish, *, ways: Ways = WAYS) -> None:
+        self.plan: Plan | None = None
+        self.path: Path | None = None
+        self.receipt: Receipt | None = None
+        self._rollback: Rollback | None = None
+        self._ways = ways
+        super().__init__()
+        self._make_inputs(wish)
+        self._make_review()
+        self._make_after()
+        self.address = Address()
+        self.lay_out(
+            self.address,
+            w.HBox([self.cluster, self.from_group, self.new_group], layout=WRAPPED),
+            w.HBox([self.topics, self.partitions, self.since, self.until], layout=WRAPPED),
+            w.HBox([self.after_end, self.reason, self.file], layout=WRAPPED),
+            w.HBox([self.make, self.open, self.cancel, self.bar, self.status], layout=WRAPPED),
+            self.trouble,
+            self.review,
+            self.picture,
+            self.confirming,
+            self.outcome,
+            self.following,
+            self.verdict,
+            self.going_back,
+            self.gone_back,
+        )
+
+    def _make_inputs(self, wish: Wish) -> None:
+        self._begun_with = wish
+        self.cluster = hooked(w.Dropdown(options=_clusters(wish), description="Cluster"), "wb-cluster")
+        self.cluster.value = wish.cluster or None
+        self.from_group = text(wish.from_group, "Old group", "processed it before", "wb-from-group")
+        self.new_group = text(wish.new_group, "New group", "will process it again", "wb-new-group")
+        self.topics = text(wish.topics, "Topics", "orders payments", "wb-topics")
+        self.partitions = text(wish.partitions, "Partitions", "all; or 3 4, orders:3", "wb-partitions")
+        self.since = text(wish.since, "Since", "2026-11-21T03:00:00+08:00", "wb-since")
+        self.until = text(wish.until, "Until", "the end as it is now", "wb-until")
+        self.after_end = hooked(
+            w.Dropdown(options=_AFTER_END, value=wish.after_end, description="No record?"), "wb-after-end"
+        )
+        self.reason = text(wish.reason, "Reason", "for the journal", "wb-reason")
+        self.file = text(wish.file, "Plan file", "replay-plan.json", "wb-file")
+        self.make = self.starter("Make the plan", "wb-plan", self.start_plan, button_style="primary")
+        self.open = self.starter("Open a plan", "wb-open", self.open_plan)
+
+    def _make_review(self) -> None:
+        self.review = hooked(w.HTML(""), "wb-review")
+        self.picture = hooked(w.Output(), "wb-picture")
+        self.asking = hooked(w.HTML(""), "wb-asking")
+        self.typed = hooked(w.Text(description="Hash", placeholder="type it"), "wb-typed")
+        self.check = self.starter("Check only", "wb-check", lambda: self.start_apply(dry_run=True))
+        self.apply = self.starter("Apply", "wb-apply", lambda: self.start_apply(dry_run=False), button_style="danger")
+        self.typed.observe(lambda _change: self.refresh(), names="value")
+        self.confirming = w.VBox(
+            [self.asking, w.HBox([self.typed, self.check, self.apply], layout=WRAPPED)], layout={"display": "none"}
+        )
+        self.outcome = hooked(w.HTML(""), "wb-outcome")
+
+    def _make_after(self) -> None:
+        self.follow = self.starter("Follow", "wb-follow", self.start_follow)
+        self.verify = self.starter("Verify", "wb-verify", self.start_verify)
+        self.records = hooked(w.Checkbox(value=False, description="read the records too"), "wb-records")
+        self.messages = hooked(w.IntProgress(min=0, max=1, description="Messages"), "wb-messages")
+        self.pace = hooked(w.Label(""), "wb-pace")
+        self.following = w.VBox(
+            [
+                w.HBox([self.follow, self.verify, self.records], layout=WRAPPED),
+                w.HBox([self.messages, self.pace], layout=WRAPPED),
+            ],
+            layout={"display": "none"},
+        )
+        self.verdict = hooked(w.HTML(""), "wb-verdict")
+        self.back_asking = hooked(w.HTML(""), "wb-back-asking")
+        self.back_typed = hooked(w.Text(description="Hash", placeholder="type it"), "wb-back-typed")
+        self.back = self.starter("Roll back", "wb-back", self.start_back, button_style="danger")
+        self.back_typed.observe(lambda _change: self.refresh(), names="value")
+        self.going_back = w.VBox(
+            [self.back_asking, w.HBox([self.back_typed, self.back], layout=WRAPPED)], layout={"display": "none"}
+        )
+        self.gone_back = hooked(w.HTML(""), "wb-gone-back")
+        self.refresh()
+
+    @property
+    def wish(self) -> Wish:
+        """What stands in the inputs now."""
+        return Wish(
+            cluster=self.cluster.value or "",
+            from_group=self.from_group.value,
+            new_group=self.new_group.value,
+            topics=self.topics.value,
+            partitions=self.partitions.value,
+            since=self.since.value.strip(),
+            until=self.until.value.strip(),
+            after_end=self.after_end.value,
+            reason=self.reason.value,
+            file=self.file.value,
+        )
+
+    def fill_in(self, wish: Wish) -> None:
+        """Put other values into the inputs that nobody has touched yet."""
+        before, self._begun_with = self._begun_with, wish
+        if (self.cluster.value or "") == before.cluster:
+            self.cluster.options = _clusters(wish)
+            self.cluster.value = wish.cluster or None
+        for name in ("from_group", "new_group", "topics", "since", "until"):
+            field = getattr(self, name)
+            if field.value == getattr(before, name):
+                field.value = getattr(wish, name)
+
+    def refresh(self) -> None:
+        """Apply and Roll back can be pressed when nothing runs and the hash is typed, never before."""
+        idle = not self._worker.busy
+        ready = self.plan is not None and is_hash(self.plan.hash, self.typed.value)
+        self.apply.disabled = not (idle and ready)
+        way = self._rollback is not None and is_hash(self._rollback.hash, self.back_typed.value)
+        self.back.disabled = not (idle and way)
+
+    def start_plan(self) -> None:
+        """Make a plan; what was shown of another one goes."""
+        self._forget()
+        wish = self.wish
+
+        def run(work: Work) -> None:
+            plan, path = replaying.plan_it(wish, work, ways=self._ways)
+            work.show(lambda: self._show_plan(plan, path))
+
+        self.begin(run, steps=replaying.PLAN_STEPS, done="Planned; nothing has been changed.")
+
+    def open_plan(self) -> None:
+        """Show the plan that lies in the file; its way back too, if it was applied."""
+        self._forget()
+        self.trouble.value = ""
+        try:
+            path = Path(self.file.value.strip()).expanduser()
+            if not self.file.value.strip():
+                raise UsageError("Name the plan's file.")
+            self._show_plan(read_plan(path), path)
+            self.status.value = "Opened; nothing has been asked or changed."
+        except WorkbenchError as error:
+            self.complain(error)
+
+    def _forget(self) -> None:
+        self.plan, self.path, self.receipt, self._rollback = None, None, None, None
+        for place in (self.review, self.outcome, self.verdict, self.gone_back, self.typed, self.back_typed, self.pace):
+            place.value = ""
+        self.picture.outputs, self.messages.value = (), 0
+        for section in (self.confirming, self.following, self.going_back):
+            shown(section, False)
+        self.refresh()
+
+    def _show_plan(self, plan: Plan, path: Path) -> None:
+        self.plan, self.path = plan, path
+        try:
+            bootstrap = load_settings().cluster(plan.cluster).bootstrap or "HOST:PORT"
+        except WorkbenchError:  # a plan can be read where its cluster is not known
+            bootstrap = "HOST:PORT"
+        self.review.value = plan_html(plan, path, bootstrap)
+        self.picture.outputs = outputs([plan_chart(plan)])
+        offsets = plural(len(plan.targets), "offset")
+        self.asking.value = (
+            f'<div class="wb"><p>Nothing has been written yet. To commit {offsets} for the group '
+            f"<strong>{escape(printable(plan.new_group))}</strong>, type <code>{plan.short_hash}</code>.</p></div>"
+        )
+        shown(self.confirming, True)
+        shown(self.following, True)
+        self._show_way_back()
+
+    def _show_way_back(self) -> None:
+        self._rollback = None
+        if self.plan is None or self.path is None or not rollback_path(self.path).exists():
+            return
+        rollback = read_rollback(rollback_path(self.path))
+        if rollback.plan != self.plan.hash:
+            return
+        self._rollback = rollback
+        what = (
+            f"its {plural(len(rollback.before), 'commit')} restored"
+            if rollback.before
+            else "deleted, as it was not there"
+        )
+        self.back_asking.value = (
+            f'<div class="wb"><h3>The way back</h3><p>The group <strong>{escape(printable(rollback.group))}</strong> as it was before: '
+            f"{what}. Type <code>{rollback.hash[:SHORT_HASH]}</code>. File: {escape(printable(rollback_path(self.path)))}</p></div>"
+        )
+        shown(self.going_back, True)
+        self.refresh()
+
+    def start_apply(self, *, dry_run: bool) -> None:
+        """Commit the plan, if its hash is typed; or ask the guards only."""
+        if self.path is None:
+            return
+        path, typed = self.path, self.typed.value
+        self.outcome.value = self.verdict.value = ""
+
+        def run(work: Work) -> None:
+            receipt = replaying.apply_it(path, typed, work, dry_run=dry_run, held=self.no_way_back, ways=self._ways)
+            work.show(lambda: self._show_receipt(receipt))
+
+        self.begin(run, steps=replaying.CHECK_STEPS if dry_run else replaying.APPLY_STEPS)
+
+    def _show_receipt(self, receipt: Receipt) -> None:
+        self.receipt = receipt
+        self.outcome.value = receipt_html(receipt)
+        if replaying.applied(receipt):
+            self.typed.value = ""  # what was confirmed is done; once more is to be confirmed once more
+            self._show_way_back()
+
+    def start_follow(self) -> None:
+        """Watch the new group until it has committed the window, or until Cancel."""
+        if self.plan is None:
+            return
+        plan = self.plan
+
+        def run(work: Work) -> None:
+            work.step("Following")
+            replaying.follow_it(plan, work, show=self._show_look, ways=self._ways)
+
+        self.begin(run, steps=1, done="The whole window is committed. Verify it.")
+
+    def _show_look(self, look: Progress, pace: Pace) -> None:
+        self.messages.max, self.messages.value = max(1, look.total), look.done if look.total else 1
+        self.pace.value = f"{look.done:,} of {look.total:,} messages   {in_words(look, pace)}"
+
+    def start_verify(self) -> None:
+        """Hold what the new group has done against the plan."""
+        if self.plan is None:
+            return
+        plan, records = self.plan, self.records.value
+        self.verdict.value = ""
+
+        def run(work: Work) -> None:
+            found = replaying.verify_it(plan, work, records=records, ways=self._ways)
+            work.show(lambda: setattr(self.verdict, "value", checked_html(found)))
+
+        self.begin(run, steps=replaying.VERIFY_STEPS)
+
+    def start_back(self) -> None:
+        """Make the group as it was before, if the rollback file's hash is typed."""
+        if self.path is None:
+            return
+        file, typed = rollback_path(self.path), self.back_typed.value
+        self.gone_back.value = ""
+
+        def run(work: Work) -> None:
+            found = replaying.roll_back_it(file, typed, work, held=self.no_way_back, ways=self._ways)
+
+            def show() -> None:
+                self.gone_back.value = rolled_back_html(found)
+                self.back_typed.value = ""
+
+            work.show(show)
+
+        self.begin(run, steps=replaying.ROLLBACK_STEPS)
+
+
+def _clusters(wish: Wish) -> list[str]:
+    return list(dict.fromkeys([*clusters(), *([wish.cluster] if wish.cluster else [])]))
+
+
+_PANELS: dict[tuple[tuple[str, str], ...], ReplayPanel] = {}
+
+
+def replay_panel(**given: str) -> ReplayPanel:
+    """A panel; called again with the same words, the same panel with all that was typed into it.
+
+    Args:
+        given: the names of `Wish`.
+    """
+    key = tuple(sorted(given.items()))
+    if key not in _PANELS:
+        panel = _PANELS[key] = ReplayPanel(wish_of(given))
+        panel.address.observe(lambda change: panel.fill_in(wish_of(given, query=change["new"])), names="query")
+    return _PANELS[key]

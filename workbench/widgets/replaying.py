@@ -1,0 +1,171 @@
+"""What the buttons of the replay panel do, each in the panel's worker thread: plan, apply, follow, verify, roll back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from workbench.errors import GuardError, UsageError
+from workbench.replay.apply import Options, apply_plan
+from workbench.replay.asking import request_of
+from workbench.replay.check import Asked, Checked, check
+from workbench.replay.connect import check_hash, counter_of, gateway_of
+from workbench.replay.follow import CountRecords, Follower, check_same_cluster
+from workbench.replay.gateway import Gateway
+from workbench.replay.journal import Journal
+from workbench.replay.plan import make_plan, survey
+from workbench.replay.planfile import Plan, read_plan, write_file
+from workbench.replay.progress import Pace, Progress
+from workbench.replay.receipt import Outcome, Receipt, read_rollback, rollback_path
+from workbench.replay.rollback import RolledBack, roll_back
+from workbench.settings import Cluster, load_settings
+from workbench.widgets.prefill import Wish
+from workbench.widgets.work import Work
+
+PLAN_STEPS, CHECK_STEPS, APPLY_STEPS, VERIFY_STEPS, ROLLBACK_STEPS = 2, 3, 4, 2, 2
+_LOOK_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """To a cluster, and to the records at the end of a range; tests have others."""
+
+    gateway: Callable[[Cluster], Gateway] = gateway_of
+    counter: Callable[[Cluster], CountRecords] = counter_of
+
+
+WAYS = Ways()
+
+
+def _path(file: str) -> Path:
+    path = Path(file.strip() or Wish().file).expanduser()
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"The folder of {path} does not exist.")
+    return path
+
+
+def plan_it(wish: Wish, work: Work, *, ways: Ways = WAYS) -> tuple[Plan, Path]:
+    """Look up where each partition would begin, and keep the plan as a file. Changes nothing on the cluster.
+
+    Raises:
+        WorkbenchError: as planning does.
+        GuardError: if the file holds a plan that was applied: its way back lies beside it.
+    """
+    for name, value in (("cluster", wish.cluster), ("old group", wish.from_group), ("new group", wish.new_group)):
+        if not value:
+            raise UsageError(f"Say which {name}.")
+    if not wish.since:
+        raise UsageError("Say from when on.", hint="An instant with its zone (2026-11-21T03:00:00+08:00), or 15m ago.")
+    path = _path(wish.file)
+    if rollback_path(path).exists():
+        raise GuardError(
+            f"{path} holds a plan that was applied; its way back is {rollback_path(path)}.",
+            hint="Keep both, and give the new plan another name.",
+        )
+    request = request_of(
+        cluster=wish.cluster,
+        from_group=wish.from_group,
+        new_group=wish.new_group,
+        topics=wish.topics.replace(",", " ").split(),
+        partitions=wish.partitions.replace(",", " ").split(),
+        since=wish.since,
+        until=wish.until or None,
+        after_end=wish.after_end,
+        reason=wish.reason or None,
+    )
+    cluster = load_settings().cluster(wish.cluster)
+    work.step(f"Asking {wish.cluster} where each partition begins")
+    plan = make_plan(request, *survey(ways.gateway(cluster), request))
+    work.step("Keeping the plan")
+    work.show(lambda: write_file(path, plan.document()))
+    return plan, path
+
+
+def apply_it(
+    path: Path, typed: str, work: Work, *, dry_run: bool, held: Callable[[], None], ways: Ways = WAYS
+) -> Receipt:
+    """Commit the plan that lies in the file, if that is the one whose hash was typed; or only check whether it could be.
+
+    Until everything is checked it can be cancelled. From the moment at which the first byte may be written it is carried through.
+
+    Args:
+        held: called at that moment.
+
+    Raises:
+        WorkbenchError: as `apply_plan` does.
+        GuardError: if another hash was typed.
+    """
+    work.step("Reading the plan")
+    plan = read_plan(path)
+    if not dry_run:
+        check_hash(plan.hash, typed)
+    cluster = load_settings().cluster(plan.cluster)
+    work.step("Asking the guards")
+
+    def sleep(seconds: float) -> None:
+        work.step(f"Watching for {seconds:.0f} s whether somebody commits for the group")
+        work.pause(seconds)
+        if not dry_run:
+            work.step("Committing, and reading back")
+            work.hold(held)
+
+    return apply_plan(plan, path, ways.gateway(cluster), Journal.of_user(), Options(dry_run=dry_run), sleep=sleep)
+
+
+def follow_it(plan: Plan, work: Work, *, show: Callable[[Progress, Pace], None], ways: Ways = WAYS) -> None:
+    """Look every other second until the window is committed, or cancelled. Changes nothing.
+
+    Raises:
+        WorkbenchError: as following does.
+    """
+    cluster = load_settings().cluster(plan.cluster)
+    gateway = ways.gateway(cluster)
+    check_same_cluster(plan, gateway)
+    follower, pace = Follower(plan, gateway, ways.counter(cluster)), Pace()
+
+    def stop(seconds: float) -> bool:
+        work.pause(seconds)
+        return False
+
+    for look in follower.run(interval_seconds=_LOOK_SECONDS, stop=stop):
+        pace.add(look)
+        work.show(lambda look=look: show(look, pace))  # type: ignore[misc]
+
+
+def verify_it(plan: Plan, work: Work, *, records: bool, ways: Ways = WAYS) -> Checked:
+    """Did the new group get every record? By its commits, and by reading the records where that is asked for. Changes nothing.
+
+    Raises:
+        WorkbenchError: as verifying does.
+    """
+    cluster = load_settings().cluster(plan.cluster)
+    work.step("Reading the records" if records else "Holding the commits against the plan")
+    found = check(plan, cluster, ways.gateway(cluster), ways.counter(cluster), Asked(records=records))
+    work.step("Judging")
+    return found
+
+
+def roll_back_it(file: Path, typed: str, work: Work, *, held: Callable[[], None], ways: Ways = WAYS) -> RolledBack:
+    """Make the new group as it was before; what was typed must be the rollback file's hash.
+
+    Raises:
+        WorkbenchError: as `roll_back` does.
+        GuardError: if another hash was typed, or the group has moved on since.
+    """
+    rollback = read_rollback(file)
+    check_hash(rollback.hash, typed)
+    cluster = load_settings().cluster(rollback.cluster)
+    work.step("Watching whether somebody commits for the group")
+
+    def sleep(seconds: float) -> None:
+        work.pause(seconds)
+        work.step("Restoring, and reading back")
+        work.hold(held)
+
+    return roll_back(rollback, ways.gateway(cluster), Journal.of_user(), sleep=sleep)
+
+
+def applied(receipt: Receipt) -> bool:
+    """Whether there may be something to follow and to take back."""
+    return receipt.outcome in (Outcome.DONE, Outcome.PARTIAL, Outcome.FAILED)
