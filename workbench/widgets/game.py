@@ -116,7 +116,7 @@ def draw(chance: random.Random, played: Sequence[str]) -> str:
     Raises:
         UsageError: if there are none.
     """
-    names = sorted(json.loads((incidents() / "truth.json").read_text()))
+    names: list[str] = sorted(json.loads((incidents() / "truth.json").read_text()))
     return chance.choice([name for name in names if name not in played] or names)
 
 
