@@ -139,3 +139,32 @@ def test_firing_alerts_come_first() -> None:
     first, second = parse_alerts(webhook(group="g"))
     assert (first.group, first.firing, first.truncated) == ("g", True, 2)
     assert (second.firing, second.starts_at) == (False, None)
+
+
+def test_an_address_fills_in_what_the_notebook_does_not_say() -> None:
+    """Over alert and environment; a name that is no input, and a file with an alert, cannot come from a link."""
+    query = "?cluster=prod&group=pay+ments&topic=%3Cb%3E&alert=/etc/passwd&reset&since=2026-11-21T03:00:00%2B08:00"
+    found = prefill({"group": "mine"}, {"WORKBENCH_CAPTURE": "/demo", "WORKBENCH_TOPIC": "orders"}, query=query)
+    assert found == Inputs(cluster="prod", group="mine", topic="<b>", since="2026-11-21T03:00:00+08:00")
+    assert prefill({}, {"QUERY_STRING": "capture=/incident"}) == Inputs(capture="/incident")
+    assert prefill({"capture": "/mine"}, {"QUERY_STRING": "cluster=prod"}) == Inputs(capture="/mine")
+
+
+@pytest.mark.parametrize("query", ["?" + "&" * 5000, "?group=" + "x" * 100_000, "?%ff%fe=1&group=%00", "?group", "???"])
+def test_a_strange_address_does_no_harm(query: str) -> None:
+    """It is anybody's text."""
+    assert len(prefill({}, {}, query=query).group) <= 1_000
+
+
+def test_an_address_does_not_take_away_what_was_typed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It arrives from the browser after the panel is there; what nobody has touched is filled in."""
+    from workbench import spark
+    from workbench.widgets import triage_panel
+
+    monkeypatch.setattr(spark, "start_in_background", lambda: None)
+    monkeypatch.setenv("WORKBENCH_CAPTURE", "/demo")
+    panel = triage_panel(until="5m ago")
+    assert panel.inputs.capture == "/demo"
+    panel.group.value = "typed"
+    panel.address.query = "?cluster=prod&group=payments&topic=orders&until=1m+ago"
+    assert panel.inputs == Inputs(cluster="prod", group="typed", topic="orders", until="5m ago")

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+import pyarrow.compute as pc
+
 from workbench.features.series import spacing
 
 if TYPE_CHECKING:
@@ -79,14 +81,16 @@ def budgets(
     """
     length = (end - start).total_seconds()
     slot = resolution(samples, length)
-    frame = spark.createDataFrame(samples.select(["ts", "signal", "stat", "group", "topic", "value"]))
+    # One signal of many: handing over all of them took as long as the triage's own hand-over.
+    late = samples.filter(pc.and_(pc.equal(samples["signal"], "time_lag"), pc.equal(samples["stat"], "value")))
+    frame = spark.createDataFrame(late.select(["ts", "group", "topic", "value"]))
     frame.createOrReplaceTempView("budget_samples")
     rows = spark.sql(
         """
         SELECT `group`, topic, count(*) AS known, count_if(worst > {objective}) AS late FROM (
           SELECT `group`, topic, floor((unix_micros(ts) / 1e6 - {start}) / {slot}) AS slot, max(value) AS worst
           FROM budget_samples
-          WHERE signal = 'time_lag' AND stat = 'value' AND value IS NOT NULL AND `group` IS NOT NULL AND topic IS NOT NULL
+          WHERE value IS NOT NULL AND `group` IS NOT NULL AND topic IS NOT NULL
             AND unix_micros(ts) / 1e6 >= {start} AND unix_micros(ts) / 1e6 < {end}
           GROUP BY 1, 2, 3
         ) GROUP BY 1, 2
