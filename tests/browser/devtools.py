@@ -117,6 +117,10 @@ class Page:
         self.call("Input.dispatchKeyEvent", type="keyDown", text=text, **common)
         self.call("Input.dispatchKeyEvent", type="keyUp", **common)
 
+    def type(self, text: str) -> None:
+        """Text into what has the focus, as from a keyboard."""
+        self.call("Input.insertText", text=text)
+
     def resize(self, width: int, height: int, *, dark: bool = False) -> None:
         """Another screen."""
         self.call(
@@ -124,6 +128,10 @@ class Page:
         )
         scheme = "dark" if dark else "light"
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+
+    def paper(self) -> bytes:
+        """The page as it is printed, as a PDF."""
+        return base64.b64decode(self.call("Page.printToPDF", printBackground=True)["data"])
 
     def screenshot(self, path: Path) -> None:
         """What can be seen now, for a person to look at."""

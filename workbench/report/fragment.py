@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from html import escape
 from importlib import resources
@@ -31,8 +32,16 @@ _AGAINST_JUPYTER = """
 """
 
 
+# JupyterLab has a theme of its own, which need not be the system's.
+_BY_THEME = """
+body[data-jp-theme-light="true"] .wb { color-scheme: light; %s }
+body[data-jp-theme-light="false"] .wb { color-scheme: dark; %s }
+"""
+
+
 def style() -> str:
-    """The report's style, for what stands inside of `.wb` only."""
+    """The report's style, for what stands inside of `.wb` only; light or dark as JupyterLab is, elsewhere as the system is."""
     text = resources.files("workbench.report").joinpath("report.css").read_text()
     own = text.replace(":root", ":scope").replace("body {", ":scope {")
-    return "@scope (.wb) {\n" + own + _AGAINST_JUPYTER + "}"
+    light, dark = (block[block.index("--ink") :] for block in re.findall(r":root \{([^}]*)\}", text)[:2])
+    return "@scope (.wb) {\n" + own + _AGAINST_JUPYTER + "}" + _BY_THEME % (light, dark)

@@ -19,6 +19,7 @@ from workbench import __version__
 from workbench.collect.capture import Capture
 from workbench.errors import UsageError
 from workbench.report.charts import Chart, charts_of
+from workbench.report.numbers import summary_table
 from workbench.report.treepicture import tree_svg
 from workbench.triage.engine import Triage
 from workbench.triage.finding import Evidence, Finding
@@ -143,7 +144,7 @@ def environment(package: str = "workbench.report") -> Environment:
         "words": lambda text: str(text).replace("_", " "),
         "number": _number,
     }
-    environment.globals["evidence_rows"] = _evidence_rows
+    environment.globals |= {"evidence_rows": _evidence_rows, "summary_table": summary_table}
     return environment
 
 

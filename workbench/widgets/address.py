@@ -5,9 +5,21 @@ from __future__ import annotations
 import anywidget
 import traitlets
 
+# JupyterLab takes the query off the address once it has opened; the browser remembers the page's first one. The token that stands
+# there too is nobody's business: only names of inputs are told.
 _SCRIPT = """
+const NAMES = ["cluster", "capture", "group", "topic", "since", "until"];
+function query() {
+  const first = performance.getEntriesByType("navigation")[0];
+  const found = new URLSearchParams();
+  for (const address of [first ? first.name : "", window.location.href]) {
+    if (!address) continue;
+    for (const [name, value] of new URL(address).searchParams) if (NAMES.includes(name)) found.set(name, value);
+  }
+  return found.toString();
+}
 export default {
-  initialize({ model }) { model.set("query", window.location.search); model.save_changes(); },
+  initialize({ model }) { model.set("query", query()); model.save_changes(); },
   render() {},
 };
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from html import escape
 from typing import Any
@@ -21,6 +21,9 @@ WIDE = {"width": "100%"}
 WRAPPED = {"flex_flow": "row wrap"}
 # The upload to somebody's cloud is on by default in plotly 7; an incident's chart does not leave this machine.
 _PLOTLY_CONFIG = {"showSendToCloud": False, "displaylogo": False, "responsive": True}
+# A notebook's chart does not learn of the theme it stands in: these can be read on white and on black.
+_INK = "#6f7a86"
+_AXIS = {"gridcolor": "rgba(127,127,127,0.25)", "linecolor": _INK, "zerolinecolor": "rgba(127,127,127,0.5)"}
 
 
 class Panel(w.VBox):  # type: ignore[misc]
@@ -136,12 +139,17 @@ def outputs(charts: Sequence[Chart]) -> tuple[dict[str, Any], ...]:
     """Charts as a notebook's outputs: the message above, data drawn by the notebook's own plotly, the numbers as a table below."""
     found: list[dict[str, Any]] = []
     for chart in charts:
-        figure = {**chart.figure, "config": _PLOTLY_CONFIG}
+        figure = {**chart.figure, "layout": _themed(chart.figure["layout"]), "config": _PLOTLY_CONFIG}
         heading = f'<div class="wb"><div class="chart"><h4>{escape(chart.title)}</h4></div></div>'
         found.append(_output("text/html", heading, chart.title))
         found.append(_output("application/vnd.plotly.v1+json", figure, chart.title))
         found.append(_output("text/html", f'<div class="wb">{chart_numbers(chart)}</div>', "The same as numbers"))
     return tuple(found)
+
+
+def _themed(layout: Mapping[str, Any]) -> dict[str, Any]:
+    axes = {name: {**layout[name], **_AXIS} for name in ("xaxis", "yaxis") if name in layout}
+    return {**layout, **axes, "font": {"color": _INK}}
 
 
 def _output(kind: str, value: Any, plain: str) -> dict[str, Any]:
