@@ -99,7 +99,7 @@ class Page:
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
-    def wait(self, condition: str, *, seconds: float = 240.0) -> None:
+    def wait(self, condition: str, *, seconds: float = float(os.environ.get("PAGE_SECONDS", "240"))) -> None:
         """Poll until a JavaScript condition holds."""
         deadline = time.monotonic() + seconds
         while not self.run(f"!!({condition})"):
@@ -112,7 +112,7 @@ class Page:
 
     def press(self, key: str, code: int) -> None:
         """A key, as from a keyboard."""
-        text = "\r" if key == "Enter" else ""
+        text = "\r" if key == "Enter" else key if len(key) == 1 else ""
         common = {"key": key, "code": key, "windowsVirtualKeyCode": code}
         self.call("Input.dispatchKeyEvent", type="keyDown", text=text, **common)
         self.call("Input.dispatchKeyEvent", type="keyUp", **common)

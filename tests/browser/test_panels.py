@@ -84,7 +84,7 @@ def test_from_opening_to_verdict(page: Page, jupyter: Address) -> None:
     assert "refund" in text_of(page, "wb-answer")
     page.wait(DRAWN)
     page.run("window.jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'}).then(() => true)")
-    page.wait("document.body.dataset.jpThemeLight === 'false'")
+    page.wait("document.body.dataset.jpThemeLight === 'false' && !document.querySelector('#jupyterlab-splash')")
     ink, paper = page.run(
         "(() => { const it = getComputedStyle(document.querySelector('.wb-answer .wb')); return [it.color, it.backgroundColor] })()"
     )
@@ -99,7 +99,7 @@ def test_from_opening_to_verdict(page: Page, jupyter: Address) -> None:
 
 
 def test_a_game_day_round_by_keyboard(page: Page, jupyter: Address) -> None:
-    """Tab, Enter and arrows alone lead from the incident to the truth; before the guess there is no tree on the page."""
+    """Tab, Enter and letters alone lead from the incident to the truth; before the guess there is no tree on the page."""
     open_and_run(page, jupyter("game_day"))
     page.run("document.querySelector('button.wb-recorded').focus()")
     page.press("Enter", 13)
@@ -110,8 +110,10 @@ def test_a_game_day_round_by_keyboard(page: Page, jupyter: Address) -> None:
     page.press("Enter", 13)
     page.wait("document.querySelectorAll('.wb-alert ol.hints li').length === 1")
     page.screenshot(PICTURES / "game-1280.png")
+    page.wait("document.querySelector('.wb-panel').hasAttribute('data-lm-suppress-shortcuts')")
     page.run("document.querySelector('.wb-guess select').focus()")
-    page.press("ArrowDown", 40)
+    page.press("s", 83)  # the first of the list with this letter
+    page.wait("document.querySelector('.wb-guess select').selectedOptions[0].textContent.startsWith('stuck')")
     page.wait("!document.querySelector('button.wb-say').disabled")
     page.press("Tab", 9)
     page.press("Tab", 9)

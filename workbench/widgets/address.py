@@ -1,4 +1,8 @@
-"""The query of the page's address, told by the browser: so that a link can fill a panel in, in JupyterLab too."""
+"""The panel's end in the browser: tells the query of the page's address, and keeps JupyterLab's shortcuts out of the panel.
+
+In JupyterLab's command mode an arrow moves to another cell and a pair of d deletes one, also while a list or a button of an output has
+the focus; its own attribute for that switches them off.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,15 @@ function query() {
 }
 export default {
   initialize({ model }) { model.set("query", query()); model.save_changes(); },
-  render() {},
+  render({ el }) {
+    let left = 100;
+    function look() {
+      const panel = el.closest(".wb-panel");
+      if (panel) panel.setAttribute("data-lm-suppress-shortcuts", "true");
+      else if (left--) setTimeout(look, 50);
+    }
+    look();
+  },
 };
 """
 

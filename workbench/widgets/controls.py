@@ -14,6 +14,7 @@ from workbench.report.charts import Chart
 from workbench.report.fragment import style
 from workbench.report.numbers import chart_numbers
 from workbench.settings import LAB_CLUSTER, load_settings
+from workbench.widgets.address import Address
 from workbench.widgets.work import Work, Worker
 from workbench.words import one_line
 
@@ -35,6 +36,7 @@ class Panel(w.VBox):  # type: ignore[misc]
     def __init__(self) -> None:
         self._worker = Worker()
         self._starters: list[Any] = []
+        self.address = Address()
         self.cancel = hooked(w.Button(description="Cancel", disabled=True), "wb-cancel")
         self.cancel.on_click(lambda _button: self.stop())
         self.bar = w.IntProgress(min=0, max=1, layout={"width": "8rem"})
@@ -45,11 +47,11 @@ class Panel(w.VBox):  # type: ignore[misc]
 
     def lay_out(self, *rows: Any) -> None:
         """Put the rows into the panel."""
-        self.children = [w.HTML(f"<style>{style()}</style>"), *rows]
+        self.children = [self.address, w.HTML(f"<style>{style()}</style>"), *rows]
 
     def starter(self, words: str, hook: str, action: Callable[[], None], **look: str) -> Any:
         """A button that begins something."""
-        button = hooked(w.Button(description=words, **look), hook)
+        button = hooked(w.Button(description=words, layout={"width": "auto", "min_width": "9rem"}, **look), hook)
         button.on_click(lambda _button: action())
         self._starters.append(button)
         return button

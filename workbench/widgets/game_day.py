@@ -19,8 +19,9 @@ from workbench.widgets.game import Incident, Round
 from workbench.widgets.work import Work
 
 # "Cannot tell" is an answer of the tree's, and none of somebody who is on call.
-_CHOICES = [("what is it?", None)] + [
-    (str(verdict).replace("_", " "), verdict) for verdict in Verdict if verdict is not Verdict.CANNOT_TELL
+_NOTHING = ""  # None would leave the list blank instead of asking
+_CHOICES = [("what is it?", _NOTHING)] + [
+    (str(verdict).replace("_", " "), str(verdict)) for verdict in Verdict if verdict is not Verdict.CANNOT_TELL
 ]
 
 
@@ -75,7 +76,7 @@ class GameDayPanel(Panel):
     def _start(self, make: Callable[[Work], Incident], steps: int) -> None:
         self.incident, self._hints = None, 0
         self.alert.value = self.answer.value = self.path.value = self.where.value = ""
-        self.guess.value, self.charts.outputs = None, ()
+        self.guess.value, self.charts.outputs = _NOTHING, ()
         shown(self.guessing, False)
 
         def run(work: Work) -> None:
@@ -108,7 +109,7 @@ class GameDayPanel(Panel):
     def refresh(self) -> None:
         """A verdict can be given when there is one, once for each incident."""
         open_ = self.incident is not None and not self.answer.value and not self._worker.busy
-        self.say.disabled = not (open_ and self.guess.value is not None)
+        self.say.disabled = not (open_ and self.guess.value)
         # The last answer of the way would be the verdict itself.
         self.hint.disabled = not (
             open_ and self.incident is not None and self._hints + 1 < len(self.incident.finding.path)
@@ -122,12 +123,12 @@ class GameDayPanel(Panel):
 
     def judge(self) -> None:
         """Compare the guess with the tree and with the truth."""
-        if self.incident is None or self.guess.value is None or self.answer.value:
+        if self.incident is None or not self.guess.value or self.answer.value:
             return
         finding = self.incident.finding
         last = Round(
             truth=self.incident.truth,
-            guess=self.guess.value,
+            guess=Verdict(self.guess.value),
             where=game.places(self.where.value),
             tree=finding.verdict,
             seconds=time.monotonic() - self._shown_at,

@@ -14,7 +14,6 @@ from workbench.replay.progress import Pace, Progress, in_words
 from workbench.replay.receipt import Receipt, Rollback, read_rollback, rollback_path
 from workbench.settings import load_settings
 from workbench.widgets import replaying
-from workbench.widgets.address import Address
 from workbench.widgets.controls import WRAPPED, Panel, clusters, hooked, outputs, shown, text
 from workbench.widgets.plan_view import checked_html, plan_chart, plan_html, receipt_html, rolled_back_html
 from workbench.widgets.prefill import Wish, wish_of
@@ -47,9 +46,7 @@ class ReplayPanel(Panel):
         self._make_inputs(wish)
         self._make_review()
         self._make_after()
-        self.address = Address()
         self.lay_out(
-            self.address,
             w.HBox([self.cluster, self.from_group, self.new_group], layout=WRAPPED),
             w.HBox([self.topics, self.partitions, self.since, self.until], layout=WRAPPED),
             w.HBox([self.after_end, self.reason, self.file], layout=WRAPPED),

@@ -15,7 +15,6 @@ from workbench.report.fragment import fragment
 from workbench.report.html import write_html
 from workbench.triage.engine import Triage
 from workbench.triage.finding import Finding
-from workbench.widgets.address import Address
 from workbench.widgets.controls import WRAPPED, Panel, clusters, hooked, outputs, shown, text
 from workbench.widgets.look import STEPS, Looked, look
 from workbench.widgets.prefill import Inputs, prefill
@@ -39,9 +38,7 @@ class TriagePanel(Panel):
         super().__init__()
         self._make_inputs(inputs)
         self._make_outputs()
-        self.address = Address()
         self.lay_out(
-            self.address,
             w.HBox([self.source, self.folder], layout=WRAPPED),
             w.HBox([self.group, self.topic, self.since, self.until], layout=WRAPPED),
             w.HBox([self.find, self.cancel, self.bar, self.status], layout=WRAPPED),
