@@ -29,6 +29,9 @@ test: $(READY) lint  ## unit tests first, then those with Spark, Kafka and Prome
 test-pages: $(READY)  ## report and notebook in a real browser, hand-off to a real Alertmanager (fetched with apt)
 	@$(BIN)/python -m pytest -m apt
 
+pictures: $(READY)  ## the README's pictures, taken anew from the pages as they are
+	@$(BIN)/python -m tests.browser.pictures
+
 bench: $(READY)  ## ours and its peers in the same run, into build/bench.json; fails if a ratio fell by a fifth  [ONLY=name RECORD=1]
 	@$(BIN)/workbench lab setup
 	@$(BIN)/python -m tests.bench $(if $(ONLY),--only $(ONLY)) $(if $(RECORD),--record)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,14 @@ def test_the_health_notebook_takes_what_the_schema_names() -> None:
     [parameters] = [it for it in cells(FOLDER / "health_report.ipynb") if it.metadata.get("tags") == ["parameters"]]
     told = {line.split(":")[0]: line.split("  # ")[1] for line in parameters.source.splitlines()}
     assert told == {name: field.description for name, field in HealthParameters.model_fields.items()}
+
+
+def test_the_pictures_are_small_and_all_shown() -> None:
+    """1 MB in all; each stands in the README, and the README shows none that is not there. `make pictures` takes them anew."""
+    pictures = sorted((FOLDER / "images").iterdir())
+    assert sum(path.stat().st_size for path in pictures) <= 1_000_000
+    shown = re.findall(r"\(notebooks/images/([a-z_]+\.png)\)", (FOLDER.parent / "README.md").read_text())
+    assert sorted(shown) == [path.name for path in pictures]
 
 
 @pytest.mark.jvm

@@ -1,38 +1,125 @@
-"""The README's pictures of panel and health report, taken anew: `python -m tests.browser.pictures`."""
+"""The README's pictures, taken anew: `make pictures`. Small PNGs in notebooks/images, at most 1 MB in all."""
 
 from __future__ import annotations
 
 import tempfile
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from tests.browser.devtools import chromium
-from tests.browser.test_pages import FIND_PANEL, READY, ROOT, RUN_ALL, STATUS, jupyterlab
+from rich.console import Console
+
+from tests.browser.devtools import Page, chromium
+from tests.browser.jupyter import ROOT, STATUS, Address, click, enter, jupyterlab, open_and_run
+from tests.browser.palette import keep
+from tests.lab.replaying import now_ms, topic_with
+from workbench.collect.capture import read_capture
+from workbench.lab.lab import start_lab
 from workbench.report import health
+from workbench.report.html import write_html
+from workbench.report.terminal import show
+from workbench.spark import session
+from workbench.triage.engine import triage
 
 _IMAGES = ROOT / "notebooks" / "images"
-_CAPTURE = Path("captures/incident-1")  # as a user sees it from the notebooks folder
+_INCIDENT = ROOT / "notebooks" / "captures" / "incident-1"
+_NO_SIDEBAR = "window.jupyterapp.commands.execute('application:toggle-left-area').then(() => true)"
 
 
 def main() -> None:
-    """Take both."""
+    """Take all of them."""
     with tempfile.TemporaryDirectory() as name:
         room = Path(name)
-        with chromium(room / "chromium") as page, jupyterlab(room, _CAPTURE) as address:
-            page.resize(1280, 1500)
-            page.open(address)
-            page.wait(f"window.jupyterapp && {FIND_PANEL}")
-            page.run(READY)
-            page.run(RUN_ALL)
-            page.wait("document.querySelector('button.wb-find')")
-            page.run("document.querySelector('button.wb-find').click()")
-            page.wait(f"{STATUS} === 'Done.'")
-            page.wait("document.querySelectorAll('.wb-charts .js-plotly-plot .main-svg').length >= 5")
-            page.screenshot(_IMAGES / "panel.png")
-            health.publish(health.look(capture=str(ROOT / "notebooks" / _CAPTURE)), str(room))
-            page.resize(1280, 1000)
-            page.open((room / "report.html").as_uri())
-            page.wait("document.querySelectorAll('.plot .main-svg').length >= 5")
-            page.screenshot(_IMAGES / "health.png")
+        settings = room / "settings.toml"
+        environment = {"WORKBENCH_CAPTURE": "captures/incident-1", "WORKBENCH_CONFIG": str(settings)}
+        with chromium(room / "chromium") as page:
+            _files(page, room)
+            with start_lab(room / "lab", with_prometheus=False) as lab:
+                settings.write_text(f'[clusters.prod]\nbootstrap = "{lab.bootstrap}"\n')
+                times = {n: [now_ms() - 1000 * (3600 - 45 * i) - 7000 * n for i in range(80 - 3 * n)] for n in range(6)}
+                topic, _ = topic_with(lab, times, group="payments")
+                with jupyterlab(room, environment=environment) as address:
+                    _panel(page, address)
+                    _replay(page, address, topic)
+                    _game(page, address)
+                    _explore(page, address)
+    total = sum(path.stat().st_size for path in _IMAGES.glob("*.png"))
+    print(f"{total / 1e6:.2f} MB in {_IMAGES}")
+
+
+def _files(page: Page, room: Path) -> None:
+    """Terminal, report and health report."""
+    capture = read_capture(_INCIDENT)
+    result = triage(capture, session())
+    console = Console(record=True, width=112, force_terminal=True, file=(room / "nowhere").open("w"))
+    show(console, result, capture.samples)
+    console.save_html(str(room / "terminal.html"))
+    page.resize(1000, 470, dark=False)
+    page.open((room / "terminal.html").as_uri())
+    page.run("document.body.style.cssText = 'margin: 12px; background: #fff'")
+    keep(page, _IMAGES / "triage.png")
+    write_html(room / "triage.html", result, capture)
+    page.resize(1000, 1400)
+    _drawn(page, room / "triage.html")
+    keep(page, _IMAGES / "report.png")
+    health.publish(health.look(capture=str(_INCIDENT)), str(room))
+    page.resize(1000, 900)
+    _drawn(page, room / "report.html")
+    keep(page, _IMAGES / "health.png")
+
+
+def _drawn(page: Page, path: Path) -> None:
+    page.open(path.as_uri())
+    page.wait("document.querySelectorAll('.plot .main-svg').length >= 5")
+
+
+def _opened(page: Page, address: str, height: int) -> None:
+    page.resize(1150, height)
+    open_and_run(page, address)
+    page.run(_NO_SIDEBAR)
+
+
+def _panel(page: Page, address: Address) -> None:
+    _opened(page, address("lag_triage"), 1300)
+    click(page, "wb-find")
+    page.wait(f"{STATUS} === 'Done.'")
+    page.wait("document.querySelectorAll('.wb-charts .js-plotly-plot .main-svg').length >= 5")
+    keep(page, _IMAGES / "panel.png")
+
+
+def _replay(page: Page, address: Address, topic: str) -> None:
+    since = (datetime.now(UTC) - timedelta(minutes=20)).strftime("%Y-%m-%dT%H:%M:00Z")
+    _opened(page, address("replay", cluster="prod", group="payments", topic=topic, since=since), 1500)
+    page.wait("document.querySelector('.wb-from-group input').value === 'payments'")
+    enter(page, "wb-new-group", "payments-2")
+    click(page, "wb-plan")
+    page.wait("document.querySelector('.wb-picture .js-plotly-plot .main-svg')")
+    _from(page, ".wb-panel")
+    keep(page, _IMAGES / "replay.png")
+
+
+def _game(page: Page, address: Address) -> None:
+    _opened(page, address("game_day"), 1000)
+    click(page, "wb-recorded")
+    page.wait(f"{STATUS} === 'Your turn.'")
+    page.run(
+        "(() => { const it = document.querySelector('.wb-guess select'); it.selectedIndex = 7;"
+        " it.dispatchEvent(new Event('change', {bubbles: true})); })()"
+    )
+    click(page, "wb-say")
+    page.wait("document.querySelector('.wb-tree svg.tree')")
+    _from(page, ".wb-panel")
+    keep(page, _IMAGES / "game_day.png")
+
+
+def _explore(page: Page, address: Address) -> None:
+    _opened(page, address("explore"), 900)
+    keep(page, _IMAGES / "explore.png")
+
+
+def _from(page: Page, selector: str) -> None:
+    """Scroll so that it stands at the top, and wait until charts have found their size."""
+    page.run(f"document.querySelector('{selector}').scrollIntoView()")
+    page.run("new Promise(done => setTimeout(() => done(true), 1500))")
 
 
 if __name__ == "__main__":

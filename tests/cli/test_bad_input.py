@@ -67,6 +67,12 @@ def config(tmp_path: Path) -> Path:
         (["snapshot", "--cluster", "prod"], 5, ["127.0.0.1:9"]),
         (["watch", "--cluster", "prod", "--out", "rec", "--for", "1s"], 5, ["prod"]),
         (["capture", "--cluster", "prod", "--out", "cap"], 5, ["127.0.0.1:9"]),
+        (["report", "run", "health", "--cluster", "staging"], 2, ["staging", "prod"]),
+        (["report", "run", "health", "--cluster", "prod", "--capture", "x"], 2, ["either"]),
+        (["report", "run", "health", "--cluster", "prod", "--since", "yesterday"], 2, ["yesterday"]),
+        (["report", "run", "health", "--cluster", "prod", "--until", "2026-11-21T03:00:00"], 2, ["zone"]),
+        (["report", "run", "health", "--cluster", "prod", "--deadline", "soon"], 2, ["soon"]),
+        (["report", "run", "health", "--capture", "nowhere"], 2, ["nowhere"]),
         (["triag"], 2, ["triag", "triage"]),
         (["triage", "--nope"], 2, ["--nope"]),
         (["lab", "run", "nope"], 2, ["nope", "slow_processor"]),
@@ -75,8 +81,8 @@ def config(tmp_path: Path) -> Path:
 def test_a_mistake_is_told_in_one_line(
     tmp_path: Path, config: Path, words: list[str], code: int, named: list[str]
 ) -> None:
-    """Usage errors are 2, unreachable sources 5; no file or folder appears."""
-    takes_config = words[0] in ("triage", "snapshot", "watch", "capture") and "--nope" not in words
+    """Usage errors are 2, unreachable sources 5; no file or folder appears, not even the record of a report's run."""
+    takes_config = words[0] in ("triage", "snapshot", "watch", "capture", "report") and "--nope" not in words
     before = sorted(tmp_path.rglob("*"))
     check(run(*words, *(["--config", str(config)] if takes_config else []), cwd=tmp_path), code, *named)
     assert [path for path in sorted(tmp_path.rglob("*")) if "state" not in path.parts] == before
