@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -148,6 +149,7 @@ def test_triage_and_replay_on_a_live_cluster(page: Page, jupyter: Address, lab: 
     """The stopped consumer is found; its replay wants the hash typed, commits, and can be taken back; all by the page's buttons."""
     assert lab.prometheus_url is not None
     topic, group = live(lab, room)
+    since = (datetime.now(UTC) - timedelta(seconds=30)).isoformat(timespec="seconds")
     open_and_run(page, jupyter("lag_triage", cluster="mine", group=group))
     page.wait("document.querySelector('.wb-source select').selectedOptions[0].textContent === 'mine'")
     click(page, "wb-find")
@@ -156,7 +158,7 @@ def test_triage_and_replay_on_a_live_cluster(page: Page, jupyter: Address, lab: 
     inert(page)
 
     new, gateway = fresh("new"), KafkaGateway(lab.bootstrap)
-    open_and_run(page, jupyter("replay", cluster="mine", group=group, topic=topic, since="30s ago"))
+    open_and_run(page, jupyter("replay", cluster="mine", group=group, topic=topic, since=since))
     page.wait(f"document.querySelector('.wb-from-group input').value === {json.dumps(group)}")
     enter(page, "wb-new-group", new)
     click(page, "wb-plan")

@@ -34,6 +34,8 @@ _AGAINST_JUPYTER = """
 
 # JupyterLab has a theme of its own, which need not be the system's.
 _BY_THEME = """
+.wb-panel .widget-html { max-width: calc(100%% - 4px); min-width: 0; }
+.wb-panel .widget-html-content { min-width: 0; max-width: 100%%; overflow-x: auto; }
 body[data-jp-theme-light="true"] .wb { color-scheme: light; %s }
 body[data-jp-theme-light="false"] .wb { color-scheme: dark; %s }
 """

@@ -131,7 +131,7 @@ def _figure(plan: Plan, traces: list[dict[str, Any]], rows: int) -> dict[str, An
             "plot_bgcolor": "rgba(0,0,0,0)",
             "xaxis": {"type": "date", "title": {"text": "time of the record (UTC)"}, "automargin": True},
             "yaxis": {"type": "category", "title": {"text": "partition"}, "automargin": True, "autorange": "reversed"},
-            "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom"},
+            "legend": {"orientation": "h", "y": 1.0 + 1.6 / (rows + 1), "yanchor": "bottom"},
             "showlegend": True,
             "hovermode": "closest",
             "shapes": [
@@ -140,7 +140,7 @@ def _figure(plan: Plan, traces: list[dict[str, Any]], rows: int) -> dict[str, An
                 for at, _ in marks
             ],
             "annotations": [
-                {"x": _axis_of(at), "y": 0, "yref": "paper", "text": words, "showarrow": False, "xanchor": "left",
+                {"x": _axis_of(at), "y": 1, "yref": "paper", "text": words, "showarrow": False, "xanchor": "left",
                  "yanchor": "bottom"}
                 for at, words in marks
             ],
