@@ -59,7 +59,7 @@ def chart_numbers(chart: Chart) -> Markup:
 
 
 def _unit(chart: Chart) -> str:
-    return str(chart.figure["layout"]["yaxis"].get("title", {}).get("text", ""))
+    return str(chart.figure["layout"]["yaxis"].get("title", {}).get("text", "")).removesuffix(" (log)")
 
 
 def _row(cells: Sequence[Any], kind: str = "td") -> str:
