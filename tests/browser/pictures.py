@@ -6,13 +6,17 @@ import tempfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from confluent_kafka.admin import AdminClient
 from rich.console import Console
+from rich.terminal_theme import DIMMED_MONOKAI
 
 from tests.browser.devtools import Page, chromium
 from tests.browser.jupyter import ROOT, STATUS, Address, click, enter, jupyterlab, open_and_run
 from tests.browser.palette import keep
-from tests.lab.replaying import now_ms, topic_with
+from tests.lab.conftest import commit
+from tests.lab.replaying import fill, now_ms
 from workbench.collect.capture import read_capture
+from workbench.lab.kafka import create_topic
 from workbench.lab.lab import start_lab
 from workbench.report import health
 from workbench.report.html import write_html
@@ -32,16 +36,23 @@ def main() -> None:
         settings = room / "settings.toml"
         environment = {"WORKBENCH_CAPTURE": "captures/incident-1", "WORKBENCH_CONFIG": str(settings)}
         with chromium(room / "chromium") as page:
+            page.call("Emulation.setScrollbarsHidden", hidden=True)
             _files(page, room)
             with start_lab(room / "lab", with_prometheus=False) as lab:
                 settings.write_text(f'[clusters.prod]\nbootstrap = "{lab.bootstrap}"\n')
-                times = {n: [now_ms() - 1000 * (3600 - 45 * i) - 7000 * n for i in range(80 - 3 * n)] for n in range(6)}
-                topic, _ = topic_with(lab, times, group="payments")
+                times = {n: [now_ms() - 1000 * (3600 - 45 * i) - 7000 * n for i in range(80)] for n in range(6)}
+                create_topic(lab.bootstrap, "orders", len(times))
+                fill(lab, "orders", times)
+                commit(
+                    AdminClient({"bootstrap.servers": lab.bootstrap}), "payments", "orders", dict.fromkeys(times, 70)
+                )
                 with jupyterlab(room, environment=environment) as address:
                     _panel(page, address)
-                    _replay(page, address, topic)
+                    _replay(page, address)
                     _game(page, address)
-                    _explore(page, address)
+                    for name in ("explore", "health_report"):
+                        _opened(page, address(name), 1000)
+                        keep(page, _IMAGES / f"{name}.png")
     total = sum(path.stat().st_size for path in _IMAGES.glob("*.png"))
     print(f"{total / 1e6:.2f} MB in {_IMAGES}")
 
@@ -52,10 +63,10 @@ def _files(page: Page, room: Path) -> None:
     result = triage(capture, session())
     console = Console(record=True, width=112, force_terminal=True, file=(room / "nowhere").open("w"))
     show(console, result, capture.samples)
-    console.save_html(str(room / "terminal.html"))
-    page.resize(1000, 470, dark=False)
+    console.save_html(str(room / "terminal.html"), theme=DIMMED_MONOKAI)
+    page.resize(1130, 570)
     page.open((room / "terminal.html").as_uri())
-    page.run("document.body.style.cssText = 'margin: 12px; background: #fff'")
+    page.run("document.body.style.margin = '12px'")
     keep(page, _IMAGES / "triage.png")
     write_html(room / "triage.html", result, capture)
     page.resize(1000, 1400)
@@ -86,9 +97,9 @@ def _panel(page: Page, address: Address) -> None:
     keep(page, _IMAGES / "panel.png")
 
 
-def _replay(page: Page, address: Address, topic: str) -> None:
+def _replay(page: Page, address: Address) -> None:
     since = (datetime.now(UTC) - timedelta(minutes=20)).strftime("%Y-%m-%dT%H:%M:00Z")
-    _opened(page, address("replay", cluster="prod", group="payments", topic=topic, since=since), 1500)
+    _opened(page, address("replay", cluster="prod", group="payments", topic="orders", since=since), 1500)
     page.wait("document.querySelector('.wb-from-group input').value === 'payments'")
     enter(page, "wb-new-group", "payments-2")
     click(page, "wb-plan")
@@ -109,11 +120,6 @@ def _game(page: Page, address: Address) -> None:
     page.wait("document.querySelector('.wb-tree svg.tree')")
     _from(page, ".wb-panel")
     keep(page, _IMAGES / "game_day.png")
-
-
-def _explore(page: Page, address: Address) -> None:
-    _opened(page, address("explore"), 900)
-    keep(page, _IMAGES / "explore.png")
 
 
 def _from(page: Page, selector: str) -> None:
