@@ -80,13 +80,14 @@ def jupyterlab(room: Path, *, environment: Mapping[str, str | None]) -> Iterator
         log.close()
 
 
-def open_and_run(page: Page, address: str) -> None:
-    """Open a notebook and run all its cells; its panel is there then."""
+def open_and_run(page: Page, address: str, *, panel: bool = True) -> None:
+    """Open a notebook and run all its cells; its panel is there then, if it has one."""
     page.open(address)
     page.wait(f"window.jupyterapp && {_NOTEBOOK}")
     assert page.run(_READY)
     assert page.run(RUN_ALL)
-    page.wait("document.querySelector('.wb-panel')")
+    if panel:
+        page.wait("document.querySelector('.wb-panel')")
 
 
 def click(page: Page, hook: str) -> None:

@@ -50,9 +50,9 @@ def main() -> None:
                     _panel(page, address)
                     _replay(page, address)
                     _game(page, address)
-                    for name in ("explore", "health_report"):
-                        _opened(page, address(name), 1000)
-                        keep(page, _IMAGES / f"{name}.png")
+                    for book in ("explore", "health_report"):
+                        _opened(page, address(book), 1000, panel=False)
+                        keep(page, _IMAGES / f"{book}.png")
     total = sum(path.stat().st_size for path in _IMAGES.glob("*.png"))
     print(f"{total / 1e6:.2f} MB in {_IMAGES}")
 
@@ -83,9 +83,9 @@ def _drawn(page: Page, path: Path) -> None:
     page.wait("document.querySelectorAll('.plot .main-svg').length >= 5")
 
 
-def _opened(page: Page, address: str, height: int) -> None:
+def _opened(page: Page, address: str, height: int, *, panel: bool = True) -> None:
     page.resize(1150, height)
-    open_and_run(page, address)
+    open_and_run(page, address, panel=panel)
     page.run(_NO_SIDEBAR)
 
 
