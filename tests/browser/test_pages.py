@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
-from tests.bench.health import fleet
 from tests.browser.devtools import Page, chromium
 from tests.browser.looking import FITS, PICTURES, SHARE, inert, within
+from tests.stories import THRESHOLDS, WINDOW, Story, lagging
 from tests.widgets.test_panel import hostile_capture
+from workbench.collect.capture import Capture, new_info
 from workbench.report import health
 from workbench.report.html import write_html
+from workbench.samples import concat
 from workbench.triage.engine import triage
 
 pytestmark = [pytest.mark.jvm, pytest.mark.apt]
@@ -86,8 +88,10 @@ def test_every_chart_has_its_numbers_and_the_page_can_be_printed(page: Page, spa
 
 
 def test_a_large_report_opens_at_once(page: Page, spark: Any, tmp_path: Path) -> None:
-    """150 subscriptions, 15 of them sick with all their charts: drawn within 2 s, on two cores with nothing else."""
-    capture = fleet(150)
+    """15 sick subscriptions with all their charts: the first is drawn within 2 s, on two cores with nothing else; then the others."""
+    sick = [lagging(Story(group=f"g{n}", topic="t", partitions=2, members=1)).calm() for n in range(15)]
+    info = new_info(cluster="test", source="test", profiles=["runtime"], window=WINDOW, thresholds=THRESHOLDS)
+    capture = Capture(info=info, samples=concat([story.samples() for story in sick]))
     result = triage(capture, spark)
     start, end = capture.window.baseline_start, capture.window.end
     health.publish(health.assess(capture, result, {}, start=start, end=end, run_id="r"), str(tmp_path))
