@@ -97,7 +97,12 @@ def subscriptions(samples: DataFrame, window: Window, *, stale_after_seconds: fl
         One row per (cluster, group, topic): the columns of `_OVERVIEW` and `_PEOPLE`, and the arrays `partitions`, `members`, `queues`,
         `processors`.
     """
-    things = entities(summarise(samples, window), stale_after_seconds=stale_after_seconds)
+    return of_summary(summarise(samples, window), stale_after_seconds=stale_after_seconds)
+
+
+def of_summary(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
+    """The same from what is summarised already (`features.summary`, or `features.slots` for what has landed)."""
+    things = entities(summary, stale_after_seconds=stale_after_seconds)
     grouped = aggregate(things, SUBSCRIPTION, {**_OVERVIEW, **_PEOPLE, **_DETAILS})
     # What belongs to the whole group stands in the row without a topic: hand it to the rows with one (where it is null, 0 or empty,
     # so the maximum is it).

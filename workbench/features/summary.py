@@ -42,15 +42,15 @@ SAMPLES_STRUCT = T.StructType(
     ]
 )
 
-_LABELS = ("cluster", "group", "topic", "partition", "member", "broker", "processor", "queue")
-_CUMULATIVE = tuple(signal.name for signal in SIGNALS.values() if signal.kind is not Kind.GAUGE)
+LABELS = ("cluster", "group", "topic", "partition", "member", "broker", "processor", "queue")
+CUMULATIVE = tuple(signal.name for signal in SIGNALS.values() if signal.kind is not Kind.GAUGE)
 # Signals of a partition or a processor are the same thing whichever member reports them (a partition moves between members).
-_MEMBERLESS = tuple(
+MEMBERLESS = tuple(
     signal.name
     for signal in SIGNALS.values()
     if signal.grain in (Grain.PARTITION, Grain.GROUP_PARTITION, Grain.PROCESSOR, Grain.TOPIC)
 )
-_BAD_FLAGS = ("nan", "inf", "sentinel", "stale")
+BAD_FLAGS = ("nan", "inf", "sentinel", "stale")
 
 
 def summarise(samples: DataFrame, window: Window) -> DataFrame:
@@ -73,12 +73,12 @@ def summarise(samples: DataFrame, window: Window) -> DataFrame:
     timed = (
         samples.where("stat != 'bucket'")  # buckets are for pictures; the tree needs sums and counts, which are exact
         .selectExpr(
-            *_LABELS, "signal", "stat", "value", "flag", "source", f"unix_micros(ts) / 1e6D - {end!r}D AS seconds"
+            *LABELS, "signal", "stat", "value", "flag", "source", f"unix_micros(ts) / 1e6D - {end!r}D AS seconds"
         )
-        .where(f"seconds BETWEEN {first!r}D AND 0")
+        .where(f"seconds > {first!r}D AND seconds <= 0")
         .selectExpr("*", f"{_period(window)} AS period")
     )
-    cumulative = _sql_list(_CUMULATIVE)
+    cumulative = sql_list(CUMULATIVE)
     counters = _increases(timed.where(f"signal IN {cumulative} AND value IS NOT NULL"))
     gauges = timed.where(f"signal NOT IN {cumulative}").selectExpr(
         "*", "cast(NULL AS double) AS step", "cast(NULL AS int) AS reset"
@@ -86,8 +86,8 @@ def summarise(samples: DataFrame, window: Window) -> DataFrame:
     recent = f"seconds > {-window.seconds * RECENT_SHARE!r}D"
     lows = f"sort_array(collect_list(value) FILTER (WHERE signal = 'consumer_lag' AND {recent}))"
     members = "collect_list(struct(seconds, value)) FILTER (WHERE signal = 'group_members' AND value IS NOT NULL)"
-    member = f"CASE WHEN signal NOT IN {_sql_list(_MEMBERLESS)} THEN member END AS member"
-    keys = [f"`{name}`" for name in _LABELS if name != "member"]
+    member = f"CASE WHEN signal NOT IN {sql_list(MEMBERLESS)} THEN member END AS member"
+    keys = [f"`{name}`" for name in LABELS if name != "member"]
     return (
         gauges.unionByName(counters)
         .groupBy(*(F.expr(key) for key in (*keys, member, "signal", "stat", "period")))
@@ -96,7 +96,7 @@ def summarise(samples: DataFrame, window: Window) -> DataFrame:
                 F.expr,
                 (
                     "count(value) AS samples",
-                    f"count_if(flag IN {_sql_list(_BAD_FLAGS)}) AS bad_samples",
+                    f"count_if(flag IN {sql_list(BAD_FLAGS)}) AS bad_samples",
                     f"min_by(value, {_USABLE}) AS first",
                     f"max_by(value, {_USABLE}) AS last",
                     "min(value) AS low",
@@ -123,7 +123,8 @@ def summarise(samples: DataFrame, window: Window) -> DataFrame:
 _USABLE = "CASE WHEN value IS NOT NULL THEN seconds END"
 
 
-def _sql_list(names: Sequence[str]) -> str:
+def sql_list(names: Sequence[str]) -> str:
+    """Names as SQL's list of strings."""
     return "(" + ", ".join(f"'{name}'" for name in names) + ")"
 
 
@@ -134,13 +135,13 @@ def _period(window: Window) -> str:
     begin, quarter = window.seconds + window.baseline_seconds, window.baseline_seconds / BASELINE_PERIODS
     return (
         f"CASE WHEN seconds > {-window.seconds!r}D THEN {NOW}"
-        f" ELSE least(cast(floor((seconds + {begin!r}D) / {quarter!r}D) AS int), {NOW - 1}) END"
+        f" ELSE greatest(least(cast(ceil((seconds + {begin!r}D) / {quarter!r}D) AS int), {NOW}), 1) - 1 END"
     )
 
 
 def _increases(counters: DataFrame) -> DataFrame:
     """Add `step`, the growth since the sample before, and `reset`, 1 where it began anew: at 0, so its value is the growth then."""
-    labels = ", ".join(f"`{name}`" for name in _LABELS)
+    labels = ", ".join(f"`{name}`" for name in LABELS)
     before = f"lag(value) OVER (PARTITION BY {labels}, signal, stat, source ORDER BY seconds)"
     return counters.selectExpr("*", f"{before} AS before").selectExpr(
         "* EXCEPT (before)",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "workbench.triage/1"
 # Worst first: what is late and understood, what is late and not, what is not known at all, what drains, what is well.
-_ORDER = (State.LAGGING, State.CANNOT_TELL, State.DRAINING, State.HEALTHY)
+ORDER = (State.LAGGING, State.CANNOT_TELL, State.DRAINING, State.HEALTHY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,11 +48,18 @@ class Triage:
 
 def answered(samples: DataFrame, window: Window, thresholds: Thresholds) -> DataFrame:
     """Samples to one answered row per subscription; the whole of the analysis as one Spark plan."""
-    from workbench.features.subscriptions import subscriptions
+    from workbench.features.summary import summarise
+
+    return answered_from(summarise(samples, window), thresholds)
+
+
+def answered_from(summary: DataFrame, thresholds: Thresholds) -> DataFrame:
+    """The same from a summary: one row per series and period."""
+    from workbench.features.subscriptions import of_summary
     from workbench.triage.suspects import with_suspects
     from workbench.triage.walk import with_verdicts
 
-    features = subscriptions(samples, window, stale_after_seconds=thresholds.stale_after_seconds)
+    features = of_summary(summary, stale_after_seconds=thresholds.stale_after_seconds)
     return with_verdicts(with_suspects(features, thresholds), thresholds)
 
 
@@ -85,7 +93,7 @@ def triage(
             f"There is no lag of {_asked_for(groups, topics)} in the window, nor in its baseline.",
             hint="Are the names right, and does a profile fit the exporter? workbench profiles list",
         )
-    profiles = _profiles(capture)
+    profiles = profiles_named(capture.info.profiles)
     findings = [
         build_finding(
             row,
@@ -96,7 +104,7 @@ def triage(
         )
         for row in rows
     ]
-    findings.sort(key=lambda it: (_ORDER.index(it.state), -(it.time_lag.seconds or 0.0), it.group, it.topic))
+    findings.sort(key=lambda it: (ORDER.index(it.state), -(it.time_lag.seconds or 0.0), it.group, it.topic))
     return Triage(
         window=seen,
         source={"kind": capture.info.source, "cluster": capture.info.cluster, "profiles": capture.info.profiles},
@@ -120,9 +128,10 @@ def _asked_for(groups: list[str] | None, topics: list[str] | None) -> str:
     return ", ".join(parts) or "any group"
 
 
-def _profiles(capture: Capture) -> list[Profile]:
+def profiles_named(names: Iterable[str]) -> list[Profile]:
+    """Those of these profiles that there are."""
     found = []
-    for name in capture.info.profiles:
+    for name in names:
         try:
             found.append(load_profile(name))
         except ConfigError:  # Kafka itself is a source without a profile, and another version may have had another one

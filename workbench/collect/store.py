@@ -1,0 +1,292 @@
+"""A store of landed samples: a fleet's measurements as Parquet in slots of time, written once and read by any number of sweeps.
+
+    store.json                                          cluster, length of a slot, thresholds, profiles
+    samples/day=2026-11-21/slot=0315/part-<digest>.parquet    samples that end at 03:15 UTC, `workbench.samples.SAMPLES_SCHEMA`
+    summaries/…                                         what sweeps have condensed (`workbench.triage.sweep`)
+
+A slot appears whole or not at all. All rows of a group are in one file of a slot, and so are all rows of a topic that belong to no
+group: then a file can be condensed by itself. Spark reads a store like any other partitioned folder: `spark.read.parquet(…/samples)`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from workbench.errors import DamagedCaptureError, NoSeriesError, UsageError
+from workbench.samples import SAMPLES_SCHEMA
+from workbench.settings import Thresholds
+from workbench.window import Window
+
+INFO, SAMPLES, SUMMARIES = "store.json", "samples", "summaries"
+BASELINE_SLOTS = 4  # quarters of the baseline, as `features.summary` has them
+# A series stands together, and with it what else is known of its group: so it packs best, and so it is condensed.
+ORDER = ("group", "topic", "signal", "stat", "partition", "processor", "queue", "broker", "member", "source", "le", "ts")
+_FILE_ROWS = 1_000_000  # some 60 MB while it is condensed
+_ROW_GROUP = 131_072  # a few groups' rows: what one of them needs is found without reading the others
+_MADE_BY = b"workbench.store/1"
+
+
+class StoreInfo(BaseModel):
+    """The content of `store.json`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    format: Literal["workbench.store/1"] = Field(default="workbench.store/1", alias="schema")
+    cluster: str
+    slot_seconds: int = Field(gt=0)
+    bootstrap: str | None = None
+    source: str = "prometheus"
+    profiles: list[str] = []
+    thresholds: Thresholds = Thresholds()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LandedFile:
+    """One file of a slot.
+
+    Attributes:
+        end: of its slot.
+        size: in bytes.
+        digest: of its content, as its name has it.
+    """
+
+    path: Path
+    end: datetime
+    size: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Store:
+    """A folder of landed samples."""
+
+    root: Path
+    info: StoreInfo
+
+    @property
+    def slot(self) -> timedelta:
+        """Length of a slot, hence of the window that a sweep judges."""
+        return timedelta(seconds=self.info.slot_seconds)
+
+    def slot_end(self, instant: datetime) -> datetime:
+        """The last end of a slot that is not after an instant."""
+        return datetime.fromtimestamp(instant.timestamp() // self.info.slot_seconds * self.info.slot_seconds, UTC)
+
+    def window_ending(self, end: datetime) -> Window:
+        """One slot to judge, and the four before it for what was normal."""
+        return Window.ending(end, length=self.slot, baseline=BASELINE_SLOTS * self.slot)
+
+    def slots_of(self, window: Window) -> list[datetime]:
+        """The ends of a window's slots, oldest first."""
+        return [window.end - number * self.slot for number in range(BASELINE_SLOTS, -1, -1)]
+
+    def folder(self, end: datetime) -> Path:
+        """Where the slot that ends then lies, or would lie."""
+        return self.root / SAMPLES / f"day={end:%Y-%m-%d}" / f"slot={end:%H%M%S}"
+
+    def landed(self) -> list[datetime]:
+        """Ends of the slots that are there, oldest first."""
+        found = []
+        for path in (self.root / SAMPLES).glob("day=*/slot=*"):
+            text = path.parent.name.removeprefix("day=") + path.name.removeprefix("slot=")
+            try:
+                found.append(datetime.strptime(text, "%Y-%m-%d%H%M%S").replace(tzinfo=UTC))
+            except ValueError:
+                continue  # somebody else's folder, or one that is being written
+        return sorted(found)
+
+    def window(self, until: datetime | None = None) -> Window:
+        """The newest window that has landed, or the newest until an instant.
+
+        Raises:
+            NoSeriesError: if there is none.
+        """
+        ends = [end for end in self.landed() if until is None or end <= until]
+        if not ends:
+            when = f" until {until:%Y-%m-%d %H:%M:%SZ}" if until is not None else ""
+            raise NoSeriesError(
+                f"Nothing has landed in {self.root}{when}.",
+                hint="Land measurements with: workbench triage --all --cluster NAME --store FOLDER.",
+            )
+        return self.window_ending(ends[-1])
+
+    def files(self, ends: Iterable[datetime]) -> list[LandedFile]:
+        """The files of some slots, in a fixed order; slots that have not landed have none."""
+        found = []
+        for end in ends:
+            for path in sorted(self.folder(end).glob("part-*.parquet")):
+                digest = path.stem.removeprefix("part-")
+                found.append(LandedFile(path=path, end=end, size=path.stat().st_size, digest=digest))
+        return found
+
+    def land(self, end: datetime, samples: pa.Table) -> list[LandedFile]:
+        """Write the samples of the slot that ends then; what is there of it is replaced.
+
+        Args:
+            end: on the slots' grid.
+            samples: in `SAMPLES_SCHEMA`; those outside of the slot are left out.
+
+        Raises:
+            UsageError: if the instant is not on the grid.
+        """
+        if self.slot_end(end) != end:
+            raise UsageError(f"{end.isoformat()} is not the end of a slot of {self.info.slot_seconds} s.")
+        begin = end - self.slot
+        stamps = samples["ts"]
+        inside = pc.and_(pc.greater(stamps, pa.scalar(begin)), pc.less_equal(stamps, pa.scalar(end)))
+        samples = samples.filter(inside).sort_by([(name, "ascending") for name in ORDER])
+        return self.land_sorted(end, samples)
+
+    def land_sorted(self, end: datetime, samples: pa.Table) -> list[LandedFile]:
+        """The same for samples of this slot that are in `ORDER` already."""
+        folder = self.folder(end)
+        part = folder.with_name(f".{folder.name}.{os.getpid()}")
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(parents=True)
+        for piece in _pieces(samples):
+            written = part / "part.tmp"
+            _write(written, piece)
+            written.rename(part / f"part-{_digest(written)}.parquet")
+        old = folder.with_name(f".{folder.name}.old")
+        shutil.rmtree(old, ignore_errors=True)
+        if folder.exists():
+            folder.rename(old)
+        part.rename(folder)
+        shutil.rmtree(old, ignore_errors=True)
+        return self.files([end])
+
+    def prune(self, before: datetime) -> int:
+        """Remove the slots that end at or before an instant; how many there were."""
+        gone = [end for end in self.landed() if end <= before]
+        for end in gone:
+            shutil.rmtree(self.folder(end))
+            if not any(self.folder(end).parent.iterdir()):
+                self.folder(end).parent.rmdir()
+        return len(gone)
+
+    def samples_of(self, window: Window, subscriptions: Sequence[tuple[str, str]]) -> pa.Table:
+        """All samples of some (group, topic) in a window, with those of their topics and of their groups' members.
+
+        Only the parts of the files that can hold them are read.
+        """
+        import pyarrow.dataset as ds
+
+        groups = pa.array(sorted({group for group, _ in subscriptions}), pa.string())
+        topics = pa.array(sorted({topic for _, topic in subscriptions}), pa.string())
+        files = [str(file.path) for file in self.files(self.slots_of(window))]
+        if not files or not len(groups):
+            return SAMPLES_SCHEMA.empty_table()
+        group, topic = ds.field("group"), ds.field("topic")
+        wanted = group.isin(groups) | (group.is_null() & topic.isin(topics))
+        return ds.dataset(files, schema=SAMPLES_SCHEMA).to_table(filter=wanted)
+
+
+def open_store(root: Path) -> Store:
+    """A store that is there.
+
+    Raises:
+        UsageError: if the folder holds no store.
+        DamagedCaptureError: if its head cannot be read.
+    """
+    path = root / INFO
+    if not path.is_file():
+        raise UsageError(
+            f"{root} is no store: it has no {INFO}.", hint="workbench triage --all --cluster NAME --store FOLDER makes one."
+        )
+    try:
+        return Store(root=root, info=StoreInfo.model_validate_json(path.read_bytes()))
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the file"
+        raise DamagedCaptureError(f"{path} cannot be read: {where}: {first['msg']}.") from None
+
+
+def make_store(root: Path, info: StoreInfo) -> Store:
+    """A new store, or the one that is there if it is of the same cluster and has slots of the same length.
+
+    Raises:
+        UsageError: if the folder holds something else.
+    """
+    if (root / INFO).is_file():
+        there = open_store(root)
+        for name in ("cluster", "slot_seconds"):
+            if getattr(there.info, name) != getattr(info, name):
+                raise UsageError(
+                    f"{root} is a store with {name} {getattr(there.info, name)!r}, not {getattr(info, name)!r}.",
+                    hint="Name another folder.",
+                )
+    elif root.exists() and any(root.iterdir()):
+        raise UsageError(f"{root} exists, is not empty, and is no store.", hint="Name another folder.")
+    root.mkdir(parents=True, exist_ok=True)
+    temporary = root / f".{INFO}.tmp"
+    temporary.write_text(info.model_dump_json(indent=1, by_alias=True) + "\n")
+    temporary.replace(root / INFO)
+    return Store(root=root, info=info)
+
+
+def _pieces(samples: pa.Table) -> Iterator[pa.Table]:
+    """Runs of rows of about a file's size, never dividing a group (or, of rows without a group, a topic)."""
+    begin = 0
+    while begin < samples.num_rows:
+        stop = begin + _FILE_ROWS
+        if stop < samples.num_rows:
+            stop = _next_boundary(samples, stop)
+        yield samples.slice(begin, stop - begin)
+        begin = stop
+
+
+def _next_boundary(samples: pa.Table, at: int) -> int:
+    """The first row from `at` on that belongs to another group, or to another topic where there is no group."""
+    step = 65_536
+    last = samples.slice(at - 1, 1)
+    group, topic = last["group"][0].as_py(), last["topic"][0].as_py()
+    while at < samples.num_rows:
+        chunk = samples.slice(at, step)
+        same = _equal(chunk["group"], group)
+        if group is None:
+            same = pc.and_(same, _equal(chunk["topic"], topic))
+        other = pc.index(same, pa.scalar(False)).as_py()
+        if other >= 0:
+            return at + int(other)
+        at += chunk.num_rows
+    return samples.num_rows
+
+
+def _equal(column: pa.ChunkedArray, value: str | None) -> pa.ChunkedArray:
+    if value is None:
+        return pc.is_null(column)
+    return pc.fill_null(pc.equal(pc.cast(column, pa.string()), value), False)
+
+
+def _write(path: Path, samples: pa.Table) -> None:
+    pq.write_table(
+        samples.replace_schema_metadata({"made_by": _MADE_BY}),
+        path,
+        compression="zstd",
+        compression_level=1,
+        row_group_size=_ROW_GROUP,
+        use_dictionary=[name for name in SAMPLES_SCHEMA.names if name not in ("ts", "value")],
+        # Spark's quick reader knows this encoding, and not the one by which values would pack better.
+        column_encoding={"ts": "DELTA_BINARY_PACKED"},
+        write_page_index=True,
+    )
+
+
+def _digest(path: Path) -> str:
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            found.update(block)
+    return found.hexdigest()[:24]

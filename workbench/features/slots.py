@@ -1,0 +1,90 @@
+"""Condensed slots put together as a summary: what `features.summary.summarise` makes of samples, made of `features.condense`'s rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from workbench.features.summary import CUMULATIVE, LABELS, sql_list
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+# Spark's words for `condense.SUMMARY_SCHEMA`.
+SLOT_COLUMNS = (
+    "cluster string, `group` string, topic string, signal string, stat string, partition int, processor string, queue string,"
+    " broker string, member string, source string, slot_us bigint, samples bigint, bad_samples bigint, first double, last double,"
+    " low double, high double, mean double, first_us bigint, last_us bigint, increase double, resets bigint, slope double,"
+    " recent_slope double, recent_low double, recent_lowest double, last_two_high double, starts int,"
+    " history array<struct<us: bigint, value: double>>"
+)
+_LABELS = ", ".join(f"`{name}`" for name in LABELS)
+_ONLY_GAUGES = ("slope", "recent_slope", "recent_low", "recent_lowest", "last_two_high")
+
+
+def of_slots(slots: DataFrame, ends: Sequence[datetime], *, counters: bool = True) -> DataFrame:
+    """A summary out of slots.
+
+    Args:
+        slots: in `SLOT_COLUMNS`.
+        ends: of the slots, oldest first: the quarters of the baseline and the window. A slot that has not landed has no rows.
+        counters: whether there may be any; a lag exporter has none, and two shuffles are saved.
+
+    Returns:
+        What `features.summary.summarise` returns.
+    """
+    end = ends[-1].timestamp()
+    periods = " ".join(f"WHEN {round(at.timestamp() * 1e6)} THEN {number}" for number, at in enumerate(ends))
+    timed = slots.selectExpr("*", f"CASE slot_us {periods} END AS period").where("period IS NOT NULL")
+    gauges = timed.where(f"signal NOT IN {sql_list(CUMULATIVE)}").selectExpr(
+        *(f"`{name}`" for name in LABELS),
+        *("signal", "stat", "period", "samples", "bad_samples", "first", "last", "low", "high", "mean"),
+        f"first_us / 1e6D - {end!r}D AS first_seconds",
+        f"last_us / 1e6D - {end!r}D AS last_seconds",
+        "cast(NULL AS double) AS increase",
+        "cast(NULL AS bigint) AS resets",
+        *(*_ONLY_GAUGES, "starts"),
+        f"transform(history, h -> struct(h.us / 1e6D - {end!r}D AS seconds, h.value AS value)) AS history",
+    )
+    return gauges.unionByName(_counters(timed, end)) if counters else gauges
+
+
+def _counters(timed: DataFrame, end: float) -> DataFrame:
+    """Growth within the slots and between them; then all the series of a thing together, whichever member told of it."""
+    series = f"OVER (PARTITION BY {_LABELS}, signal, stat, source ORDER BY period)"
+    counted = timed.where(f"signal IN {sql_list(CUMULATIVE)} AND samples > 0")
+    joined = counted.selectExpr("*", f"lag(last) {series} AS before").selectExpr(
+        "*",
+        "CASE WHEN first >= before THEN first - before WHEN before IS NOT NULL THEN first END AS between",
+        "CASE WHEN first < before THEN 1 ELSE 0 END AS reset_between",
+    )
+    from workbench.features.summary import MEMBERLESS, aggregate
+
+    member = f"CASE WHEN signal NOT IN {sql_list(MEMBERLESS)} THEN member END AS member"
+    keys = [f"`{name}`" if name != "member" else member for name in LABELS]
+    merged = aggregate(
+        joined,
+        (*keys, "signal", "stat", "period"),
+        {
+            "samples": "sum(samples)",
+            "bad_samples": "sum(bad_samples)",
+            "first": "min_by(first, first_us)",
+            "last": "max_by(last, last_us)",
+            "low": "min(low)",
+            "high": "max(high)",
+            "mean": "sum(mean * samples) / sum(samples)",
+            "first_seconds": f"min(first_us) / 1e6D - {end!r}D",
+            "last_seconds": f"max(last_us) / 1e6D - {end!r}D",
+            # A lone value that nothing came before has grown by nobody knows what.
+            "increase": "sum(CASE WHEN increase IS NOT NULL OR between IS NOT NULL"
+            " THEN coalesce(increase, 0D) + coalesce(between, 0D) END)",
+            "resets": "sum(coalesce(resets, 0) + reset_between)",
+        },
+    )
+    return merged.selectExpr(
+        "*",
+        *(f"cast(NULL AS double) AS {name}" for name in _ONLY_GAUGES),
+        "0 AS starts",
+        "cast(array() AS array<struct<seconds: double, value: double>>) AS history",
+    )

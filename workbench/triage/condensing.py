@@ -1,0 +1,142 @@
+"""Condensing a store's files, each once: a task for each file that was not condensed before, on whatever Spark runs on.
+
+A task reads one landed file, and leaves its summary beside the store under the digest of the file's content. So a sweep that comes
+back reads the summaries alone; a task that is done twice, because its executor was lost, writes the same again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from workbench.collect.store import SUMMARIES, LandedFile, Store
+from workbench.errors import DamagedCaptureError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Part of the key: another way of condensing makes other summaries.
+VERSION = "1"
+_DONE = "number bigint, bytes_read bigint, samples bigint, error string"
+_DONE_SCHEMA = pa.schema(
+    [("number", pa.int64()), ("bytes_read", pa.int64()), ("samples", pa.int64()), ("error", pa.string())]
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One file to condense: from where, whose slot, to where."""
+
+    source: str
+    digest: str
+    begin_us: int
+    end_us: int
+    target: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What a sweep has read of a store.
+
+    Attributes:
+        files: of the window, with its baseline.
+        condensed: how many of them were read for that; the others had been before.
+        bytes_read, samples_read: of those.
+        summaries: the paths of all the summaries, in a fixed order.
+    """
+
+    files: int
+    condensed: int
+    bytes_read: int
+    samples_read: int
+    summaries: tuple[str, ...]
+
+
+def condense_missing(store: Store, spark: SparkSession, ends: Sequence[datetime]) -> Reading:
+    """Condense what of these slots has not been condensed.
+
+    Raises:
+        DamagedCaptureError: if a file is not what was landed.
+    """
+    files = store.files(ends)
+    targets = [summary_path(store, file) for file in files]
+    slot_us = round(store.slot.total_seconds() * 1e6)
+    jobs = []
+    for file, target in zip(files, targets, strict=True):
+        if not target.exists():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            end_us = round(file.end.timestamp() * 1e6)
+            jobs.append(
+                Job(
+                    source=str(file.path.absolute()),
+                    digest=file.digest,
+                    begin_us=end_us - slot_us,
+                    end_us=end_us,
+                    target=str(target.absolute()),
+                )
+            )
+    done = _run(spark, jobs)
+    return Reading(
+        files=len(files),
+        condensed=len(jobs),
+        bytes_read=sum(done["bytes_read"].to_pylist()),
+        samples_read=sum(done["samples"].to_pylist()),
+        summaries=tuple(str(target.absolute()) for target in targets),
+    )
+
+
+def summary_path(store: Store, file: LandedFile) -> Path:
+    """Where the summary of a file lies, whether it is there or not."""
+    return store.root / SUMMARIES / f"v{VERSION}" / f"{file.end:%Y-%m-%d}" / f"{file.digest}-{file.end:%H%M%S}.parquet"
+
+
+def _run(spark: SparkSession, jobs: Sequence[Job]) -> pa.Table:
+    if not jobs:
+        return _DONE_SCHEMA.empty_table()
+    # A task for each: what an executor takes with it when it is lost is one file's work.
+    numbers = spark.range(0, len(jobs), 1, len(jobs))
+    done = numbers.mapInArrow(_worker(tuple(jobs)), _DONE).toArrow()
+    errors = [text for text in done["error"].to_pylist() if text is not None]
+    if errors:
+        raise DamagedCaptureError(errors[0], hint="Remove its slot's folder and land the slot again.")
+    return done
+
+
+def _worker(jobs: tuple[Job, ...]) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch["id"].to_pylist():
+                yield pa.RecordBatch.from_pylist([{"number": number, **condense_file(jobs[number])}], _DONE_SCHEMA)
+
+    return work
+
+
+def condense_file(job: Job) -> dict[str, object]:
+    """Condense one file; what was read, and what is wrong with it in words."""
+    import pyarrow.parquet as pq
+
+    from workbench.features.condense import COLUMNS, NAMES, condense
+
+    nothing: dict[str, object] = {"bytes_read": 0, "samples": 0, "error": None}
+    try:
+        data = Path(job.source).read_bytes()
+        if not hashlib.sha256(data).hexdigest().startswith(job.digest):
+            return {**nothing, "error": f"{job.source} is not what was landed (its SHA-256 differs)."}
+        samples = pq.read_table(
+            pa.BufferReader(data), columns=list(COLUMNS), read_dictionary=[*NAMES, "flag"], use_threads=False
+        )
+    except (OSError, pa.ArrowException) as error:
+        return {**nothing, "error": f"{job.source} cannot be read: {str(error).splitlines()[0]}."}
+    summary = condense(samples, (job.begin_us, job.end_us))
+    target = Path(job.target)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    pq.write_table(summary, temporary, compression="zstd", compression_level=1)
+    temporary.replace(target)
+    return {"bytes_read": len(data), "samples": samples.num_rows, "error": None}

@@ -1,0 +1,220 @@
+"""The sweep: every subscription of a cluster judged in one plan, out of a store of landed samples.
+
+files → condensed, each once (`triage.condensing`) → summary → features → answers → verdicts → a table; findings for the worst only
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workbench.collect.store import Store
+from workbench.errors import NoSeriesError
+from workbench.settings import Thresholds
+from workbench.triage.build import build_finding
+from workbench.triage.condensing import Reading, condense_missing
+from workbench.triage.engine import ORDER, Triage, answered_from, profiles_named
+from workbench.triage.finding import Finding
+from workbench.triage.onset import onset
+from workbench.triage.verdict import State, Verdict, state_of
+from workbench.window import Window
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SCHEMA = "workbench.sweep/1"
+TOP = 20  # findings in full; the table has all of them
+
+# Of every subscription: verdict and state; `time_lag_seconds` of its oldest message, with the method; `lag_messages`;
+# `lag_slope` and `arrival_per_second` (messages/s); partitions, members; `eta_loss_seconds` until retention takes what waits.
+_TABLE = {
+    "cluster": "cluster",
+    "group": "`group`",
+    "topic": "topic",
+    "verdict": "verdict",
+    "time_lag_seconds": "time_lag_seconds",
+    "time_lag_method": "oldest.time_lag_method",
+    "lag_messages": "lag_messages",
+    "lag_slope": "lag_slope",
+    "arrival_per_second": "arrival_per_second",
+    "partitions": "partition_count",
+    "members": "group_members",
+    "eta_loss_seconds": "loss_seconds",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """All verdicts of one look at a fleet.
+
+    Attributes:
+        table: a row for each subscription, worst first: the columns of `_TABLE` and `state`.
+        findings: of the worst, in full.
+        reading: what was read for it.
+    """
+
+    window: Window
+    source: dict[str, Any]
+    table: pa.Table
+    findings: tuple[Finding, ...]
+    reading: Reading
+    incomplete: tuple[str, ...] = ()
+
+    @property
+    def verdicts(self) -> dict[str, int]:
+        """How many of each, the worst state first."""
+        counted = Counter(self.table["verdict"].to_pylist())
+        order = sorted(counted, key=lambda name: (ORDER.index(state_of(Verdict(name))), -counted[name], name))
+        return {name: counted[name] for name in order}
+
+    @property
+    def states(self) -> dict[str, int]:
+        """How many of each state, the worst first."""
+        counted = Counter(self.table["state"].to_pylist())
+        return {str(state): counted[str(state)] for state in ORDER if counted[str(state)]}
+
+    def unwell(self) -> pa.Table:
+        """The rows of those that are not healthy."""
+        return self.table.filter(pc.not_equal(self.table["state"], str(State.HEALTHY)))
+
+    def as_triage(self) -> Triage:
+        """The worst ones as a triage, for the report."""
+        return Triage(window=self.window, source=self.source, findings=self.findings, incomplete=self.incomplete)
+
+    def to_json(self) -> dict[str, Any]:
+        """The document `workbench.sweep/1`: what is healthy is counted and not listed."""
+        reading = self.reading
+        return {
+            "schema": SCHEMA,
+            "window": self.window.to_json(),
+            "source": self.source,
+            "incomplete": list(self.incomplete),
+            "reading": {
+                "files": reading.files,
+                "files_read": reading.condensed,
+                "bytes_read": reading.bytes_read,
+                "samples_read": reading.samples_read,
+            },
+            "subscriptions": self.table.num_rows,
+            "states": self.states,
+            "verdicts": self.verdicts,
+            "unwell": self.unwell().to_pylist(),
+            "findings": [finding.to_json() for finding in self.findings],
+        }
+
+
+def sweep(
+    store: Store,
+    spark: SparkSession,
+    *,
+    window: Window | None = None,
+    thresholds: Thresholds | None = None,
+    top: int = TOP,
+) -> Sweep:
+    """Judge every subscription of a store.
+
+    Args:
+        store: of landed samples.
+        spark: the session to work in; it and its executors must see the store's folder.
+        window: of the store (`Store.window`); the newest, if it is not given.
+        thresholds: instead of the store's own.
+        top: so many findings in full, the worst; healthy ones never.
+
+    Raises:
+        NoSeriesError: if the window's slot has not landed, or there is no lag in it.
+        DamagedCaptureError: if a landed file is not what it was.
+    """
+    seen, limits = window or store.window(), thresholds or store.info.thresholds
+    ends = store.slots_of(seen)
+    here = set(store.landed())
+    if seen.end not in here:
+        raise NoSeriesError(
+            f"The slot that ends at {seen.end:%Y-%m-%d %H:%M:%SZ} has not landed in {store.root}.",
+            hint="The newest is taken if no time is named.",
+        )
+    reading = condense_missing(store, spark, ends)
+    answered = answered_from(_summary(spark, reading, seen, store), limits).persist(_disk(spark))
+    try:
+        table = _ordered(answered.selectExpr(*(f"{sql} AS `{name}`" for name, sql in _TABLE.items())).toArrow())
+        if not table.num_rows:
+            raise NoSeriesError(f"There is no lag of any group in the window's slots of {store.root}.")
+        worst = table.filter(pc.not_equal(table["state"], str(State.HEALTHY))).slice(0, top)
+        findings = _findings(answered, spark, worst, store, seen, limits)
+    finally:
+        answered.unpersist()
+    return Sweep(
+        window=seen,
+        source={"kind": store.info.source, "cluster": store.info.cluster, "profiles": store.info.profiles},
+        table=table,
+        findings=findings,
+        reading=reading,
+        incomplete=tuple(
+            f"the slot that ends at {end:%Y-%m-%d %H:%M:%SZ} has not landed: the baseline is shorter by it"
+            for end in ends
+            if end not in here
+        ),
+    )
+
+
+def rows_of(answered: DataFrame, spark: SparkSession, wanted: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
+    """The whole rows of some (group, topic), nested structs as dictionaries."""
+    from pyspark.sql import functions as F
+
+    schema = pa.schema([("group", pa.string()), ("topic", pa.string())])
+    names = pa.Table.from_pylist([{"group": group, "topic": topic} for group, topic in wanted], schema)
+    chosen = answered.join(F.broadcast(spark.createDataFrame(names)), ["group", "topic"], "left_semi")
+    return chosen.toArrow().to_pylist()  # type: ignore[no-any-return]
+
+
+def _summary(spark: SparkSession, reading: Reading, window: Window, store: Store) -> DataFrame:
+    from workbench.features.slots import SLOT_COLUMNS, of_slots
+
+    slots = spark.read.schema(SLOT_COLUMNS).parquet(*reading.summaries)
+    return of_slots(slots, store.slots_of(window))
+
+
+def _disk(spark: SparkSession) -> Any:
+    from pyspark import StorageLevel
+
+    # It is read twice, and must not crowd out what the plan itself needs of the memory.
+    return StorageLevel.DISK_ONLY
+
+
+def _ordered(table: pa.Table) -> pa.Table:
+    """With the state, worst first."""
+    states = {verdict.value: state_of(verdict) for verdict in Verdict}
+    verdicts = table["verdict"].to_pylist()
+    rank = pa.array([ORDER.index(states[name]) for name in verdicts], pa.int8())
+    lag = pc.fill_null(table["time_lag_seconds"], 0.0)
+    table = table.append_column("state", pa.array([str(states[name]) for name in verdicts]))
+    order = pc.sort_indices(
+        pa.table({"rank": rank, "lag": lag, "group": table["group"], "topic": table["topic"]}),
+        sort_keys=[("rank", "ascending"), ("lag", "descending"), ("group", "ascending"), ("topic", "ascending")],
+    )
+    return table.take(order)
+
+
+def _findings(
+    answered: DataFrame, spark: SparkSession, worst: pa.Table, store: Store, window: Window, limits: Thresholds
+) -> tuple[Finding, ...]:
+    wanted = list(zip(worst["group"].to_pylist(), worst["topic"].to_pylist(), strict=True))
+    if not wanted:
+        return ()
+    rows = {(row["group"], row["topic"]): row for row in rows_of(answered, spark, wanted)}
+    samples = store.samples_of(window, wanted)
+    profiles = profiles_named(store.info.profiles)
+    return tuple(
+        build_finding(
+            rows[key],
+            thresholds=limits,
+            profiles=profiles,
+            since=onset(samples, window, rows[key], Verdict(rows[key]["verdict"]), limits),
+            bootstrap=store.info.bootstrap,
+        )
+        for key in wanted
+    )
