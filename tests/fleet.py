@@ -17,7 +17,9 @@ SICK_EVERY = 50  # two of a hundred: of each 50 groups one has something
 KINDS = ("stopped", "stuck", "late", "hot")
 
 
-def land_fleet(root: Path, *, subscriptions: int, slot_seconds: int = 1440, step_seconds: int = 30, slots: int = 5) -> Store:
+def land_fleet(
+    root: Path, *, subscriptions: int, slot_seconds: int = 1440, step_seconds: int = 30, slots: int = 5
+) -> Store:
     """A store with so many subscriptions, `PARTITIONS` partitions each, ending at `END`.
 
     Lag and commits for each of a group's partitions, ends and starts of the logs, and members: 2.6 series for each partition.
@@ -32,7 +34,7 @@ def land_fleet(root: Path, *, subscriptions: int, slot_seconds: int = 1440, step
 def slot_samples(subscriptions: int, end: datetime, slot_seconds: int, step_seconds: int) -> pa.Table:
     """One slot's samples in the store's order; text as dictionaries."""
     per = slot_seconds // step_seconds
-    stamps = (round(end.timestamp() * 1e6) - np.arange(per - 1, -1, -1, dtype=np.int64) * step_seconds * 1_000_000)
+    stamps = round(end.timestamp() * 1e6) - np.arange(per - 1, -1, -1, dtype=np.int64) * step_seconds * 1_000_000
     seconds = stamps / 1e6 - END.timestamp()  # ≤ 0
     topics = -(-subscriptions // READERS)
     group = np.arange(subscriptions)

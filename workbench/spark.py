@@ -48,7 +48,19 @@ _JAVA_OPTIONS = (
 )
 
 
-def _start() -> SparkSession:
+# A sweep has time for the second compiler, and waits for more than one collector thread would do.
+_MUCH_DATA_JAVA_OPTIONS = tuple(option for option in _JAVA_OPTIONS if "Tiered" not in option)
+# Of an aggregation with arrays, so many groups are kept in memory before it takes to sorting; 128 is made for far larger states.
+_MUCH_DATA_CONF = {
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "100000",
+    "spark.sql.shuffle.partitions": "8",
+}
+
+
+def _start(much_data: bool = False) -> SparkSession:
     from pyspark.sql import SparkSession
 
     active = SparkSession.getActiveSession()
@@ -61,7 +73,8 @@ def _start() -> SparkSession:
     builder = SparkSession.builder.master(os.environ.get(MASTER_VARIABLE) or "local[*]")
     for name, value in _CONF.items():
         builder = builder.config(name, value)
-    builder = builder.config("spark.driver.extraJavaOptions", " ".join([*_JAVA_OPTIONS, *archive_options(java)]))
+    java_options = _MUCH_DATA_JAVA_OPTIONS if much_data else _JAVA_OPTIONS
+    builder = builder.config("spark.driver.extraJavaOptions", " ".join([*java_options, *archive_options(java)]))
     try:
         started = builder.getOrCreate()
     except Exception as error:  # py4j and pyspark raise many kinds
@@ -91,25 +104,24 @@ def for_much_data(session: SparkSession) -> None:
 
     910,000 samples of 500 subscriptions took a third of the time so (2 cores); a triage of some thousand takes longer.
     """
-    session.conf.set("spark.sql.codegen.wholeStage", "true")
-    session.conf.set("spark.sql.codegen.factoryMode", "FALLBACK")
-    session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "100000")
+    for name, value in _MUCH_DATA_CONF.items():
+        session.conf.set(name, value)
 
 
 _starting: Future[SparkSession] | None = None
 
 
-def start_in_background() -> None:
+def start_in_background(*, much_data: bool = False) -> None:
     """Begin to start the session while something else goes on; `session` then waits for it instead of starting another."""
     global _starting
     if _starting is None:
         pool = ThreadPoolExecutor(1, thread_name_prefix="spark-start")
-        _starting = pool.submit(_start)
+        _starting = pool.submit(_start, much_data)
         pool.shutdown(wait=False)
 
 
-def session() -> SparkSession:
-    """The session of this process, started if there is none.
+def session(*, much_data: bool = False) -> SparkSession:
+    """The session of this process, started if there is none; `much_data` gives a new one's JVM the compiler for long jobs.
 
     Raises:
         SetupError: if there is no usable Java, or Spark does not start.
@@ -118,4 +130,4 @@ def session() -> SparkSession:
     if _starting is not None:
         pending, _starting = _starting, None
         return pending.result()
-    return _start()
+    return _start(much_data)

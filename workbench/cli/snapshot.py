@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,33 +14,98 @@ from workbench.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from workbench.collect.kafka import Snapshot
+    from workbench.collect.kafka_ages import Age
+
+    Ages = Mapping[tuple[str, str, int], Age]
+
+_SAID = 20  # holes told one by one; --json has them all
 
 
 @click.command(name="snapshot")
 @cluster_option()
 @click.option("--group", "groups", multiple=True, help="Only this consumer group. May be repeated.")
+@click.option("--top", type=click.IntRange(min=1), help="Only so many subscriptions, a line each: the furthest behind.")
+@click.option(
+    "--sort",
+    type=click.Choice(["lag", "time_lag"]),
+    help="Behind in messages (lag), or in time, which is closed in by asking the log for offsets. Default with --top: lag.",
+)
+@click.option("--deadline", help="For all of it, for example 15s. Default: the cluster's timeout_seconds.")
 @json_option
 @config_option
-def command(cluster: str, groups: tuple[str, ...], as_json: bool, config: Path | None) -> int:
+def command(
+    cluster: str,
+    groups: tuple[str, ...],
+    top: int | None,
+    sort: str | None,
+    deadline: str | None,
+    as_json: bool,
+    config: Path | None,
+) -> int:
     """Groups, members and lag of each partition, from Kafka itself: commits first, then ends, so lag is never negative.
 
-    Read-only: no group is joined, nothing is written. Exit code 4 if some group could not be read.
+    Read-only: no group is joined, nothing is written. Exit code 4 if some group could not be read in time.
     """
     from workbench.collect.kafka import KafkaCluster
+    from workbench.collect.kafka_ages import ages
     from workbench.settings import load_settings
+    from workbench.window import parse_duration
 
     chosen = load_settings(config).cluster(cluster)
     if chosen.bootstrap is None:
         raise UsageError(f"The cluster {cluster!r} has no bootstrap in the settings.", hint="Add it to workbench.toml.")
-    kafka = KafkaCluster(chosen.bootstrap, chosen.kafka, deadline_seconds=chosen.timeout_seconds)
+    seconds = parse_duration(deadline).total_seconds() if deadline else chosen.timeout_seconds
+    kafka = KafkaCluster(chosen.bootstrap, chosen.kafka, deadline_seconds=seconds)
     snapshot = kafka.snapshot(groups=list(groups) or None)
+    incomplete = list(snapshot.incomplete)
+    overview = top is not None or sort is not None
+    old: Ages | None = ages(kafka, snapshot, incomplete) if sort == "time_lag" else None
+    ranked = _ranked(snapshot, old)[:top] if overview else None
     if as_json:
-        print_json(_document(cluster, snapshot))
+        print_json(_document(cluster, snapshot, ranked, incomplete))
+    elif ranked is not None:
+        _show_ranked(ranked, snapshot)
     else:
         _show(snapshot)
-    for text in snapshot.incomplete:
+    for text in incomplete[:_SAID]:
         say(f"Incomplete: {text}")
-    return ExitCode.EVIDENCE if snapshot.incomplete else ExitCode.OK
+    if len(incomplete) > _SAID:
+        say(f"Incomplete: {len(incomplete) - _SAID:,} more.")
+    return ExitCode.EVIDENCE if incomplete else ExitCode.OK
+
+
+def _ranked(snapshot: Snapshot, old: Ages | None) -> list[dict[str, Any]]:
+    """A row for each subscription, the furthest behind first; what is not known comes last."""
+    parts: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for group, topic, number in snapshot.commits:
+        parts[group, topic].append(number)
+    views = {view.group: view for view in snapshot.groups}
+    rows = []
+    for (group, topic), numbers in parts.items():
+        lags = [lag for number in numbers if (lag := snapshot.lag(group, topic, number)) is not None]
+        row: dict[str, Any] = {
+            "group": group,
+            "topic": topic,
+            "state": views[group].state,
+            "members": len(views[group].members),
+            "partitions": len(numbers),
+            "partitions_known": len(lags),
+            "lag_messages": sum(lags) if lags else None,
+        }
+        if old is not None:
+            known = [old[group, topic, number] for number in numbers if (group, topic, number) in old]
+            oldest = max(known, key=lambda age: age.low) if known else None
+            row["time_lag_low"] = oldest.low if oldest is not None else None
+            row["time_lag_high"] = oldest.high if oldest is not None else None
+        rows.append(row)
+
+    def behind(row: dict[str, Any]) -> tuple[Any, ...]:
+        age = row.get("time_lag_low")
+        lag = row["lag_messages"]
+        by_age = -(age if age is not None else -1.0) if old is not None else 0.0
+        return by_age, -(lag if lag is not None else -1), row["group"], row["topic"]
+
+    return sorted(rows, key=behind)
 
 
 def _rows(snapshot: Snapshot) -> list[dict[str, Any]]:
@@ -63,18 +130,55 @@ def _rows(snapshot: Snapshot) -> list[dict[str, Any]]:
     return rows
 
 
-def _document(cluster: str, snapshot: Snapshot) -> dict[str, Any]:
+def _document(
+    cluster: str, snapshot: Snapshot, ranked: list[dict[str, Any]] | None, incomplete: list[str]
+) -> dict[str, Any]:
+    head = {"schema": "workbench.snapshot/1", "cluster": cluster, "taken_at": snapshot.taken_at}
+    if ranked is not None:
+        return {**head, "group_count": len(snapshot.groups), "subscriptions": ranked, "incomplete": incomplete}
     return {
-        "schema": "workbench.snapshot/1",
-        "cluster": cluster,
-        "taken_at": snapshot.taken_at,
+        **head,
         "groups": [
             {"group": view.group, "state": view.state, "protocol": view.protocol, "members": len(view.members)}
             for view in snapshot.groups
         ],
         "partitions": _rows(snapshot),
-        "incomplete": list(snapshot.incomplete),
+        "incomplete": incomplete,
     }
+
+
+def _show_ranked(rows: list[dict[str, Any]], snapshot: Snapshot) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from workbench.report.terminal import open_console
+    from workbench.words import count, duration, plural, printable
+
+    with_time = bool(rows) and "time_lag_low" in rows[0]
+    table = Table(title=f"{plural(len(snapshot.groups), 'group')}", title_justify="left", title_style="bold", box=None)
+    table.add_column("group ← topic", overflow="fold")
+    if with_time:
+        table.add_column("behind", justify="right", no_wrap=True)
+    table.add_column("messages", justify="right", no_wrap=True)
+    table.add_column("partitions", justify="right")
+    table.add_column("members", justify="right")
+    table.add_column("state")
+    for row in rows:
+        name = Text(f"{printable(row['group'])} ← {printable(row['topic'])}")
+        time_lag = []
+        if with_time:
+            low, high = row["time_lag_low"], row["time_lag_high"]
+            if low is None:
+                time_lag.append("unknown")
+            elif high is None:
+                time_lag.append(f"over {duration(low)}")
+            else:
+                time_lag.append("0 s" if high == 0 else f"{duration(low)} to {duration(high)}")
+        known, all_of_them = row["partitions_known"], row["partitions"]
+        partitions = f"{all_of_them:,}" if known == all_of_them else f"{known:,} of {all_of_them:,} known"
+        state = row["state"].replace("_", " ")
+        table.add_row(name, *time_lag, count(row["lag_messages"]), partitions, f"{row['members']:,}", state)
+    open_console().print(table)
 
 
 def _show(snapshot: Snapshot) -> None:
@@ -85,9 +189,10 @@ def _show(snapshot: Snapshot) -> None:
     from workbench.words import plural, printable
 
     console = Console(highlight=False)
-    rows = _rows(snapshot)
+    by_group: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in _rows(snapshot):
+        by_group[row["group"]].append(row)
     for view in snapshot.groups:
-        mine = [row for row in rows if row["group"] == view.group]
         table = Table(
             title=f"{printable(view.group)}  {view.state.replace('_', ' ')}, {plural(len(view.members), 'member')}",
             title_justify="left",
@@ -98,7 +203,7 @@ def _show(snapshot: Snapshot) -> None:
         for name in ("partition", "committed", "log end", "lag"):
             table.add_column(name, justify="right")
         table.add_column("owner")
-        for row in mine:
+        for row in by_group[view.group]:
             numbers = (row["committed"], row["log_end"], row["lag_messages"])
             shown = ["-" if number is None else f"{number:,}" for number in numbers]
             owner = printable(row["client_id"]) if row["client_id"] else "-"

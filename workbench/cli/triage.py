@@ -51,6 +51,16 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path, dir_okay=False),
     help="An Alertmanager webhook as a file: fills in cluster, group, topic and time, and prints the runbook filled in.",
 )
+@click.option("--all", "everything", is_flag=True, help="Every subscription of the cluster in one sweep, worst first.")
+@click.option(
+    "--store",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="With --all: the folder of landed samples. Default with --cluster: one of its own, for the window only.",
+)
+@click.option("--top", default=20, show_default=True, type=click.IntRange(min=0), help="With --all: findings in full.")
+@click.option(
+    "--parquet", type=click.Path(path_type=Path, dir_okay=False), help="With --all: also write the whole table there."
+)
 @json_option
 @config_option
 def command(
@@ -69,6 +79,10 @@ def command(
     patience: str,
     compare: tuple[Path, Path] | None,
     alert: Path | None,
+    everything: bool,
+    store: Path | None,
+    top: int,
+    parquet: Path | None,
     as_json: bool,
     config: Path | None,
 ) -> int:
@@ -76,6 +90,19 @@ def command(
 
     Exit codes: 0 all is well (or draining), 3 something lags, 4 something cannot be told for want of data.
     """
+    if everything:
+        if folder is not None or watch or compare or alert or any((groups, topics, since, baseline, observe, save)):
+            raise UsageError(
+                "--all takes --cluster, --store, --until, --top, --html and --parquet, and no other selection.",
+                hint="The window is the store's newest slot, the baseline the four before it.",
+            )
+        from workbench.cli.triage_all import triage_all
+
+        return triage_all(
+            cluster, store, until=until, top=top, html=html, parquet=parquet, as_json=as_json, config=config
+        )
+    if store is not None or parquet is not None:
+        raise UsageError("--store and --parquet belong to --all.")
     if alert is not None and compare is None:
         from workbench.cli.triage_alert import asked_by
 

@@ -1,7 +1,7 @@
 """A snapshot of groups, commits and log ends from Kafka itself.
 
 Commits are read before ends, so lag can be overstated by what is produced in between but is never negative. One request per group and
-one per leader broker, none per partition: tools that ask per partition need minutes where this needs seconds.
+one per leader broker (and thousand partitions), none per partition: tools that ask per partition need minutes where this needs seconds.
 """
 
 from __future__ import annotations
@@ -21,6 +21,10 @@ from workbench.signals import GROUP_STATES
 DEADLINE_SECONDS = 30.0
 _IN_FLIGHT = 64  # groups asked at once; the broker's request queue holds 500 by default
 _DESCRIBE_BATCH = 200
+_DESCRIBE_BATCHES = 2  # at once: while one is read here, the next is answered there
+_OFFSETS_BATCH = (
+    1_000  # partitions in a call: the client's work grows with the square of it (measured, see ARCHITECTURE.md)
+)
 _NEVER_COMMITTED = -1001  # librdkafka's OFFSET_INVALID
 _LOADING_SECONDS = (
     10.0  # how long a coordinator that has just started may take to load its groups before it counts as a hole
@@ -247,15 +251,27 @@ class KafkaCluster:
         ]
 
     def _describe(self, admin: Any, names: Sequence[str], deadline: float, incomplete: list[str]) -> list[GroupView]:
-        views = []
+        views: list[GroupView] = []
+        waiting: list[Mapping[str, Future[Any]]] = []
+
+        def collect(keep: int) -> None:
+            while len(waiting) > keep:
+                for name, future in waiting.pop(0).items():
+                    views.append(group_view(name, _result(future, deadline, f"group {name!r}", incomplete)))
+
         for at in range(0, len(names), _DESCRIBE_BATCH):
             batch = list(names[at : at + _DESCRIBE_BATCH])
-            futures = self.ask(
-                lambda batch=batch: admin.describe_consumer_groups(batch, request_timeout=seconds_left(deadline))  # type: ignore[misc]
+            if is_over(deadline):
+                views += [group_view(name, None) for name in batch]
+                incomplete += [f"group {name!r}: {_NOT_ASKED}" for name in batch]
+                continue
+            waiting.append(
+                self.ask(
+                    lambda batch=batch: admin.describe_consumer_groups(batch, request_timeout=seconds_left(deadline))  # type: ignore[misc]
+                )
             )
-            for name in batch:
-                description = _result(futures[name], deadline, f"group {name!r}", incomplete)
-                views.append(group_view(name, description))
+            collect(_DESCRIBE_BATCHES - 1)
+        collect(0)
         return views
 
     def _commits(
@@ -278,6 +294,9 @@ class KafkaCluster:
             for member in view.members:  # assigned and never committed is worth knowing, too
                 for topic, number in member.partitions:
                     commits.setdefault((view.group, topic, number), None)
+            if is_over(deadline):
+                incomplete.append(f"commits of group {view.group!r}: {_NOT_ASKED}")
+                continue
             request = self.ask(
                 lambda view=view: admin.list_consumer_group_offsets(  # type: ignore[misc]
                     [Ask(view.group)], request_timeout=seconds_left(deadline)
@@ -291,23 +310,42 @@ class KafkaCluster:
     def _offsets(
         self, admin: Any, partitions: Sequence[Partition], which: str, deadline: float, incomplete: list[str]
     ) -> dict[Partition, int]:
-        from confluent_kafka import TopicPartition
         from confluent_kafka.admin import OffsetSpec
 
-        if not partitions:
-            return {}
         spec = OffsetSpec.latest() if which == "latest" else OffsetSpec.earliest()
-        futures = self.ask(
-            lambda: admin.list_offsets(
-                {TopicPartition(*part): spec for part in partitions}, request_timeout=seconds_left(deadline)
-            )
-        )
+        found = self._list_offsets(admin, partitions, spec, f"{which} offset", deadline, incomplete)
+        return {part: offset for part, offset in found.items() if offset >= 0}
+
+    def offsets_at(
+        self, partitions: Sequence[Partition], instant: float, deadline: float, incomplete: list[str]
+    ) -> dict[Partition, int | None]:
+        """The first offset at or after an instant (seconds since the epoch); None where there is none, left out where none answered."""
+        from confluent_kafka.admin import OffsetSpec
+
+        spec = OffsetSpec.for_timestamp(round(instant * 1000))
+        found = self._list_offsets(self.connect(), partitions, spec, "offset by time", deadline, incomplete)
+        return {part: offset if offset >= 0 else None for part, offset in found.items()}
+
+    def _list_offsets(
+        self, admin: Any, partitions: Sequence[Partition], spec: Any, what: str, deadline: float, incomplete: list[str]
+    ) -> dict[Partition, int]:
+        from confluent_kafka import TopicPartition
+
         found = {}
-        for part, future in futures.items():
-            what = f"{which} offset of {part.topic}-{part.partition}"
-            result = _result(future, deadline, what, incomplete)
-            if result is not None and result.offset >= 0:
-                found[part.topic, part.partition] = result.offset
+        for at in range(0, len(partitions), _OFFSETS_BATCH):
+            batch = partitions[at : at + _OFFSETS_BATCH]
+            if is_over(deadline):
+                incomplete += [f"{what} of {topic}-{number}: {_NOT_ASKED}" for topic, number in batch]
+                continue
+            futures = self.ask(
+                lambda batch=batch: admin.list_offsets(  # type: ignore[misc]
+                    {TopicPartition(*part): spec for part in batch}, request_timeout=seconds_left(deadline)
+                )
+            )
+            for part, future in futures.items():
+                result = _result(future, deadline, f"{what} of {part.topic}-{part.partition}", incomplete)
+                if result is not None:
+                    found[part.topic, part.partition] = result.offset
         return found
 
 
@@ -350,6 +388,14 @@ def _result(future: Future[Any], deadline: float, what: str, incomplete: list[st
 def seconds_left(deadline: float) -> float:
     """Until a monotonic deadline, and never quite nothing: the client takes no timeout of 0."""
     return max(0.1, deadline - time.monotonic())
+
+
+_NOT_ASKED = "not asked, the time was up"
+
+
+def is_over(deadline: float) -> bool:
+    """Whether a monotonic deadline has passed: then nothing more is asked, or each question would wait its least."""
+    return time.monotonic() >= deadline
 
 
 def is_loading(error: Any) -> bool:

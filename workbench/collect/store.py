@@ -32,7 +32,20 @@ from workbench.window import Window
 INFO, SAMPLES, SUMMARIES = "store.json", "samples", "summaries"
 BASELINE_SLOTS = 4  # quarters of the baseline, as `features.summary` has them
 # A series stands together, and with it what else is known of its group: so it packs best, and so it is condensed.
-ORDER = ("group", "topic", "signal", "stat", "partition", "processor", "queue", "broker", "member", "source", "le", "ts")
+ORDER = (
+    "group",
+    "topic",
+    "signal",
+    "stat",
+    "partition",
+    "processor",
+    "queue",
+    "broker",
+    "member",
+    "source",
+    "le",
+    "ts",
+)
 _FILE_ROWS = 1_000_000  # some 60 MB while it is condensed
 _ROW_GROUP = 131_072  # a few groups' rows: what one of them needs is found without reading the others
 _MADE_BY = b"workbench.store/1"
@@ -203,7 +216,8 @@ def open_store(root: Path) -> Store:
     path = root / INFO
     if not path.is_file():
         raise UsageError(
-            f"{root} is no store: it has no {INFO}.", hint="workbench triage --all --cluster NAME --store FOLDER makes one."
+            f"{root} is no store: it has no {INFO}.",
+            hint="workbench triage --all --cluster NAME --store FOLDER makes one.",
         )
     try:
         return Store(root=root, info=StoreInfo.model_validate_json(path.read_bytes()))

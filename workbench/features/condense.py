@@ -21,10 +21,23 @@ IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
 # Samples must come in this order; then every series, and every thing that several members report, is one run of rows.
-SERIES_ORDER = ("group", "topic", "signal", "stat", "partition", "processor", "queue", "broker", "member", "source", "ts")
+SERIES_ORDER = (
+    "group",
+    "topic",
+    "signal",
+    "stat",
+    "partition",
+    "processor",
+    "queue",
+    "broker",
+    "member",
+    "source",
+    "ts",
+)
 _KEYS = ("cluster", "group", "topic", "signal", "stat", "partition", "processor", "queue", "broker", "member", "source")
 NAMES = tuple(name for name in _KEYS if name != "partition")  # all of them text
 COLUMNS = ("ts", "value", "flag", *_KEYS)
+_PIECE_ROWS = 65_536
 
 # One row per series and slot. Gauges: per thing, whichever member reports it (`member` is null then, as is `source`), with everything
 # that `features.summary` says of them. Counters: per series, since what grew between two slots is only known once both are there.
@@ -57,6 +70,31 @@ def condense(samples: pa.Table, edges_us: Sequence[int]) -> pa.Table:
     Returns:
         `SUMMARY_SCHEMA`, one row per series (or thing) and slot that has samples.
     """
+    cuts = _cuts(samples)
+    if len(cuts) > 2:
+        pieces = zip(cuts[:-1], cuts[1:], strict=True)
+        return pa.concat_tables(_condense(samples.slice(at, to - at), edges_us) for at, to in pieces)
+    return _condense(samples, edges_us)
+
+
+def _cuts(samples: pa.Table) -> list[int]:
+    """Where to divide long tables between two things: numpy is several times quicker on what fits into the processor's cache."""
+    rows = samples.num_rows
+    if rows < 2 * _PIECE_ROWS:
+        return [0, rows]
+    changed = np.zeros(rows, dtype=bool)
+    for name in ("group", "topic", "signal", "stat", "partition"):
+        column = samples[name].combine_chunks() if name == "partition" else _encoded(samples[name])
+        if not _is_one(column):
+            code = _codes(column)
+            changed[1:] |= code[1:] != code[:-1]
+    borders = np.flatnonzero(changed)
+    wanted = np.searchsorted(borders, np.arange(_PIECE_ROWS, rows, _PIECE_ROWS))
+    inner = sorted({int(borders[at]) for at in wanted if at < len(borders)})
+    return [0, *inner, rows]
+
+
+def _condense(samples: pa.Table, edges_us: Sequence[int]) -> pa.Table:
     edges = np.asarray(edges_us, dtype=np.int64)
     stamps = pc.cast(samples["ts"], pa.int64()).to_numpy()
     inside = (stamps > edges[0]) & (stamps <= edges[-1])
@@ -272,8 +310,10 @@ def _maybe(numbers: FloatArray, where: BoolArray | None = None) -> pa.Array:
 
 def _encoded(column: pa.ChunkedArray) -> pa.DictionaryArray:
     """Text as numbers of a dictionary, in one piece."""
+    if column.num_chunks == 1 and pa.types.is_dictionary(column.type):
+        return column.chunk(0)
     if not pa.types.is_dictionary(column.type):
-        column = column.dictionary_encode()
+        column = pc.cast(column, pa.string()).dictionary_encode()
     whole = column.unify_dictionaries().combine_chunks()
     if isinstance(whole, pa.ChunkedArray):  # of an empty one there are no chunks to combine
         whole = pa.array([], column.type) if not whole.num_chunks else whole.chunk(0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from workbench.features.entities import entities
+from workbench.features.entities import entities, fleet_entities
 from workbench.features.group import GROUP_FEATURES
 from workbench.features.summary import aggregate, ratio, summarise
 
@@ -102,7 +102,17 @@ def subscriptions(samples: DataFrame, window: Window, *, stale_after_seconds: fl
 
 def of_summary(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
     """The same from what is summarised already (`features.summary`, or `features.slots` for what has landed)."""
-    things = entities(summary, stale_after_seconds=stale_after_seconds)
+    return _subscriptions(entities(summary, stale_after_seconds=stale_after_seconds))
+
+
+def of_fleet(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
+    """The same for thousands of groups. One shuffle brings all of a group together; within, the order is fixed, and so are sums."""
+    things = fleet_entities(summary, stale_after_seconds=stale_after_seconds)
+    order = ("cluster", "group", "topic", "kind", "partition", "member", "processor", "queue")
+    return _subscriptions(things.repartition("cluster", "group").sortWithinPartitions(*order))
+
+
+def _subscriptions(things: DataFrame) -> DataFrame:
     grouped = aggregate(things, SUBSCRIPTION, {**_OVERVIEW, **_PEOPLE, **_DETAILS})
     # What belongs to the whole group stands in the row without a topic: hand it to the rows with one (where it is null, 0 or empty,
     # so the maximum is it).

@@ -13,6 +13,7 @@ diurnal simulation), so the extrapolation is capped and labelled.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from workbench.features.summary import extend, ratio
@@ -23,19 +24,12 @@ if TYPE_CHECKING:
 EXTRAPOLATION_CAP_SECONDS = 600.0  # Datadog's agent caps at the same length
 
 
-def with_time_lag(partitions: DataFrame, *, stale_after_seconds: float) -> DataFrame:
-    """Add the time lag.
+def bracketed(partitions: DataFrame) -> DataFrame:
+    """Add `before` and `after`, the samples of the log end about the commit, and the `oldest` and the `newest` one.
 
-    Args:
-        partitions: rows with the features of `features.lag`; `history` holds (seconds, value) of the log end.
-        stale_after_seconds: a reading of the consumer itself that is older does not count: a consumer that died took its own
-            measurements with it.
-
-    Returns:
-        `partitions` with `time_lag_seconds`, `time_lag_low`, `time_lag_high` (s) and `time_lag_method`, without `history`.
+    Producing the first uncommitted message took the log end from <= committed to > committed.
     """
-    # Producing the first uncommitted message took the log end from <= committed to > committed.
-    bracketed = extend(
+    return extend(
         partitions,
         {
             "before": "array_max(filter(history, h -> h.value <= committed))",
@@ -44,11 +38,66 @@ def with_time_lag(partitions: DataFrame, *, stale_after_seconds: float) -> DataF
             "newest": "array_max(history)",
         },
     )
+
+
+_SEARCHED = 1 << 15  # samples; a longer history is looked through from end to end
+_STEPS = ", ".join(str(_SEARCHED >> step) for step in range(1, _SEARCHED.bit_length()))
+
+
+def with_search(logs: DataFrame) -> DataFrame:
+    """Prepare logs for `bracketed_by_search`: `history` in order of time, `oldest`, `newest`, `log_ends` (values), `rising`."""
+    ordered = extend(
+        logs.selectExpr("* EXCEPT (history)", "array_sort(history) AS history"), {"log_ends": "history.value"}
+    )
+    return extend(
+        ordered,
+        {
+            "rising": f"size(log_ends) < {_SEARCHED} AND log_ends = array_sort(log_ends)",
+            "oldest": "get(history, 0)",
+            "newest": "get(history, size(history) - 1)",
+        },
+    )
+
+
+def bracketed_by_search(partitions: DataFrame) -> DataFrame:
+    """The same for rows that were joined to `with_search`, by halving: for hundreds of thousands of rows with long histories."""
+    positioned = extend(
+        partitions,
+        {
+            "passed": f"CASE WHEN rising AND committed IS NOT NULL THEN aggregate(array({_STEPS}), 0, (at, step) ->"
+            " at + CASE WHEN get(log_ends, at + step - 1) <= committed THEN step ELSE 0 END) END"
+        },
+    )
+    return extend(
+        positioned,
+        {
+            "before": "CASE WHEN passed IS NOT NULL THEN get(history, passed - 1)"
+            " ELSE array_max(filter(history, h -> h.value <= committed)) END",
+            "after": "CASE WHEN passed IS NOT NULL THEN get(history, passed)"
+            " ELSE array_min(filter(history, h -> h.value > committed)) END",
+        },
+    ).drop("passed", "rising", "log_ends")
+
+
+def with_time_lag(
+    partitions: DataFrame, *, stale_after_seconds: float, brackets: Callable[[DataFrame], DataFrame] = bracketed
+) -> DataFrame:
+    """Add the time lag.
+
+    Args:
+        partitions: rows with the features of `features.lag`; `history` holds (seconds, value) of the log end.
+        brackets: how the samples about the commit are found.
+        stale_after_seconds: a reading of the consumer itself that is older does not count: a consumer that died took its own
+            measurements with it.
+
+    Returns:
+        `partitions` with `time_lag_seconds`, `time_lag_low`, `time_lag_high` (s) and `time_lag_method`, without `history`.
+    """
     rate = ratio("newest.value - oldest.value", "newest.seconds - oldest.seconds")
     fresh = f"time_lag_exact_seconds IS NOT NULL AND time_lag_age_seconds <= {stale_after_seconds}"
     labelled = extend(
         extend(
-            bracketed,
+            brackets(partitions),
             {
                 "produced": "before.seconds + (after.seconds - before.seconds)"
                 " * (committed - before.value) / (after.value - before.value)",

@@ -19,7 +19,7 @@ from workbench.triage.verdict import Answer, State, Verdict
 from workbench.window import Window
 from workbench.words import count, duration, plural, printable
 
-_STATE_STYLE = {
+STATE_STYLE = {
     State.LAGGING: "bold red",
     State.DRAINING: "bold yellow",
     State.HEALTHY: "bold green",
@@ -72,7 +72,7 @@ def _overview(findings: Sequence[Finding], title: str) -> Table:
         table.add_row(
             Text(printable(it.group)),
             Text(printable(it.topic)),
-            Text(str(it.verdict), style=_STATE_STYLE[it.state]),
+            Text(str(it.verdict), style=STATE_STYLE[it.state]),
             duration(it.time_lag.seconds),
             count(it.lag_messages),
         )
@@ -95,8 +95,8 @@ def detail(finding: Finding, samples: pa.Table, window: Window, *, pictures: boo
 def _title(finding: Finding) -> Text:
     line = Text(" ")
     line.append(f"{printable(finding.group)} ← {printable(finding.topic)}", style="bold")
-    line.append(f"    {finding.state.replace('_', ' ').upper()}", style=_STATE_STYLE[finding.state])
-    line.append(f" {finding.verdict}", style=_STATE_STYLE[finding.state])
+    line.append(f"    {finding.state.replace('_', ' ').upper()}", style=STATE_STYLE[finding.state])
+    line.append(f" {finding.verdict}", style=STATE_STYLE[finding.state])
     lag = finding.time_lag
     if lag.seconds is not None:
         line.append(f"  {duration(lag.seconds)} behind ({_method(finding)})")
@@ -119,7 +119,7 @@ def _method(finding: Finding) -> str:
 
 
 def _sentence(finding: Finding) -> Text:
-    line = Text(" ▶ ", style=_STATE_STYLE[finding.state])
+    line = Text(" ▶ ", style=STATE_STYLE[finding.state])
     line.append(finding.headline, style="bold")
     return line
 

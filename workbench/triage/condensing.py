@@ -122,16 +122,14 @@ def condense_file(job: Job) -> dict[str, object]:
     """Condense one file; what was read, and what is wrong with it in words."""
     import pyarrow.parquet as pq
 
-    from workbench.features.condense import COLUMNS, NAMES, condense
+    from workbench.features.condense import condense
 
     nothing: dict[str, object] = {"bytes_read": 0, "samples": 0, "error": None}
     try:
         data = Path(job.source).read_bytes()
         if not hashlib.sha256(data).hexdigest().startswith(job.digest):
             return {**nothing, "error": f"{job.source} is not what was landed (its SHA-256 differs)."}
-        samples = pq.read_table(
-            pa.BufferReader(data), columns=list(COLUMNS), read_dictionary=[*NAMES, "flag"], use_threads=False
-        )
+        samples = read_samples(pa.BufferReader(data))
     except (OSError, pa.ArrowException) as error:
         return {**nothing, "error": f"{job.source} cannot be read: {str(error).splitlines()[0]}."}
     summary = condense(samples, (job.begin_us, job.end_us))
@@ -140,3 +138,30 @@ def condense_file(job: Job) -> dict[str, object]:
     pq.write_table(summary, temporary, compression="zstd", compression_level=1)
     temporary.replace(target)
     return {"bytes_read": len(data), "samples": samples.num_rows, "error": None}
+
+
+def read_samples(source: pa.NativeFile) -> pa.Table:
+    """The columns that are condensed, text as dictionaries, in one piece; columns that hold nothing are not even decoded."""
+    import pyarrow.parquet as pq
+
+    from workbench.features.condense import COLUMNS, NAMES
+
+    text = [*NAMES, "flag"]
+    file = pq.ParquetFile(source, read_dictionary=text)
+    empty = {
+        name for at, name in enumerate(file.schema_arrow.names) if name in COLUMNS and _is_empty(file.metadata, at)
+    }
+    table = file.read(columns=[name for name in COLUMNS if name not in empty], use_threads=False)
+    for name in sorted(empty):
+        table = table.append_column(name, pa.nulls(table.num_rows, pa.string() if name in text else pa.int32()))
+    return table.unify_dictionaries().combine_chunks()
+
+
+def _is_empty(metadata: object, column: int) -> bool:
+    """Whether a column has no value in any row group, by the file's own word."""
+    for at in range(metadata.num_row_groups):  # type: ignore[attr-defined]
+        chunk = metadata.row_group(at).column(column)  # type: ignore[attr-defined]
+        stats = chunk.statistics
+        if stats is None or not stats.has_null_count or stats.null_count != chunk.num_values:
+            return False
+    return True

@@ -53,13 +53,14 @@ def answered(samples: DataFrame, window: Window, thresholds: Thresholds) -> Data
     return answered_from(summarise(samples, window), thresholds)
 
 
-def answered_from(summary: DataFrame, thresholds: Thresholds) -> DataFrame:
-    """The same from a summary: one row per series and period."""
-    from workbench.features.subscriptions import of_summary
+def answered_from(summary: DataFrame, thresholds: Thresholds, *, fleet: bool = False) -> DataFrame:
+    """The same from a summary, one row per series and period; `fleet` if it is of thousands of groups."""
+    from workbench.features.subscriptions import of_fleet, of_summary
     from workbench.triage.suspects import with_suspects
     from workbench.triage.walk import with_verdicts
 
-    features = of_summary(summary, stale_after_seconds=thresholds.stale_after_seconds)
+    together = of_fleet if fleet else of_summary
+    features = together(summary, stale_after_seconds=thresholds.stale_after_seconds)
     return with_verdicts(with_suspects(features, thresholds), thresholds)
 
 

@@ -138,7 +138,7 @@ def sweep(
             hint="The newest is taken if no time is named.",
         )
     reading = condense_missing(store, spark, ends)
-    answered = answered_from(_summary(spark, reading, seen, store), limits).persist(_disk(spark))
+    answered = answered_from(_summary(spark, reading, seen, store), limits, fleet=True).persist(_disk(spark))
     try:
         table = _ordered(answered.selectExpr(*(f"{sql} AS `{name}`" for name, sql in _TABLE.items())).toArrow())
         if not table.num_rows:

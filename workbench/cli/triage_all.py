@@ -1,0 +1,170 @@
+"""`workbench triage --all`: every subscription of a cluster, out of a store that is brought up to date first."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from workbench.cli.options import print_json
+from workbench.errors import ExitCode, NoSeriesError, UsageError
+
+if TYPE_CHECKING:
+    from workbench.cli.progress import Steps
+    from workbench.collect.store import Store
+    from workbench.triage.sweep import Sweep
+    from workbench.window import Window
+
+
+def triage_all(
+    cluster: str | None,
+    store_folder: Path | None,
+    *,
+    until: str | None,
+    top: int,
+    html: Path | None,
+    parquet: Path | None,
+    as_json: bool,
+    config: Path | None,
+) -> int:
+    """Land what is missing (of a live cluster), sweep, and show; the exit code is that of `workbench triage`."""
+    from workbench.cli.progress import Steps
+    from workbench.collect.store import open_store
+    from workbench.spark import start_in_background
+
+    for path in (html, parquet):
+        if path is not None and not path.parent.is_dir():
+            raise UsageError(f"There is no folder {path.parent} for {path.name}.", hint="Make it first.")
+    if cluster is None and store_folder is None:
+        raise UsageError("Name --cluster, or --store with what has landed.", hint="Or both: it lands there, then.")
+    with Steps(quiet=as_json) as steps:
+        if cluster is None:
+            store = open_store(store_folder or Path())
+            window = store.window(_instant(until))
+            start_in_background(much_data=True)
+        else:
+            store, window = _landed(cluster, store_folder, _instant(until), config, steps)
+        result = _sweep(store, window, top, steps)
+        if parquet is not None:
+            _write_table(parquet, result)
+            steps.say(f"The table of all {result.table.num_rows:,} subscriptions is {parquet}.")
+        if html is not None:
+            with steps.step("Writing the report") as step:
+                _write_report(html, store, result)
+                step.note = str(html)
+    if as_json:
+        print_json(result.to_json())
+    else:
+        from workbench.report.sweep import show_sweep
+        from workbench.report.terminal import open_console
+
+        show_sweep(open_console(), result)
+    return exit_code(result)
+
+
+def exit_code(result: Sweep) -> int:
+    """The worst of the fleet; what lags outweighs what cannot be told."""
+    states = result.states
+    if states.get("lagging"):
+        return ExitCode.FINDINGS
+    return ExitCode.EVIDENCE if states.get("cannot_tell") else ExitCode.OK
+
+
+def _instant(until: str | None) -> datetime | None:
+    from workbench.window import parse_instant
+
+    return parse_instant(until) if until is not None else None
+
+
+def _landed(
+    name: str, folder: Path | None, until: datetime | None, config: Path | None, steps: Steps
+) -> tuple[Store, Window]:
+    """The cluster's store with the window's slots in it, each asked of Prometheus once."""
+    from workbench.collect import live
+    from workbench.collect.store import StoreInfo, make_store
+    from workbench.places import state_dir
+    from workbench.settings import load_settings
+    from workbench.spark import start_in_background
+    from workbench.window import Window
+
+    settings = load_settings(config)
+    cluster = settings.cluster(name)
+    thresholds = settings.thresholds_of(cluster)
+    own = folder is None
+    store = make_store(
+        folder or state_dir() / "stores" / cluster.name,
+        StoreInfo(
+            cluster=cluster.name,
+            slot_seconds=round(settings.windows_of(cluster).length.total_seconds()),
+            bootstrap=cluster.bootstrap,
+            profiles=cluster.profiles,
+            thresholds=thresholds,
+        ),
+    )
+    window = store.window_ending(store.slot_end(until or datetime.now(UTC)))
+    start_in_background(much_data=True)
+    here = set(store.landed())
+    missing = [end for end in store.slots_of(window) if end not in here]
+    with steps.step(f"Asking the sources of {cluster.name} for {len(missing)} of 5 slots") as step:
+        rows = 0
+        for end in missing:
+            slot = Window(baseline_start=end - store.slot, start=end - store.slot, end=end)
+            try:
+                capture = live.collect(cluster, slot, thresholds=thresholds)
+            except NoSeriesError:
+                if end == window.end:
+                    raise
+                continue  # Prometheus does not go back so far: said as a shorter baseline
+            store.land(end, capture.samples)
+            rows += capture.samples.num_rows
+        step.note = f"{rows:,} samples"
+    if own:  # nobody asked for an archive
+        store.prune(window.baseline_start)
+    return store, window
+
+
+def _sweep(store: Store, window: Window, top: int, steps: Steps) -> Sweep:
+    from workbench.spark import for_much_data, session
+    from workbench.triage.sweep import sweep
+
+    with steps.step("Starting Spark") as step:
+        spark = session(much_data=True)
+        for_much_data(spark)
+        step.note = f"Spark {spark.version}"
+    with steps.step("Walking the tree for all of them") as step:
+        result = sweep(store, spark, window=window, top=top)
+        read = result.reading
+        step.note = (
+            f"{result.table.num_rows:,} subscriptions, {read.condensed} of {read.files} files read "
+            f"({read.samples_read:,} samples)"
+        )
+    return result
+
+
+def _write_table(path: Path, result: Sweep) -> None:
+    import pyarrow.parquet as pq
+
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        pq.write_table(result.table, temporary, compression="zstd")
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise UsageError(f"The table {path} cannot be written: {error.strerror}.") from None
+
+
+def _write_report(path: Path, store: Store, result: Sweep) -> None:
+    from workbench.collect.capture import Capture, new_info
+    from workbench.report.html import write_html
+
+    info = new_info(
+        cluster=store.info.cluster,
+        bootstrap=store.info.bootstrap,
+        source=store.info.source,
+        profiles=store.info.profiles,
+        window=result.window,
+        incomplete=list(result.incomplete),
+        thresholds=store.info.thresholds,
+    )
+    samples = store.samples_of(result.window, [(it.group, it.topic) for it in result.findings])
+    write_html(path, result.as_triage(), Capture(info=info, samples=samples))

@@ -1,0 +1,89 @@
+"""How old what waits is, without reading a record: the log is asked which offset belongs to an instant, for all partitions at once.
+
+A broker answers "the first offset at or after this instant" from its index, in one request for all the partitions that it leads. So the
+age of the first uncommitted message is closed in by halving: some rounds of one request per leader, whatever the number of groups.
+Where producers' clocks disagree the log is not in order of time, and the bounds are as good as the clocks.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from workbench.collect.kafka import KafkaCluster, Partition, Snapshot
+
+# From 1 s to 32 days, each √2 times the one before: finer than anybody acts on.
+RUNGS = tuple(2 ** (step / 2) for step in range(44))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Age:
+    """Between these two lies the age of the oldest message that waits, in seconds; `high` is None beyond 32 days."""
+
+    low: float
+    high: float | None
+
+
+@dataclass(slots=True)
+class _Wanted:
+    part: Partition
+    committed: int
+    low: int = -1  # index of the highest rung that it is surely older than
+    high: int = len(RUNGS)
+
+
+def ages(kafka: KafkaCluster, snapshot: Snapshot, incomplete: list[str]) -> Mapping[tuple[str, str, int], Age]:
+    """The age of what waits of each group in each partition; 0 where nothing waits, left out where it is not known.
+
+    Args:
+        kafka: where the snapshot is from.
+        snapshot: what was committed.
+        incomplete: gets what could not be asked.
+    """
+    deadline = time.monotonic() + kafka.deadline_seconds
+    wanted: dict[tuple[Partition, int], _Wanted] = {}
+    for (group, topic, number), committed in snapshot.commits.items():
+        if committed is not None and snapshot.lag(group, topic, number):
+            wanted.setdefault(((topic, number), committed), _Wanted((topic, number), committed))
+    settled = _close_in(kafka, snapshot, list(wanted.values()), deadline, incomplete)
+    found: dict[tuple[str, str, int], Age] = {}
+    for key, committed in snapshot.commits.items():
+        lag = snapshot.lag(*key)
+        if lag == 0:
+            found[key] = Age(low=0.0, high=0.0)
+        elif lag is not None and committed is not None:
+            it = wanted[(key[1], key[2]), committed]
+            if it.part in settled:
+                high = RUNGS[it.high] if it.high < len(RUNGS) else None
+                found[key] = Age(low=RUNGS[it.low] if it.low >= 0 else 0.0, high=high)
+    return found
+
+
+def _close_in(
+    kafka: KafkaCluster, snapshot: Snapshot, wanted: list[_Wanted], deadline: float, incomplete: list[str]
+) -> set[Partition]:
+    """Halve until the two rungs about each age are neighbours; the partitions that answered every time."""
+    answered = {it.part for it in wanted}
+    while True:
+        rounds: dict[int, dict[Partition, list[_Wanted]]] = defaultdict(dict)
+        for it in wanted:
+            if it.high - it.low > 1 and it.part in answered:
+                rounds[(it.low + it.high) // 2].setdefault(it.part, []).append(it)
+        if not rounds:
+            return answered
+        for rung, parts in rounds.items():
+            instant = snapshot.taken_at - RUNGS[rung]
+            offsets = kafka.offsets_at(sorted(parts), instant, deadline, incomplete)
+            for part, asked in parts.items():
+                if part not in offsets:
+                    answered.discard(part)
+                    continue
+                first = offsets[part]
+                for it in asked:
+                    # No record since then, or the first one since then lies behind the commit: what waits is older.
+                    if first is None or it.committed < first:
+                        it.low = rung
+                    else:
+                        it.high = rung

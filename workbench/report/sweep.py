@@ -1,0 +1,73 @@
+"""The terminal view of a sweep: how the fleet is, and the worst of it as a table."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from workbench.report.terminal import STATE_STYLE, printable_line
+from workbench.triage.sweep import Sweep
+from workbench.triage.verdict import State
+from workbench.words import count, duration, plural, printable
+
+_MORE = 20  # rows of the table under the findings
+
+
+def show_sweep(console: Console, result: Sweep) -> None:
+    """Counts first, then the worst with their verdict in a sentence, then how many more there are."""
+    console.print(_head(result))
+    if result.findings:
+        console.print(_worst(result))
+    rest = result.unwell().slice(len(result.findings))
+    if rest.num_rows:
+        shown = min(rest.num_rows, _MORE)
+        console.print(_more(rest.slice(0, shown).to_pylist(), f"{rest.num_rows:,} more that are not well"))
+        if rest.num_rows > shown:
+            console.print(
+                Text(f" … and {rest.num_rows - shown:,} more: --json or --parquet has all of them.", style="dim")
+            )
+    for text in result.incomplete:
+        console.print(Text(f" Incomplete: {printable_line(text)}", style="yellow"))
+
+
+def _head(result: Sweep) -> Text:
+    line = Text(" ")
+    line.append(printable(result.source["cluster"]), style="bold")
+    line.append(f"   {plural(result.table.num_rows, 'subscription')}, {result.window.start:%Y-%m-%d %H:%M} to ")
+    line.append(f"{result.window.end:%H:%M:%S} UTC")
+    for state, number in result.states.items():
+        line.append(f"   {number:,} {state.replace('_', ' ')}", style=STATE_STYLE[State(state)])
+    causes = ", ".join(f"{number:,} {name}" for name, number in result.verdicts.items() if name != State.HEALTHY)
+    return line.append(f"\n {causes}\n" if causes else "\n")
+
+
+def _worst(result: Sweep) -> Table:
+    table = Table(box=None, pad_edge=True)
+    table.add_column("group ← topic", overflow="fold")
+    table.add_column("behind", justify="right", no_wrap=True)
+    table.add_column("messages", justify="right", no_wrap=True)
+    table.add_column("why", ratio=1, overflow="fold")
+    for it in result.findings:
+        why = Text(f"{it.verdict}  ", style=STATE_STYLE[it.state])
+        why.append(it.headline, style="default")
+        name = Text(f"{printable(it.group)} ← {printable(it.topic)}")
+        table.add_row(name, duration(it.time_lag.seconds), count(it.lag_messages), why)
+    return table
+
+
+def _more(rows: list[dict[str, object]], title: str) -> Table:
+    table = Table(title=f" {title}", title_justify="left", box=None, title_style="bold")
+    table.add_column("group ← topic", overflow="fold")
+    table.add_column("behind", justify="right")
+    table.add_column("messages", justify="right")
+    table.add_column("verdict")
+    for row in rows:
+        seconds, messages = row["time_lag_seconds"], row["lag_messages"]
+        table.add_row(
+            Text(f"{printable(row['group'])} ← {printable(row['topic'])}"),
+            duration(seconds if isinstance(seconds, float) else None),
+            count(messages if isinstance(messages, float) else None),
+            Text(str(row["verdict"]), style=STATE_STYLE[State(str(row["state"]))]),
+        )
+    return table
