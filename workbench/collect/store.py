@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -194,16 +194,9 @@ class Store:
 
         Only the parts of the files that can hold them are read.
         """
-        import pyarrow.dataset as ds
-
-        groups = pa.array(sorted({group for group, _ in subscriptions}), pa.string())
-        topics = pa.array(sorted({topic for _, topic in subscriptions}), pa.string())
-        files = [str(file.path) for file in self.files(self.slots_of(window))]
-        if not files or not len(groups):
-            return SAMPLES_SCHEMA.empty_table()
-        group, topic = ds.field("group"), ds.field("topic")
-        wanted = group.isin(groups) | (group.is_null() & topic.isin(topics))
-        return ds.dataset(files, schema=SAMPLES_SCHEMA).to_table(filter=wanted)
+        groups, topics = {group for group, _ in subscriptions}, {topic for _, topic in subscriptions}
+        found = [_rows_of(file.path, groups, topics) for file in self.files(self.slots_of(window))] if groups else []
+        return pa.concat_tables([SAMPLES_SCHEMA.empty_table(), *found])
 
 
 def open_store(root: Path) -> Store:
@@ -250,6 +243,35 @@ def make_store(root: Path, info: StoreInfo) -> Store:
     return Store(root=root, info=info)
 
 
+def _rows_of(path: Path, groups: set[str], topics: set[str]) -> pa.Table:
+    """The rows of some groups, and of some topics that belong to no group."""
+    file = pq.ParquetFile(path)
+    names = file.schema_arrow.names
+    columns = {name: names.index(name) for name in ("group", "topic")}
+    wanted = []
+    for at in range(file.metadata.num_row_groups):
+        part = file.metadata.row_group(at)
+        group, topic = (part.column(columns[name]).statistics for name in ("group", "topic"))
+        if _may_hold(group, groups) or (_may_be_null(group) and _may_hold(topic, topics)):
+            wanted.append(at)
+    if not wanted:
+        return SAMPLES_SCHEMA.empty_table()
+    table = file.read_row_groups(wanted, use_threads=False).cast(SAMPLES_SCHEMA)
+    mine = pc.fill_null(pc.is_in(table["group"], pa.array(sorted(groups), pa.string())), False)
+    shared = pc.and_(pc.is_null(table["group"]), pc.is_in(table["topic"], pa.array(sorted(topics), pa.string())))
+    return table.filter(pc.or_(mine, shared))
+
+
+def _may_hold(statistics: Any, names: set[str]) -> bool:
+    if statistics is None or not statistics.has_min_max:
+        return statistics is None or statistics.num_values > 0  # without limits, or with nothing but nulls
+    return any(statistics.min <= name <= statistics.max for name in names)
+
+
+def _may_be_null(statistics: Any) -> bool:
+    return statistics is None or not statistics.has_null_count or statistics.null_count > 0
+
+
 def _pieces(samples: pa.Table) -> Iterator[pa.Table]:
     """Runs of rows of about a file's size, never dividing a group (or, of rows without a group, a topic)."""
     begin = 0
@@ -271,11 +293,11 @@ def _next_boundary(samples: pa.Table, at: int) -> int:
         same = _equal(chunk["group"], group)
         if group is None:
             same = pc.and_(same, _equal(chunk["topic"], topic))
-        other = pc.index(same, pa.scalar(False)).as_py()
+        other = int(pc.index(same, pa.scalar(False)).as_py())
         if other >= 0:
-            return at + int(other)
+            return at + other
         at += chunk.num_rows
-    return samples.num_rows
+    return int(samples.num_rows)
 
 
 def _equal(column: pa.ChunkedArray, value: str | None) -> pa.ChunkedArray:

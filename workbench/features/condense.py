@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -72,8 +73,7 @@ def condense(samples: pa.Table, edges_us: Sequence[int]) -> pa.Table:
     """
     cuts = _cuts(samples)
     if len(cuts) > 2:
-        pieces = zip(cuts[:-1], cuts[1:], strict=True)
-        return pa.concat_tables(_condense(samples.slice(at, to - at), edges_us) for at, to in pieces)
+        return pa.concat_tables(_condense(samples.slice(at, to - at), edges_us) for at, to in pairwise(cuts))
     return _condense(samples, edges_us)
 
 
@@ -335,4 +335,4 @@ def _is_one(column: pa.Array) -> bool:
 
 def _is_in(column: pa.DictionaryArray, names: Sequence[str]) -> BoolArray:
     wanted = np.array([value in names for value in column.dictionary.to_pylist()] + [False], dtype=bool)
-    return wanted[_codes(column)]  # type: ignore[no-any-return]
+    return wanted[_codes(column)]

@@ -138,7 +138,7 @@ def sweep(
             hint="The newest is taken if no time is named.",
         )
     reading = condense_missing(store, spark, ends)
-    answered = answered_from(_summary(spark, reading, seen, store), limits, fleet=True).persist(_disk(spark))
+    answered = answered_from(_summary(spark, reading, seen, store), limits, fleet=True).persist(_disk())
     try:
         table = _ordered(answered.selectExpr(*(f"{sql} AS `{name}`" for name, sql in _TABLE.items())).toArrow())
         if not table.num_rows:
@@ -178,7 +178,7 @@ def _summary(spark: SparkSession, reading: Reading, window: Window, store: Store
     return of_slots(slots, store.slots_of(window))
 
 
-def _disk(spark: SparkSession) -> Any:
+def _disk() -> Any:
     from pyspark import StorageLevel
 
     # It is read twice, and must not crowd out what the plan itself needs of the memory.

@@ -1,0 +1,103 @@
+"""Stores of landed samples: slots that appear whole, files that never divide a group, and reading no more than is asked for."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from tests.fleet import END, land_fleet
+from tests.stories import END as STORY_END
+from tests.stories import lagging
+from workbench.collect import store as module
+from workbench.collect.store import Store, StoreInfo, make_store, open_store
+from workbench.errors import DamagedCaptureError, NoSeriesError, UsageError
+from workbench.samples import SAMPLES_SCHEMA
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """Empty, with slots of a minute."""
+    return make_store(tmp_path / "store", StoreInfo(cluster="test", slot_seconds=60))
+
+
+def test_a_slot_holds_its_samples_and_no_others(store: Store) -> None:
+    """Open at its beginning, closed at its end; landed again, it is replaced."""
+    samples = lagging().samples()
+    files = store.land(STORY_END, samples)
+    landed = pq.read_table(files[0].path)
+    assert landed.schema.remove_metadata().equals(SAMPLES_SCHEMA)
+    stamps = landed["ts"]
+    assert pc.max(stamps).as_py() == STORY_END
+    assert pc.min(stamps).as_py() > STORY_END - timedelta(seconds=60)
+    assert [file.digest for file in store.land(STORY_END, samples)] == [file.digest for file in files]
+    assert store.landed() == [STORY_END]
+    assert not list((store.root / "samples").rglob(".*")), "nothing is left over"
+
+
+def test_an_instant_off_the_grid_is_refused(store: Store) -> None:
+    """Or the slots of two landings would overlap."""
+    with pytest.raises(UsageError, match="not the end of a slot"):
+        store.land(STORY_END + timedelta(seconds=1), SAMPLES_SCHEMA.empty_table())
+
+
+def test_a_group_is_never_divided_between_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each file can be condensed by itself; so it is for topics' own rows."""
+    monkeypatch.setattr(module, "_FILE_ROWS", 2_000)
+    landed = land_fleet(tmp_path / "fleet", subscriptions=30, slot_seconds=600, slots=1)
+    groups: list[tuple[str | None, str | None]] = []
+    files = landed.files([END])
+    assert len(files) > 3
+    for file in files:
+        table = pq.read_table(file.path, columns=["group", "topic"])
+        pairs = {(g, t if g is None else None) for g, t in zip(*(c.to_pylist() for c in table.columns), strict=True)}
+        groups += pairs
+    assert len(groups) == len(set(groups)) == 30 + 8
+
+
+def test_only_what_is_asked_for_is_read(tmp_path: Path) -> None:
+    """All rows of the group and its topic, members' included, and no others."""
+    landed = land_fleet(tmp_path / "fleet", subscriptions=12, slot_seconds=600)
+    window = landed.window()
+    found = landed.samples_of(window, [("group-000005", "topic-000001")])
+    whole = pa.concat_tables([pq.read_table(file.path).cast(SAMPLES_SCHEMA) for file in landed.files(landed.landed())])
+    group, topic = whole["group"], whole["topic"]
+    shared = pc.and_(pc.is_null(group), pc.fill_null(pc.equal(topic, "topic-000001"), False))
+    wanted = whole.filter(pc.or_(pc.fill_null(pc.equal(group, "group-000005"), False), shared))
+    assert found.num_rows == wanted.num_rows == 5 * 20 * (1 + 4 * 8)
+    assert landed.samples_of(window, []).num_rows == 0
+
+
+def test_old_slots_are_pruned(tmp_path: Path) -> None:
+    """Those that end at the instant or before."""
+    landed = land_fleet(tmp_path / "fleet", subscriptions=4, slot_seconds=600)
+    assert landed.prune(END - timedelta(seconds=1200)) == 3
+    assert landed.landed() == [END - timedelta(seconds=600), END]
+    assert landed.window().end == END
+
+
+def test_a_window_is_the_newest_slot_or_the_newest_until_then(tmp_path: Path) -> None:
+    """And nothing landed is no window."""
+    landed = land_fleet(tmp_path / "fleet", subscriptions=4, slot_seconds=600, slots=2)
+    assert landed.window(END - timedelta(seconds=1)).end == END - timedelta(seconds=600)
+    with pytest.raises(NoSeriesError, match="Nothing has landed"):
+        landed.window(END - timedelta(days=1))
+
+
+def test_folders_that_are_no_store_are_refused(tmp_path: Path, store: Store) -> None:
+    """By name, with what is wrong about them."""
+    with pytest.raises(UsageError, match="no store"):
+        open_store(tmp_path)
+    with pytest.raises(UsageError, match="slot_seconds 60, not 90"):
+        make_store(store.root, StoreInfo(cluster="test", slot_seconds=90))
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "file").write_text("x")
+    with pytest.raises(UsageError, match="not empty"):
+        make_store(tmp_path / "other", StoreInfo(cluster="test", slot_seconds=60))
+    (store.root / "store.json").write_text("{")
+    with pytest.raises(DamagedCaptureError, match=r"store\.json cannot be read"):
+        open_store(store.root)

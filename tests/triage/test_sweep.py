@@ -1,0 +1,148 @@
+"""The sweep: the same findings as one triage after the other, and nothing is read twice."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from tests.fleet import END, KINDS, land_fleet
+from tests.stories import END as STORY_END
+from tests.triage.test_incidents import TRUTH, shifted
+from workbench.collect.capture import Capture, new_info
+from workbench.collect.store import Store, StoreInfo, make_store
+from workbench.errors import DamagedCaptureError, NoSeriesError
+from workbench.lab.lab import LAB_THRESHOLDS
+from workbench.triage.engine import triage
+from workbench.triage.finding import Finding
+from workbench.triage.sweep import sweep
+
+pytestmark = pytest.mark.jvm
+SICK = (7, 57, 107, 157)  # one of each kind
+
+
+def told(finding: Finding) -> Any:
+    """A finding as JSON, with numbers to nine digits: sums of doubles differ in the last ones by their order."""
+
+    def rounded(value: Any) -> Any:
+        if isinstance(value, float):
+            return 0.0 if abs(value) < 1e-6 else float(f"{value:.9g}") if math.isfinite(value) else value
+        if isinstance(value, dict):
+            return {name: rounded(item) for name, item in value.items()}
+        return [rounded(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+    return rounded(json.loads(json.dumps(finding.to_json())))
+
+
+def capture_of(store: Store, samples: pa.Table) -> Capture:
+    """The same samples, as a capture has them."""
+    info = store.info
+    head = new_info(
+        cluster=info.cluster,
+        source=info.source,
+        profiles=info.profiles,
+        window=store.window(),
+        thresholds=info.thresholds,
+    )
+    return Capture(info=head, samples=samples)
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """Two hundred subscriptions, four of them sick."""
+    return land_fleet(tmp_path_factory.mktemp("fleet") / "store", subscriptions=200, slot_seconds=600)
+
+
+def test_findings_are_those_of_triage_one_by_one(spark: Any, fleet: Store) -> None:
+    """Sick ones of every kind with their onset, actions and all; and healthy ones by their verdict and numbers."""
+    swept = sweep(fleet, spark, top=100)
+    found = {finding.group: finding for finding in swept.findings}
+    assert {int(name[-6:]) for name in found} == set(SICK)
+    assert swept.table.num_rows == 200
+    for number in (*SICK, 8):
+        group, topic = f"group-{number:06}", f"topic-{number // 4:06}"
+        alone = capture_of(fleet, fleet.samples_of(fleet.window(), [(group, topic)]))
+        [finding] = triage(alone, spark, groups=[group], topics=[topic]).findings
+        if number in SICK:
+            assert told(found[group]) == told(finding)
+        [row] = swept.table.filter(pc.equal(swept.table["group"], group)).to_pylist()
+        assert (row["verdict"], row["state"]) == (str(finding.verdict), str(finding.state))
+        assert row["time_lag_seconds"] == pytest.approx(finding.time_lag.seconds, abs=1e-6)
+        assert (row["lag_messages"], row["time_lag_method"]) == (finding.lag_messages, finding.time_lag.method)
+
+
+def test_recorded_incidents_are_found_by_a_sweep(spark: Any, tmp_path: Path) -> None:
+    """Every fault of the lab, with all that the runtime exports, landed in slots: the verdicts that one triage of them gives."""
+    samples = pa.concat_tables([shifted(name) for name in TRUTH])
+    info = StoreInfo(cluster="lab", slot_seconds=12, profiles=["kafka_exporter", "runtime"], thresholds=LAB_THRESHOLDS)
+    store = make_store(tmp_path / "store", info)
+    for end in store.slots_of(store.window_ending(STORY_END)):
+        store.land(end, samples)
+    swept = sweep(store, spark, top=len(TRUTH))
+    together = triage(capture_of(store, samples), spark)
+    assert {told(it)["group"]: told(it) for it in swept.findings} == {
+        it.group: told(it) for it in together.findings if it.state != "healthy"
+    }
+    assert swept.table.num_rows == len(together.findings)
+
+
+def test_what_was_condensed_is_not_read_again(spark: Any, tmp_path: Path) -> None:
+    """Counted: the first sweep reads every file, the next none; and of a new slot, that slot alone."""
+    store = land_fleet(tmp_path / "store", subscriptions=20, slot_seconds=600, slots=6)
+    ends = store.landed()
+    before = store.window(ends[-2])
+    first, again = sweep(store, spark, window=before).reading, sweep(store, spark, window=before).reading
+    assert (first.files, first.condensed) == (5, 5)
+    assert first.bytes_read == sum(file.size for file in store.files(ends[:-1]))
+    assert (again.files, again.condensed, again.bytes_read) == (5, 0, 0)
+    later = sweep(store, spark)
+    [new] = store.files(ends[-1:])
+    assert (later.reading.files, later.reading.condensed, later.reading.bytes_read) == (5, 1, new.size)
+    # A slot that is landed anew with other content is another content.
+    samples = store.samples_of(store.window(), [("group-000001", "topic-000000")])
+    store.land(ends[-1], samples)
+    assert sweep(store, spark).reading.condensed == 1
+
+
+def test_a_file_that_was_changed_is_refused(spark: Any, tmp_path: Path) -> None:
+    """By its digest, before anything is made of it; nothing is left half done."""
+    store = land_fleet(tmp_path / "store", subscriptions=4, slot_seconds=600)
+    [file] = store.files([END])
+    content = bytearray(file.path.read_bytes())
+    content[100] ^= 1
+    file.path.write_bytes(bytes(content))
+    with pytest.raises(DamagedCaptureError, match="not what was landed"):
+        sweep(store, spark)
+    assert not [path for path in (store.root / "summaries").rglob("*.parquet") if file.digest in path.name]
+
+
+def test_a_shorter_baseline_is_said_and_a_missing_window_refused(spark: Any, tmp_path: Path) -> None:
+    """What has not landed is not made up."""
+    store = land_fleet(tmp_path / "store", subscriptions=60, slot_seconds=600)
+    shutil.rmtree(store.folder(END - timedelta(seconds=1200)))
+    swept = sweep(store, spark)
+    assert len(swept.incomplete) == 1
+    assert f"{END - timedelta(seconds=1200):%H:%M}" in swept.incomplete[0]
+    assert swept.verdicts["consumer_stopped"] >= 1
+    with pytest.raises(NoSeriesError, match="has not landed"):
+        sweep(store, spark, window=store.window_ending(END + timedelta(seconds=600)))
+
+
+def test_no_more_findings_than_asked_for(spark: Any, fleet: Store) -> None:
+    """The table has the others, worst first; the document counts the healthy ones and lists them not."""
+    swept = sweep(fleet, spark, top=2)
+    assert len(swept.findings) == 2
+    document = swept.to_json()
+    assert document["subscriptions"] == 200
+    assert [row["group"] for row in document["unwell"]][:2] == [it.group for it in swept.findings]
+    assert len(document["unwell"]) == len(SICK) == len(KINDS)
+    assert sum(document["verdicts"].values()) == 200
+    json.dumps(document, allow_nan=False, default=str)
+    assert sweep(fleet, spark, top=0).findings == ()
