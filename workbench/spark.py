@@ -15,13 +15,11 @@ from workbench.spark_archive import archive_options
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Names a master other than this computer: spark://host:7077, or a Spark Connect address.
+# Names a master other than this computer, for example spark://host:7077. The executors need this package and the data's folder.
 MASTER_VARIABLE = "WORKBENCH_SPARK_MASTER"
 
 _CONF = {
     "spark.app.name": "workbench",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "2g",
     "spark.ui.enabled": "false",  # a port and half a second that nobody asked for
     "spark.ui.showConsoleProgress": "false",  # progress bars spoil notebooks and reports
@@ -38,6 +36,8 @@ _CONF = {
     "spark.sql.adaptive.enabled": "false",
 }
 
+# Nobody else is to talk to a session of this computer; a cluster's executors must be able to, and find it by its own name.
+_LOCAL_CONF = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 # One pass of C1 and no second collector thread: starting is what counts in an interactive triage (3.2 s instead of 4.5 s).
 _JAVA_OPTIONS = (
@@ -68,10 +68,15 @@ def _start(much_data: bool = False) -> SparkSession:
         return active
     java = find_java()
     os.environ["JAVA_HOME"] = str(spark_home(java))
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # else the workers take whatever python3 stands first on PATH
-    builder = SparkSession.builder.master(os.environ.get(MASTER_VARIABLE) or "local[*]")
-    for name, value in _CONF.items():
+    master = os.environ.get(MASTER_VARIABLE) or "local[*]"
+    builder, conf = SparkSession.builder.master(master), dict(_CONF)
+    if master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        os.environ["PYSPARK_PYTHON"] = sys.executable  # else the workers take whatever python3 stands first on PATH
+        conf |= _LOCAL_CONF
+    else:  # Python, and this package in it, may lie elsewhere on the executors
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    for name, value in conf.items():
         builder = builder.config(name, value)
     java_options = _MUCH_DATA_JAVA_OPTIONS if much_data else _JAVA_OPTIONS
     builder = builder.config("spark.driver.extraJavaOptions", " ".join([*java_options, *archive_options(java)]))

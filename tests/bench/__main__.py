@@ -9,16 +9,19 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.bench import lag, prometheus, replay, runtime, triage
+from tests.bench import lag, prometheus, replay, runtime, sweep, triage
 from tests.bench.harness import Result, keep
 from tests.bench.record import fallen, record, recorded
 
 BENCHES: dict[str, Callable[[], Result]] = {
     "triage_cold": triage.triage_cold,
     "triage_warm": triage.triage_warm,
+    "triage_cold_prometheus": triage.triage_cold_prometheus,
     "prometheus_json_to_spark": prometheus.prometheus_json_to_spark,
     "prometheus_remote_read_to_spark": prometheus.prometheus_remote_read_to_spark,
     "lag_snapshot": lag.lag_snapshot,
+    "lag_snapshot_20k": lag.lag_snapshot_20k,
+    "sweep_25k": sweep.sweep_25k,
     "kafka_records": replay.kafka_records,
     "replay_plan_10k": replay.replay_plan_10k,
     "runtime_noop": runtime.runtime_noop,

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.bench.harness import Result, median_seconds, result
+from workbench.errors import SetupError
+from workbench.lab.prometheus import ensure_prometheus, start_prometheus
 
 CAPTURE = Path("notebooks/captures/incident-1")
 COLD_RUNS, WARM_RUNS = 5, 5
@@ -33,3 +41,75 @@ def triage_warm() -> Result:
     triage(capture, spark)
     seconds = median_seconds(lambda: triage(capture, spark), runs=WARM_RUNS)
     return result("triage_warm", "verdict in a running session, one recorded subscription", seconds)
+
+
+def triage_cold_prometheus() -> Result:
+    """Shell to verdict out of a real Prometheus: a new process asks for 75 minutes of one lagging group, and judges."""
+    with _prometheus() as (url, end), tempfile.TemporaryDirectory() as room:
+        settings = Path(room) / "w.toml"
+        settings.write_text(f'[clusters.c]\nprometheus = "{url}"\nprofiles = ["kafka_exporter"]\n')
+        program = Path(sys.executable).with_name("workbench")
+        instant = datetime.fromtimestamp(end, UTC).isoformat()
+        start = datetime.fromtimestamp(end - 900, UTC).isoformat()
+        words = ["--cluster", "c", "--group", "payments", "--since", start, "--until", instant, "--config", settings]
+
+        def run() -> None:
+            shown = subprocess.run([program, "triage", *words], capture_output=True, text=True, check=False)
+            assert shown.returncode in (3, 4), shown.stderr
+            assert "payments" in shown.stdout
+
+        run()
+        seconds = median_seconds(run, runs=COLD_RUNS)
+    work = f"shell to verdict, one group of {_PARTITIONS} partitions in Prometheus; load {os.getloadavg()[0]:.1f}"
+    return result("triage_cold_prometheus", work, seconds)
+
+
+_PARTITIONS, _STEP = 12, 30
+
+
+@contextmanager
+def _prometheus() -> Iterator[tuple[str, int]]:
+    """(URL, last instant) of a Prometheus with two hours of a group whose lag grows for the last twenty minutes."""
+    program = ensure_prometheus()
+    if program is None:
+        raise SetupError("This bench needs a Prometheus.")
+    end = int(time.time()) // 7200 * 7200 - 7200
+    stamps = range(end - 7200, end, _STEP)
+    with tempfile.TemporaryDirectory() as room:
+        folder = Path(room) / "prometheus"
+        folder.mkdir()
+        lines: list[str] = []
+
+        def series(metric: str, labels: str, value: Callable[[int], int]) -> None:
+            lines.extend(f"{metric}{{{labels}}} {value(stamp)} {stamp}" for stamp in stamps)
+
+        def lag(stamp: int) -> int:
+            return 5 + max(0, stamp - end + 1200) * 30
+
+        parts = [f'topic="orders",partition="{number}"' for number in range(_PARTITIONS)]
+        group = 'consumergroup="payments"'
+        for metric, value, owner in (
+            ("kafka_consumergroup_current_offset", lambda stamp: 50 * (stamp - end + 90_000) - lag(stamp), f"{group},"),
+            ("kafka_consumergroup_lag", lag, f"{group},"),
+            ("kafka_topic_partition_current_offset", lambda stamp: 50 * (stamp - end + 90_000), ""),
+            ("kafka_topic_partition_oldest_offset", lambda stamp: 0, ""),
+        ):
+            lines.append(f"# TYPE {metric} gauge")
+            for part in parts:
+                series(metric, owner + part, value)
+        lines.append("# TYPE kafka_consumergroup_members gauge")
+        series("kafka_consumergroup_members", group, lambda stamp: 6)
+        (folder / "samples.txt").write_text("\n".join([*lines, "# EOF", ""]))
+        subprocess.run(
+            [
+                program.with_name("promtool"), "tsdb", "create-blocks-from", "openmetrics",
+                folder / "samples.txt", folder / "data",
+            ],
+            capture_output=True,
+            check=True,
+        )  # fmt: skip
+        server = start_prometheus(folder)
+        try:
+            yield server.url, end - _STEP
+        finally:
+            server.stop()

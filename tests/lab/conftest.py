@@ -44,6 +44,43 @@ def commit(admin: AdminClient, group: str, topic: str, offsets: dict[int, int]) 
     wait_for(committed)
 
 
+def commit_many(admin: AdminClient, commits: dict[str, dict[int, int]], topic: str, *, at_once: int = 100) -> None:
+    """The same for any number of groups (group to partition to offset), with some hundred in flight."""
+    names = list(commits)
+    commit(admin, names[0], topic, commits[names[0]])  # waits for the broker's own topic
+    waiting: list[Any] = []
+    for name in names[1:]:
+        parts = [TopicPartition(topic, partition, offset) for partition, offset in commits[name].items()]
+        waiting.append(admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(name, parts)])[name])
+        if len(waiting) >= at_once:
+            assert all(part.error is None for part in waiting.pop(0).result(60).topic_partitions)
+    for answer in waiting:
+        assert all(part.error is None for part in answer.result(60).topic_partitions)
+
+
+def kafka_describe_all(bootstrap: str) -> dict[tuple[str, str, int], tuple[int | None, int, int | None]]:
+    """(group, topic, partition) to (committed, log end, lag) of all groups, by Kafka's own tool."""
+    ensure(TOOLS)
+    shown = subprocess.run(
+        [
+            find_java().program, "-cp", TOOLS.classpath, "-Dlog4j2.level=ERROR",
+            "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+            "--bootstrap-server", bootstrap, "--describe", "--all-groups", "--timeout", "120000",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    ).stdout  # fmt: skip
+    rows = {}
+    for line in shown.splitlines():
+        words = line.split()
+        if len(words) >= 6 and words[2].isdigit():
+            numbers = [None if word == "-" else int(word) for word in words[3:6]]
+            rows[words[0], words[1], int(words[2])] = (numbers[0], int(words[4]), numbers[2])
+    return rows
+
+
 def kafka_describe(lab: Lab, group: str) -> dict[tuple[str, int], tuple[int | None, int, int | None]]:
     """(topic, partition) to (committed, log end, lag), as Kafka's own tool prints them; "-" is None."""
     ensure(TOOLS)

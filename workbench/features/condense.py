@@ -209,8 +209,8 @@ def _numbers(rows: _Rows, valid: BoolArray, run_of_row: IntArray, edges: IntArra
     runs = len(rows.starts)
     ends = edges[rows.slots + 1]
     recent_from = ends - RECENT_SHARE * np.diff(edges)[rows.slots]
-    # Seconds before the slot's end, so that squares stay small.
-    seconds = (rows.stamps - ends[run_of_row]) / 1e6
+    # Seconds before the slot's end, so that squares stay small; reckoned as Spark does it, to the same last digit.
+    seconds = rows.stamps / 1e6 - ends[run_of_row] / 1e6
     values, of_run = rows.values, run_of_row
     late = valid & (rows.stamps > recent_from[run_of_row])
     if not valid.all():

@@ -1,0 +1,120 @@
+"""The sweep of a whole fleet: how long, how much memory, how it grows with the data, and whether it says what one triage says."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tests.bench.harness import Result, result
+from tests.fleet import PARTITIONS, land_fleet
+
+SUBSCRIPTIONS, ONE_BY_ONE = 25_000, 200
+_LIMIT_MB = 4096
+
+
+def sweep_25k() -> Result:
+    """The command in a process of its own, JVM and all, on a store that nobody has read yet; then again, with one new slot to read.
+
+    The peer is what there was before: one triage for each subscription, in a session that is up; 200 of them, and as many times more.
+    """
+    with tempfile.TemporaryDirectory() as room:
+        small, big = Path(room) / "small", Path(room) / "big"
+        land_fleet(small, subscriptions=SUBSCRIPTIONS // 16)
+        store = land_fleet(big, subscriptions=SUBSCRIPTIONS)
+        samples = sum(_rows(file.path) for file in store.files(store.landed()))
+        part_seconds, _, _ = run_sweep(small)
+        seconds, peak_mb, document = run_sweep(big)
+        again, _, repeated = run_sweep(big)
+        assert document["subscriptions"] == SUBSCRIPTIONS
+        assert repeated["reading"]["files_read"] == 0
+        assert repeated["unwell"] == document["unwell"]
+        alone, wrong = _one_by_one(big, document)
+    grown = seconds / part_seconds
+    found = result(
+        "sweep_25k",
+        f"{SUBSCRIPTIONS:,} subscriptions, {SUBSCRIPTIONS * PARTITIONS:,} partitions, {samples:,} samples: shell to table; again "
+        f"{again:.1f} s; 1/16 of it {part_seconds:.1f} s (16 × the data: {grown:.1f} ×); {wrong} of {ONE_BY_ONE} differ from one "
+        f"triage; peak {peak_mb:,.0f} of {_LIMIT_MB:,} MB; load {os.getloadavg()[0]:.1f}",
+        seconds,
+        peer=alone / ONE_BY_ONE * SUBSCRIPTIONS,
+        peer_name="one triage after the other (of 200, times 125)",
+    )
+    return Result(**{**{name: getattr(found, name) for name in found.__slots__}, "peak_memory_mb": round(peak_mb)})
+
+
+def _rows(path: Path) -> int:
+    import pyarrow.parquet as pq
+
+    return int(pq.ParquetFile(path).metadata.num_rows)
+
+
+def run_sweep(store: Path) -> tuple[float, float, dict[str, Any]]:
+    """Seconds, the highest sum of memory of it and its children (MB), and what it printed."""
+    program = Path(sys.executable).with_name("workbench")
+    began = time.perf_counter()
+    with subprocess.Popen(
+        [program, "triage", "--all", "--store", store, "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:
+        highest, over = [0.0], threading.Event()
+        watch = threading.Thread(target=_watch, args=(process.pid, highest, over))
+        watch.start()
+        assert process.stdout is not None
+        shown = process.stdout.read()
+    seconds = time.perf_counter() - began
+    over.set()
+    watch.join()
+    return seconds, highest[0], json.loads(shown)
+
+
+def _watch(pid: int, highest: list[float], over: threading.Event) -> None:
+    """Proportional memory (PSS), so that pages which forked workers share are counted once."""
+    while not over.wait(0.5):
+        try:
+            parent = psutil.Process(pid)
+            everyone = [parent, *parent.children(recursive=True)]
+            highest[0] = max(highest[0], sum(each.memory_full_info().pss for each in everyone) / 2**20)
+        except psutil.Error:
+            continue  # somebody has just ended
+
+
+def _one_by_one(folder: Path, document: dict[str, Any]) -> tuple[float, int]:
+    """Seconds for 200 of them, and how many verdicts, lags or ages differ. Every sick kind is among them."""
+    from workbench.collect.capture import Capture, new_info
+    from workbench.collect.store import open_store
+    from workbench.spark import session
+    from workbench.triage.engine import triage
+
+    store, spark = open_store(folder), session()
+    window = store.window()
+    head = new_info(
+        cluster="fleet",
+        source="prometheus",
+        profiles=store.info.profiles,
+        window=window,
+        thresholds=store.info.thresholds,
+    )
+    unwell = {(row["group"], row["topic"]): row for row in document["unwell"]}
+    sick = sorted(unwell)[:: max(1, len(unwell) // (ONE_BY_ONE // 2))][: ONE_BY_ONE // 2]
+    names = [(f"group-{number:06}", f"topic-{number // 4:06}") for number in range(0, SUBSCRIPTIONS, 211)]
+    well = [name for name in names if name not in unwell][: ONE_BY_ONE - len(sick)]
+    assert len(sick) + len(well) == ONE_BY_ONE
+    samples = store.samples_of(window, [*sick, *well])
+    began, wrong = time.perf_counter(), 0
+    for group, topic in [*sick, *well]:
+        [it] = triage(Capture(info=head, samples=samples), spark, groups=[group], topics=[topic]).findings
+        row = unwell.get((group, topic))
+        if row is None:
+            wrong += str(it.state) != "healthy"
+            continue
+        same = (row["verdict"], row["lag_messages"]) == (str(it.verdict), it.lag_messages)
+        wrong += not same or abs(row["time_lag_seconds"] - (it.time_lag.seconds or 0)) > 1e-6
+    return time.perf_counter() - began, wrong

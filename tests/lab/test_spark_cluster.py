@@ -1,0 +1,157 @@
+"""The sweep on a real standalone cluster: a master and two workers on loopback, from pyspark's own jars."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.fleet import land_fleet
+from tests.lab.conftest import wait_for
+from workbench.collect.store import SUMMARIES, Store
+from workbench.java import find_java, spark_home
+from workbench.lab.process import free_port
+
+pytestmark = pytest.mark.jvm
+ROOT = Path(__file__).parent.parent.parent
+SUBSCRIPTIONS = 120
+
+
+@dataclass
+class Cluster:
+    """A master's address, and the processes of it and its workers."""
+
+    url: str
+    processes: list[subprocess.Popen[bytes]]
+
+    def executors(self) -> list[psutil.Process]:
+        """Those that run now, each a child of a worker."""
+        found = []
+        for worker in self.processes[1:]:
+            for child in psutil.Process(worker.pid).children(recursive=True):
+                if any("CoarseGrainedExecutorBackend" in word for word in child.cmdline()):
+                    found.append(child)
+        return found
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """One core a worker, so that both have work; all of them end with the test."""
+    room = tmp_path_factory.mktemp("spark")
+    java = find_java()
+    import pyspark
+
+    jars = Path(pyspark.__file__).parent / "jars"
+    env = {
+        **os.environ,
+        "JAVA_HOME": str(spark_home(java)),
+        "SPARK_HOME": str(jars.parent),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_SCALA_VERSION": "2.13",
+        "PYSPARK_PYTHON": sys.executable,
+    }
+    port = free_port()
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def start(name: str, *words: str) -> None:
+        command = [
+            str(Path(env["JAVA_HOME"]) / "bin" / "java"), "-cp", f"{jars}/*", "-Xmx256m", "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1", "--add-opens=java.base/java.lang=ALL-UNNAMED",
+            "--add-opens=java.base/java.nio=ALL-UNNAMED", "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
+            "--add-opens=java.base/java.net=ALL-UNNAMED", "--add-opens=java.base/java.util=ALL-UNNAMED",
+            f"org.apache.spark.deploy.{name}", "--host", "127.0.0.1", *words,
+        ]  # fmt: skip
+        with (room / f"{len(processes)}.log").open("wb") as log:
+            processes.append(subprocess.Popen(command, env=env, cwd=room, stdout=log, stderr=log))
+
+    try:
+        start("master.Master", "--port", str(port), "--webui-port", str(free_port()))
+        for number in range(2):
+            start(
+                "worker.Worker", "--cores", "1", "--memory", "1g", "--work-dir", str(room / f"work-{number}"),
+                "--webui-port", str(free_port()), f"spark://127.0.0.1:{port}",
+            )  # fmt: skip
+        wait_for(lambda: (room / "0.log").read_text().count("Registering worker") == 2, 120)
+        yield Cluster(f"spark://127.0.0.1:{port}", processes)
+    finally:
+        family = [child for process in processes for child in psutil.Process(process.pid).children(recursive=True)]
+        for process in reversed(processes):
+            process.terminate()
+        for process in processes:
+            process.wait(30)
+        psutil.wait_procs(family, timeout=30)
+        assert not [child for child in family if child.is_running()], "an executor has outlived its worker"
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """On a path that every worker sees; many small files, so that there is a middle to be killed in."""
+    import workbench.collect.store as module
+
+    whole, module._FILE_ROWS = module._FILE_ROWS, 20_000
+    try:
+        return land_fleet(tmp_path_factory.mktemp("shared") / "store", subscriptions=SUBSCRIPTIONS)
+    finally:
+        module._FILE_ROWS = whole
+
+
+def started(store: Store, master: str | None) -> subprocess.Popen[str]:
+    """`workbench triage --all` in a process of its own, on that master or in local mode."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "SPARK_LOCAL_IP": "127.0.0.1"}
+    env.pop("WORKBENCH_SPARK_MASTER", None)
+    if master is not None:
+        env["WORKBENCH_SPARK_MASTER"] = master
+    program = Path(sys.executable).with_name("workbench")
+    words = [program, "triage", "--all", "--store", store.root, "--json"]
+    return subprocess.Popen(words, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def ended(process: subprocess.Popen[str]) -> dict[str, Any]:
+    """What it printed, without how much it had to read."""
+    shown, words = process.communicate(timeout=400)
+    assert process.returncode == 3, words
+    document: dict[str, Any] = json.loads(shown)
+    return document
+
+
+def in_bytes(document: dict[str, Any]) -> bytes:
+    """The findings, sorted, byte for byte."""
+    kept = {name: document[name] for name in ("window", "subscriptions", "verdicts", "unwell", "findings")}
+    for name in ("unwell", "findings"):
+        kept[name] = sorted(kept[name], key=lambda row: (row["group"], row["topic"]))
+    return json.dumps(kept, sort_keys=True).encode()
+
+
+def forget(store: Store) -> None:
+    """As if nothing had been condensed."""
+    for path in (store.root / SUMMARIES).rglob("*.parquet"):
+        path.unlink()
+
+
+def test_a_cluster_finds_what_local_mode_finds(cluster: Cluster, store: Store) -> None:
+    """Byte for byte after sorting; also when an executor is killed while files are being condensed."""
+    local = ended(started(store, None))
+    assert local["states"]["lagging"] + local["states"]["cannot_tell"] == 3
+    forget(store)
+
+    running = started(store, cluster.url)
+    folder = store.root / SUMMARIES
+    wait_for(lambda: len(list(folder.rglob("[!.]*.parquet"))) >= 2 or running.poll() is not None, 300)
+    [victim, *_] = cluster.executors()
+    victim.kill()
+    killed_at = len(list(folder.rglob("[!.]*.parquet")))
+    found = ended(running)
+    assert killed_at < found["reading"]["files"], "it was killed before all was condensed"
+    assert in_bytes(found) == in_bytes(local)
+
+    again = ended(started(store, cluster.url))
+    assert again["reading"]["files_read"] == 0
+    assert in_bytes(again) == in_bytes(local)
