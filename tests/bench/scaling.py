@@ -1,4 +1,4 @@
-"""How a sweep grows with data and cores: `python -m tests.bench.scaling`; its table stands in ARCHITECTURE.md. Not part of `make bench`."""
+"""How a sweep grows with data and cores: `python -m tests.bench.scaling`, apart from `make bench`; its table is in ARCHITECTURE.md."""
 
 from __future__ import annotations
 

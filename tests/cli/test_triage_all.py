@@ -1,0 +1,63 @@
+"""`workbench triage --all`: what it refuses at once, and what it hands over."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from tests.fleet import land_fleet
+from workbench.cli.triage import command
+from workbench.errors import EvidenceError, ExitCode, UsageError, WorkbenchError
+
+
+def refused(*words: str) -> WorkbenchError:
+    """The error that a call ends with."""
+    found = CliRunner().invoke(command, list(words)).exception
+    assert isinstance(found, WorkbenchError), found
+    return found
+
+
+def test_what_does_not_go_together_is_refused_before_any_work(tmp_path: Path) -> None:
+    """By the names of the options, in one line."""
+    assert "Name --cluster, or --store" in refused("--all").message
+    assert "no other selection" in refused("--all", "--cluster", "c", "--group", "g").message
+    assert "belong to --all" in refused("--cluster", "c", "--store", str(tmp_path)).message
+    assert isinstance(refused("--all", "--store", str(tmp_path)), UsageError)
+    assert "is no store" in refused("--all", "--store", str(tmp_path / "none")).message
+    missing = refused("--all", "--store", str(tmp_path), "--html", str(tmp_path / "no" / "report.html"))
+    assert "There is no folder" in missing.message
+
+
+def test_an_empty_store_is_no_evidence(tmp_path: Path) -> None:
+    """And never a healthy fleet."""
+    land_fleet(tmp_path / "store", subscriptions=4, slots=0)
+    assert isinstance(refused("--all", "--store", str(tmp_path / "store")), EvidenceError)
+
+
+@pytest.mark.jvm
+def test_a_table_a_report_and_an_exit_code(spark: Any, tmp_path: Path) -> None:
+    """The worst first on the terminal, all of them in Parquet, the worst with charts in one HTML file."""
+    land_fleet(tmp_path / "store", subscriptions=120, slot_seconds=600)
+    words = ["--all", "--store", str(tmp_path / "store"), "--top", "2"]
+    outputs = ["--html", str(tmp_path / "report.html"), "--parquet", str(tmp_path / "all.parquet")]
+    shown = CliRunner().invoke(command, [*words, *outputs], standalone_mode=False)
+    assert shown.exception is None, shown.output
+    assert shown.return_value == ExitCode.FINDINGS
+    assert "120 subscriptions" in shown.stdout
+    assert "consumer_stopped" in shown.stdout
+    assert "1 more that are not well" in shown.stdout
+    assert "5 of 5 files read" in shown.stderr
+    assert pq.read_table(tmp_path / "all.parquet").num_rows == 120
+    report = (tmp_path / "report.html").read_text()
+    assert "group-000007" in report
+    assert "group-000008" not in report
+    again = CliRunner().invoke(command, [*words, "--json"], standalone_mode=False)
+    document = json.loads(again.stdout)
+    assert document["schema"] == "workbench.sweep/1"
+    assert document["reading"]["files_read"] == 0
+    assert len(document["findings"]) == 2
