@@ -151,7 +151,3 @@ def test_a_cluster_finds_what_local_mode_finds(cluster: Cluster, store: Store) -
     found = ended(running)
     assert killed_at < found["reading"]["files"], "it was killed before all was condensed"
     assert in_bytes(found) == in_bytes(local)
-
-    again = ended(started(store, cluster.url))
-    assert again["reading"]["files_read"] == 0
-    assert in_bytes(again) == in_bytes(local)

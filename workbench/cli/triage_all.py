@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from workbench.collect.store import Store
     from workbench.triage.sweep import Sweep
     from workbench.window import Window
+
+# Scrapes that are under way, remote writes and the like.
+_SETTLING = timedelta(minutes=1)
 
 
 def triage_all(
@@ -101,7 +104,9 @@ def _landed(
             thresholds=thresholds,
         ),
     )
-    window = store.window_ending(store.slot_end(until or datetime.now(UTC)))
+    # What has landed is not asked for again, so a slot is left alone until its last samples are surely there.
+    settled = datetime.now(UTC) - min(_SETTLING, store.slot / 4)
+    window = store.window_ending(store.slot_end(until or settled))
     start_in_background(much_data=True)
     here = set(store.landed())
     missing = [end for end in store.slots_of(window) if end not in here]
