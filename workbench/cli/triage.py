@@ -216,7 +216,6 @@ def _from_cluster(
     config: Path | None,
     steps: Steps,
 ) -> Capture:
-    from workbench.collect import live
     from workbench.settings import load_settings
     from workbench.spark import start_in_background
     from workbench.window import parse_duration
@@ -227,10 +226,14 @@ def _from_cluster(
     if observe is not None:
         if any(times):
             raise UsageError("--observe looks at the seconds to come; --since, --until and --baseline look back.")
+        from workbench.collect import live
+
         seconds = parse_duration(observe).total_seconds()
         return live.observe(cluster, seconds, thresholds=thresholds, groups=groups or None, say=steps.say)
     window = window_of(*times, settings.windows_of(cluster))
-    start_in_background()  # it takes longer than any query
+    start_in_background()  # it takes longer than any query, and than loading what asks it
+    from workbench.collect import live
+
     with steps.step(f"Asking the sources of {cluster.name}") as step:
         capture = live.collect(cluster, window, thresholds=thresholds, groups=groups or None, topics=topics or None)
         step.note = f"{capture.samples.num_rows:,} samples"
