@@ -26,13 +26,11 @@ def main() -> int:
                 os.environ["WORKBENCH_SPARK_MASTER"] = f"local[{cores}]"
                 os.sched_setaffinity(0, range(cores))  # the JVM's compiler and collector, too
                 for what in ("all of it", "nothing new"):
-                    busy = os.times()
-                    seconds, peak_mb, document = run_sweep(store.root)
-                    spent = os.times()
-                    cpu = spent.children_user + spent.children_system - busy.children_user - busy.children_system
+                    run = run_sweep(store.root)
                     print(
-                        f"{size:,} subscriptions, {cores} cores, reads {what} ({document['reading']['samples_read']:,}): "
-                        f"{seconds:.1f} s, {cpu:.0f} CPU-s, {peak_mb:,.0f} MB, load {os.getloadavg()[0]:.1f}",
+                        f"{size:,} subscriptions, {cores} cores, reads {what} "
+                        f"({run.document['reading']['samples_read']:,} samples): {run.seconds:.1f} s, {run.cpu_seconds:.0f} CPU-s, "
+                        f"{run.peak_mb:,.0f} MB, load {os.getloadavg()[0]:.1f}",
                         flush=True,
                     )
             shutil.rmtree(store.root)

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,24 +32,25 @@ def sweep_25k() -> Result:
         land_fleet(small, subscriptions=SUBSCRIPTIONS // 16)
         store = land_fleet(big, subscriptions=SUBSCRIPTIONS)
         samples = sum(_rows(file.path) for file in store.files(store.landed()))
-        part_seconds, _, _ = run_sweep(small)
-        seconds, peak_mb, document = run_sweep(big)
-        again, _, repeated = run_sweep(big)
+        part, first, again = run_sweep(small), run_sweep(big), run_sweep(big)
+        document = first.document
         assert document["subscriptions"] == SUBSCRIPTIONS
-        assert repeated["reading"]["files_read"] == 0
-        assert repeated["unwell"] == document["unwell"]
+        assert again.document["reading"]["files_read"] == 0
+        assert again.document["unwell"] == document["unwell"]
         alone, wrong = _one_by_one(big, document)
-    grown = seconds / part_seconds
+    grown = first.seconds / part.seconds
     found = result(
         "sweep_25k",
         f"{SUBSCRIPTIONS:,} subscriptions, {SUBSCRIPTIONS * PARTITIONS:,} partitions, {samples:,} samples: shell to table; again "
-        f"{again:.1f} s; 1/16 of it {part_seconds:.1f} s (16 × the data: {grown:.1f} ×); {wrong} of {ONE_BY_ONE} differ from one "
-        f"triage; peak {peak_mb:,.0f} of {_LIMIT_MB:,} MB; load {os.getloadavg()[0]:.1f}",
-        seconds,
+        f"{again.seconds:.1f} s; 1/16 of it {part.seconds:.1f} s (16 × the data: {grown:.1f} ×); {wrong} of {ONE_BY_ONE} differ from one "
+        f"triage; peak {first.peak_mb:,.0f} of {_LIMIT_MB:,} MB; load {os.getloadavg()[0]:.1f}",
+        first.seconds,
         peer=alone / ONE_BY_ONE * SUBSCRIPTIONS,
         peer_name="one triage after the other (of 200, times 125)",
     )
-    return Result(**{**{name: getattr(found, name) for name in found.__slots__}, "peak_memory_mb": round(peak_mb)})
+    return Result(
+        **{**{name: getattr(found, name) for name in found.__slots__}, "peak_memory_mb": round(first.peak_mb)}
+    )
 
 
 def _rows(path: Path) -> int:
@@ -57,30 +59,41 @@ def _rows(path: Path) -> int:
     return int(pq.ParquetFile(path).metadata.num_rows)
 
 
-def run_sweep(store: Path) -> tuple[float, float, dict[str, Any]]:
-    """Seconds, the highest sum of memory of it and its children (MB), and what it printed."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What a sweep in a process of its own cost, it and its children together, and what it printed."""
+
+    seconds: float
+    cpu_seconds: float
+    peak_mb: float
+    document: dict[str, Any]
+
+
+def run_sweep(store: Path) -> Run:
+    """`workbench triage --all`, JVM and all."""
     program = Path(sys.executable).with_name("workbench")
     began = time.perf_counter()
     with subprocess.Popen(
         [program, "triage", "--all", "--store", store, "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     ) as process:
-        highest, over = [0.0], threading.Event()
-        watch = threading.Thread(target=_watch, args=(process.pid, highest, over))
+        highest, cpu, over = [0.0], [0.0], threading.Event()
+        watch = threading.Thread(target=_watch, args=(process.pid, highest, cpu, over))
         watch.start()
         assert process.stdout is not None
         shown = process.stdout.read()
     seconds = time.perf_counter() - began
     over.set()
     watch.join()
-    return seconds, highest[0], json.loads(shown)
+    return Run(seconds=seconds, cpu_seconds=cpu[0], peak_mb=highest[0], document=json.loads(shown))
 
 
-def _watch(pid: int, highest: list[float], over: threading.Event) -> None:
-    """Proportional memory (PSS), so that pages which forked workers share are counted once."""
+def _watch(pid: int, highest: list[float], cpu: list[float], over: threading.Event) -> None:
+    """Proportional memory (PSS), so that pages which forked workers share are counted once; and the CPU time of those that live."""
     while not over.wait(0.5):
         try:
             parent = psutil.Process(pid)
             everyone = [parent, *parent.children(recursive=True)]
+            cpu[0] = max(cpu[0], sum(sum(each.cpu_times()[:4]) for each in everyone))
             highest[0] = max(highest[0], sum(each.memory_full_info().pss for each in everyone) / 2**20)
         except psutil.Error:
             continue  # somebody has just ended

@@ -75,7 +75,7 @@ def summarise(samples: DataFrame, window: Window) -> DataFrame:
         .selectExpr(
             *LABELS, "signal", "stat", "value", "flag", "source", f"unix_micros(ts) / 1e6D - {end!r}D AS seconds"
         )
-        .where(f"seconds > {first!r}D AND seconds <= 0")
+        .where(f"seconds BETWEEN {first!r}D AND 0")
         .selectExpr("*", f"{_period(window)} AS period")
     )
     cumulative = sql_list(CUMULATIVE)
