@@ -42,8 +42,8 @@ def sweep_25k() -> Result:
     found = result(
         "sweep_25k",
         f"{SUBSCRIPTIONS:,} subscriptions, {SUBSCRIPTIONS * PARTITIONS:,} partitions, {samples:,} samples: shell to table; again "
-        f"{again.seconds:.1f} s; 1/16 of it {part.seconds:.1f} s (16 × the data: {grown:.1f} ×); {wrong} of {ONE_BY_ONE} differ from one "
-        f"triage; peak {first.peak_mb:,.0f} of {_LIMIT_MB:,} MB; load {os.getloadavg()[0]:.1f}",
+        f"{again.seconds:.1f} s; 1/16 of it {part.seconds:.1f} s (16 × the data: {grown:.1f} ×); {wrong} of {ONE_BY_ONE} differ from "
+        f"one triage; peak {first.peak_mb:,.0f} of {_LIMIT_MB:,} MB; load {os.getloadavg()[0]:.1f}",
         first.seconds,
         peer=alone / ONE_BY_ONE * SUBSCRIPTIONS,
         peer_name="one triage after the other (of 200, times 125)",
