@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from tests.lab.conftest import commit_many, kafka_describe_all, wait_for, workbench
+from tests.lab.conftest import commit_many, kafka_describe_all, workbench
 from workbench.collect.kafka import KafkaCluster
 from workbench.collect.kafka_ages import RUNGS, ages
 from workbench.lab.kafka import create_topic
