@@ -33,6 +33,16 @@ BENCHES: dict[str, Callable[[], Result]] = {
 }
 
 
+def _fresh() -> None:
+    from pyspark.sql import SparkSession
+
+    from workbench.spark import end
+
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        end(active)
+
+
 def main() -> int:
     """Run all, or one."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -44,6 +54,7 @@ def main() -> int:
     for name, bench in BENCHES.items():
         if only in (None, name):
             found = bench()
+            _fresh()  # a session that is there would be taken by the next, with the settings of this one
             peer = (
                 f"   {found.peer_name}: {found.peer:.3f}, ratio {found.ratio:.1f}" if found.peer and found.ratio else ""
             )

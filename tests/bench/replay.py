@@ -98,11 +98,12 @@ def _ten_thousand(bootstrap: str) -> None:
 def kafka_records() -> Result:
     """A million records counted by partition: through the data source, and as one would do it by hand (poll, pandas, frame)."""
     from workbench.collect.kafka_records import KafkaRecords
-    from workbench.spark import session
+    from workbench.spark import for_much_data, session
 
     with _broker() as (bootstrap, _):
         _million(bootstrap)
-        spark = session()
+        spark = session(much_data=True)
+        for_much_data(spark)
         spark.dataSource.register(KafkaRecords)
 
         def ours() -> None:

@@ -20,7 +20,7 @@ from workbench.collect.store import SUMMARIES, Store
 from workbench.java import find_java, spark_home
 from workbench.lab.process import free_port
 
-pytestmark = pytest.mark.jvm
+pytestmark = [pytest.mark.jvm, pytest.mark.cluster]
 ROOT = Path(__file__).parent.parent.parent
 SUBSCRIPTIONS = 120
 
