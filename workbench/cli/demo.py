@@ -40,7 +40,7 @@ def command(out: Path, seed: int) -> int:
     from workbench.lab.run import run_scenario
     from workbench.lab.scenarios import demo_scenario
     from workbench.report.html import write_html
-    from workbench.spark import session, start_in_background
+    from workbench.spark import end, session, start_in_background
 
     began = time.monotonic()
     room = lab_dir() / f"own-{uuid.uuid4().hex[:8]}"
@@ -68,6 +68,7 @@ def command(out: Path, seed: int) -> int:
             shutil.copytree(result.folder / "capture", out / "capture")
             write_html(out / "report.html", result.triage, result.capture)
         with steps.step("Ending Kafka and everything else"):
+            end(session())
             stack.close()
     from workbench.report.terminal import open_console, show
 
