@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -54,8 +56,13 @@ def jupyterlab(room: Path, *, environment: Mapping[str, str | None]) -> Iterator
     log = (room / "jupyter.log").open("w")
     child = subprocess.Popen(words, env=own, stdout=log, stderr=log, start_new_session=True)
 
+    numbers = itertools.count(1)
+
     def address(name: str, **query: str) -> str:
-        return f"http://127.0.0.1:{port}/lab/tree/{name}.ipynb?reset&token={_TOKEN}" + (
+        # A copy for each test, hence a kernel: a kernel keeps its panel, with what it showed last.
+        own = f"{name}-{next(numbers)}.ipynb"
+        shutil.copy(folder / f"{name}.ipynb", folder / own)
+        return f"http://127.0.0.1:{port}/lab/tree/{own}?reset&token={_TOKEN}" + (
             f"&{urlencode(query)}" if query else ""
         )
 
