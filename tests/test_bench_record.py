@@ -24,5 +24,17 @@ def test_the_readme_shows_what_was_recorded() -> None:
     """The table is made of the record, not by hand."""
     text = README.read_text()
     assert with_table(text, recorded().values()) == text
-    made = table([{"work": "a", "ours": 1234.5, "unit": "records/s", "peer": 12.345, "peer_name": "p", "ratio": 100.0}])
-    assert made.splitlines()[2] == "| a | 1,234 records/s | 12.3 records/s (p) | 100.0 × |"
+    made = table(
+        [
+            {
+                "name": "b_c",
+                "work": "a",
+                "ours": 1234.5,
+                "unit": "records/s",
+                "peer": 12.345,
+                "peer_name": "p",
+                "ratio": 100.0,
+            }
+        ]
+    )
+    assert made.splitlines()[2] == "| b c | a | 1,234 records/s | 12.3 records/s (p) | 100.0 × |"

@@ -53,11 +53,13 @@ def with_table(readme: str, results: Iterable[dict[str, Any]]) -> str:
 
 def table(results: Iterable[dict[str, Any]]) -> str:
     """Markdown: what was done, ours, the peer's, the ratio."""
-    lines = ["| what | Workbench | beside it | ratio |", "|---|---|---|---|"]
+    lines = ["| bench | what | Workbench | beside it | ratio |", "|---|---|---|---|---|"]
     for item in results:
         peer = f"{_amount(item['peer'], item['unit'])} ({item['peer_name']})" if item["peer"] is not None else ""
         ratio = f"{item['ratio']:.1f} ×" if item["ratio"] is not None else ""
-        lines.append(f"| {item['work']} | {_amount(item['ours'], item['unit'])} | {peer} | {ratio} |")
+        lines.append(
+            f"| {item['name'].replace('_', ' ')} | {item['work']} | {_amount(item['ours'], item['unit'])} | {peer} | {ratio} |"
+        )
     return "\n".join(lines) + "\n"
 
 
