@@ -5,7 +5,6 @@ An action has a `kind` and parameters when a program could carry it out (the lab
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
@@ -126,19 +125,10 @@ def _pool(it: Subject, row: Row, names: set[str], title: str) -> Action:
     """More threads for some event types."""
     sizing = needs.processor_threads(row, names, objective_seconds=it.thresholds.time_lag_objective_seconds)
     have = needs.current_threads(row, names)
-    loaded, members = needs.loaded_members(row, names, fill_ratio=it.thresholds.queue_fill_ratio)
     threads = max(sizing.drain, have + 1) if sizing is not None else 2 * max(1, have)
     words = f" ({have} now; {sizing.words})" if sizing is not None and have else ""
-    if 0 < loaded < members:  # their keys are in the partitions of some members only
-        each = -(-threads // loaded)
-        words += f", {each} in each member, since only {loaded} of {members} get enough of these events"
-        threads = each * members
-    elif members and (partitions := row["partition_count"]):  # partitions are whole: somebody has the most
-        most = -(-partitions // members)
-        each = math.ceil(threads * most / partitions - 1e-9)
-        if each * members > threads:
-            words += f", {each} in each member, since one of {members} has {most} of {partitions} partitions"
-        threads = max(threads, each * members)
+    threads, in_each = needs.threads_in_members(row, names, threads, fill_ratio=it.thresholds.queue_fill_ratio)
+    words += in_each
     shared = ". Let the threads of a member share one queue: of several, the one with the most keys becomes the limit"
     return Action(
         title=f"{title}{words}{shared}",

@@ -7,7 +7,6 @@ back reads the summaries alone; a task that is done twice, because its executor 
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,6 +17,7 @@ import pyarrow as pa
 
 from workbench.collect.store import SUMMARIES, LandedFile, Store
 from workbench.errors import DamagedCaptureError
+from workbench.files import whole
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -134,9 +134,8 @@ def condense_file(job: Job) -> dict[str, object]:
         return {**nothing, "error": f"{job.source} cannot be read: {str(error).splitlines()[0]}."}
     summary = condense(samples, (job.begin_us, job.end_us))
     target = Path(job.target)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    pq.write_table(summary, temporary, compression="zstd", compression_level=1)
-    temporary.replace(target)
+    with whole(target) as temporary:
+        pq.write_table(summary, temporary, compression="zstd", compression_level=1)
     return {"bytes_read": len(data), "samples": samples.num_rows, "error": None}
 
 

@@ -103,6 +103,23 @@ def loaded_members(row: Row, processors: set[str], *, fill_ratio: float) -> tupl
     return sum(fill >= fill_ratio for fill in fills.values()), len(fills)
 
 
+def threads_in_members(row: Row, processors: set[str], threads: int, *, fill_ratio: float) -> tuple[int, str]:
+    """So many threads in all that those who get the events have enough of them, every member being alike; and why, in words."""
+    loaded, members = loaded_members(row, processors, fill_ratio=fill_ratio)
+    if 0 < loaded < members:  # their keys are in the partitions of some members only
+        each = -(-threads // loaded)
+        return each * members, f", {each} in each member, since only {loaded} of {members} get enough of these events"
+    if members and (partitions := row["partition_count"]):  # partitions are whole: somebody has the most
+        most = -(-partitions // members)
+        each = _up(threads * most / partitions)
+        if each * members > threads:
+            return (
+                each * members,
+                f", {each} in each member, since one of {members} has {most} of {partitions} partitions",
+            )
+    return threads, ""
+
+
 def consumers(row: Row, *, objective_seconds: float) -> Sizing | None:
     """Consumers that are needed, at the pace at which each one commits now; None if it is not known.
 
