@@ -6,9 +6,10 @@ import json
 import resource
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,9 +62,13 @@ def median_seconds(call: Callable[[], object], *, runs: int = 3) -> float:
     return statistics.median(times)
 
 
-def keep(results: list[Result], path: Path) -> None:
+def kept(path: Path) -> dict[str, dict[str, Any]]:
+    """Name of a bench to its result in a file; nothing if there is none."""
+    return {item["name"]: item for item in json.loads(path.read_text())} if path.is_file() else {}
+
+
+def keep(results: Sequence[Result], path: Path) -> None:
     """Write or update the file: results of this run replace those of the same name."""
-    before = {item["name"]: item for item in json.loads(path.read_text())} if path.is_file() else {}
-    before |= {item.name: asdict(item) for item in results}
+    known = kept(path) | {item.name: asdict(item) for item in results}
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(list(before.values()), indent=1) + "\n")
+    path.write_text(json.dumps(list(known.values()), indent=1, ensure_ascii=False) + "\n")

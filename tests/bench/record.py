@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tests.bench.harness import Result
+from tests.bench.harness import Result, keep, kept
 
 RECORDED = Path(__file__).parent / "recorded.json"
 README = Path(__file__).parents[2] / "README.md"
@@ -19,9 +17,7 @@ _BEGIN, _END = "<!-- bench: made by `make bench RECORD=1` -->\n", "<!-- end of b
 
 def recorded() -> dict[str, dict[str, Any]]:
     """Name of a bench to its recorded result."""
-    if not RECORDED.is_file():
-        return {}
-    return {item["name"]: item for item in json.loads(RECORDED.read_text())}
+    return kept(RECORDED)
 
 
 def fallen(results: Iterable[Result], before: dict[str, dict[str, Any]]) -> list[str]:
@@ -39,9 +35,8 @@ def fallen(results: Iterable[Result], before: dict[str, dict[str, Any]]) -> list
 
 def record(results: Sequence[Result]) -> None:
     """Take these results as the recorded ones, and make the README's table anew."""
-    known = recorded() | {result.name: asdict(result) for result in results}
-    RECORDED.write_text(json.dumps(list(known.values()), indent=1, ensure_ascii=False) + "\n")
-    README.write_text(with_table(README.read_text(), known.values()))
+    keep(results, RECORDED)
+    README.write_text(with_table(README.read_text(), recorded().values()))
 
 
 def with_table(readme: str, results: Iterable[dict[str, Any]]) -> str:

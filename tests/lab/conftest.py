@@ -58,50 +58,43 @@ def commit_many(admin: AdminClient, commits: dict[str, dict[int, int]], topic: s
         assert all(part.error is None for part in answer.result(60).topic_partitions)
 
 
-def kafka_describe_all(bootstrap: str) -> dict[tuple[str, str, int], tuple[int | None, int, int | None]]:
-    """(group, topic, partition) to (committed, log end, lag) of all groups, by Kafka's own tool."""
+def consumer_groups(bootstrap: str, *words: str, seconds: float = 120) -> list[list[str]]:
+    """What Kafka's own `kafka-consumer-groups` prints: the words of each line."""
     ensure(TOOLS)
     shown = subprocess.run(
         [
             find_java().program, "-cp", TOOLS.classpath, "-Dlog4j2.level=ERROR",
-            "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
-            "--bootstrap-server", bootstrap, "--describe", "--all-groups", "--timeout", "120000",
+            "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", "--bootstrap-server", bootstrap, *words,
         ],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=seconds,
         check=True,
     ).stdout  # fmt: skip
+    return [line.split() for line in shown.splitlines()]
+
+
+Described = tuple[int | None, int, int | None]
+
+
+def _described(lines: list[list[str]]) -> dict[tuple[str, str, int], Described]:
     rows = {}
-    for line in shown.splitlines():
-        words = line.split()
+    for words in lines:
         if len(words) >= 6 and words[2].isdigit():
             numbers = [None if word == "-" else int(word) for word in words[3:6]]
             rows[words[0], words[1], int(words[2])] = (numbers[0], int(words[4]), numbers[2])
     return rows
 
 
-def kafka_describe(lab: Lab, group: str) -> dict[tuple[str, int], tuple[int | None, int, int | None]]:
-    """(topic, partition) to (committed, log end, lag), as Kafka's own tool prints them; "-" is None."""
-    ensure(TOOLS)
-    shown = subprocess.run(
-        [
-            find_java().program, "-cp", TOOLS.classpath, "-Dlog4j2.level=ERROR",
-            "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
-            "--bootstrap-server", lab.bootstrap, "--describe", "--group", group,
-        ],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    ).stdout  # fmt: skip
-    rows = {}
-    for line in shown.splitlines():
-        words = line.split()
-        if len(words) >= 6 and words[0] == group:
-            numbers = [None if word == "-" else int(word) for word in words[3:6]]
-            rows[words[1], int(words[2])] = (numbers[0], int(words[4]), numbers[2])
-    return rows
+def kafka_describe_all(bootstrap: str) -> dict[tuple[str, str, int], Described]:
+    """(group, topic, partition) to (committed, log end, lag) of all groups, by Kafka's own tool; "-" is None."""
+    return _described(consumer_groups(bootstrap, "--describe", "--all-groups", "--timeout", "120000", seconds=300))
+
+
+def kafka_describe(lab: Lab, group: str) -> dict[tuple[str, int], Described]:
+    """The same of one group: (topic, partition) to (committed, log end, lag)."""
+    rows = _described(consumer_groups(lab.bootstrap, "--describe", "--group", group, seconds=60))
+    return {(topic, partition): row for (owner, topic, partition), row in rows.items() if owner == group}
 
 
 def workbench(*words: str, env: dict[str, str] | None = None, timeout: float = 180) -> subprocess.CompletedProcess[str]:

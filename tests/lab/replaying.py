@@ -14,9 +14,7 @@ from pathlib import Path
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tests.lab.conftest import commit, wait_for, workbench
-from workbench.java import find_java
-from workbench.lab.jars import TOOLS, ensure
+from tests.lab.conftest import commit, consumer_groups, wait_for, workbench
 from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab
 from workbench.replay.kafka_gateway import KafkaGateway
@@ -76,21 +74,9 @@ def replay(*words: str, settings: Path, timeout: float = 240) -> subprocess.Comp
 
 def reset_offsets(lab: Lab, group: str, *words: str) -> dict[tuple[str, int], int]:
     """What `kafka-consumer-groups --reset-offsets … --dry-run` prints."""
-    ensure(TOOLS)
-    shown = subprocess.run(
-        [
-            find_java().program, "-cp", TOOLS.classpath, "-Dlog4j2.level=ERROR",
-            "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
-            "--bootstrap-server", lab.bootstrap, "--reset-offsets", "--group", group, *words, "--dry-run",
-        ],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    ).stdout  # fmt: skip
+    lines = consumer_groups(lab.bootstrap, "--reset-offsets", "--group", group, *words, "--dry-run")
     found = {}
-    for line in shown.splitlines():
-        fields = line.split()
+    for fields in lines:
         if len(fields) == 4 and fields[0] == group:
             found[fields[1], int(fields[2])] = int(fields[3])
     return found
