@@ -46,6 +46,9 @@ SAMPLES_SCHEMA = pa.schema(
 
 LABEL_COLUMNS = ("group", "topic", "partition", "member", "broker", "processor", "queue")
 
+# In this order every series, and every thing that several members report, is one run of rows (in order of time within it).
+SERIES_ORDER = ("group", "topic", "signal", "stat", "partition", "processor", "queue", "broker", "member", "source")
+
 # Prometheus' staleness marker: one particular NaN (model/value in its source).
 STALE_NAN_BITS = np.uint64(0x7FF0000000000002)
 

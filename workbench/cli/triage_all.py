@@ -149,12 +149,12 @@ def _sweep(store: Store, window: Window, top: int, steps: Steps) -> Sweep:
 def _write_table(path: Path, result: Sweep) -> None:
     import pyarrow.parquet as pq
 
-    temporary = path.with_name(f".{path.name}.tmp")
+    from workbench.files import whole
+
     try:
-        pq.write_table(result.table, temporary, compression="zstd")
-        temporary.replace(path)
+        with whole(path) as temporary:
+            pq.write_table(result.table, temporary, compression="zstd")
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise UsageError(f"The table {path} cannot be written: {error.strerror}.") from None
 
 

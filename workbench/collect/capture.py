@@ -26,6 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from workbench import __version__
 from workbench.collect.kafka import GROUPS_SCHEMA
 from workbench.errors import DamagedCaptureError, NotACaptureError, UsageError, WindowError
+from workbench.files import whole
 from workbench.samples import SAMPLES_SCHEMA
 from workbench.settings import Thresholds
 from workbench.window import Window
@@ -152,25 +153,23 @@ _SORT = ("signal", "stat", "group", "topic", "processor", "queue", "member", "br
 
 def write_parquet(path: Path, table: pa.Table) -> None:
     """Write a table small and whole."""
-    temporary = path.with_name(f".{path.name}.tmp")
     encodings = {"ts": "DELTA_BINARY_PACKED", "value": "BYTE_STREAM_SPLIT"}
     names = set(table.schema.names)
-    pq.write_table(
-        table,
-        temporary,
-        compression="zstd",
-        compression_level=12,
-        use_dictionary=[name for name in table.schema.names if name not in encodings],
-        column_encoding={name: encoding for name, encoding in encodings.items() if name in names},
-    )
-    temporary.replace(path)
+    with whole(path) as temporary:
+        pq.write_table(
+            table,
+            temporary,
+            compression="zstd",
+            compression_level=12,
+            use_dictionary=[name for name in table.schema.names if name not in encodings],
+            column_encoding={name: encoding for name, encoding in encodings.items() if name in names},
+        )
 
 
 def write_info(folder: Path, info: CaptureInfo) -> None:
     """Write `capture.json` in one step."""
-    temporary = folder / f".{INFO}.tmp"
-    temporary.write_text(info.model_dump_json(indent=1, by_alias=True) + "\n")
-    temporary.replace(folder / INFO)
+    with whole(folder / INFO) as temporary:
+        temporary.write_text(info.model_dump_json(indent=1, by_alias=True) + "\n")
 
 
 def read_capture(folder: Path) -> Capture:

@@ -25,27 +25,15 @@ import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from workbench.errors import DamagedCaptureError, NoSeriesError, UsageError
-from workbench.samples import SAMPLES_SCHEMA
+from workbench.files import whole
+from workbench.samples import SAMPLES_SCHEMA, SERIES_ORDER
 from workbench.settings import Thresholds
 from workbench.window import Window
 
 INFO, SAMPLES, SUMMARIES = "store.json", "samples", "summaries"
 BASELINE_SLOTS = 4  # quarters of the baseline, as `features.summary` has them
 # A series stands together, and with it what else is known of its group: so it packs best, and so it is condensed.
-ORDER = (
-    "group",
-    "topic",
-    "signal",
-    "stat",
-    "partition",
-    "processor",
-    "queue",
-    "broker",
-    "member",
-    "source",
-    "le",
-    "ts",
-)
+ORDER = (*SERIES_ORDER, "le", "ts")
 _FILE_ROWS = 1_000_000  # some 60 MB while it is condensed
 _ROW_GROUP = 131_072  # a few groups' rows: what one of them needs is found without reading the others
 _MADE_BY = b"workbench.store/1"
@@ -237,9 +225,8 @@ def make_store(root: Path, info: StoreInfo) -> Store:
     elif root.exists() and any(root.iterdir()):
         raise UsageError(f"{root} exists, is not empty, and is no store.", hint="Name another folder.")
     root.mkdir(parents=True, exist_ok=True)
-    temporary = root / f".{INFO}.tmp"
-    temporary.write_text(info.model_dump_json(indent=1, by_alias=True) + "\n")
-    temporary.replace(root / INFO)
+    with whole(root / INFO) as temporary:
+        temporary.write_text(info.model_dump_json(indent=1, by_alias=True) + "\n")
     return Store(root=root, info=info)
 
 

@@ -16,26 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workbench.features.summary import BAD_FLAGS, CUMULATIVE, MEMBERLESS, RECENT_SHARE
+from workbench.samples import SERIES_ORDER
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
-# Samples must come in this order; then every series, and every thing that several members report, is one run of rows.
-SERIES_ORDER = (
-    "group",
-    "topic",
-    "signal",
-    "stat",
-    "partition",
-    "processor",
-    "queue",
-    "broker",
-    "member",
-    "source",
-    "ts",
-)
-_KEYS = ("cluster", "group", "topic", "signal", "stat", "partition", "processor", "queue", "broker", "member", "source")
+_KEYS = ("cluster", *SERIES_ORDER)
 NAMES = tuple(name for name in _KEYS if name != "partition")  # all of them text
 COLUMNS = ("ts", "value", "flag", *_KEYS)
 _PIECE_ROWS = 65_536

@@ -17,6 +17,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from workbench.errors import GuardError, UsageError
+from workbench.files import alone
 from workbench.places import state_dir
 from workbench.replay.plan import current_user
 
@@ -145,11 +146,6 @@ def only_one(group: str) -> Iterator[None]:
     """
     folder = state_dir() / "replay" / "locks"
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / hashlib.sha256(group.encode()).hexdigest()[:32]).open("w") as held:
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise GuardError(
-                f"Another process is changing the group {group!r} now.", hint="See: workbench replay log."
-            ) from None
+    refusal = GuardError(f"Another process is changing the group {group!r} now.", hint="See: workbench replay log.")
+    with alone(folder / hashlib.sha256(group.encode()).hexdigest()[:32], refusal):
         yield

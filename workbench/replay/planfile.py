@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections import Counter
 from datetime import datetime
 from enum import StrEnum
@@ -14,6 +13,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from workbench.errors import GuardError, UsageError
+from workbench.files import whole
 from workbench.replay.connect import SHORT_HASH
 from workbench.replay.gateway import Partition
 
@@ -288,18 +288,8 @@ def write_file(path: Path, document: dict[str, Any]) -> None:
     Raises:
         UsageError: if the folder cannot be written to.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with temporary.open("w") as out:
-            out.write(_legible(document))
-            out.flush()
-            os.fsync(out.fileno())
-        temporary.replace(path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        with whole(path, durable=True) as temporary:
+            temporary.write_text(_legible(document))
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise UsageError(f"{path} cannot be written: {error.strerror}.", hint="Choose another place.") from None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -18,6 +17,7 @@ from markupsafe import Markup
 from workbench import __version__
 from workbench.collect.capture import Capture
 from workbench.errors import UsageError
+from workbench.files import whole
 from workbench.report.charts import Chart, charts_of
 from workbench.report.numbers import summary_table
 from workbench.report.treepicture import tree_svg
@@ -56,12 +56,10 @@ def write_html(path: Path, result: Triage, capture: Capture) -> None:
         UsageError: if it cannot be written there.
     """
     text = render_html(result, capture)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        temporary.write_text(text)
-        temporary.replace(path)
+        with whole(path) as temporary:
+            temporary.write_text(text)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise UsageError(f"The report {path} cannot be written: {error.strerror}.") from None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import hashlib
 import os
@@ -16,6 +15,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from workbench.errors import OutputError
+from workbench.files import whole
 
 RECORD, RESULT, REPORT, EXECUTED = "run.json", "result.json", "report.html", "executed.ipynb"
 _RESERVE = ".reserve"
@@ -77,16 +77,10 @@ def write_text(path: Path, text: str) -> None:
     Raises:
         OutputError: if it cannot be written, for instance because the disk is full.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with temporary.open("w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        with whole(path, durable=True) as temporary:
+            temporary.write_text(text)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
         raise cannot_write(path, error) from None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import platform
 import signal
@@ -18,6 +17,7 @@ from typing import Any
 from workbench import __version__, errors
 from workbench.assets import notebook
 from workbench.errors import ExitCode, GuardError, WorkbenchError
+from workbench.files import alone
 from workbench.report.runs.parameters import HealthParameters, run_id
 from workbench.report.runs.record import (
     EXECUTED,
@@ -229,13 +229,10 @@ def _previous(out: Path, folder: Path, parameters: HealthParameters) -> str:
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """No second process does the same run at the same time; the lock goes with the process."""
-    with (folder / ".lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise GuardError(
-                f"The run {folder.name} is going on already.", hint="Wait for it, or see: workbench report list"
-            ) from None
+    refusal = GuardError(
+        f"The run {folder.name} is going on already.", hint="Wait for it, or see: workbench report list"
+    )
+    with alone(folder / ".lock", refusal):
         yield
 
 

@@ -1,0 +1,58 @@
+"""Files that others may read at any moment: whole or not at all, and changed by one process at a time."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from workbench.errors import GuardError
+
+
+@contextmanager
+def whole(path: Path, *, durable: bool = False) -> Iterator[Path]:
+    """Where to write what shall become `path` when the block ends; if it fails, `path` stays as it is and nothing is left over.
+
+    Args:
+        path: a reader sees its old content or its new one, never half of one.
+        durable: content and name are on the disk when the block has ended.
+
+    Raises:
+        OSError: if it cannot be written.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        yield temporary
+        if durable:
+            _sync(temporary)
+        temporary.replace(path)
+        if durable:
+            _sync(path.parent)
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def alone(lock: Path, refusal: GuardError) -> Iterator[None]:
+    """One process of this machine at a time; the lock goes with the process, however it ends.
+
+    Raises:
+        GuardError: `refusal`, if another one holds the lock.
+    """
+    with lock.open("w") as held:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise refusal from None
+        yield
