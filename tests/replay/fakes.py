@@ -122,13 +122,16 @@ class FakeGateway:
         return None
 
 
-NOW_MS = int(time.time() * 1000)
+def now_ms() -> int:
+    """The instant of the call, in ms: "5m ago" means another instant when a test runs than when its module was read."""
+    return int(time.time() * 1000)
 
 
 def orders(partitions: int = 4, records: int = 10) -> FakeGateway:
-    """A topic whose records are a minute apart, the last one now; the old group has read everything."""
+    """A topic whose records are a minute apart, the last one half a minute ago; the old group has read everything."""
+    last = now_ms() - 30_000
     logs = {
-        ("orders", number): [(offset, NOW_MS - (records - offset) * 60_000) for offset in range(records)]
+        ("orders", number): [(offset, last - (records - 1 - offset) * 60_000) for offset in range(records)]
         for number in range(partitions)
     }
     return FakeGateway(logs, groups={"old": dict.fromkeys(logs, records)})
@@ -139,8 +142,9 @@ def instant(ms: int) -> datetime:
     return datetime.fromtimestamp(ms / 1000, UTC)
 
 
-def request(since_ms: int = NOW_MS - 5 * 60_000, **changes: object) -> Request:
-    """A replay of the topic `orders`."""
+def request(since_ms: int | None = None, **changes: object) -> Request:
+    """A replay of the topic `orders`, of its last five minutes unless an instant is given."""
+    since_ms = now_ms() - 5 * 60_000 if since_ms is None else since_ms
     fields: dict[str, object] = {
         "cluster": "c", "from_group": "old", "new_group": "new", "topics": ["orders"],
         "since": instant(since_ms), "requested_since": "5m ago", "after_end": AfterEnd.FAIL,

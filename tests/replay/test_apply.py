@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.replay.fakes import NOW_MS, FakeGateway, orders, plan_of, request
+from tests.replay.fakes import FakeGateway, now_ms, orders, plan_of, request
 from workbench.errors import GuardError, SourceUnreachableError, UsageError
 from workbench.replay.apply import Options, apply_plan
 from workbench.replay.gateway import TopicSettings
@@ -115,7 +115,7 @@ def guard_cases() -> list[Any]:
         gateway.starts["orders", 1] = 9
 
     def anew(gateway: FakeGateway) -> None:
-        gateway.records["orders", 2] = [(0, NOW_MS)]
+        gateway.records["orders", 2] = [(0, now_ms())]
 
     def more(gateway: FakeGateway) -> None:
         gateway.records["orders", 4] = []

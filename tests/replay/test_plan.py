@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.replay.fakes import NOW_MS, FakeGateway, instant, orders, plan_of, request
+from tests.replay.fakes import FakeGateway, instant, now_ms, orders, plan_of, request
 from workbench.errors import GuardError, UnknownGroupError, UsageError
 from workbench.replay.gateway import TopicSettings
 from workbench.replay.plan import bytes_per_broker, chosen_partitions, gaps, kafka_command, to_csv
 from workbench.replay.planfile import AfterEnd, Resolution, instant_ms
 
-BASE = NOW_MS - 1_000_000
+BASE = now_ms() - 1_000_000
 
 
 @st.composite
@@ -88,7 +88,7 @@ def test_planning_writes_nothing_and_asks_little() -> None:
     calls = []
     for partitions in (1, 3_000):
         gateway = orders(partitions=partitions, records=2)
-        plan_of(gateway, request(NOW_MS - 60_000))
+        plan_of(gateway, request(now_ms() - 60_000))
         assert gateway.writes == []
         assert set(gateway.groups) == {"old"}
         calls.append(gateway.calls)

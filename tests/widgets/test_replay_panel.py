@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.replay.fakes import NOW_MS, FakeGateway, orders
+from tests.replay.fakes import FakeGateway, now_ms, orders
 from tests.widgets.test_panel import HOSTILE
 from workbench.replay.gateway import Partition, TopicSettings
 from workbench.replay.journal import Journal
@@ -253,7 +253,7 @@ def test_hostile_names_stay_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """Topic, groups and reason are shown, and none of them becomes markup."""
     name = HOSTILE.replace("\n", " ").replace(" ", "_")
     key = (name, 0)
-    gateway = FakeGateway({key: [(0, NOW_MS - MINUTE), (1, NOW_MS)]}, groups={name + "old": {key: 2}})
+    gateway = FakeGateway({key: [(0, now_ms() - MINUTE), (1, now_ms())]}, groups={name + "old": {key: 2}})
     (tmp_path / "settings.toml").write_text('[clusters."<b>"]\nbootstrap = "b:9092"\n')
     monkeypatch.setenv("WORKBENCH_CONFIG", str(tmp_path / "settings.toml"))
     wish = Wish(
