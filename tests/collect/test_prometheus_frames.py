@@ -15,7 +15,10 @@ from workbench.collect.prometheus_frames import (
     PrometheusFrames,
     Request,
     TimeRange,
+    estimated_samples,
     read_range,
+    read_samples,
+    tasks_for,
 )
 from workbench.lab.lab import Lab
 
@@ -36,7 +39,14 @@ def test_what_is_no_selector_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("url", ""), ("start", "yesterday"), ("start", "2026-11-21T03:00:00"), ("start", "11"), ("wire", "smoke")],
+    [
+        ("url", ""),
+        ("start", "yesterday"),
+        ("start", "2026-11-21T03:00:00"),
+        ("start", "11"),
+        ("wire", "smoke"),
+        ("rows", "columns"),
+    ],
 )
 def test_a_wrong_option_is_named(name: str, value: str) -> None:
     """Before anything is asked for."""
@@ -91,6 +101,36 @@ def test_an_incomplete_answer_is_an_error() -> None:
         read_range(Request.of(options("http://127.0.0.1:9")), TimeRange(1000, 10_000))
 
 
+@pytest.mark.parametrize(
+    ("samples", "cores", "tasks"),
+    [
+        (0, 0, 1), (500_000, 0, 1), (500_001, 0, 2), (5_760_000, 0, 12), (5_760_000, 2, 4), (900_000, 2, 2), (0, 2, 1),
+        (16_000_000, 2, 4), (16_000_001, 2, 5), (126_000_000, 2, 32), (126_000_000, 64, 128),
+    ],
+)  # fmt: skip
+def test_tasks_are_few_but_none_is_huge(samples: int, cores: int, tasks: int) -> None:
+    """Each costs 30 ms; each holds its samples in memory."""
+    assert tasks_for(samples, cores=cores) == tasks
+
+
+def test_samples_are_counted_in_a_part_of_the_window() -> None:
+    """Four short spans; if nothing falls into those, the whole window after all."""
+
+    def counted(text: str) -> bytes:
+        return b'{"status":"success","data":{"resultType":"vector","result":[%s]}}' % text.encode()
+
+    day = {"start": "0", "end": "86400"}
+    some, none = Script(body=counted('{"metric":{},"value":[1,"100"]}')), Script(body=counted(""))
+    with scripted(some) as server:
+        assert estimated_samples(Request.of(options(server.url, **day))) == 4 * 100 * 24
+        assert len(server.requests) == 4
+    with scripted(none) as server:
+        assert estimated_samples(Request.of(options(server.url, **day))) == 0
+        assert len(server.requests) == 5
+    with scripted(some) as server:  # a window of no length
+        assert estimated_samples(Request.of(options(server.url, start="1", end="1"))) == 100
+
+
 @pytest.mark.jvm
 def test_spark_reads_values_flags_and_labels(spark: Any) -> None:
     """NaN, infinities and staleness markers are NULL with a flag; a label that a series lacks is NULL; hostile labels stay whole."""
@@ -112,6 +152,9 @@ def test_spark_reads_values_flags_and_labels(spark: Any) -> None:
             ("é", 2.5, None),
         ]
         assert rows[0].ts.replace(tzinfo=UTC) == datetime.fromtimestamp(1, UTC)
+        spread = read_samples(spark, **options(server.url, tasks="1", wire="remote_read"))
+        assert spread.schema == frame.schema
+        assert spread.orderBy("topic", "ts").collect() == rows
 
 
 @pytest.mark.jvm
@@ -140,6 +183,7 @@ def test_filters_reach_the_server_and_tasks_share_the_range(spark: Any, lab: Lab
             sorted(map(tuple, spark.read.format("prometheus").options(**base, **more).load().collect()), key=str)
             == found
         )
+        assert sorted(map(tuple, read_samples(spark, **base, **more).collect()), key=str) == found
     middle = found[len(found) // 2][0]
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     try:
