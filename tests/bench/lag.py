@@ -81,7 +81,7 @@ def _in_a_process(bootstrap: str) -> tuple[float, int]:
 def _broker_with(groups: int) -> Iterator[str]:
     """A broker with so many groups that have committed, each somewhere else."""
     with tempfile.TemporaryDirectory() as room:
-        broker = start_broker(Path(room) / "kafka")
+        broker = start_broker(Path(room) / "kafka", for_load=True)
         try:
             create_topic(broker.bootstrap, "t", PARTITIONS)
             producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 50, "log_level": 0})
