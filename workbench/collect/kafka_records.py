@@ -16,13 +16,14 @@ Options:
     columns: which of `SCHEMA`, with commas; default all. What is not asked for is not copied.
     type_header: the header that `event_type` is read from; default `event_type`.
     isolation: `read_committed` (default) or `read_uncommitted`.
-    records_per_task: a range longer than this is split, and shorter ones share a task; default 250,000.
+    records_per_task: a range longer than this is split, and shorter ones share a task; default 500,000.
     timeout_seconds: for silence of the broker; default 30.
     kafka.*: further librdkafka properties (security).
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import time
 import uuid
@@ -47,7 +48,9 @@ SCHEMA = {
 _BATCH = 10_000
 _SMALL = 5_000  # below, a range is read together with others
 _RANGES_PER_TASK = 500
-_RECORDS_PER_TASK = 250_000
+_LONG = 100_000  # from here on larger fetches pay; for a short range they would bring what nobody reads
+_LONG_FETCH_BYTES = 8 << 20  # of one partition; the client's default is 1 MB
+_RECORDS_PER_TASK = 500_000
 _CONSUME_SECONDS = 0.2
 
 Range = tuple[str, int, int, int]
@@ -131,7 +134,7 @@ class KafkaRecordsReader(DataSourceReader):  # type: ignore[misc]
                 found.append((*part, start, stop))
         return found
 
-    def _consumer(self) -> Any:
+    def _consumer(self, *, long: bool = False) -> Any:
         from confluent_kafka import Consumer
 
         own = {name[6:]: value for name, value in self.options.items() if name.startswith("kafka.")}
@@ -140,6 +143,8 @@ class KafkaRecordsReader(DataSourceReader):  # type: ignore[misc]
                 "client.id": "workbench-records",
                 "log_level": 0,
                 "fetch.wait.max.ms": 50,
+                "fetch.queue.backoff.ms": 2,  # the client sleeps a second by default whenever its queue has been full
+                **({"max.partition.fetch.bytes": _LONG_FETCH_BYTES} if long else {}),
                 "check.crcs": False,
                 **own,
                 "bootstrap.servers": self.options["bootstrap"],
@@ -158,7 +163,9 @@ class KafkaRecordsReader(DataSourceReader):  # type: ignore[misc]
             return
         columns = _columns(self.options)
         header = self.options.get("type_header", "event_type")
-        consumer = self._consumer()
+        consumer = self._consumer(long=any(stop - start >= _LONG for *_, start, stop in partition.ranges))
+        collecting = gc.isenabled()
+        gc.disable()  # messages are no cycles, and looking for some among ten thousand took as long as reading them
         try:
             timeout = float(self.options.get("timeout_seconds", 30))
             small = [part for part in partition.ranges if part[3] - part[2] < _SMALL]
@@ -170,6 +177,8 @@ class KafkaRecordsReader(DataSourceReader):  # type: ignore[misc]
                     for messages in consume_one(consumer, part, timeout):
                         yield to_arrow(messages, columns, header, of=part[:2])
         finally:
+            if collecting:
+                gc.enable()
             consumer.close()
 
 
