@@ -6,6 +6,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 from workbench import java
 from workbench.errors import SetupError
 from workbench.java import Java, find_java, java_version, spark_home, trust_store
-from workbench.spark_archive import archive_path
+from workbench.spark_archive import archive_path, expressions_path, warm_parser
 
 ROOT = Path(__file__).parent.parent
 
@@ -34,6 +35,18 @@ def fake_java(folder: Path, version: str) -> Path:
 def test_versions_are_read_as_java_writes_them(tmp_path: Path, shown: str, major: int) -> None:
     """ "1.8.0" is Java 8."""
     assert java_version(fake_java(tmp_path, shown)) == major
+
+
+def test_an_installation_that_says_its_version_is_not_started(tmp_path: Path) -> None:
+    """By its own `release`; what that does not say, the program does, and a program that cannot be run has no version."""
+    program = fake_java(tmp_path, "17.0.15")
+    release = tmp_path / "release"
+    for text, major in (('IMPLEMENTOR="x"\nJAVA_VERSION="21.0.2"\n', 21), ('JAVA_VERSION="1.8.0_392"', 8), ("", 17)):
+        release.write_text(text)
+        assert java_version(program) == major
+    release.write_text('JAVA_VERSION="21.0.2"')
+    program.chmod(0o644)
+    assert java_version(program) is None
 
 
 def test_what_does_not_run_has_no_version(tmp_path: Path) -> None:
@@ -120,8 +133,9 @@ def test_an_archive_that_does_not_fit_is_passed_over_in_silence(tmp_path: Path) 
     """Standard output is the user's: the JVM's own warnings about its cache stay out of it."""
     env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
     spoil = (
-        "from workbench.java import find_java; from workbench.spark_archive import archive_path; "
-        "archive_path(find_java()).write_bytes(b'no archive')"
+        "from workbench.java import find_java; from workbench.spark_archive import archive_path, expressions_path; "
+        "path = archive_path(find_java()); path.write_bytes(b'no archive'); "
+        'expressions_path(path).write_text(\'["a + 1", "(", "b"]\')'
     )
     subprocess.run([sys.executable, "-c", spoil], env=env, check=True)
     count = "from workbench.spark import session; s = session(); print(s.range(10).count()); s.stop()"
@@ -129,6 +143,19 @@ def test_an_archive_that_does_not_fit_is_passed_over_in_silence(tmp_path: Path) 
         [sys.executable, "-c", count], env=env, capture_output=True, text=True, check=True, timeout=180
     )
     assert shown.stdout == "10\n"
+    assert "Traceback" not in shown.stderr and "PARSE" not in shown.stderr
+
+
+def test_expressions_that_cannot_be_read_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They save time, no more: neither their lack nor rubbish in their place starts a thread."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    java = find_java()
+    place = expressions_path(archive_path(java))
+    for text in (None, "", "[", "\x00"):
+        if text is not None:
+            place.write_text(text)
+        warm_parser(java)
+        assert not [thread for thread in threading.enumerate() if thread.name == "spark-parser"]
 
 
 def test_the_archive_goes_with_the_jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ import shutil
 import ssl
 import subprocess
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +27,7 @@ MINIMUM_VERSION = 17
 TRUST_STORE_PASSWORD = "changeit"  # noqa: S105 - Java's customary password for a store of public certificates; it protects nothing
 _REMOVED_PACKAGE = "    --add-opens=java.base/sun.security.action=ALL-UNNAMED) ;;\n"
 _REMOVED_IN = 24
+_RELEASE = re.compile(r'^JAVA_VERSION="(\d+)(?:\.(\d+))?', re.MULTILINE)
 _HINT = "Install a JDK 17 or newer, or run: pip install 'lag-workbench[java]'"
 
 
@@ -39,14 +41,20 @@ class Java:
 
 
 def java_version(program: Path) -> int | None:
-    """Major version that a `java` program reports, or None if it does not run."""
+    """Major version of a `java` program, as its installation says or else it itself; None if it does not run."""
+    with suppress(OSError, ValueError):
+        home = program.resolve(strict=True).parent.parent
+        if os.access(program, os.X_OK) and (match := _RELEASE.search((home / "release").read_text())):
+            return _major(match)  # a tenth of a second sooner than by starting it
     try:
         shown = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
     match = re.search(r'version "(\d+)(?:\.(\d+))?', shown.stderr + shown.stdout)
-    if shown.returncode != 0 or match is None:
-        return None
+    return None if shown.returncode != 0 or match is None else _major(match)
+
+
+def _major(match: re.Match[str]) -> int:
     major = int(match[1])
     return int(match[2] or 0) if major == 1 else major  # "1.8.0" is Java 8
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from workbench.errors import SetupError
 from workbench.java import find_java, spark_home
-from workbench.spark_archive import archive_options
+from workbench.spark_archive import archive_options, warm_parser
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,6 +34,9 @@ _CONF = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
+    # Of an aggregation with arrays, so many groups are kept in memory before it takes to sorting. The default of 128 is made for far
+    # larger states; the sorting costs time, and compiles code of its own.
+    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "100000",
 }
 
 # Nobody else is to talk to a session of this computer; a cluster's executors must be able to, and find it by its own name.
@@ -50,12 +53,10 @@ _JAVA_OPTIONS = (
 
 # A sweep has time for the second compiler, and waits for more than one collector thread would do.
 _MUCH_DATA_JAVA_OPTIONS = tuple(option for option in _JAVA_OPTIONS if "Tiered" not in option)
-# Of an aggregation with arrays, so many groups are kept in memory before it takes to sorting; 128 is made for far larger states.
 _MUCH_DATA_CONF = {
     "spark.sql.codegen.wholeStage": "true",
     "spark.sql.codegen.factoryMode": "FALLBACK",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
-    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "100000",
     "spark.sql.shuffle.partitions": "8",
 }
 
@@ -80,6 +81,8 @@ def _start(much_data: bool = False) -> SparkSession:
         builder = builder.config(name, value)
     java_options = _MUCH_DATA_JAVA_OPTIONS if much_data else _JAVA_OPTIONS
     builder = builder.config("spark.driver.extraJavaOptions", " ".join([*java_options, *archive_options(java)]))
+    if master.startswith("local") and not much_data:
+        warm_parser(java)
     try:
         started = builder.getOrCreate()
     except Exception as error:  # py4j and pyspark raise many kinds
