@@ -81,7 +81,7 @@ def _start(much_data: bool = False) -> SparkSession:
         builder = builder.config(name, value)
     java_options = _MUCH_DATA_JAVA_OPTIONS if much_data else _JAVA_OPTIONS
     builder = builder.config("spark.driver.extraJavaOptions", " ".join([*java_options, *archive_options(java)]))
-    if master.startswith("local") and not much_data:
+    if master.startswith("local"):
         warm_parser(java)
     try:
         started = builder.getOrCreate()
