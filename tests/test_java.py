@@ -149,12 +149,12 @@ def test_an_archive_that_does_not_fit_is_passed_over_in_silence(tmp_path: Path) 
 def test_expressions_that_cannot_be_read_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They save time, no more: neither their lack nor rubbish in their place starts a thread."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    java = find_java()
-    place = expressions_path(archive_path(java))
+    archive = archive_path(find_java())
+    place = expressions_path(archive)
     for text in (None, "", "[", "\x00"):
         if text is not None:
             place.write_text(text)
-        warm_parser(java)
+        warm_parser(archive)
         assert not [thread for thread in threading.enumerate() if thread.name == "spark-parser"]
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from workbench.errors import SetupError
 from workbench.java import find_java, spark_home
-from workbench.spark_archive import archive_options, warm_parser
+from workbench.spark_archive import archive_options, archive_path, warm_parser
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,9 +80,10 @@ def _start(much_data: bool = False) -> SparkSession:
     for name, value in conf.items():
         builder = builder.config(name, value)
     java_options = _MUCH_DATA_JAVA_OPTIONS if much_data else _JAVA_OPTIONS
-    builder = builder.config("spark.driver.extraJavaOptions", " ".join([*java_options, *archive_options(java)]))
+    archive = archive_path(java)
+    builder = builder.config("spark.driver.extraJavaOptions", " ".join([*java_options, *archive_options(archive)]))
     if master.startswith("local"):
-        warm_parser(java)
+        warm_parser(archive)
     try:
         started = builder.getOrCreate()
     except Exception as error:  # py4j and pyspark raise many kinds

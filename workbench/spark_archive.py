@@ -51,12 +51,11 @@ def _digest(*parts: str) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 
 
-def archive_options(java: Java) -> list[str]:
-    """JVM options: use the archive if there is one; write it if this is the warm-up run."""
+def archive_options(archive: Path) -> list[str]:
+    """JVM options: use the archive if it is there; write one if this is the warm-up run."""
     if target := os.environ.get(_WRITE_VARIABLE):
         return [f"-XX:ArchiveClassesAtExit={target}", *_SILENT]
-    path = archive_path(java)
-    return [f"-XX:SharedArchiveFile={path}", *_SILENT] if path.exists() else []
+    return [f"-XX:SharedArchiveFile={archive}", *_SILENT] if archive.exists() else []
 
 
 def expressions_path(archive: Path) -> Path:
@@ -64,10 +63,15 @@ def expressions_path(archive: Path) -> Path:
     return archive.with_suffix(".expressions.json")
 
 
-def warm_parser(java: Java) -> None:
+def is_built(archive: Path) -> bool:
+    """Whether an archive and its expressions are there."""
+    return archive.exists() and expressions_path(archive).exists()
+
+
+def warm_parser(archive: Path) -> None:
     """Let the parser of the JVM that is about to start read the expressions of a triage, in a thread of its own."""
     try:
-        texts = json.loads(expressions_path(archive_path(java)).read_text())
+        texts = json.loads(expressions_path(archive).read_text())
     except (OSError, ValueError):
         return
     threading.Thread(target=_parse, args=(texts,), name="spark-parser", daemon=True).start()
@@ -93,7 +97,7 @@ def build_archive() -> bool:
     """Write the archive by a warm-up run in a process of its own, if it is not there; whether it is there now."""
     java = find_java()
     path = archive_path(java)
-    if path.exists() and expressions_path(path).exists():
+    if is_built(path):
         return True
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
@@ -106,7 +110,7 @@ def build_archive() -> bool:
             timeout=_BUILD_SECONDS,
             check=False,
         )
-        if part.exists():
+        if is_built(part):  # the JVM writes its part even where the run itself has failed
             for outdated in path.parent.glob(f"{path.name.rpartition('-')[0]}-*.jsa"):
                 outdated.unlink(missing_ok=True)  # same place, older jars: some 160 MB that nothing can use any more
                 expressions_path(outdated).unlink(missing_ok=True)

@@ -14,7 +14,7 @@ import click
 from workbench import __version__
 from workbench.errors import ExitCode, WorkbenchError
 
-# Python's 700 makes a search for cycles out of every hundredth object that an import leaves behind.
+# Python's 700 means hundreds of searches for cycles while the libraries are imported, whose objects stay anyway.
 _OBJECTS_BETWEEN_COLLECTIONS = 50_000
 
 # name → (module, one line for the overview)
@@ -71,9 +71,8 @@ def root() -> None:
 def main() -> None:
     """Run the command line; every way out has its exit code, and a user's mistake no traceback."""
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
-    atexit.register(
-        gc.freeze
-    )  # the interpreter would look for cycles once more, among all it has loaded, for half a second
+    # The interpreter would look for cycles once more at its end, among all that was loaded, for half a second.
+    atexit.register(gc.freeze)
     try:
         code = root.main(standalone_mode=False)
     except WorkbenchError as error:

@@ -199,7 +199,7 @@ def fetch_parts(steps: Steps, *, tools: bool) -> None:
     from workbench.java import find_java
     from workbench.lab.jars import BROKER, KAFKA_VERSION, TOOLS, ensure
     from workbench.lab.prometheus import ensure_prometheus, find_prometheus
-    from workbench.spark_archive import archive_path, build_archive
+    from workbench.spark_archive import archive_path, build_archive, is_built
 
     for jars in (BROKER, TOOLS) if tools else (BROKER,):
         if jars.ready:
@@ -211,7 +211,7 @@ def fetch_parts(steps: Steps, *, tools: bool) -> None:
         with steps.step("Looking for a Prometheus") as step:
             found = ensure_prometheus()
             step.note = str(found) if found else "none to be had without asking; the recorder will do"
-    if not archive_path(find_java()).exists():
+    if not is_built(archive_path(find_java())):
         with steps.step("Preparing Spark to start fast (once)"):
             build_archive()
 
