@@ -25,8 +25,8 @@ from workbench.places import cache_dir
 
 MINIMUM_VERSION = 17
 TRUST_STORE_PASSWORD = "changeit"  # noqa: S105 - Java's customary password for a store of public certificates; it protects nothing
-_REMOVED_PACKAGE = "    --add-opens=java.base/sun.security.action=ALL-UNNAMED) ;;\n"
-_REMOVED_IN = 24
+REMOVED_PACKAGE = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
+REMOVED_IN = 24
 _RELEASE = re.compile(r'^JAVA_VERSION="(\d+)(?:\.(\d+))?', re.MULTILINE)
 _HINT = "Install a JDK 17 or newer, or run: pip install 'lag-workbench[java]'"
 
@@ -92,6 +92,7 @@ def spark_home(java: Java) -> Path:
     """What JAVA_HOME should be for Spark: a folder with the wrapper around this Java."""
     name = hashlib.sha256(str(java.program).encode()).hexdigest()[:12]
     wrapper = cache_dir() / "java" / name / "bin" / "java"
+    removed = f"    {REMOVED_PACKAGE}) ;;\n" if java.version >= REMOVED_IN else ""
     script = (
         "#!/usr/bin/env bash\n"
         "# Drops the module that Spark asks for and nobody here needs, and the package that newer Javas do not have.\n"
@@ -99,7 +100,7 @@ def spark_home(java: Java) -> Path:
         'for argument in "$@"; do\n'
         "  case $argument in\n"
         "    --add-modules=jdk.incubator.vector) ;;\n"
-        f"{_REMOVED_PACKAGE if java.version >= _REMOVED_IN else ''}"
+        f"{removed}"
         '    *) arguments+=("$argument") ;;\n'
         "  esac\n"
         "done\n"

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workbench.errors import SetupError
-from workbench.java import find_java, spark_home
-from workbench.spark_archive import archive_options, archive_path, warm_parser
+from workbench.java import Java, find_java, spark_home
+from workbench.spark_archive import learned, warm_parser
+from workbench.spark_jvm import is_plain, start
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,6 +37,8 @@ _CONF = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
+    # It infers conditions that no source of ours can use, at a tenth of the time of planning.
+    "spark.sql.constraintPropagation.enabled": "false",
     # Of an aggregation with arrays, so many groups are kept in memory before it takes to sorting. The default of 128 is made for far
     # larger states; the sorting costs time, and compiles code of its own.
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "100000",
@@ -62,37 +67,65 @@ _MUCH_DATA_CONF = {
 
 
 def _start(much_data: bool = False) -> SparkSession:
-    from pyspark.sql import SparkSession
-
-    active = SparkSession.getActiveSession()
-    if active is not None:
+    if (active := _active()) is not None:
         return active
     java = find_java()
-    os.environ["JAVA_HOME"] = str(spark_home(java))
     master = os.environ.get(MASTER_VARIABLE) or "local[*]"
-    builder, conf = SparkSession.builder.master(master), dict(_CONF)
+    options, conf = (_MUCH_DATA_JAVA_OPTIONS if much_data else _JAVA_OPTIONS), dict(_CONF)
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         os.environ["PYSPARK_PYTHON"] = sys.executable  # else the workers take whatever python3 stands first on PATH
         conf |= _LOCAL_CONF
     else:  # Python, and this package in it, may lie elsewhere on the executors
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    quick = _quick(java, options) if is_plain(master) else False
+    if not quick:
+        os.environ["JAVA_HOME"] = str(spark_home(java))
+        conf["spark.driver.extraJavaOptions"] = " ".join(options)
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master(master)
     for name, value in conf.items():
         builder = builder.config(name, value)
-    java_options = _MUCH_DATA_JAVA_OPTIONS if much_data else _JAVA_OPTIONS
-    archive = archive_path(java)
-    builder = builder.config("spark.driver.extraJavaOptions", " ".join([*java_options, *archive_options(archive)]))
-    if master.startswith("local"):
-        warm_parser(archive)
     try:
-        started = builder.getOrCreate()
+        return builder.getOrCreate()
     except Exception as error:  # py4j and pyspark raise many kinds
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise SetupError(
             f"Spark does not start on Java {java.version} from {java.found_in}: {reason}",
             hint="Try: workbench doctor.",
         ) from None
-    return started
+
+
+def _active() -> SparkSession | None:
+    """The session that somebody has started, if pyspark was loaded at all."""
+    if "pyspark" not in sys.modules:
+        return None
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession()
+
+
+def _quick(java: Java, options: Sequence[str]) -> bool:
+    """Start the JVM by what is known of it, and have its parser warm up; whether that went well, or there was one."""
+    known = learned(java)
+    if known is None:
+        return False
+    if "pyspark" in sys.modules:
+        from pyspark import SparkContext
+
+        if SparkContext._gateway is not None:
+            return False  # of a session that was stopped: the next one is made in it
+    starting = start(java, [*options, *known.options], memory=_CONF["spark.driver.memory"])
+    import pyspark.sql  # noqa: F401 - it takes as long as the JVM, which is not kept waiting so
+
+    threading.Thread(target=_load_pandas, name="spark-imports", daemon=True).start()
+    try:
+        starting.connect()
+    except SetupError:
+        return False  # spark-submit may do better, or else tell why
+    warm_parser(known.expressions)
+    return True
 
 
 def end(session: SparkSession, *, seconds: float = 30.0) -> None:
@@ -115,6 +148,11 @@ def for_much_data(session: SparkSession) -> None:
     """
     for name, value in _MUCH_DATA_CONF.items():
         session.conf.set(name, value)
+
+
+def _load_pandas() -> None:
+    """The first frame of samples is made with it; its half a second fits into the time that Spark takes to start."""
+    import pandas  # noqa: F401
 
 
 _starting: Future[SparkSession] | None = None

