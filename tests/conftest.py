@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,9 +11,14 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from workbench.lab.lab import Lab, start_lab
+from workbench.spark_archive import VARIABLE as ARCHIVE_VARIABLE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+os.environ.setdefault(
+    ARCHIVE_VARIABLE, "off"
+)  # or programs in caches of their own would each build one behind the tests' back
 
 settings.register_profile("workbench", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("workbench")

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.serialization import pkcs12
 
-from workbench import java
+from workbench import java, spark_archive
 from workbench.errors import SetupError
 from workbench.java import Java, find_java, java_version, spark_home, trust_store
-from workbench.spark_archive import archive_path, expressions_path, warm_parser
+from workbench.spark_archive import archive_path, build_later, learned, learned_path
+from workbench.spark_jvm import is_plain
 
 ROOT = Path(__file__).parent.parent
 
@@ -129,15 +130,24 @@ def test_without_any_java_on_the_machine(tmp_path: Path) -> None:
 
 
 @pytest.mark.jvm
-def test_an_archive_that_does_not_fit_is_passed_over_in_silence(tmp_path: Path) -> None:
-    """Standard output is the user's: the JVM's own warnings about its cache stay out of it."""
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        {"options": [], "expressions": ["a + 1", "(", "b"]},
+        {"options": ["-XX:NoSuchOption"], "expressions": []},
+        {"options": []},
+        "[",
+    ],
+)
+def test_what_does_not_fit_is_passed_over_in_silence(tmp_path: Path, spoilt: object) -> None:
+    """Standard output is the user's: the JVM's own warnings about its cache stay out of it. And Spark starts anyway."""
     env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    text = spoilt if isinstance(spoilt, str) else json.dumps(spoilt)
     spoil = (
-        "from workbench.java import find_java; from workbench.spark_archive import archive_path, expressions_path; "
-        "path = archive_path(find_java()); path.write_bytes(b'no archive'); "
-        'expressions_path(path).write_text(\'["a + 1", "(", "b"]\')'
+        "import sys; from workbench.java import find_java; from workbench.spark_archive import archive_path, learned_path; "
+        "path = archive_path(find_java()); path.write_bytes(b'no archive'); learned_path(path).write_text(sys.argv[1])"
     )
-    subprocess.run([sys.executable, "-c", spoil], env=env, check=True)
+    subprocess.run([sys.executable, "-c", spoil, text], env=env, check=True)
     count = "from workbench.spark import session; s = session(); print(s.range(10).count()); s.stop()"
     shown = subprocess.run(
         [sys.executable, "-c", count], env=env, capture_output=True, text=True, check=True, timeout=180
@@ -146,16 +156,88 @@ def test_an_archive_that_does_not_fit_is_passed_over_in_silence(tmp_path: Path) 
     assert "Traceback" not in shown.stderr and "PARSE" not in shown.stderr
 
 
-def test_expressions_that_cannot_be_read_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They save time, no more: neither their lack nor rubbish in their place starts a thread."""
+def test_what_cannot_be_read_is_not_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It saves time, no more: neither its lack nor rubbish in its place is an error."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    archive = archive_path(find_java())
-    place = expressions_path(archive)
-    for text in (None, "", "[", "\x00"):
+    found = find_java()
+    place = learned_path(archive_path(found))
+    for text in (None, "", "[", "\x00", "{}", '{"options": 1, "expressions": []}'):
         if text is not None:
             place.write_text(text)
-        warm_parser(archive)
-        assert not [thread for thread in threading.enumerate() if thread.name == "spark-parser"]
+        assert learned(found) is None
+    place.write_text('{"options": ["-Da=b"], "expressions": ["x"]}')
+    known = learned(found)
+    assert known is not None and known.options[0] == "-Da=b" and known.expressions == ("x",)
+    assert not [word for word in known.options if "archive" in word.lower()]  # there is none
+
+
+@pytest.mark.jvm
+def test_a_session_has_the_jvm_that_was_learned(tmp_path: Path) -> None:
+    """No spark-submit between, the class path of a session alone; and a second session works in the same JVM."""
+    look = (
+        "import psutil; from workbench.spark import end, session; s = session(); "
+        "[it] = [p for p in psutil.Process().children(recursive=True) if 'java' in p.name()]; "
+        "line = it.cmdline(); print('SparkSubmit' in ' '.join(line), 'spark-mllib' in ' '.join(line)); s.stop(); "
+        "t = session(); print(t.range(10).count(), [p.pid for p in psutil.Process().children(recursive=True)] == [it.pid]); "
+        "end(t); print(it.is_running())"
+    )
+    shown = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=False, timeout=180)
+    assert shown.stdout.split() == ["False", "False", "10", "True", "False"], shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("master", "variables", "plain"),
+    [
+        ("local[*]", {}, True),
+        ("local", {}, True),
+        ("local-cluster[2,1,1024]", {}, False),
+        ("spark://host:7077", {}, False),
+        ("local[*]", {"SPARK_CONF_DIR": "/etc/spark"}, False),
+        ("local[*]", {"PYSPARK_SUBMIT_ARGS": "--jars x.jar pyspark-shell"}, False),
+    ],
+)
+def test_who_has_spark_set_up_gets_it_so(
+    monkeypatch: pytest.MonkeyPatch, master: str, variables: dict[str, str], plain: bool
+) -> None:
+    """spark-submit reads settings, variables and arguments that the short way does not know."""
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert is_plain(master) is plain
+
+
+def test_an_archive_is_built_behind_the_back_once_a_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If it is not there and nobody has said no; a build that fails does not cost every command half a minute."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    asked: list[object] = []
+    monkeypatch.setattr(spark_archive.atexit, "register", asked.append)
+    monkeypatch.setenv(spark_archive.VARIABLE, "off")
+    build_later()
+    assert asked == []
+    monkeypatch.delenv(spark_archive.VARIABLE)
+    build_later()
+    assert len(asked) == 1
+    tried = tmp_path / "lag-workbench" / "spark-archive.lock"
+    tried.touch()
+    build_later()
+    assert len(asked) == 1
+    os.utime(tried, (1, 1))
+    build_later()
+    assert len(asked) == 2
+
+
+def test_archives_of_environments_that_are_gone_are_removed(tmp_path: Path) -> None:
+    """Each takes 150 MB; what a build that was killed has left does, too."""
+    gone, here, part, fresh = (
+        tmp_path / name for name in ("spark-a.jsa", "spark-b.jsa", "spark-c.part", "spark-d.part")
+    )
+    for archive, jars in ((gone, tmp_path / "nowhere"), (here, tmp_path)):
+        archive.touch()
+        learned_path(archive).write_text(json.dumps({"jars": str(jars)}))
+    for each in (part, fresh):
+        each.touch()
+    os.utime(part, (1, 1))
+    spark_archive._sweep_up(tmp_path)
+    assert sorted(it.name for it in tmp_path.iterdir()) == ["spark-b.jsa", "spark-b.json", "spark-d.part"]
 
 
 def test_the_archive_goes_with_the_jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,12 +7,13 @@ import sys
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workbench.errors import SetupError
 from workbench.java import Java, find_java, spark_home
-from workbench.spark_archive import learned, warm_parser
+from workbench.spark_archive import build_later, learned, warm_parser
 from workbench.spark_jvm import is_plain, start
 
 if TYPE_CHECKING:
@@ -110,6 +111,7 @@ def _quick(java: Java, options: Sequence[str]) -> bool:
     """Start the JVM by what is known of it, and have its parser warm up; whether that went well, or there was one."""
     known = learned(java)
     if known is None:
+        build_later()
         return False
     if "pyspark" in sys.modules:
         from pyspark import SparkContext
@@ -152,7 +154,7 @@ def for_much_data(session: SparkSession) -> None:
 
 def _load_pandas() -> None:
     """The first frame of samples is made with it; its half a second fits into the time that Spark takes to start."""
-    import pandas  # noqa: F401
+    import_module("pandas")
 
 
 _starting: Future[SparkSession] | None = None

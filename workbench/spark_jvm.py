@@ -45,7 +45,7 @@ _CUSTOM = (
 # Parts of Spark for other clusters, other clients and other work. MLlib alone costs each session half a second: it registers
 # functions that take Scala's reflection to describe.
 _LEFT_OUT = re.compile(
-    r"(spark-(mllib_|connect|kubernetes|yarn|hive|graphx|streaming|repl|pipelines)|breeze|spire|algebra_|cats-kernel|scala-compiler"
+    r"(spark-(mllib|connect|kubernetes|yarn|hive|graphx|streaming|repl|pipelines)|breeze|spire|algebra_|cats-kernel|scala-compiler"
     r"|hive-|derby|datanucleus|kubernetes-|vertx-|volcano|jline|rocksdbjni|leveldbjni)"
 )
 

@@ -151,6 +151,9 @@ def test_it_is_the_summary_that_spark_makes(spark: Any) -> None:
                 assert found is wanted, (key, name)
             else:
                 assert found == pytest.approx(wanted, rel=1e-9, abs=1e-9), (key, name)
+    gauges = rows_by_key(of_slots(slots, ends, counters=False).toArrow())
+    assert gauges == {key: row for key, row in ours.items() if key[8] not in CUMULATIVE}
+    assert 0 < len(gauges) < len(ours)
 
 
 def rows_by_key(table: pa.Table) -> dict[tuple[Any, ...], dict[str, Any]]:

@@ -67,12 +67,12 @@ def _java() -> str:
 def _archive() -> str:
     from workbench.errors import SetupError
     from workbench.java import find_java
-    from workbench.spark_archive import archive_path
+    from workbench.spark_archive import archive_path, is_built
 
     path = archive_path(find_java())
-    if not path.exists():
+    if not is_built(path):
         raise SetupError("Not built: a cold start takes twice as long.", hint="Build it with: workbench lab setup")
-    return str(path)
+    return str(path) if path.exists() else f"this Java writes none; what else was learned is in {path.parent}"
 
 
 def _jars() -> str:

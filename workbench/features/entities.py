@@ -37,7 +37,8 @@ def entities(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
 
     Returns:
         One row per thing: its labels, `kind` (partition | queue | processor | member | group), the features of its kind (null in the
-        rows of other kinds), for members `live`, and for partitions the time lag and the log's own features.
+        rows of other kinds), for members `live`, and for partitions the time lag and the log's own features; and what
+        these were made of.
     """
     rows = aggregate(
         summary.where(f"signal IN {_SIGNALS}"),
@@ -63,17 +64,19 @@ def entities(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
         # What has not been reported for a while is not known any more: a last value would pass for a standing still.
         f"CASE WHEN lag_last_seconds >= -{stale_after_seconds} THEN lag_last END AS lag_messages",
         f"CASE WHEN committed_last_seconds >= -{stale_after_seconds} THEN committed_last END AS committed",
+        *_derived(stale_after_seconds),
     ).where("`group` IS NOT NULL")
-    return _derived(with_time_lag(spread, stale_after_seconds=stale_after_seconds), stale_after_seconds)
+    return with_time_lag(spread, stale_after_seconds=stale_after_seconds)
 
 
-def _derived(rows: DataFrame, stale_after_seconds: float) -> DataFrame:
+def _derived(stale_after_seconds: float) -> list[str]:
+    """Columns of members and processors that are made of their other features."""
     derived = {
         **MEMBER_DERIVED,
         **PROCESSOR_DERIVED,
-        "live": f"kind = 'member' AND coalesce(last_seconds >= -{stale_after_seconds}, false)",
+        "live": f"({_KIND}) = 'member' AND coalesce(last_seconds >= -{stale_after_seconds}, false)",
     }
-    return extend(rows, derived).drop("rtt_quarters", "quarters")
+    return [f"{sql} AS {name}" for name, sql in derived.items()]
 
 
 def fleet_entities(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
@@ -102,5 +105,5 @@ def fleet_entities(summary: DataFrame, *, stale_after_seconds: float) -> DataFra
         summary.where(f"partition IS NULL AND `group` IS NOT NULL AND signal IN {_SIGNALS}"),
         _KEY,
         {**GROUP_FEATURES, **MEMBER_FEATURES, **QUEUE_FEATURES, **PROCESSOR_FEATURES},
-    ).selectExpr("*", f"{_KIND} AS kind")
-    return _derived(partitions.unionByName(others, allowMissingColumns=True), stale_after_seconds)
+    ).selectExpr("*", f"{_KIND} AS kind", *_derived(stale_after_seconds))
+    return partitions.unionByName(others, allowMissingColumns=True)

@@ -53,12 +53,13 @@ MEMBERLESS = tuple(
 BAD_FLAGS = ("nan", "inf", "sentinel", "stale")
 
 
-def summarise(samples: DataFrame, window: Window) -> DataFrame:
+def summarise(samples: DataFrame, window: Window, *, counters: bool = True) -> DataFrame:
     """Boil samples down.
 
     Args:
         samples: in `SAMPLES_STRUCT`.
         window: baseline and window; samples outside are left out.
+        counters: whether there may be any; a lag exporter has none, and a quarter of the plan is saved.
 
     Returns:
         One row per (labels, signal, stat, period) with: `samples`, `bad_samples` (unusable ones), `first`, `last`, `low`, `high`,
@@ -70,52 +71,44 @@ def summarise(samples: DataFrame, window: Window) -> DataFrame:
         ends: the samples themselves).
     """
     end, first = window.end.timestamp(), -window.seconds - window.baseline_seconds
-    timed = (
-        samples.where("stat != 'bucket'")  # buckets are for pictures; the tree needs sums and counts, which are exact
-        .selectExpr(
-            *LABELS, "signal", "stat", "value", "flag", "source", f"unix_micros(ts) / 1e6D - {end!r}D AS seconds"
-        )
-        .where(f"seconds BETWEEN {first!r}D AND 0")
-        .selectExpr("*", f"{_period(window)} AS period")
-    )
-    cumulative = sql_list(CUMULATIVE)
-    counters = _increases(timed.where(f"signal IN {cumulative} AND value IS NOT NULL"))
-    gauges = timed.where(f"signal NOT IN {cumulative}").selectExpr(
-        "*", "cast(NULL AS double) AS step", "cast(NULL AS int) AS reset"
-    )
+    seconds = f"(unix_micros(ts) / 1e6D - {end!r}D)"
+    timed = samples.selectExpr(
+        *LABELS,
+        *("signal", "stat", "value", "flag", "source"),
+        f"{seconds} AS seconds",
+        f"{_period(window, seconds)} AS period",
+        # Buckets are for pictures; the tree needs sums and counts, which are exact.
+    ).where(f"stat != 'bucket' AND seconds BETWEEN {first!r}D AND 0")
+    stepped = _with_steps(timed) if counters else timed
     recent = f"seconds > {-window.seconds * RECENT_SHARE!r}D"
     lows = f"sort_array(collect_list(value) FILTER (WHERE signal = 'consumer_lag' AND {recent}))"
     members = "collect_list(struct(seconds, value)) FILTER (WHERE signal = 'group_members' AND value IS NOT NULL)"
     member = f"CASE WHEN signal NOT IN {sql_list(MEMBERLESS)} THEN member END AS member"
     keys = [f"`{name}`" for name in LABELS if name != "member"]
-    return (
-        gauges.unionByName(counters)
-        .groupBy(*(F.expr(key) for key in (*keys, member, "signal", "stat", "period")))
-        .agg(
-            *map(
-                F.expr,
-                (
-                    "count(value) AS samples",
-                    f"count_if(flag IN {sql_list(BAD_FLAGS)}) AS bad_samples",
-                    f"min_by(value, {_USABLE}) AS first",
-                    f"max_by(value, {_USABLE}) AS last",
-                    "min(value) AS low",
-                    "max(value) AS high",
-                    "avg(value) AS mean",
-                    f"min({_USABLE}) AS first_seconds",
-                    f"max({_USABLE}) AS last_seconds",
-                    "sum(step) AS increase",
-                    "sum(reset) AS resets",
-                    "regr_slope(value, seconds) AS slope",
-                    f"regr_slope(value, seconds) FILTER (WHERE {recent}) AS recent_slope",
-                    f"coalesce(get({lows}, 1), get({lows}, 0)) AS recent_low",
-                    f"min(value) FILTER (WHERE {recent}) AS recent_lowest",
-                    f"array_max(transform(slice(reverse(array_sort({members})), 1, 2), it -> it.value)) AS last_two_high",
-                    "size(collect_set(value) FILTER (WHERE signal = 'start_time')) AS starts",
-                    "collect_list(struct(seconds, value)) FILTER (WHERE signal = 'log_end_offset' AND value IS NOT NULL)"
-                    " AS history",
-                ),
-            )
+    return stepped.groupBy(*(F.expr(key) for key in (*keys, member, "signal", "stat", "period"))).agg(
+        *map(
+            F.expr,
+            (
+                "count(value) AS samples",
+                f"count_if(flag IN {sql_list(BAD_FLAGS)}) AS bad_samples",
+                f"min_by(value, {_USABLE}) AS first",
+                f"max_by(value, {_USABLE}) AS last",
+                "min(value) AS low",
+                "max(value) AS high",
+                "avg(value) AS mean",
+                f"min({_USABLE}) AS first_seconds",
+                f"max({_USABLE}) AS last_seconds",
+                f"{'sum(step)' if counters else 'cast(NULL AS double)'} AS increase",
+                f"{'sum(reset)' if counters else 'cast(NULL AS bigint)'} AS resets",
+                "regr_slope(value, seconds) AS slope",
+                f"regr_slope(value, seconds) FILTER (WHERE {recent}) AS recent_slope",
+                f"coalesce(get({lows}, 1), get({lows}, 0)) AS recent_low",
+                f"min(value) FILTER (WHERE {recent}) AS recent_lowest",
+                f"array_max(transform(slice(reverse(array_sort({members})), 1, 2), it -> it.value)) AS last_two_high",
+                "size(collect_set(value) FILTER (WHERE signal = 'start_time')) AS starts",
+                "collect_list(struct(seconds, value)) FILTER (WHERE signal = 'log_end_offset' AND value IS NOT NULL)"
+                " AS history",
+            ),
         )
     )
 
@@ -128,15 +121,24 @@ def sql_list(names: Sequence[str]) -> str:
     return "(" + ", ".join(f"'{name}'" for name in names) + ")"
 
 
-def _period(window: Window) -> str:
+def _period(window: Window, seconds: str) -> str:
     """0 to 3 for the quarters of the baseline, 4 for the window."""
     if window.baseline_seconds <= 0:
         return str(NOW)
     begin, quarter = window.seconds + window.baseline_seconds, window.baseline_seconds / BASELINE_PERIODS
     return (
-        f"CASE WHEN seconds > {-window.seconds!r}D THEN {NOW}"
-        f" ELSE greatest(least(cast(ceil((seconds + {begin!r}D) / {quarter!r}D) AS int), {NOW}), 1) - 1 END"
+        f"CASE WHEN {seconds} > {-window.seconds!r}D THEN {NOW}"
+        f" ELSE greatest(least(cast(ceil(({seconds} + {begin!r}D) / {quarter!r}D) AS int), {NOW}), 1) - 1 END"
     )
+
+
+def _with_steps(timed: DataFrame) -> DataFrame:
+    cumulative = sql_list(CUMULATIVE)
+    counters = _increases(timed.where(f"signal IN {cumulative} AND value IS NOT NULL"))
+    gauges = timed.where(f"signal NOT IN {cumulative}").selectExpr(
+        "*", "cast(NULL AS double) AS step", "cast(NULL AS int) AS reset"
+    )
+    return gauges.unionByName(counters)
 
 
 def _increases(counters: DataFrame) -> DataFrame:

@@ -76,7 +76,7 @@ def bracketed_by_search(partitions: DataFrame) -> DataFrame:
             "after": "CASE WHEN passed IS NOT NULL THEN get(history, passed)"
             " ELSE array_min(filter(history, h -> h.value > committed)) END",
         },
-    ).drop("passed", "rising", "log_ends")
+    )
 
 
 def with_time_lag(
@@ -91,46 +91,41 @@ def with_time_lag(
             measurements with it.
 
     Returns:
-        `partitions` with `time_lag_seconds`, `time_lag_low`, `time_lag_high` (s) and `time_lag_method`, without `history`.
+        `partitions` with `time_lag_seconds`, `time_lag_low`, `time_lag_high` (s) and `time_lag_method`; and what they were made of.
     """
     rate = ratio("newest.value - oldest.value", "newest.seconds - oldest.seconds")
     fresh = f"time_lag_exact_seconds IS NOT NULL AND time_lag_age_seconds <= {stale_after_seconds}"
+    by_record = f"{fresh} AND coalesce(lag_messages > 0, true)"
+    produced = "(before.seconds + (after.seconds - before.seconds) * (committed - before.value) / (after.value - before.value))"
     labelled = extend(
-        extend(
-            brackets(partitions),
-            {
-                "produced": "before.seconds + (after.seconds - before.seconds)"
-                " * (committed - before.value) / (after.value - before.value)",
-                "further_back": f"CASE WHEN {rate} > 0"
-                f" THEN least((oldest.value - committed) / ({rate}), {EXTRAPOLATION_CAP_SECONDS}D) END",
-                "by_record": f"{fresh} AND coalesce(lag_messages > 0, true)",
-            },
-        ),
+        brackets(partitions),
         {
+            "further_back": f"CASE WHEN {rate} > 0"
+            f" THEN least((oldest.value - committed) / ({rate}), {EXTRAPOLATION_CAP_SECONDS}D) END",
             "time_lag_method": f"""CASE WHEN partition IS NULL THEN NULL WHEN lag_messages = 0 OR ({fresh}) THEN 'exact_record'
                 WHEN lag_messages IS NULL OR committed IS NULL THEN 'unknown'
                 WHEN before IS NOT NULL AND after IS NOT NULL THEN 'interpolated'
                 WHEN time_lag_told_age_seconds <= {stale_after_seconds} AND time_lag_told_seconds IS NOT NULL THEN 'broker_time'
-                WHEN after IS NOT NULL AND further_back IS NOT NULL THEN 'extrapolated_capped'
-                ELSE 'unknown' END"""
+                WHEN after IS NOT NULL AND {rate} > 0 THEN 'extrapolated_capped'
+                ELSE 'unknown' END""",
         },
     )
     return extend(
         labelled,
         {
-            "time_lag_seconds": """CASE time_lag_method
-                WHEN 'exact_record' THEN CASE WHEN by_record THEN time_lag_exact_seconds ELSE 0D END
-                WHEN 'interpolated' THEN -produced
+            "time_lag_seconds": f"""CASE time_lag_method
+                WHEN 'exact_record' THEN CASE WHEN {by_record} THEN time_lag_exact_seconds ELSE 0D END
+                WHEN 'interpolated' THEN -{produced}
                 WHEN 'broker_time' THEN time_lag_told_seconds
                 WHEN 'extrapolated_capped' THEN further_back - oldest.seconds END""",
-            "time_lag_low": """CASE time_lag_method
-                WHEN 'exact_record' THEN CASE WHEN by_record THEN time_lag_exact_seconds ELSE 0D END
+            "time_lag_low": f"""CASE time_lag_method
+                WHEN 'exact_record' THEN CASE WHEN {by_record} THEN time_lag_exact_seconds ELSE 0D END
                 WHEN 'interpolated' THEN -after.seconds
                 WHEN 'extrapolated_capped' THEN -oldest.seconds END""",
             # What was read some seconds ago is older by as much, if it still waits.
-            "time_lag_high": """CASE time_lag_method
+            "time_lag_high": f"""CASE time_lag_method
                 WHEN 'exact_record' THEN
-                    CASE WHEN by_record THEN time_lag_exact_seconds + time_lag_age_seconds ELSE 0D END
+                    CASE WHEN {by_record} THEN time_lag_exact_seconds + time_lag_age_seconds ELSE 0D END
                 WHEN 'interpolated' THEN -before.seconds END""",
         },
-    ).drop("history", "before", "after", "oldest", "newest", "produced", "further_back", "by_record")
+    )

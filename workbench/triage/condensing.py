@@ -50,6 +50,7 @@ class Reading:
         condensed: how many of them were read for that; the others had been before.
         bytes_read, samples_read: of those.
         summaries: the paths of all the summaries, in a fixed order.
+        counters: whether there are counters in them.
     """
 
     files: int
@@ -57,6 +58,7 @@ class Reading:
     bytes_read: int
     samples_read: int
     summaries: tuple[str, ...]
+    counters: bool
 
 
 def condense_missing(store: Store, spark: SparkSession, ends: Sequence[datetime]) -> Reading:
@@ -89,12 +91,21 @@ def condense_missing(store: Store, spark: SparkSession, ends: Sequence[datetime]
         bytes_read=sum(done["bytes_read"].to_pylist()),
         samples_read=sum(done["samples"].to_pylist()),
         summaries=tuple(str(target.absolute()) for target in targets),
+        counters=any(_has_counters(target) for target in targets),
     )
 
 
 def summary_path(store: Store, file: LandedFile) -> Path:
     """Where the summary of a file lies, whether it is there or not."""
     return store.root / SUMMARIES / f"v{VERSION}" / f"{file.end:%Y-%m-%d}" / f"{file.digest}-{file.end:%H%M%S}.parquet"
+
+
+def _has_counters(summary: Path) -> bool:
+    """Whether a summary has any, by its footer: their rows alone name the source."""
+    import pyarrow.parquet as pq
+
+    metadata = pq.read_metadata(summary)
+    return not _is_empty(metadata, metadata.schema.to_arrow_schema().get_field_index("source"))
 
 
 def _run(spark: SparkSession, jobs: Sequence[Job]) -> pa.Table:

@@ -50,11 +50,11 @@ class Triage:
         }
 
 
-def answered(samples: DataFrame, window: Window, thresholds: Thresholds) -> DataFrame:
+def answered(samples: DataFrame, window: Window, thresholds: Thresholds, *, counters: bool = True) -> DataFrame:
     """Samples to one answered row per subscription; the whole of the analysis as one Spark plan."""
     from workbench.features.summary import summarise
 
-    return answered_from(summarise(samples, window), thresholds)
+    return answered_from(summarise(samples, window, counters=counters), thresholds)
 
 
 def answered_from(summary: DataFrame, thresholds: Thresholds, *, fleet: bool = False) -> DataFrame:
@@ -100,7 +100,7 @@ def triage(
     frame = spark.createDataFrame(samples)
     if samples.num_rows <= _ONE_TASK_SAMPLES:
         frame = frame.coalesce(1)
-    rows = answered(frame, seen, limits).toArrow().to_pylist()
+    rows = answered(frame, seen, limits, counters=_has_counters(samples)).toArrow().to_pylist()
     if not rows:
         raise NoSeriesError(
             f"There is no lag of {_asked_for(groups, topics)} in the window, nor in its baseline.",
@@ -134,6 +134,12 @@ def _selected(samples: pa.Table, groups: list[str] | None, topics: list[str] | N
             keep = pa.compute.or_(pa.compute.is_in(values, pa.array(wanted, pa.string())), pa.compute.is_null(values))
             samples = samples.filter(keep)
     return samples
+
+
+def _has_counters(samples: pa.Table) -> bool:
+    from workbench.features.summary import CUMULATIVE
+
+    return bool(pa.compute.any(pa.compute.is_in(samples["signal"], pa.array(CUMULATIVE))).as_py())
 
 
 def _asked_for(groups: list[str] | None, topics: list[str] | None) -> str:

@@ -34,7 +34,7 @@ def with_suspects(features: DataFrame, thresholds: Thresholds) -> DataFrame:
     ]
     for columns in zip_longest(*stages, fillvalue=_NOTHING):  # columns of one stage know nothing of each other
         features = extend(features, {name: sql for part in columns for name, sql in part.items()})
-    return features.drop("lags")
+    return features
 
 
 _SECOND_LOW = 1.5  # times the floor
@@ -123,8 +123,10 @@ def _partitions(t: Thresholds) -> _Stages:
             "typical_lag": f"CASE WHEN size(lags) > 0 THEN least({mean}, {lower_median('lags')}) END",
             "highest_lag": "array_max(lags)",
         },
-        {"hot_partitions": f"transform(filter(partitions, p -> {hot}), p -> p.partition)"},
-        {"hot_count": "size(hot_partitions)"},
+        {
+            "hot_partitions": f"transform(filter(partitions, p -> {hot}), p -> p.partition)",
+            "hot_count": f"size(filter(partitions, p -> {hot}))",
+        },
     ]
 
 

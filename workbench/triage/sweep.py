@@ -175,7 +175,7 @@ def _summary(spark: SparkSession, reading: Reading, window: Window, store: Store
     from workbench.features.slots import SLOT_COLUMNS, of_slots
 
     slots = spark.read.schema(SLOT_COLUMNS).parquet(*reading.summaries)
-    return of_slots(slots, store.slots_of(window))
+    return of_slots(slots, store.slots_of(window), counters=reading.counters)
 
 
 def _disk() -> Any:
