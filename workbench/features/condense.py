@@ -322,4 +322,8 @@ def _is_one(column: pa.Array) -> bool:
 
 def _is_in(column: pa.DictionaryArray, names: Sequence[str]) -> BoolArray:
     wanted = np.array([value in names for value in column.dictionary.to_pylist()] + [False], dtype=bool)
+    if not wanted.any():
+        return np.zeros(len(column), dtype=bool)
+    if wanted[:-1].all() and not column.null_count:
+        return np.ones(len(column), dtype=bool)
     return wanted[_codes(column)]

@@ -163,7 +163,10 @@ def read_samples(source: pa.NativeFile) -> pa.Table:
     }
     table = file.read(columns=[name for name in COLUMNS if name not in empty], use_threads=False)
     for name in sorted(empty):
-        table = table.append_column(name, pa.nulls(table.num_rows, pa.string() if name in text else pa.int32()))
+        nothing = pa.nulls(table.num_rows, pa.int32())
+        if name in text:
+            nothing = pa.DictionaryArray.from_arrays(nothing, pa.array([], pa.string()))
+        table = table.append_column(name, nothing)
     return table.unify_dictionaries().combine_chunks()
 
 
