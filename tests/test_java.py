@@ -209,13 +209,15 @@ def test_an_archive_is_built_behind_the_back_once_a_day(tmp_path: Path, monkeypa
     """If it is not there and nobody has said no; a build that fails does not cost every command half a minute."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     asked: list[object] = []
-    monkeypatch.setattr(spark_archive.atexit, "register", asked.append)
+    monkeypatch.setattr(spark_archive.atexit, "register", lambda build, env: asked.append(env.get("JAVA_HOME")))
+    monkeypatch.setenv("JAVA_HOME", "/usr/lib/theirs")
     monkeypatch.setenv(spark_archive.VARIABLE, "off")
     build_later()
     assert asked == []
     monkeypatch.delenv(spark_archive.VARIABLE)
     build_later()
-    assert len(asked) == 1
+    monkeypatch.setenv("JAVA_HOME", "/cache/ours")  # as the long way to a session does
+    assert asked == ["/usr/lib/theirs"]
     tried = tmp_path / "lag-workbench" / "spark-archive.lock"
     tried.touch()
     build_later()

@@ -153,14 +153,15 @@ def build_later() -> None:
     tried = cache_dir() / "spark-archive.lock"
     recently = tried.exists() and time.time() - tried.stat().st_mtime < _AGAIN_SECONDS
     if os.environ.get(VARIABLE) != "off" and not recently:
-        atexit.unregister(_build_behind)
-        atexit.register(_build_behind)
+        # As it is now: the long way to a session puts a Java of its own into JAVA_HOME.
+        atexit.register(_build_behind, dict(os.environ))
 
 
-def _build_behind() -> None:
+def _build_behind(env: dict[str, str]) -> None:
     with suppress(OSError):  # the next start will be as slow as this one
         subprocess.Popen(
             ["nice", "-n", "19", sys.executable, "-m", "workbench.spark_archive", "build"],
+            env=env,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
