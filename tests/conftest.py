@@ -16,9 +16,8 @@ from workbench.spark_archive import VARIABLE as ARCHIVE_VARIABLE
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-os.environ.setdefault(
-    ARCHIVE_VARIABLE, "off"
-)  # or programs in caches of their own would each build one behind the tests' back
+# Programs in caches of their own would each build one behind the tests' back.
+os.environ.setdefault(ARCHIVE_VARIABLE, "off")
 
 settings.register_profile("workbench", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("workbench")

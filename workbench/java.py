@@ -25,8 +25,8 @@ from workbench.places import cache_dir
 
 MINIMUM_VERSION = 17
 TRUST_STORE_PASSWORD = "changeit"  # noqa: S105 - Java's customary password for a store of public certificates; it protects nothing
-REMOVED_PACKAGE = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
-REMOVED_IN = 24
+_REMOVED_PACKAGE = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
+_REMOVED_IN = 24
 _RELEASE = re.compile(r'^JAVA_VERSION="(\d+)(?:\.(\d+))?', re.MULTILINE)
 _HINT = "Install a JDK 17 or newer, or run: pip install 'lag-workbench[java]'"
 
@@ -88,19 +88,23 @@ def _candidates() -> list[tuple[str, Path]]:
     return found
 
 
+def unwanted_options(java: Java) -> list[str]:
+    """What Spark says to a Java that neither needs: the module, and the package where it is no more."""
+    return ["--add-modules=jdk.incubator.vector", *([_REMOVED_PACKAGE] if java.version >= _REMOVED_IN else [])]
+
+
 def spark_home(java: Java) -> Path:
     """What JAVA_HOME should be for Spark: a folder with the wrapper around this Java."""
     name = hashlib.sha256(str(java.program).encode()).hexdigest()[:12]
     wrapper = cache_dir() / "java" / name / "bin" / "java"
-    removed = f"    {REMOVED_PACKAGE}) ;;\n" if java.version >= REMOVED_IN else ""
+    dropped = "".join(f"    {option}) ;;\n" for option in unwanted_options(java))
     script = (
         "#!/usr/bin/env bash\n"
         "# Drops the module that Spark asks for and nobody here needs, and the package that newer Javas do not have.\n"
         "arguments=()\n"
         'for argument in "$@"; do\n'
         "  case $argument in\n"
-        "    --add-modules=jdk.incubator.vector) ;;\n"
-        f"{removed}"
+        f"{dropped}"
         '    *) arguments+=("$argument") ;;\n'
         "  esac\n"
         "done\n"

@@ -82,8 +82,7 @@ def _start(much_data: bool = False) -> SparkSession:
         conf |= _LOCAL_CONF
     else:  # Python, and this package in it, may lie elsewhere on the executors
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    quick = _quick(java, options) if is_plain(master) else False
-    if not quick:
+    if not (is_plain(master) and _quick(java, options)):
         os.environ["JAVA_HOME"] = str(spark_home(java))
         conf["spark.driver.extraJavaOptions"] = " ".join(options)
     from pyspark.sql import SparkSession
@@ -111,20 +110,21 @@ def _active() -> SparkSession | None:
 
 
 def _quick(java: Java, options: Sequence[str]) -> bool:
-    """Start the JVM by what is known of it, and have its parser warm up; whether that went well, or there was one."""
-    known = learned(java)
-    if known is None:
-        build_later()
-        return False
+    """Start the JVM by what is known of it, and have its parser warm up; whether that went well."""
     if "pyspark" in sys.modules:
         from pyspark import SparkContext
 
         if SparkContext._gateway is not None:
-            return False  # of a session that was stopped: the next one is made in it
+            return False  # there is one, of a session that was stopped: the next one is made in it
+    known = learned(java)
+    if known is None:
+        build_later()
+        return False
     starting = start(java, [*options, *known.options], memory=_CONF["spark.driver.memory"])
     import pyspark.sql  # noqa: F401 - it takes as long as the JVM, which is not kept waiting so
 
-    threading.Thread(target=_load_pandas, name="spark-imports", daemon=True).start()
+    # The first frame of samples is made with it; its half a second fits into the time that Spark takes to start.
+    threading.Thread(target=import_module, args=("pandas",), name="spark-imports", daemon=True).start()
     try:
         starting.connect()
     except SetupError:
@@ -153,11 +153,6 @@ def for_much_data(session: SparkSession) -> None:
     """
     for name, value in _MUCH_DATA_CONF.items():
         session.conf.set(name, value)
-
-
-def _load_pandas() -> None:
-    """The first frame of samples is made with it; its half a second fits into the time that Spark takes to start."""
-    import_module("pandas")
 
 
 _starting: Future[SparkSession] | None = None

@@ -124,7 +124,8 @@ def build_archive() -> bool:
     _sweep_up(path.parent)
     part = path.with_name(f"{path.name}.{os.getpid()}{_PART}")
     try:
-        _keep(part, options=java_options(java), expressions=[])
+        known = {"jars": str(class_path()[0].parent), "options": java_options(java), "expressions": []}
+        learned_path(part).write_text(json.dumps(known))
         run = subprocess.run(
             [sys.executable, "-m", "workbench.spark_archive"],
             env={**os.environ, _WRITE_VARIABLE: str(part)},
@@ -194,11 +195,6 @@ def _remove(archive: Path) -> None:
     learned_path(archive).unlink(missing_ok=True)
 
 
-def _keep(archive: Path, *, options: list[str], expressions: list[str]) -> None:
-    kept = {"jars": str(class_path()[0].parent), "options": options, "expressions": expressions}
-    learned_path(archive).write_text(json.dumps(kept))
-
-
 def _warm_up() -> None:
     """Run what a triage runs, on a few rows, and wait for the JVM to end: it writes the archive then."""
     from datetime import UTC, datetime, timedelta
@@ -221,8 +217,8 @@ def _warm_up() -> None:
     spark = session()
     with _noted() as texts:
         plan = answered(spark.createDataFrame(batch.to_arrow()), window, Thresholds())
-    part = Path(os.environ[_WRITE_VARIABLE])
-    _keep(part, options=json.loads(learned_path(part).read_text())["options"], expressions=texts)
+    place = learned_path(Path(os.environ[_WRITE_VARIABLE]))
+    place.write_text(json.dumps({**json.loads(place.read_text()), "expressions": texts}))
     plan.toArrow()
     end(spark, seconds=_BUILD_SECONDS)
 

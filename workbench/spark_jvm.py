@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workbench.errors import SetupError
-from workbench.java import REMOVED_IN, REMOVED_PACKAGE, Java, spark_home
+from workbench.java import Java, spark_home, unwanted_options
 
 _MAIN = "org.apache.spark.api.python.PythonGatewayServer"  # of pyspark's own gateway, behind spark-submit
 _CONNECTION = "connection"
@@ -59,8 +59,8 @@ def is_plain(master: str) -> bool:
 
 def class_path() -> list[Path]:
     """The jars of a session on this computer; logging's own first, as Spark has it."""
-    jars = sorted(jar for jar in (_pyspark() / "jars").glob("*.jar") if not _LEFT_OUT.match(jar.name))
-    return sorted(jars, key=lambda jar: not jar.name.startswith("slf4j-api"))
+    jars = (jar for jar in (_pyspark() / "jars").glob("*.jar") if not _LEFT_OUT.match(jar.name))
+    return sorted(jars, key=lambda jar: (not jar.name.startswith("slf4j-api"), jar))
 
 
 def java_options(java: Java) -> list[str]:
@@ -75,11 +75,10 @@ def java_options(java: Java) -> list[str]:
     )
     for line in shown.stderr.splitlines():
         if line.startswith("Spark Command: "):
-            _, *words = shlex.split(line.removeprefix("Spark Command: "))
-            told = words[: words.index("org.apache.spark.deploy.SparkSubmit")] if "-cp" in words else []
-            at = told.index("-cp") if told else 0
-            kept = [word for word in [*told[:at], *told[at + 2 :]] if not word.startswith("-Xmx")]
-            return [word for word in kept if word not in _dropped(java)]
+            _java, _cp, _path, *words = shlex.split(line.removeprefix("Spark Command: "))
+            told = words[: words.index("org.apache.spark.deploy.SparkSubmit")]
+            unwanted = unwanted_options(java)
+            return [word for word in told if word not in unwanted and not word.startswith("-Xmx")]
     raise SetupError("Spark's launcher does not tell its command.")
 
 
@@ -158,11 +157,6 @@ def _connect(port: int, secret: str, process: subprocess.Popen[bytes]) -> None:
             del os.environ[name]
     gateway.proc = process
     SparkContext._ensure_initialized(gateway=gateway)
-
-
-def _dropped(java: Java) -> list[str]:
-    """A module that Spark needs for its ML library alone, and a package that newer Javas do not have: both make Java warn."""
-    return ["--add-modules=jdk.incubator.vector", *([REMOVED_PACKAGE] if java.version >= REMOVED_IN else [])]
 
 
 def _pyspark() -> Path:

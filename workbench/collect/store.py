@@ -255,11 +255,9 @@ def _rows_of(path: Path, groups: set[str], topics: set[str]) -> pa.Table:
 
 def _is_one_of(column: pa.ChunkedArray, names: set[str]) -> pa.ChunkedArray:
     """Row by row, by the codes of a dictionary; false for null."""
-    found = []
-    for chunk in column.chunks:
-        known = pc.is_in(chunk.dictionary, pa.array(sorted(names), pa.string()))
-        found.append(pc.fill_null(known.take(chunk.indices), False))
-    return pa.chunked_array(found, pa.bool_())
+    wanted = pa.array(sorted(names), pa.string())
+    found = (pc.is_in(chunk.dictionary, wanted).take(chunk.indices) for chunk in column.chunks)
+    return pa.chunked_array([pc.fill_null(chunk, False) for chunk in found], pa.bool_())
 
 
 def _may_hold(statistics: Any, names: set[str]) -> bool:
