@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from workbench.errors import SetupError
 from workbench.java import Java, find_java, spark_home
-from workbench.spark_archive import build_later, learned, warm_parser
+from workbench.spark_archive import build_later, learned
+from workbench.spark_columns import parse_ahead
 from workbench.spark_jvm import is_plain, start
 
 if TYPE_CHECKING:
@@ -50,18 +51,15 @@ _CONF = {
 # Nobody else is to talk to a session of this computer; a cluster's executors must be able to, and find it by its own name.
 _LOCAL_CONF = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
-# One pass of C1 and no second collector thread: starting is what counts in an interactive triage (3.2 s instead of 4.5 s).
 _JAVA_OPTIONS = (
-    "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",
+    "-XX:+UseSerialGC",  # no second collector thread beside two cores' work
     "-Djava.net.preferIPv4Stack=true",
     f"-Dlog4j2.configurationFile={Path(__file__).parent / 'spark-log4j2.properties'}",
 )
-
-
-# A sweep stays with the first compiler, too: the second one spent 47 s on 25,000 subscriptions, more than it saved on them. What the
-# first one would leave to the interpreter are the longest methods, which Spark writes for the widest steps.
-_MUCH_DATA_JAVA_OPTIONS = (*_JAVA_OPTIONS, "-XX:-DontCompileHugeMethods")
+# One pass of the first compiler: starting is what counts in an interactive triage (3.2 s instead of 4.5 s), and in a sweep of 25,000
+# subscriptions the second compiler spent 47 s, more than it saved. What the first one would leave to the interpreter are the longest
+# methods, which Spark writes for the widest steps.
+_ONE_PASS_JAVA_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:-DontCompileHugeMethods")
 _MUCH_DATA_CONF = {
     "spark.sql.codegen.wholeStage": "true",
     "spark.sql.codegen.factoryMode": "FALLBACK",
@@ -70,12 +68,12 @@ _MUCH_DATA_CONF = {
 }
 
 
-def _start(much_data: bool = False) -> SparkSession:
+def _start(kept: bool = False) -> SparkSession:
     if (active := _active()) is not None:
         return active
     java = find_java()
     master = os.environ.get(MASTER_VARIABLE) or "local[*]"
-    options, conf = (_MUCH_DATA_JAVA_OPTIONS if much_data else _JAVA_OPTIONS), dict(_CONF)
+    options, conf = [*_JAVA_OPTIONS, *(() if kept else _ONE_PASS_JAVA_OPTIONS)], dict(_CONF)
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         os.environ["PYSPARK_PYTHON"] = sys.executable  # else the workers take whatever python3 stands first on PATH
@@ -129,7 +127,7 @@ def _quick(java: Java, options: Sequence[str]) -> bool:
         starting.connect()
     except SetupError:
         return False  # spark-submit may do better, or else tell why
-    warm_parser(known.expressions)
+    parse_ahead(known.expressions)
     return True
 
 
@@ -158,17 +156,21 @@ def for_much_data(session: SparkSession) -> None:
 _starting: Future[SparkSession] | None = None
 
 
-def start_in_background(*, much_data: bool = False) -> None:
+def start_in_background() -> None:
     """Begin to start the session while something else goes on; `session` then waits for it instead of starting another."""
     global _starting
     if _starting is None:
         pool = ThreadPoolExecutor(1, thread_name_prefix="spark-start")
-        _starting = pool.submit(_start, much_data)
+        _starting = pool.submit(_start)
         pool.shutdown(wait=False)
 
 
-def session(*, much_data: bool = False) -> SparkSession:
-    """The session of this process, started if there is none; `much_data` gives a new one's JVM the compiler for long jobs.
+def session(*, kept: bool = False) -> SparkSession:
+    """The session of this process, started if there is none.
+
+    Args:
+        kept: a new one's JVM has its second compiler, too. It pays where the same is asked of much data again and again (a notebook
+            with millions of samples: a third less time once it is warm), and costs more than it gives in anything that is done once.
 
     Raises:
         SetupError: if there is no usable Java, or Spark does not start.
@@ -177,4 +179,4 @@ def session(*, much_data: bool = False) -> SparkSession:
     if _starting is not None:
         pending, _starting = _starting, None
         return pending.result()
-    return _start(much_data)
+    return _start(kept)

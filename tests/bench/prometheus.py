@@ -189,7 +189,7 @@ def main(way: str, url: str, start: int, end: int) -> None:
     from workbench.spark import end as end_session
     from workbench.spark import for_much_data, session
 
-    spark = session(much_data=True)
+    spark = session(kept=True)
     for_much_data(spark)
 
     def frame(upto: int) -> Any:

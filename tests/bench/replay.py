@@ -102,7 +102,7 @@ def kafka_records() -> Result:
 
     with _broker() as (bootstrap, _):
         _million(bootstrap)
-        spark = session(much_data=True)
+        spark = session(kept=True)
         for_much_data(spark)
         spark.dataSource.register(KafkaRecords)
 

@@ -44,7 +44,7 @@ def triage_all(
         if cluster is None:
             store = open_store(store_folder or Path())
             window = store.window(_instant(until))
-            start_in_background(much_data=True)
+            start_in_background()
         else:
             store, window = _landed(cluster, store_folder, _instant(until), config, steps)
         result = _sweep(store, window, top, steps)
@@ -107,7 +107,7 @@ def _landed(
     # What has landed is not asked for again, so a slot is left alone until its last samples are surely there.
     settled = datetime.now(UTC) - min(_SETTLING, store.slot / 4)
     window = store.window_ending(store.slot_end(until or settled))
-    start_in_background(much_data=True)
+    start_in_background()
     here = set(store.landed())
     missing = [end for end in store.slots_of(window) if end not in here]
     with steps.step(f"Asking the sources of {cluster.name} for {len(missing)} of 5 slots") as step:
@@ -133,7 +133,7 @@ def _sweep(store: Store, window: Window, top: int, steps: Steps) -> Sweep:
     from workbench.triage.sweep import sweep
 
     with steps.step("Starting Spark") as step:
-        spark = session(much_data=True)
+        spark = session()
         for_much_data(spark)
         step.note = f"Spark {spark.version}"
     with steps.step("Walking the tree for all of them") as step:

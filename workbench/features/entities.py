@@ -16,8 +16,8 @@ from workbench.features.queues import (
     QUEUE_FEATURES,
     QUEUE_SIGNALS,
 )
-from workbench.features.summary import aggregate, extend
 from workbench.features.timelag import bracketed_by_search, with_search, with_time_lag
+from workbench.spark_columns import aggregate, columns, extend
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -41,7 +41,7 @@ def entities(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
         these were made of.
     """
     rows = aggregate(
-        summary.where(f"signal IN {_SIGNALS}"),
+        summary.where(*columns(f"signal IN {_SIGNALS}")),
         _KEY,
         {
             **PARTITION_FEATURES,
@@ -56,16 +56,18 @@ def entities(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
     # partition's are kept apart by their group, or they would all meet in one place.
     log = "OVER (PARTITION BY cluster, topic, partition, CASE WHEN partition IS NULL THEN `group` END)"
     shared = ", ".join(LOG_FEATURES)
-    spread = rows.selectExpr(
-        f"* EXCEPT ({shared})",
-        f"{_KIND} AS kind",
-        *(f"any_value({name}, true) {log} AS {name}" for name in LOG_FEATURES if name != "history"),
-        f"flatten(collect_list(history) {log}) AS history",
-        # What has not been reported for a while is not known any more: a last value would pass for a standing still.
-        f"CASE WHEN lag_last_seconds >= -{stale_after_seconds} THEN lag_last END AS lag_messages",
-        f"CASE WHEN committed_last_seconds >= -{stale_after_seconds} THEN committed_last END AS committed",
-        *_derived(stale_after_seconds),
-    ).where("`group` IS NOT NULL")
+    spread = rows.select(
+        *columns(
+            f"* EXCEPT ({shared})",
+            f"{_KIND} AS kind",
+            *(f"any_value({name}, true) {log} AS {name}" for name in LOG_FEATURES if name != "history"),
+            f"flatten(collect_list(history) {log}) AS history",
+            # What has not been reported for a while is not known any more: a last value would pass for a standing still.
+            f"CASE WHEN lag_last_seconds >= -{stale_after_seconds} THEN lag_last END AS lag_messages",
+            f"CASE WHEN committed_last_seconds >= -{stale_after_seconds} THEN committed_last END AS committed",
+            *_derived(stale_after_seconds),
+        )
+    ).where(*columns("`group` IS NOT NULL"))
     return with_time_lag(spread, stale_after_seconds=stale_after_seconds)
 
 
@@ -87,9 +89,9 @@ def fleet_entities(summary: DataFrame, *, stale_after_seconds: float) -> DataFra
     """
     log = "signal IN ('log_end_offset', 'log_start_offset')"
     key = ("cluster", "topic", "partition")
-    parts = summary.where(f"partition IS NOT NULL AND signal IN {PARTITION_SIGNALS}")
+    parts = summary.where(*columns(f"partition IS NOT NULL AND signal IN {PARTITION_SIGNALS}"))
     # By the log's key for both: the join finds them in place, and so does the aggregation of what the groups read of it.
-    own = parts.where(f"NOT {log} AND `group` IS NOT NULL").repartition(*key)
+    own = parts.where(*columns(f"NOT {log} AND `group` IS NOT NULL")).repartition(*key)
     known = extend(
         aggregate(own, ("cluster", "`group`", "topic", "partition"), PARTITION_FEATURES),
         {
@@ -98,12 +100,12 @@ def fleet_entities(summary: DataFrame, *, stale_after_seconds: float) -> DataFra
             "committed": f"CASE WHEN committed_last_seconds >= -{stale_after_seconds} THEN committed_last END",
         },
     )
-    logs = with_search(aggregate(parts.where(log).repartition(*key), key, LOG_FEATURES))
+    logs = with_search(aggregate(parts.where(*columns(log)).repartition(*key), key, LOG_FEATURES))
     joined = known.join(logs.hint("shuffle_hash"), list(key), "left")
     partitions = with_time_lag(joined, stale_after_seconds=stale_after_seconds, brackets=bracketed_by_search)
     others = aggregate(
-        summary.where(f"partition IS NULL AND `group` IS NOT NULL AND signal IN {_SIGNALS}"),
+        summary.where(*columns(f"partition IS NULL AND `group` IS NOT NULL AND signal IN {_SIGNALS}")),
         _KEY,
         {**GROUP_FEATURES, **MEMBER_FEATURES, **QUEUE_FEATURES, **PROCESSOR_FEATURES},
-    ).selectExpr("*", f"{_KIND} AS kind", *_derived(stale_after_seconds))
+    ).select(*columns("*", f"{_KIND} AS kind", *_derived(stale_after_seconds)))
     return partitions.unionByName(others, allowMissingColumns=True)

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from workbench.features.summary import CUMULATIVE, LABELS, sql_list
+from workbench.spark_columns import aggregate, columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -36,16 +37,18 @@ def of_slots(slots: DataFrame, ends: Sequence[datetime], *, counters: bool = Tru
     """
     end = ends[-1].timestamp()
     periods = " ".join(f"WHEN {round(at.timestamp() * 1e6)} THEN {number}" for number, at in enumerate(ends))
-    timed = slots.selectExpr("*", f"CASE slot_us {periods} END AS period").where("period IS NOT NULL")
-    gauges = timed.where(f"signal NOT IN {sql_list(CUMULATIVE)}").selectExpr(
-        *(f"`{name}`" for name in LABELS),
-        *("signal", "stat", "period", "samples", "bad_samples", "first", "last", "low", "high", "mean"),
-        f"first_us / 1e6D - {end!r}D AS first_seconds",
-        f"last_us / 1e6D - {end!r}D AS last_seconds",
-        "cast(NULL AS double) AS increase",
-        "cast(NULL AS bigint) AS resets",
-        *(*_ONLY_GAUGES, "starts"),
-        f"transform(history, h -> struct(h.us / 1e6D - {end!r}D AS seconds, h.value AS value)) AS history",
+    timed = slots.select(*columns("*", f"CASE slot_us {periods} END AS period")).where(*columns("period IS NOT NULL"))
+    gauges = timed.where(*columns(f"signal NOT IN {sql_list(CUMULATIVE)}")).select(
+        *columns(
+            *(f"`{name}`" for name in LABELS),
+            *("signal", "stat", "period", "samples", "bad_samples", "first", "last", "low", "high", "mean"),
+            f"first_us / 1e6D - {end!r}D AS first_seconds",
+            f"last_us / 1e6D - {end!r}D AS last_seconds",
+            "cast(NULL AS double) AS increase",
+            "cast(NULL AS bigint) AS resets",
+            *(*_ONLY_GAUGES, "starts"),
+            f"transform(history, h -> struct(h.us / 1e6D - {end!r}D AS seconds, h.value AS value)) AS history",
+        )
     )
     return gauges.unionByName(_counters(timed, end)) if counters else gauges
 
@@ -53,13 +56,15 @@ def of_slots(slots: DataFrame, ends: Sequence[datetime], *, counters: bool = Tru
 def _counters(timed: DataFrame, end: float) -> DataFrame:
     """Growth within the slots and between them; then all the series of a thing together, whichever member told of it."""
     series = f"OVER (PARTITION BY {_LABELS}, signal, stat, source ORDER BY period)"
-    counted = timed.where(f"signal IN {sql_list(CUMULATIVE)} AND samples > 0")
-    joined = counted.selectExpr("*", f"lag(last) {series} AS before").selectExpr(
-        "*",
-        "CASE WHEN first >= before THEN first - before WHEN before IS NOT NULL THEN first END AS between",
-        "CASE WHEN first < before THEN 1 ELSE 0 END AS reset_between",
+    counted = timed.where(*columns(f"signal IN {sql_list(CUMULATIVE)} AND samples > 0"))
+    joined = counted.select(*columns("*", f"lag(last) {series} AS before")).select(
+        *columns(
+            "*",
+            "CASE WHEN first >= before THEN first - before WHEN before IS NOT NULL THEN first END AS between",
+            "CASE WHEN first < before THEN 1 ELSE 0 END AS reset_between",
+        )
     )
-    from workbench.features.summary import MEMBERLESS, aggregate
+    from workbench.features.summary import MEMBERLESS
 
     member = f"CASE WHEN signal NOT IN {sql_list(MEMBERLESS)} THEN member END AS member"
     keys = [f"`{name}`" if name != "member" else member for name in LABELS]
@@ -82,9 +87,11 @@ def _counters(timed: DataFrame, end: float) -> DataFrame:
             "resets": "sum(coalesce(resets, 0) + reset_between)",
         },
     )
-    return merged.selectExpr(
-        "*",
-        *(f"cast(NULL AS double) AS {name}" for name in _ONLY_GAUGES),
-        "0 AS starts",
-        "cast(array() AS array<struct<seconds: double, value: double>>) AS history",
+    return merged.select(
+        *columns(
+            "*",
+            *(f"cast(NULL AS double) AS {name}" for name in _ONLY_GAUGES),
+            "0 AS starts",
+            "cast(array() AS array<struct<seconds: double, value: double>>) AS history",
+        )
     )

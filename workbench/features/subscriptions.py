@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from workbench.features.entities import entities, fleet_entities
 from workbench.features.group import GROUP_FEATURES
-from workbench.features.summary import aggregate, ratio, summarise
+from workbench.features.summary import ratio, summarise
+from workbench.spark_columns import aggregate, columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -118,20 +119,24 @@ def _subscriptions(things: DataFrame) -> DataFrame:
     # so the maximum is it).
     group = "OVER (PARTITION BY cluster, `group`)"
     shared = [*_PEOPLE, "members", "queues"]
-    spread = grouped.selectExpr(
-        f"* EXCEPT ({', '.join(shared)}, processors)",
-        *(f"max({name}) {group} AS {name}" for name in shared),
-        f"concat(processors, flatten(collect_list(CASE WHEN topic IS NULL THEN processors END) {group})) AS processors",
-    ).where("partition_count > 0")
+    spread = grouped.select(
+        *columns(
+            f"* EXCEPT ({', '.join(shared)}, processors)",
+            *(f"max({name}) {group} AS {name}" for name in shared),
+            f"concat(processors, flatten(collect_list(CASE WHEN topic IS NULL THEN processors END) {group})) AS processors",
+        )
+    ).where(*columns("partition_count > 0"))
     # Each processor with the fill and the number of its queues.
     with_fill = f"""transform(processors, p -> struct({", ".join(f"p.{name} AS {name}" for name in PROCESSOR_FIELDS)},
         array_max(transform(filter(queues, q -> q.processor = p.processor), q -> q.fill)) AS fill))"""
-    return spread.selectExpr(
-        "* EXCEPT (processors)",
-        f"{with_fill} AS processors",
-        "oldest.time_lag_seconds AS time_lag_seconds",
-        "worst_rtt.rtt_seconds AS rtt_seconds",
-        "worst_rtt.rtt_baseline_seconds AS rtt_baseline_seconds",
+    return spread.select(
+        *columns(
+            "* EXCEPT (processors)",
+            f"{with_fill} AS processors",
+            "oldest.time_lag_seconds AS time_lag_seconds",
+            "worst_rtt.rtt_seconds AS rtt_seconds",
+            "worst_rtt.rtt_baseline_seconds AS rtt_baseline_seconds",
+        )
     )
 
 

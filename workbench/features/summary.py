@@ -6,13 +6,13 @@ incident that has eaten up to half of the baseline does not become the norm.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from workbench.signals import SIGNALS, Grain, Kind
+from workbench.spark_columns import columns
 from workbench.window import Window
 
 if TYPE_CHECKING:
@@ -72,43 +72,42 @@ def summarise(samples: DataFrame, window: Window, *, counters: bool = True) -> D
     """
     end, first = window.end.timestamp(), -window.seconds - window.baseline_seconds
     seconds = f"(unix_micros(ts) / 1e6D - {end!r}D)"
-    timed = samples.selectExpr(
-        *LABELS,
-        *("signal", "stat", "value", "flag", "source"),
-        f"{seconds} AS seconds",
-        f"{_period(window, seconds)} AS period",
-        # Buckets are for pictures; the tree needs sums and counts, which are exact.
-    ).where(f"stat != 'bucket' AND seconds BETWEEN {first!r}D AND 0")
+    timed = samples.select(
+        *columns(
+            *LABELS,
+            *("signal", "stat", "value", "flag", "source"),
+            f"{seconds} AS seconds",
+            f"{_period(window, seconds)} AS period",
+            # Buckets are for pictures; the tree needs sums and counts, which are exact.
+        )
+    ).where(*columns(f"stat != 'bucket' AND seconds BETWEEN {first!r}D AND 0"))
     stepped = _with_steps(timed) if counters else timed
     recent = f"seconds > {-window.seconds * RECENT_SHARE!r}D"
     lows = f"sort_array(collect_list(value) FILTER (WHERE signal = 'consumer_lag' AND {recent}))"
     members = "collect_list(struct(seconds, value)) FILTER (WHERE signal = 'group_members' AND value IS NOT NULL)"
     member = f"CASE WHEN signal NOT IN {sql_list(MEMBERLESS)} THEN member END AS member"
     keys = [f"`{name}`" for name in LABELS if name != "member"]
-    return stepped.groupBy(*(F.expr(key) for key in (*keys, member, "signal", "stat", "period"))).agg(
-        *map(
-            F.expr,
-            (
-                "count(value) AS samples",
-                f"count_if(flag IN {sql_list(BAD_FLAGS)}) AS bad_samples",
-                f"min_by(value, {_USABLE}) AS first",
-                f"max_by(value, {_USABLE}) AS last",
-                "min(value) AS low",
-                "max(value) AS high",
-                "avg(value) AS mean",
-                f"min({_USABLE}) AS first_seconds",
-                f"max({_USABLE}) AS last_seconds",
-                f"{'sum(step)' if counters else 'cast(NULL AS double)'} AS increase",
-                f"{'sum(reset)' if counters else 'cast(NULL AS bigint)'} AS resets",
-                "regr_slope(value, seconds) AS slope",
-                f"regr_slope(value, seconds) FILTER (WHERE {recent}) AS recent_slope",
-                f"coalesce(get({lows}, 1), get({lows}, 0)) AS recent_low",
-                f"min(value) FILTER (WHERE {recent}) AS recent_lowest",
-                f"array_max(transform(slice(reverse(array_sort({members})), 1, 2), it -> it.value)) AS last_two_high",
-                "size(collect_set(value) FILTER (WHERE signal = 'start_time')) AS starts",
-                "collect_list(struct(seconds, value)) FILTER (WHERE signal = 'log_end_offset' AND value IS NOT NULL)"
-                " AS history",
-            ),
+    return stepped.groupBy(*columns(*keys, member, "signal", "stat", "period")).agg(
+        *columns(
+            "count(value) AS samples",
+            f"count_if(flag IN {sql_list(BAD_FLAGS)}) AS bad_samples",
+            f"min_by(value, {_USABLE}) AS first",
+            f"max_by(value, {_USABLE}) AS last",
+            "min(value) AS low",
+            "max(value) AS high",
+            "avg(value) AS mean",
+            f"min({_USABLE}) AS first_seconds",
+            f"max({_USABLE}) AS last_seconds",
+            f"{'sum(step)' if counters else 'cast(NULL AS double)'} AS increase",
+            f"{'sum(reset)' if counters else 'cast(NULL AS bigint)'} AS resets",
+            "regr_slope(value, seconds) AS slope",
+            f"regr_slope(value, seconds) FILTER (WHERE {recent}) AS recent_slope",
+            f"coalesce(get({lows}, 1), get({lows}, 0)) AS recent_low",
+            f"min(value) FILTER (WHERE {recent}) AS recent_lowest",
+            f"array_max(transform(slice(reverse(array_sort({members})), 1, 2), it -> it.value)) AS last_two_high",
+            "size(collect_set(value) FILTER (WHERE signal = 'start_time')) AS starts",
+            "collect_list(struct(seconds, value)) FILTER (WHERE signal = 'log_end_offset' AND value IS NOT NULL)"
+            " AS history",
         )
     )
 
@@ -134,9 +133,9 @@ def _period(window: Window, seconds: str) -> str:
 
 def _with_steps(timed: DataFrame) -> DataFrame:
     cumulative = sql_list(CUMULATIVE)
-    counters = _increases(timed.where(f"signal IN {cumulative} AND value IS NOT NULL"))
-    gauges = timed.where(f"signal NOT IN {cumulative}").selectExpr(
-        "*", "cast(NULL AS double) AS step", "cast(NULL AS int) AS reset"
+    counters = _increases(timed.where(*columns(f"signal IN {cumulative} AND value IS NOT NULL")))
+    gauges = timed.where(*columns(f"signal NOT IN {cumulative}")).select(
+        *columns("*", "cast(NULL AS double) AS step", "cast(NULL AS int) AS reset")
     )
     return gauges.unionByName(counters)
 
@@ -145,10 +144,12 @@ def _increases(counters: DataFrame) -> DataFrame:
     """Add `step`, the growth since the sample before, and `reset`, 1 where it began anew: at 0, so its value is the growth then."""
     labels = ", ".join(f"`{name}`" for name in LABELS)
     before = f"lag(value) OVER (PARTITION BY {labels}, signal, stat, source ORDER BY seconds)"
-    return counters.selectExpr("*", f"{before} AS before").selectExpr(
-        "* EXCEPT (before)",
-        "CASE WHEN value >= before THEN value - before WHEN before IS NOT NULL THEN value END AS step",
-        "CASE WHEN value < before THEN 1 ELSE 0 END AS reset",
+    return counters.select(*columns("*", f"{before} AS before")).select(
+        *columns(
+            "* EXCEPT (before)",
+            "CASE WHEN value >= before THEN value - before WHEN before IS NOT NULL THEN value END AS step",
+            "CASE WHEN value < before THEN 1 ELSE 0 END AS reset",
+        )
     )
 
 
@@ -187,13 +188,3 @@ def lower_median(array: str) -> str:
     """SQL for the lower median of an array without its nulls; null if there is nothing."""
     present = f"array_compact({array})"
     return f"get(sort_array({present}), cast((size({present}) + 1) div 2 - 1 AS int))"
-
-
-def aggregate(frame: DataFrame, keys: Sequence[str], columns: Mapping[str, str]) -> DataFrame:
-    """Group by keys; columns as name to SQL. (One call into the JVM for each, where built-up expressions need a dozen.)"""
-    return frame.groupBy(*map(F.expr, keys)).agg(*(F.expr(f"{sql} AS {name}") for name, sql in columns.items()))
-
-
-def extend(frame: DataFrame, columns: Mapping[str, str]) -> DataFrame:
-    """Add columns, name to SQL; they may not refer to each other."""
-    return frame.selectExpr("*", *(f"{sql} AS {name}" for name, sql in columns.items()))

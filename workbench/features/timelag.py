@@ -16,7 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from workbench.features.summary import extend, ratio
+from workbench.features.summary import ratio
+from workbench.spark_columns import columns, extend
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -47,7 +48,7 @@ _STEPS = ", ".join(str(_SEARCHED >> step) for step in range(1, _SEARCHED.bit_len
 def with_search(logs: DataFrame) -> DataFrame:
     """Prepare logs for `bracketed_by_search`: `history` in order of time, `oldest`, `newest`, `log_ends` (values), `rising`."""
     ordered = extend(
-        logs.selectExpr("* EXCEPT (history)", "array_sort(history) AS history"), {"log_ends": "history.value"}
+        logs.select(*columns("* EXCEPT (history)", "array_sort(history) AS history")), {"log_ends": "history.value"}
     )
     return extend(
         ordered,

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from workbench.features.summary import NOW, extend, lower_median, ratio
+from workbench.features.summary import NOW, lower_median, ratio
+from workbench.spark_columns import extend
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from workbench.collect.store import Store
 from workbench.errors import NoSeriesError
 from workbench.settings import Thresholds
+from workbench.spark_columns import columns
 from workbench.triage.build import build_finding
 from workbench.triage.condensing import Reading, condense_missing
 from workbench.triage.engine import ORDER, Triage, answered_from, profiles_named
@@ -140,7 +141,7 @@ def sweep(
     reading = condense_missing(store, spark, ends)
     answered = answered_from(_summary(spark, reading, seen, store), limits, fleet=True).persist(_disk())
     try:
-        table = _ordered(answered.selectExpr(*(f"{sql} AS `{name}`" for name, sql in _TABLE.items())).toArrow())
+        table = _ordered(answered.select(*columns(*(f"{sql} AS `{name}`" for name, sql in _TABLE.items()))).toArrow())
         if not table.num_rows:
             raise NoSeriesError(f"There is no lag of any group in the window's slots of {store.root}.")
         worst = table.filter(pc.not_equal(table["state"], str(State.HEALTHY))).slice(0, top)
