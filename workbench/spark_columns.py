@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -23,19 +24,23 @@ class _Parsed:
     def __init__(self, jvm: Any) -> None:
         sql = jvm.org.apache.spark.sql
         self.jvm = jvm
-        self.columns: dict[str, Column] = {}
+        self.columns: dict[str, Future[Column]] = {}
         self._parser, self._wrap = sql.execution.SparkSqlParser(), sql.classic.ExpressionUtils.column
 
     def column(self, text: str) -> Column:
         """The column of this text."""
         from pyspark.sql.classic.column import Column
 
-        found = self.columns.get(text)
-        if found is None:
-            if len(self.columns) >= _MOST:
-                self.columns.clear()
-            found = self.columns[text] = Column(self._wrap(self._parser.parseExpression(text)))
-        return found
+        if len(self.columns) >= _MOST:
+            self.columns.clear()
+        mine: Future[Column] = Future()
+        found = self.columns.setdefault(text, mine)
+        if found is mine:  # else another thread has it, or is at it
+            try:
+                mine.set_result(Column(self._wrap(self._parser.parseExpression(text))))
+            except BaseException as error:
+                mine.set_exception(error)
+        return found.result()
 
 
 _lock = threading.Lock()
