@@ -17,6 +17,7 @@ pytestmark = pytest.mark.jvm
 
 
 def test_a_text_is_parsed_once_whoever_asks(spark: SparkSession) -> None:
+    """The very same column for all threads."""
     texts = [f"id + {number} AS later_{number}" for number in range(40)]
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda _: columns(*texts), range(8)))
@@ -37,6 +38,7 @@ def test_plans_share_columns(spark: SparkSession) -> None:
 
 
 def test_what_is_no_sql_is_said_by_spark_each_time(spark: SparkSession) -> None:
+    """A failure is the answer to whoever asks next, too."""
     from pyspark.errors import ParseException
 
     for _ in range(2):
@@ -45,6 +47,7 @@ def test_what_is_no_sql_is_said_by_spark_each_time(spark: SparkSession) -> None:
 
 
 def test_instants_do_not_pile_up(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session that is kept for days has seen many windows."""
     monkeypatch.setattr(spark_columns, "_MOST", 10)
     for number in range(1_000, 1_050):
         columns(f"id > {number}")
@@ -52,6 +55,7 @@ def test_instants_do_not_pile_up(spark: SparkSession, monkeypatch: pytest.Monkey
 
 
 def test_what_is_read_ahead_is_there(spark: SparkSession) -> None:
+    """Up to what is no SQL, which is nobody's trouble yet."""
     import threading
 
     parse_ahead(["id * 7 AS sevenfold", "not ( sql", "id * 8"])
@@ -60,15 +64,3 @@ def test_what_is_read_ahead_is_there(spark: SparkSession) -> None:
             thread.join(30)
     assert "id * 7 AS sevenfold" in parsed()
     assert [row["sevenfold"] for row in spark.range(2).select(*columns("id * 7 AS sevenfold")).collect()] == [0, 7]
-
-
-def test_without_a_jvm_the_server_parses(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spark Connect: there is no JVM on this side."""
-    from pyspark import SparkContext
-
-    before = parsed()
-    with monkeypatch.context() as patch:
-        patch.setattr(SparkContext, "_jvm", None)
-        with pytest.raises(AssertionError):  # of pyspark's own `expr`, which needs one in a classic session
-            columns("id + 99")
-    assert parsed() == before

@@ -15,12 +15,15 @@ from workbench.errors import SetupError
 from workbench.java import Java, find_java, spark_home
 from workbench.spark_archive import build_later, learned
 from workbench.spark_columns import parse_ahead
+from workbench.spark_connect import SCHEME, connected, first_line, is_remote
 from workbench.spark_jvm import is_plain, start
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
 
-# Names a master other than this computer, for example spark://host:7077. The executors need this package and the data's folder.
+# Names a master other than this computer, for example spark://host:7077 (the executors need this package and the data's folder), or a
+# Spark Connect server, for example sc://host:15002 (which needs the data's folder).
 MASTER_VARIABLE = "WORKBENCH_SPARK_MASTER"
 
 _CONF = {
@@ -68,11 +71,17 @@ _MUCH_DATA_CONF = {
 }
 
 
+_CONNECT_ROWS = 200_000  # a server of 1 GB took 131,416 samples, and had no memory for 492,810
+
+
 def _start(kept: bool = False) -> SparkSession:
     if (active := _active()) is not None:
         return active
-    java = find_java()
     master = os.environ.get(MASTER_VARIABLE) or "local[*]"
+    if master.startswith(SCHEME):
+        queries = {name: value for name, value in _CONF.items() if name.startswith("spark.sql.")}
+        return connected(master, queries, variable=MASTER_VARIABLE)
+    java = find_java()
     options, conf = [*_JAVA_OPTIONS, *(() if kept else _ONE_PASS_JAVA_OPTIONS)], dict(_CONF)
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -91,9 +100,8 @@ def _start(kept: bool = False) -> SparkSession:
     try:
         return builder.getOrCreate()
     except Exception as error:  # py4j and pyspark raise many kinds
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise SetupError(
-            f"Spark does not start on Java {java.version} from {java.found_in}: {reason}",
+            f"Spark does not start on Java {java.version} from {java.found_in}: {first_line(error)}",
             hint="Try: workbench doctor.",
         ) from None
 
@@ -142,6 +150,20 @@ def end(session: SparkSession, *, seconds: float = 30.0) -> None:
         gateway.proc.stdin.close()
         gateway.proc.wait(seconds)
         SparkContext._gateway = SparkContext._jvm = None
+
+
+def frame_of(spark: SparkSession, samples: pa.Table) -> DataFrame:
+    """Samples as a frame, sent from here; a server of Spark Connect keeps such data whole in its memory, so not too many.
+
+    Raises:
+        SetupError: if they are too many for that.
+    """
+    if is_remote(spark) and samples.num_rows > _CONNECT_ROWS:
+        raise SetupError(
+            f"{samples.num_rows:,} samples are too many to be sent to a Spark Connect server (at most {_CONNECT_ROWS:,}).",
+            hint="Ask for less, or land them where the server reads: workbench triage --all --store FOLDER",
+        )
+    return spark.createDataFrame(samples)
 
 
 def for_much_data(session: SparkSession) -> None:

@@ -269,7 +269,7 @@ def _analyse(capture: Capture, window: Window, groups: list[str], topics: list[s
     with steps.step("Starting Spark") as step:
         load()
         spark = session()
-        step.note = f"Spark {spark.version}, {spark.sparkContext.master}"
+        step.note = f"Spark {spark.version}, {spark.conf.get('spark.master')}"
     with steps.step("Walking the tree") as step:
         result = triage(capture, spark, window=window, groups=groups or None, topics=topics or None)
         step.note = f"{len(result.findings)} subscriptions, {time.monotonic() - started:.1f} s in all"

@@ -61,6 +61,7 @@ from workbench.collect.columnar import Matrix, parse_matrix
 from workbench.collect.remote_read import NotOffered, fetch
 from workbench.collect.selectors import LabelMatcher, one_of, parse_selector, to_promql
 from workbench.samples import STALE_NAN_BITS
+from workbench.spark_connect import is_remote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -220,8 +221,8 @@ def read_samples(spark: SparkSession, **options: str) -> DataFrame:
     from pyspark.sql import functions as F
 
     spark.dataSource.register(PrometheusFrames)
-    context = getattr(spark, "sparkContext", None)  # a session of Spark Connect has none
-    options = {"cores": str(context.defaultParallelism if context else 0), **options, "rows": "series"}
+    cores = 0 if is_remote(spark) else spark.sparkContext.defaultParallelism
+    options = {"cores": str(cores), **options, "rows": "series"}
     series = spark.read.format(PrometheusFrames.name()).options(**options).load()
     labels = [F.col(f"`{name}`") for name in series.columns[3:]]
     spread = series.select(F.posexplode("ts").alias("_position", "_ts"), "value", "flag", *labels)

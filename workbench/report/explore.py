@@ -20,9 +20,9 @@ def open_samples(capture: str | Path) -> DataFrame:
     Raises:
         NotACaptureError, DamagedCaptureError: as `read_capture` does.
     """
-    from workbench.spark import session
+    from workbench.spark import frame_of, session
 
-    frame = session().createDataFrame(read_capture(Path(capture)).samples)
+    frame = frame_of(session(), read_capture(Path(capture)).samples)
     frame.createOrReplaceTempView(VIEW)
     return frame
 

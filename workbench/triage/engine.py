@@ -12,6 +12,7 @@ from workbench.collect.capture import Capture
 from workbench.errors import ConfigError, NoSeriesError
 from workbench.profiles import Profile, load_profile
 from workbench.settings import Thresholds
+from workbench.spark import frame_of
 from workbench.triage.build import build_finding
 from workbench.triage.finding import Finding
 from workbench.triage.onset import onset
@@ -97,7 +98,7 @@ def triage(
     limits = thresholds or capture.info.thresholds
     seen = window or capture.window
     samples = _selected(capture.samples, groups, topics)
-    frame = spark.createDataFrame(samples)
+    frame = frame_of(spark, samples)
     if samples.num_rows <= _ONE_TASK_SAMPLES:
         frame = frame.coalesce(1)
     rows = answered(frame, seen, limits, counters=_has_counters(samples)).toArrow().to_pylist()

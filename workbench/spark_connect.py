@@ -1,0 +1,66 @@
+"""Sessions of somebody else's Spark, by Spark Connect: what its JVM was started with is theirs, what a query may choose is ours."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from workbench.errors import SetupError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SCHEME = "sc://"
+_PORT, _SECONDS = 15002, 5.0
+
+
+def connected(url: str, conf: Mapping[str, str], *, variable: str) -> SparkSession:
+    """A session of the server at `url`.
+
+    Args:
+        url: as pyspark takes it, `sc://host:port/;token=...`.
+        conf: settings of queries.
+        variable: where the URL stood, for the hint.
+
+    Raises:
+        SetupError: if there is no such server, or no client here.
+    """
+    from pyspark.sql import SparkSession
+
+    hint = f"{variable} names it, for example {SCHEME}host:{_PORT}."
+    try:
+        address = urlsplit(url)
+        server = address.hostname or "", address.port or _PORT
+    except ValueError as error:
+        raise SetupError(f"That is no address of a Spark Connect server: {first_line(error)}.", hint=hint) from None
+    where = f"{server[0]}:{server[1]}"  # what comes after it may hold a token
+    try:
+        socket.create_connection(server, _SECONDS).close()
+    except OSError as error:  # the client itself would try for minutes
+        raise SetupError(
+            f"There is no Spark Connect server at {where}: {error.strerror or error}.", hint=hint
+        ) from None
+    builder = SparkSession.builder.remote(url)
+    for name, value in conf.items():
+        builder = builder.config(name, value)
+    try:
+        return builder.getOrCreate()
+    except ImportError as error:  # pyspark says which package is missing, or too old
+        raise SetupError(
+            f"Spark Connect needs more than is installed: {first_line(error)}",
+            hint="Try: pip install 'lag-workbench[connect]'",
+        ) from None
+    except Exception as error:  # of grpc and of pyspark
+        raise SetupError(f"The Spark Connect server at {where} gives no session: {first_line(error)}") from None
+
+
+def is_remote(spark: SparkSession) -> bool:
+    """Whether the session is one of Spark Connect."""
+    return ".connect." in type(spark).__module__
+
+
+def first_line(error: BaseException) -> str:
+    """What it says before its stack, or else its kind."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
