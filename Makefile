@@ -32,7 +32,7 @@ test-pages: $(READY)  ## report and notebook in a real browser, hand-off to a re
 pictures: $(READY)  ## the README's pictures, taken anew from the pages as they are
 	@$(BIN)/python -m tests.browser.pictures
 
-test-cluster: $(READY)  ## the sweep on a standalone Spark cluster, an executor killed in its middle
+test-cluster: $(READY)  ## the sweep on a standalone Spark cluster, an executor killed in its middle; triage and sweep by Spark Connect
 	@$(BIN)/python -m pytest -m cluster --durations=3
 
 bench: $(READY)  ## ours and its peers in the same run, into build/bench.json; fails if a ratio fell by a fifth  [ONLY=name RECORD=1]
