@@ -123,16 +123,18 @@ def test_all_chunks_decode_bit_for_bit(chunks: list[list[Sample]], gap: int) -> 
     assert found.values.view(np.uint64).tolist() == [value for chunk in chunks for _, value in chunk]
 
 
-def answer(*parts: tuple[dict[str, str], list[bytes], int]) -> bytes:
-    """A stream with one frame for each (labels, chunks, encoding)."""
+def answer(*parts: tuple[dict[str, str], list[bytes], int], times: tuple[int, ...] = ()) -> bytes:
+    """A stream with one frame for each (labels, chunks, encoding); `times`: the earliest and latest that each chunk is said to hold."""
     body = b""
+    said = b"".join(remote_read._number(field, at) for field, at in enumerate(times, 1))
     for labels, chunks, encoding in parts:
         message = b"".join(
             remote_read._bytes(1, remote_read._text(1, name) + remote_read._text(2, value))
             for name, value in labels.items()
         )
         message += b"".join(
-            remote_read._bytes(2, remote_read._number(3, encoding) + remote_read._bytes(4, chunk)) for chunk in chunks
+            remote_read._bytes(2, said + remote_read._number(3, encoding) + remote_read._bytes(4, chunk))
+            for chunk in chunks
         )
         frame = remote_read._bytes(1, message)
         body += remote_read._varint(len(frame)) + b"crc!" + frame
@@ -142,7 +144,10 @@ def answer(*parts: tuple[dict[str, str], list[bytes], int]) -> bytes:
 A, B = {"__name__": "lag", "topic": 'o"\n'}, {"__name__": "lag", "topic": "é"}
 ONE = encode([(1000, bits_of(1.0)), (2000, bits_of(2.0))])
 TWO = encode([(3000, bits_of(3.0)), (4000, bits_of(math.nan))])
-GOOD = answer((A, [ONE], 1), (A, [TWO], 1), (B, [ONE, TWO], 1))
+LONG = encode([(5000 + number, bits_of(math.pi * number)) for number in range(100)])  # its length takes two bytes
+PARTS = (A, [ONE], 1), (A, [TWO], 1), (B, [ONE, TWO, LONG], 1)
+GOOD = answer(*PARTS)
+AS_SENT = answer(*PARTS, times=(1_795_212_000_000, 1_795_212_030_000))  # as Prometheus writes it
 
 
 def test_a_series_goes_on_in_the_next_frame_and_only_the_window_counts() -> None:
@@ -167,15 +172,39 @@ def test_a_histogram_is_not_offered() -> None:
         parse(answer((A, [ONE], 2)), start_ms=0, end_ms=1)
 
 
-@pytest.mark.parametrize("cut", range(1, len(GOOD), 7))
-def test_a_stream_that_ends_early_is_never_half_taken(cut: int) -> None:
+@pytest.mark.parametrize("times", [(), (0, 0), (1_795_212_000_000, 1_795_212_030_000), (-(2**63), 2**63 - 1)])
+def test_however_a_chunk_is_written_its_samples_are_the_same(times: tuple[int, ...]) -> None:
+    """Fields may be left out or be long; what Prometheus sends is read at one go, the rest field by field."""
+    found, plain = (parse(body, start_ms=0, end_ms=10_000) for body in (answer(*PARTS, times=times), GOOD))
+    assert len(found.values) == 108
+    assert found.ts_us.tolist() == plain.ts_us.tolist()
+    assert found.values.view(np.uint64).tolist() == plain.values.view(np.uint64).tolist()
+    assert list(found.labels) == list(plain.labels)
+
+
+def test_a_histogram_as_prometheus_sends_it_is_not_offered_either() -> None:
+    """Nor is a chunk whose data and size do not agree read."""
+    with pytest.raises(NotOffered, match="encoding 2"):
+        parse(answer((A, [LONG], 2), times=(1, 2)), start_ms=0, end_ms=1)
+    body = answer((A, [LONG], 1), times=(1, 2))
+    length = remote_read._varint(len(LONG))
+    assert body.count(b"\x22" + length) == 1
+    for lie in (len(LONG) + 1, len(LONG) * 2):
+        with pytest.raises((ValueError, IndexError)):
+            parse(body.replace(b"\x22" + length, b"\x22" + remote_read._varint(lie)), start_ms=0, end_ms=10_000)
+
+
+@pytest.mark.parametrize("body", [GOOD, AS_SENT], ids=["plain", "as_sent"])
+def test_a_stream_that_ends_early_is_never_half_taken(body: bytes) -> None:
     """Any cut inside of a frame is noticed; between two frames the server would have to lie about the length of its answer."""
-    ends = {len(answer((A, [ONE], 1))), len(answer((A, [ONE], 1), (A, [TWO], 1)))}
-    if cut in ends:
-        assert len(parse(GOOD[:cut], start_ms=0, end_ms=10_000).ts_us) < 8
-        return
-    with pytest.raises((ValueError, IndexError)):
-        parse(GOOD[:cut], start_ms=0, end_ms=10_000)
+    ends = [end for _, end in remote_read._frames(body)]
+    assert ends[-1] == len(body)
+    for cut in range(1, len(body)):
+        if cut in ends:
+            assert len(parse(body[:cut], start_ms=0, end_ms=10_000).ts_us) < 108
+            continue
+        with pytest.raises((ValueError, IndexError)):
+            parse(body[:cut], start_ms=0, end_ms=10_000)
 
 
 def test_a_server_that_dies_between_two_frames_is_an_error() -> None:
@@ -198,8 +227,8 @@ def test_a_server_that_dies_between_two_frames_is_an_error() -> None:
         thread.join(10)
 
 
-flipped = st.tuples(st.integers(0, len(GOOD) - 1), st.integers(1, 255)).map(
-    lambda it: GOOD[: it[0]] + bytes([GOOD[it[0]] ^ it[1]]) + GOOD[it[0] + 1 :]
+flipped = st.tuples(st.integers(0, len(AS_SENT) - 1), st.integers(1, 255)).map(
+    lambda it: AS_SENT[: it[0]] + bytes([AS_SENT[it[0]] ^ it[1]]) + AS_SENT[it[0] + 1 :]
 )
 
 

@@ -8,6 +8,7 @@ caller asks in JSON: never half an answer.
 from __future__ import annotations
 
 import functools
+import re
 import struct
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -150,20 +151,47 @@ def _series(body: bytes, start: int, end: int) -> tuple[tuple[bytes, ...], list[
     """(the messages of its labels, as they are; where the data of its chunks begin)."""
     labels: list[bytes] = []
     chunks: list[int] = []
-    for field, at, upto in _fields(body, start, end):
+    at = start
+    while at < end:
+        if head := _XOR_CHUNK.match(body, at, end):
+            upto, data = head.end("size") + _short(head["size"]), head.end()
+            if data < upto == data + _short(head["length"]) <= end:
+                chunks.append(data)
+                at = upto
+                continue
+        field, first, at = next(_fields(body, at, end))
         if field == 1:
-            labels.append(body[at:upto])
+            labels.append(body[first:at])
         elif field == 2:
-            encoding, data = 0, -1
-            for number, first, last in _fields(body, at, upto):
-                if number == 3:
-                    encoding, _ = _uvarint(body, first)
-                elif number == 4 and last > first:
-                    data = first
-            if encoding != _XOR or data < 0:
-                raise NotOffered(f"a chunk of encoding {encoding}")
-            chunks.append(data)
+            chunks.append(_chunk(body, first, at))
     return tuple(labels), chunks
+
+
+# A chunk as Prometheus writes it: its size, earliest and latest time, encoding 1, length of its data. Nearly all fields of an answer are
+# those of chunks; read one by one they took a third of its time. Whatever looks otherwise still is.
+_XOR_CHUNK = re.compile(
+    rb"\x12(?P<size>[\x80-\xff]?[\x00-\x7f])\x08[\x80-\xff]{0,9}[\x00-\x7f]\x10[\x80-\xff]{0,9}[\x00-\x7f]"
+    rb"\x18\x01\x22(?P<length>[\x80-\xff]?[\x00-\x7f])",
+    re.DOTALL,
+)
+
+
+def _short(varint: bytes) -> int:
+    """A number of one byte or two."""
+    return varint[0] if len(varint) == 1 else varint[0] & 127 | varint[1] << 7
+
+
+def _chunk(body: bytes, start: int, end: int) -> int:
+    """Where the data of a chunk begin."""
+    encoding, data = 0, -1
+    for number, first, last in _fields(body, start, end):
+        if number == 3:
+            encoding, _ = _uvarint(body, first)
+        elif number == 4 and last > first:
+            data = first
+    if encoding != _XOR or data < 0:
+        raise NotOffered(f"a chunk of encoding {encoding}")
+    return data
 
 
 @functools.lru_cache(maxsize=50_000)  # the same series come with every range of a window
