@@ -167,8 +167,8 @@ def _series(body: bytes, start: int, end: int) -> tuple[tuple[bytes, ...], list[
     return tuple(labels), chunks
 
 
-# A chunk as Prometheus writes it: its size, earliest and latest time, encoding 1, length of its data. Nearly all fields of an answer are
-# those of chunks; read one by one they took a third of its time. Whatever looks otherwise still is.
+# A chunk as Prometheus writes it: its size, earliest and latest time, encoding 1, length of its data. Nearly all fields of an answer
+# are those of chunks; read one by one they took a third of its time. Whatever looks otherwise still is.
 _XOR_CHUNK = re.compile(
     rb"\x12(?P<size>[\x80-\xff]?[\x00-\x7f])\x08[\x80-\xff]{0,9}[\x00-\x7f]\x10[\x80-\xff]{0,9}[\x00-\x7f]"
     rb"\x18\x01\x22(?P<length>[\x80-\xff]?[\x00-\x7f])",
