@@ -38,12 +38,13 @@ def test_plans_share_columns(spark: SparkSession) -> None:
 
 
 def test_what_is_no_sql_is_said_by_spark_each_time(spark: SparkSession) -> None:
-    """A failure is the answer to whoever asks next, too."""
+    """A failure is not kept, or an interrupted cell would spoil the session."""
     from pyspark.errors import ParseException
 
     for _ in range(2):
         with pytest.raises(ParseException):
             columns("1 +")
+        assert "1 +" not in parsed()
 
 
 def test_instants_do_not_pile_up(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:

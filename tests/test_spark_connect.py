@@ -15,7 +15,8 @@ import pytest
 from workbench import spark
 from workbench.errors import SetupError
 from workbench.lab.process import free_port
-from workbench.spark_connect import connected, first_line
+from workbench.spark_connect import connected
+from workbench.words import first_line
 
 VARIABLE = spark.MASTER_VARIABLE
 

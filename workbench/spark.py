@@ -15,8 +15,9 @@ from workbench.errors import SetupError
 from workbench.java import Java, find_java, spark_home
 from workbench.spark_archive import build_later, learned
 from workbench.spark_columns import parse_ahead
-from workbench.spark_connect import SCHEME, connected, first_line, is_remote
+from workbench.spark_connect import SCHEME, connected, is_remote
 from workbench.spark_jvm import is_plain, start
+from workbench.words import first_line
 
 if TYPE_CHECKING:
     import pyarrow as pa

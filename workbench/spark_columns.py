@@ -39,6 +39,7 @@ class _Parsed:
             try:
                 mine.set_result(Column(self._wrap(self._parser.parseExpression(text))))
             except BaseException as error:
+                self.columns.pop(text, None)  # an interrupted cell, say, is no answer to whoever asks next
                 mine.set_exception(error)
         return found.result()
 

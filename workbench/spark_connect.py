@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from workbench.errors import SetupError
+from workbench.words import first_line
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,8 +60,3 @@ def connected(url: str, conf: Mapping[str, str], *, variable: str) -> SparkSessi
 def is_remote(spark: SparkSession) -> bool:
     """Whether the session is one of Spark Connect."""
     return ".connect." in type(spark).__module__
-
-
-def first_line(error: BaseException) -> str:
-    """What it says before its stack, or else its kind."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

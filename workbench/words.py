@@ -124,3 +124,8 @@ def moment(timestamp_ms: int | None) -> str:
         return datetime.fromtimestamp(timestamp_ms / 1000, UTC).strftime("%m-%d %H:%M:%S.%f")[:-3] + "Z"
     except (OverflowError, ValueError, OSError):  # a producer may write any number
         return f"{timestamp_ms} ms"
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says before its stack, or else its kind."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

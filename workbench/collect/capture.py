@@ -30,6 +30,7 @@ from workbench.files import whole
 from workbench.samples import SAMPLES_SCHEMA
 from workbench.settings import Thresholds
 from workbench.window import Window
+from workbench.words import first_line
 
 INFO, SAMPLES, GROUPS, EVENTS, PARTS = "capture.json", "samples.parquet", "groups.parquet", "events.jsonl", "parts"
 
@@ -238,9 +239,7 @@ def _read_parquet(path: Path, schema: pa.Schema) -> pa.Table:
     try:
         table = pq.read_table(path)
     except (OSError, pa.ArrowException) as error:
-        raise DamagedCaptureError(
-            f"{path} cannot be read: {str(error).splitlines()[0]}", hint="Copy it again."
-        ) from None
+        raise DamagedCaptureError(f"{path} cannot be read: {first_line(error)}", hint="Copy it again.") from None
     if missing := [name for name in schema.names if name not in table.schema.names]:
         raise DamagedCaptureError(f"{path} has no column {missing[0]!r}.", hint="Was it written by another version?")
     try:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.errors import EvidenceError, SourceUnreachableError, UsageError
 from workbench.replay.gateway import Partition
+from workbench.words import first_line
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -69,7 +70,7 @@ def run(frame: DataFrame) -> list[dict[str, Any]]:
         return [row.asDict() for row in frame.collect()]
     except PySparkException as error:
         lines = [line.strip() for line in str(error).splitlines() if "kafka_records:" in line]
-        words = lines[-1].split("kafka_records:", 1)[1].strip() if lines else str(error).strip().splitlines()[0]
+        words = lines[-1].split("kafka_records:", 1)[1].strip() if lines else first_line(error)
         if "are deleted" in words:
             raise EvidenceError(
                 f"Some records cannot be read any more: {words}.", hint="Retention has deleted them."

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow.compute as pc
 
 from workbench.features.series import spacing
+from workbench.spark import frame_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -83,7 +84,7 @@ def budgets(
     slot = resolution(samples, length)
     # One signal of many: handing over all of them took as long as the triage's own hand-over.
     late = samples.filter(pc.and_(pc.equal(samples["signal"], "time_lag"), pc.equal(samples["stat"], "value")))
-    frame = spark.createDataFrame(late.select(["ts", "group", "topic", "value"]))
+    frame = frame_of(spark, late.select(["ts", "group", "topic", "value"]))
     frame.createOrReplaceTempView("budget_samples")
     rows = spark.sql(
         """

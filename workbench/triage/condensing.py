@@ -18,6 +18,7 @@ import pyarrow as pa
 from workbench.collect.store import SUMMARIES, LandedFile, Store
 from workbench.errors import DamagedCaptureError
 from workbench.files import whole
+from workbench.words import first_line
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -142,7 +143,7 @@ def condense_file(job: Job) -> dict[str, object]:
             return {**nothing, "error": f"{job.source} is not what was landed (its SHA-256 differs)."}
         samples = read_samples(pa.BufferReader(data))
     except (OSError, pa.ArrowException) as error:
-        return {**nothing, "error": f"{job.source} cannot be read: {str(error).splitlines()[0]}."}
+        return {**nothing, "error": f"{job.source} cannot be read: {first_line(error)}."}
     summary = condense(samples, (job.begin_us, job.end_us))
     target = Path(job.target)
     with whole(target) as temporary:
