@@ -12,7 +12,7 @@ from typing import Any
 
 import psutil
 import pytest
-from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import OFFSET_INVALID, Consumer, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tests.runtime.test_rest_sink import Service
@@ -35,6 +35,8 @@ from workbench.runtime import (
 pytestmark = pytest.mark.lab
 
 PARTITIONS = 4
+# Old, and yet young enough: the broker deletes whole segments of more than a week, between one step of a test and the next.
+AN_HOUR_AGO_MS = (int(time.time()) - 3600) * 1000
 
 
 class Topic:
@@ -150,7 +152,7 @@ def test_a_poison_record_ends_in_the_dead_letter_topic_and_holds_nobody_up(lab: 
 
     topic.produce(100)
     for name in ("poison", "dead", "garbage", "orphan"):
-        topic.produce(1, key=lambda _n, name=name: name, value=name.encode(), timestamp=1_700_000_000_000)
+        topic.produce(1, key=lambda _n, name=name: name, value=name.encode(), timestamp=AN_HOUR_AGO_MS)
     topic.produce(100, start=100)
     pool = ProcessorConfig(threads=3, max_attempts=3, retry_backoff_seconds=0.05)
     config = topic.config(processors={"x": pool}, dead_letter_topic=f"{topic.name}-dead")
@@ -173,7 +175,7 @@ def test_a_poison_record_ends_in_the_dead_letter_topic_and_holds_nobody_up(lab: 
         }
         for headers in letters.values():
             assert headers["wb_topic"] == topic.name.encode()
-            assert headers["wb_timestamp_ms"] == b"1700000000000"
+            assert headers["wb_timestamp_ms"] == str(AN_HOUR_AGO_MS).encode()
             part, offset = int(headers["wb_partition"]), int(headers["wb_offset"])
             assert (part, offset) not in done
             assert offset < topic.ends()[part]
@@ -311,12 +313,11 @@ def test_what_is_slow_does_not_hold_up_the_others(lab: Lab, slow: str) -> None:
 def test_a_start_at_an_instant_is_the_first_record_then_or_later(lab: Lab) -> None:
     """Nothing before it, everything from it on; a partition with nothing there begins at its end; a commit wins; all is committed."""
     topic = Topic(lab)
-    instant = 1_700_000_000_000
+    instant = AN_HOUR_AGO_MS
     for partition in range(3):
         for number in range(50):
             topic.produce(1, start=number, partition=partition, timestamp=instant + (number - 25) * 1000)
     topic.produce(10, partition=3, timestamp=instant - 60_000)
-    other = topic.committed("other")
     seen: list[tuple[int, int, int]] = []
     config = topic.config(start_at=datetime.fromtimestamp(instant / 1000, UTC).isoformat(), consumers=2)
     runtime = Runtime(
@@ -331,7 +332,7 @@ def test_a_start_at_an_instant_is_the_first_record_then_or_later(lab: Lab) -> No
         (3, 10),
     }
     assert all(stamp >= instant for part, _, stamp in seen if part < 3)
-    assert topic.committed("other") == other
+    until(lambda: topic.committed("other") == [OFFSET_INVALID] * 4)
     seen.clear()
     with running(Runtime(config, {"*": lambda e: seen.append((e.record.partition, e.record.offset, 0))})):
         topic.produce(1, partition=0, start=50)
