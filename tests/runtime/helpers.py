@@ -40,6 +40,7 @@ class MemorySource:
         self.logs: dict[TopicPartition, list[Record]] = {("t", number): [] for number in range(partitions)}
         self.positions: dict[TopicPartition, int] = dict.fromkeys(self.logs, 0)
         self.committed: dict[TopicPartition, int] = {}
+        self.begin: dict[TopicPartition, int] = {}  # where those without a commit are told to begin
         self.history: list[dict[TopicPartition, int]] = []
         self.paused: set[TopicPartition] = set()
         self.pauses = 0
@@ -70,8 +71,8 @@ class MemorySource:
             what, partitions = self.pending.pop(0)
             if what == "assigned":
                 for part in partitions:
-                    self.positions[part] = self.committed.get(part, 0)
-                self.listener.on_assigned({part: self.committed.get(part) for part in partitions})
+                    self.positions[part] = self.committed.get(part, self.begin.get(part, 0))
+                self.listener.on_assigned({part: self.committed.get(part) for part in partitions}, self.begin)
             else:
                 getattr(self.listener, f"on_{what}")(partitions)
                 for part in partitions:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
 import psutil
 import pytest
-from confluent_kafka import OFFSET_INVALID, Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tests.runtime.test_rest_sink import Service
@@ -31,6 +31,7 @@ from workbench.runtime import (
     State,
     running,
 )
+from workbench.runtime.kafka_source import KafkaSource
 
 pytestmark = pytest.mark.lab
 
@@ -194,6 +195,7 @@ def test_an_offset_is_not_committed_before_its_dead_letter_is_safe(lab: Lab) -> 
     runtime = Runtime(config, {"*": lambda event: Dead("700") if event.record.offset == 5 else None})
     with running(runtime):
         until(lambda: runtime.task.metrics.totals()["processed"] == 20)
+        until(lambda: topic.committed() == [5])
         time.sleep(1.5)
         assert topic.committed() == [5]
         create_topic(lab.bootstrap, f"{topic.name}-later", 1)
@@ -310,8 +312,24 @@ def test_what_is_slow_does_not_hold_up_the_others(lab: Lab, slow: str) -> None:
         assert len(slow_done) < slow_count - 10
 
 
-def test_a_start_at_an_instant_is_the_first_record_then_or_later(lab: Lab) -> None:
-    """Nothing before it, everything from it on; a partition with nothing there begins at its end; a commit wins; all is committed."""
+class Refused(KafkaSource):
+    """As long as another member joins, a broker may refuse commits: here the first ones, those that wait for their answer."""
+
+    refusals = 3
+
+    def commit(self, offsets: Mapping[tuple[str, int], int], *, wait: bool) -> dict[tuple[str, int], str] | None:
+        if wait and Refused.refusals:
+            Refused.refusals -= 1
+            return dict.fromkeys(offsets, "REBALANCE_IN_PROGRESS")
+        return super().commit(offsets, wait=wait)
+
+
+@pytest.mark.parametrize("source", [KafkaSource, Refused])
+def test_a_start_at_an_instant_is_the_first_record_then_or_later(lab: Lab, source: type[KafkaSource]) -> None:
+    """Nothing before it, everything from it on; a partition with nothing there begins at its end; a commit wins; all is committed.
+
+    Also where the broker does not take the commit of a beginning at once.
+    """
     topic = Topic(lab)
     instant = AN_HOUR_AGO_MS
     for partition in range(3):
@@ -321,10 +339,13 @@ def test_a_start_at_an_instant_is_the_first_record_then_or_later(lab: Lab) -> No
     seen: list[tuple[int, int, int]] = []
     config = topic.config(start_at=datetime.fromtimestamp(instant / 1000, UTC).isoformat(), consumers=2)
     runtime = Runtime(
-        config, {"*": lambda e: seen.append((e.record.partition, e.record.offset, e.record.timestamp_ms))}
+        config,
+        {"*": lambda e: seen.append((e.record.partition, e.record.offset, e.record.timestamp_ms))},
+        make_source=lambda settings, member: source(settings, member=member),
     )
     with running(runtime):
         until(lambda: topic.committed() == [50, 50, 50, 10])
+        assert set(runtime.task.metrics.sentinels.readings().values()) == {0}
         topic.produce(1, partition=3, start=99, timestamp=instant - 1)
         until(lambda: topic.committed() == [50, 50, 50, 11])
     assert {(part, offset) for part, offset, _ in seen} == {
@@ -340,6 +361,30 @@ def test_a_start_at_an_instant_is_the_first_record_then_or_later(lab: Lab) -> No
     assert seen == [(0, 50, 0)]
 
 
+class Untold(KafkaSource):
+    """The broker does not say where the instant is."""
+
+    def _begin_at(self, *_: Any) -> dict[tuple[str, int], int]:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+
+
+def test_a_start_that_is_not_known_is_a_failure_and_no_start_elsewhere(lab: Lab) -> None:
+    """The member ends and says so; nothing is handled, nothing is committed."""
+    topic = Topic(lab)
+    topic.produce(100)
+    seen: list[int] = []
+    runtime = Runtime(
+        topic.config(start_at=datetime.fromtimestamp(AN_HOUR_AGO_MS / 1000, UTC).isoformat()),
+        {"*": lambda e: seen.append(e.record.offset)},
+        make_source=lambda settings, member: Untold(settings, member=member),
+    )
+    with running(runtime):
+        until(lambda: runtime.state is State.FAILED)
+        assert "Where to begin in 4 partitions is not known" in str(runtime.task.consumers[0].failure)
+    assert seen == []
+    until(lambda: topic.committed() == [OFFSET_INVALID] * 4)
+
+
 def test_holes_in_the_log_and_a_deleted_beginning_neither_stall_nor_lose(lab: Lab) -> None:
     """Compaction and transactions leave gaps, retention moves the start: only what is there counts."""
     topic = Topic(lab, partitions=1)
@@ -351,7 +396,8 @@ def test_holes_in_the_log_and_a_deleted_beginning_neither_stall_nor_lose(lab: La
             producer.produce(topic.name, b"v", f"{turn}-{number}".encode())
         (producer.abort_transaction if turn == 2 else producer.commit_transaction)()
     admin = AdminClient({"bootstrap.servers": lab.bootstrap})
-    admin.delete_records([TopicPartition(topic.name, 0, 5)])
+    for answer in admin.delete_records([TopicPartition(topic.name, 0, 5)]).values():
+        answer.result(30)
     seen: list[int] = []
     with running(Runtime(topic.config(), {"*": lambda e: seen.append(e.record.offset)})) as runtime:
         until(lambda: len(seen) >= 35)

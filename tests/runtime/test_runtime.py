@@ -52,6 +52,13 @@ class Running:
     def stop(self) -> None:
         self.runtime.stop()
 
+    def wait_for_polls(self) -> None:
+        """Until it has its partitions."""
+        deadline = time.monotonic() + 10
+        while not self.source.polls:
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+
     def wait_for_commit(self, *ends: int, seconds: float = 10.0) -> None:
         """Until partition n is committed up to ends[n]."""
         wanted = {("t", number): end for number, end in enumerate(ends)}
@@ -278,6 +285,26 @@ def test_revocation_finishes_what_is_at_work_commits_it_and_leaves_the_rest() ->
     assert handled == list(range(50))
 
 
+def test_a_beginning_is_committed_although_nothing_is_read() -> None:
+    """Where a partition without a commit is to begin; once, and never behind what is done."""
+    handled: list[int] = []
+    with Running(lambda e: handled.append(e.record.offset), partitions=2) as it:
+        it.wait_for_polls()
+        it.source.begin = {("t", 0): 5, ("t", 1): 0}
+        it.source.later("revoked", [("t", 0), ("t", 1)])
+        it.source.later("assigned", [("t", 0), ("t", 1)])
+        it.wait_for_commit(5, 0)
+        assert it.source.committed == {("t", 0): 5, ("t", 1): 0}
+        it.source.produce(record(n) for n in range(8))
+        it.wait_for_commit(8, 0)
+    assert handled == [5, 6, 7]
+    assert [offsets[part] for part in (("t", 0), ("t", 1)) for offsets in it.source.history if part in offsets] == [
+        5,
+        8,
+        0,
+    ]
+
+
 def test_lost_partitions_are_not_committed() -> None:
     """Another member may have them already."""
     release = threading.Event()
@@ -294,7 +321,9 @@ def test_lost_partitions_are_not_committed() -> None:
         while it.total("wb_processed_total") < 3 and time.monotonic() < deadline:
             time.sleep(0.01)
         it.source.later("lost", [("t", 0)])
-        time.sleep(0.1)
+        while it.source.positions and time.monotonic() < deadline + 5:
+            time.sleep(0.005)
+        assert not it.source.positions
         release.set()
     assert ("t", 0) not in it.source.committed
 

@@ -335,12 +335,18 @@ class ConsumerThread:
 
     # Assignment (called by the source on this thread, inside of poll or close)
 
-    def on_assigned(self, committed: Mapping[TopicPartition, int | None]) -> None:
+    def on_assigned(
+        self, committed: Mapping[TopicPartition, int | None], begin: Mapping[TopicPartition, int] | None = None
+    ) -> None:
         """See `AssignmentListener`."""
         self.rebalances += 1
+        begin = begin or {}
         for partition, offset in committed.items():
             topic, number = partition
-            state = PartitionState(partition, self._completions, position=offset, committed=offset)
+            first = begin.get(partition, offset)
+            state = PartitionState(partition, self._completions, position=first, committed=offset)
+            if partition in begin:
+                state.tracker.begin(begin[partition])
             state.enqueue_time = self._metrics.enqueue_time(topic, number, self.member)
             self.partitions[partition] = state
 

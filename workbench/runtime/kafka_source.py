@@ -10,6 +10,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from workbench.errors import SourceUnreachableError
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.event import Record
 from workbench.runtime.event import TopicPartition as Partition
@@ -19,6 +20,7 @@ _log = logging.getLogger(__name__)
 
 _NEVER_COMMITTED = -1001  # librdkafka's OFFSET_INVALID
 _COMMITTED_TIMEOUT_SECONDS = 10.0
+_START_PAUSE_SECONDS = 0.5
 _START_TRIES = 3  # where a replay begins must be known; reading from elsewhere instead would be wrong in silence
 
 _DEFAULTS: dict[str, str | int | float | bool] = {
@@ -63,19 +65,11 @@ class KafkaSource:
     def subscribe(self, topics: Sequence[str], listener: AssignmentListener) -> None:
         """Join the group."""
 
-        def on_assign(consumer: Consumer, partitions: list[TopicPartition]) -> None:
-            committed: dict[Partition, int | None] = {(part.topic, part.partition): None for part in partitions}
-            try:
-                for part in consumer.committed(partitions, timeout=_COMMITTED_TIMEOUT_SECONDS) if partitions else ():
-                    if part.error is None and part.offset != _NEVER_COMMITTED:
-                        committed[part.topic, part.partition] = part.offset
-            except KafkaException as error:  # only a metric needs it; the client itself starts where it should
-                _log.warning("committed offsets are not known yet: %s", error)
-                if self._start_at_ms is not None:
-                    committed = self._surely_committed(partitions)
-            if self._start_at_ms is not None:
-                committed |= self._begin_at(partitions, committed, self._start_at_ms)
-            listener.on_assigned(committed)
+        def on_assign(_consumer: Consumer, partitions: list[TopicPartition]) -> None:
+            if self._start_at_ms is None or not partitions:
+                listener.on_assigned(self._committed_if_known(partitions))
+            else:
+                listener.on_assigned(*self._placed(partitions, self._start_at_ms))
 
         def on_revoke(_consumer: Consumer, partitions: list[TopicPartition]) -> None:
             listener.on_revoked([(part.topic, part.partition) for part in partitions])
@@ -85,14 +79,46 @@ class KafkaSource:
 
         self._consumer.subscribe(list(topics), on_assign=on_assign, on_revoke=on_revoke, on_lost=on_lost)
 
+    def _committed_if_known(self, partitions: list[TopicPartition]) -> dict[Partition, int | None]:
+        committed: dict[Partition, int | None] = {(part.topic, part.partition): None for part in partitions}
+        try:
+            for part in self._consumer.committed(partitions, timeout=_COMMITTED_TIMEOUT_SECONDS) if partitions else ():
+                if part.error is None and part.offset != _NEVER_COMMITTED:
+                    committed[part.topic, part.partition] = part.offset
+        except KafkaException as error:  # only a metric needs it; the client itself starts where it should
+            _log.warning("committed offsets are not known yet: %s", error)
+        return committed
+
+    def _placed(
+        self, partitions: list[TopicPartition], start_at_ms: int
+    ) -> tuple[dict[Partition, int | None], dict[Partition, int]]:
+        """Commits, and where the partitions without one begin, which is committed if the broker takes it now.
+
+        Raises:
+            SourceUnreachableError: if the broker does not tell either. The client would begin elsewhere then, and nobody would know.
+        """
+        try:
+            committed = self._surely_committed(partitions)
+            begin = self._begin_at(partitions, committed, start_at_ms)
+        except KafkaException as error:
+            raise SourceUnreachableError(
+                f"Where to begin in {len(partitions)} partitions is not known: {error.args[0].str()}",
+                hint="Start the service again when the broker answers; what is committed holds.",
+            ) from error
+        failures = (self.commit(begin, wait=True) if begin else None) or {}
+        for partition, why in failures.items():
+            # As while another member joins. It is tried again with the next commit.
+            _log.warning("the beginning of %s-%d is not committed yet: %s", *partition, why)
+        return committed | {part: offset for part, offset in begin.items() if part not in failures}, begin
+
     def _surely_committed(self, partitions: list[TopicPartition]) -> dict[Partition, int | None]:
         answers = _persistently(lambda: self._consumer.committed(partitions, timeout=_COMMITTED_TIMEOUT_SECONDS))
         return {(part.topic, part.partition): None if part.offset < 0 else part.offset for part in answers}
 
     def _begin_at(
         self, partitions: list[TopicPartition], committed: Mapping[Partition, int | None], start_at_ms: int
-    ) -> dict[Partition, int | None]:
-        """Have partitions without a commit begin at an instant, and commit that at once.
+    ) -> dict[Partition, int]:
+        """Have partitions without a commit begin at an instant; returns these beginnings, which must be committed.
 
         The commit makes the beginning hold whatever happens next: a partition on which nothing arrives would have none otherwise, and
         would begin at the start of the log after a restart without `start_at`.
@@ -100,27 +126,32 @@ class KafkaSource:
         fresh = [part for part in partitions if committed.get((part.topic, part.partition)) is None]
         if not fresh:
             return {}
-        asked = [TopicPartition(part.topic, part.partition, start_at_ms) for part in fresh]
-        answers = _persistently(lambda: self._consumer.offsets_for_times(asked, timeout=_COMMITTED_TIMEOUT_SECONDS))
-        begin: dict[Partition, int] = {}
-        for part in answers:
-            if part.error is not None:
-                raise KafkaException(part.error)
-            offset = part.offset
-            if offset < 0:  # no record at or after the instant: begin at the end, as it is now
-                _, offset = self._consumer.get_watermark_offsets(
-                    TopicPartition(part.topic, part.partition), timeout=_COMMITTED_TIMEOUT_SECONDS
-                )
-            begin[part.topic, part.partition] = offset
+        begin = self._at_or_after(start_at_ms, [(part.topic, part.partition) for part in fresh])
+        none_yet = [partition for partition, offset in begin.items() if offset < 0]
+        if none_yet:
+            # They begin at their end. It is asked for first and the instant once more after it: what comes in between is found so.
+            ends = {partition: self._end(partition) for partition in none_yet}
+            again = self._at_or_after(start_at_ms, none_yet)
+            begin |= {part: again[part] if again[part] >= 0 else end for part, end in ends.items()}
         placed = [
             TopicPartition(part.topic, part.partition, begin.get((part.topic, part.partition), part.offset))
             for part in partitions
         ]
         (self._consumer.incremental_assign if self._incremental else self._consumer.assign)(placed)
-        failures = self.commit(begin, wait=True) or {}
-        for partition, why in failures.items():
-            _log.warning("the beginning of %s-%d is not committed yet: %s", *partition, why)
-        return {partition: offset for partition, offset in begin.items() if partition not in failures}
+        return begin
+
+    def _at_or_after(self, at_ms: int, partitions: Sequence[Partition]) -> dict[Partition, int]:
+        """Offset of the first record then or later; -1 where there is none."""
+        asked = [TopicPartition(topic, number, at_ms) for topic, number in partitions]
+        answers = _persistently(lambda: self._consumer.offsets_for_times(asked, timeout=_COMMITTED_TIMEOUT_SECONDS))
+        return {(part.topic, part.partition): part.offset for part in answers}
+
+    def _end(self, partition: Partition) -> int:
+        marks = self._consumer.get_watermark_offsets(TopicPartition(*partition), timeout=_COMMITTED_TIMEOUT_SECONDS)
+        if marks is None:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+        _, end = marks
+        return int(end)
 
     def poll(self, max_records: int, timeout: float) -> list[Record]:
         """See `Source.poll`."""
@@ -201,14 +232,23 @@ def _persistently(ask: Callable[[], list[TopicPartition]]) -> list[TopicPartitio
     """Ask the broker, some times if need be.
 
     Raises:
-        KafkaException: what the last try said.
+        KafkaException: what the last try said, as a whole or of one partition.
     """
+
+    def ask_all() -> list[TopicPartition]:
+        answers = ask()
+        for part in answers:
+            if part.error is not None:
+                raise KafkaException(part.error)
+        return answers
+
     for _ in range(_START_TRIES - 1):
         try:
-            return ask()
+            return ask_all()
         except KafkaException as error:
             _log.warning("asking the broker again: %s", error)
-    return ask()
+            time.sleep(_START_PAUSE_SECONDS)
+    return ask_all()
 
 
 def _failures(partitions: Sequence[TopicPartition]) -> dict[Partition, str]:

@@ -12,8 +12,13 @@ from workbench.runtime.event import Record, TopicPartition
 class AssignmentListener(Protocol):
     """Told of changes of the assignment, always on the thread that polls, inside of `poll` or `close`."""
 
-    def on_assigned(self, committed: Mapping[TopicPartition, int | None]) -> None:
-        """These partitions are ours from now on; with their committed offsets (None: never committed)."""
+    def on_assigned(
+        self, committed: Mapping[TopicPartition, int | None], begin: Mapping[TopicPartition, int] | None = None
+    ) -> None:
+        """These partitions are ours from now on; with their committed offsets (None: never committed).
+
+        `begin` says where those without a commit begin, if that was decided for them: it is still to be committed.
+        """
 
     def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
         """These are to be given away; a commit is still possible."""

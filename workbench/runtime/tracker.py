@@ -23,6 +23,10 @@ class OffsetTracker:
     _committable: int | None = None
     anomalies: int = 0
 
+    def begin(self, offset: int) -> None:
+        """Nothing before this offset is to be done, so it may be committed before anything is read."""
+        self._committable = offset
+
     def started(self, offset: int, timestamp_ms: int, now: float) -> None:
         """An offset was read and its processing begins."""
         heapq.heappush(self._processing, (offset, timestamp_ms, now))
