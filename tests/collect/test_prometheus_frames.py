@@ -168,7 +168,7 @@ def test_filters_reach_the_server_and_tasks_share_the_range(spark: Any, lab: Lab
     found: list[Any] = []
     while len(found) < 20 and time.monotonic() < deadline:
         time.sleep(2)
-        end = int(time.time()) - 1
+        end = int(time.time()) - 3
         base = {
             "url": lab.prometheus_url,
             "selector": "up",

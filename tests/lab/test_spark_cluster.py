@@ -144,8 +144,9 @@ def test_a_cluster_finds_what_local_mode_finds(cluster: Cluster, store: Store) -
 
     running = started(store, cluster.url)
     folder = store.root / SUMMARIES
+    wait_for(lambda: bool(cluster.executors()) or running.poll() is not None, 300)
+    [victim, *_] = cluster.executors()  # found before, since the files are done within seconds
     wait_for(lambda: len(list(folder.rglob("[!.]*.parquet"))) >= 2 or running.poll() is not None, 300)
-    [victim, *_] = cluster.executors()
     victim.kill()
     killed_at = len(list(folder.rglob("[!.]*.parquet")))
     found = ended(running)

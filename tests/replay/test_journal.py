@@ -39,7 +39,9 @@ def test_a_killed_writer_costs_at_most_its_last_line(tmp_path: Path) -> None:
     writer = subprocess.Popen([sys.executable, "-c", _WRITER, str(path)], stdout=subprocess.PIPE)
     assert writer.stdout is not None
     writer.stdout.readline()
-    time.sleep(0.5)
+    deadline = time.monotonic() + 20
+    while (not path.exists() or path.read_bytes().count(b"\n") < 5) and time.monotonic() < deadline:
+        time.sleep(0.01)
     os.kill(writer.pid, signal.SIGKILL)
     writer.wait()
     writer.stdout.close()

@@ -19,7 +19,7 @@ from workbench.lab.lab import Lab, read_address, wait_for_addresses
 from workbench.lab.spec import Behaviour, Traffic, write
 from workbench.runtime import ProcessorConfig, RuntimeConfig
 
-_STABLE_SECONDS = 30.0
+_STABLE_SECONDS = 90.0  # of a busy machine
 
 # A lab compresses time: a crash is noticed within seconds, and small polls keep every loop short.
 LAB_KAFKA: dict[str, str | int | float | bool] = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 500}

@@ -50,6 +50,8 @@ group.consumer.heartbeat.interval.ms=1000
 auto.create.topics.enable=false
 log.segment.bytes=67108864
 log.retention.check.interval.ms=5000
+# Groups without members and offsets are taken away by the clock otherwise, ten minutes after the start.
+offsets.retention.check.interval.ms=86400000
 """
 
 _LOGGING = """\
