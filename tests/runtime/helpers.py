@@ -72,7 +72,10 @@ class MemorySource:
             if what == "assigned":
                 for part in partitions:
                     self.positions[part] = self.committed.get(part, self.begin.get(part, 0))
-                self.listener.on_assigned({part: self.committed.get(part) for part in partitions}, self.begin)
+                begin = {
+                    part: at for part, at in self.begin.items() if part in partitions and part not in self.committed
+                }
+                self.listener.on_assigned({part: self.committed.get(part) for part in partitions}, begin)
             else:
                 getattr(self.listener, f"on_{what}")(partitions)
                 for part in partitions:

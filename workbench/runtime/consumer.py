@@ -21,7 +21,7 @@ from workbench.runtime.event import UNDECODABLE, Decoder, Event, Record, TopicPa
 from workbench.runtime.metrics import RuntimeMetrics
 from workbench.runtime.partition import PartitionState, Target
 from workbench.runtime.processors import Processors, Slot
-from workbench.runtime.source import Source, SourceFailure
+from workbench.runtime.source import Source
 
 _log = logging.getLogger(__name__)
 
@@ -124,11 +124,7 @@ class ConsumerThread:
                 return
             limit = self._budget.records(limit)
         self.last_poll = self._clock()
-        try:
-            records = self._source.poll(limit, self._poll_timeout())
-        except SourceFailure as failure:
-            _log.warning("%s: poll: %s", self.member, failure)
-            records = []
+        records = self._source.poll(limit, self._poll_timeout())
         if self._budget is not None:
             self._budget.spent(
                 len(records), sum(len(record.value or b"") + len(record.key or b"") for record in records)

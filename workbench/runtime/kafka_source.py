@@ -6,7 +6,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
@@ -14,9 +14,12 @@ from workbench.errors import SourceUnreachableError
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.event import Record
 from workbench.runtime.event import TopicPartition as Partition
-from workbench.runtime.source import AssignmentListener, BrokerHealth, SourceFailure, SourceHealth
+from workbench.runtime.source import AssignmentListener, BrokerHealth, SourceHealth
+from workbench.words import plural
 
 _log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _NEVER_COMMITTED = -1001  # librdkafka's OFFSET_INVALID
 _COMMITTED_TIMEOUT_SECONDS = 10.0
@@ -54,6 +57,9 @@ class KafkaSource:
             "error_cb": lambda error: _log.warning("%s: %s", member, error),
             "on_commit": self._on_commit,
         }
+        if config.start_at is not None:
+            # Where retention overtakes a beginning, what is left of the log is still to be read.
+            properties["auto.offset.reset"] = "earliest"
         self._consumer = Consumer(properties, logger=_log)
         self._start_at_ms = round(config.start_at.timestamp() * 1000) if config.start_at is not None else None
         strategy = str(properties.get("partition.assignment.strategy", ""))
@@ -61,11 +67,14 @@ class KafkaSource:
         self._health: SourceHealth | None = None
         self._commit_under_way = False
         self._commit_failures: dict[Partition, str] = {}
+        self._closing = False
 
     def subscribe(self, topics: Sequence[str], listener: AssignmentListener) -> None:
         """Join the group."""
 
         def on_assign(_consumer: Consumer, partitions: list[TopicPartition]) -> None:
+            if self._closing:
+                return  # the client gives them back at once, and the broker is not asked any more
             if self._start_at_ms is None or not partitions:
                 listener.on_assigned(self._committed_if_known(partitions))
             else:
@@ -102,23 +111,32 @@ class KafkaSource:
             begin = self._begin_at(partitions, committed, start_at_ms)
         except KafkaException as error:
             raise SourceUnreachableError(
-                f"Where to begin in {len(partitions)} partitions is not known: {error.args[0].str()}",
+                f"Where to begin in {plural(len(partitions), 'partition')} is not known: {error.args[0].str()}",
                 hint="Start the service again when the broker answers; what is committed holds.",
             ) from error
+        # Before the assignment, which may make the client join again at once and so outdate what it commits with.
         failures = (self.commit(begin, wait=True) if begin else None) or {}
         for partition, why in failures.items():
             # As while another member joins. It is tried again with the next commit.
             _log.warning("the beginning of %s-%d is not committed yet: %s", *partition, why)
+        if begin:
+            placed = [
+                TopicPartition(part.topic, part.partition, begin.get((part.topic, part.partition), part.offset))
+                for part in partitions
+            ]
+            (self._consumer.incremental_assign if self._incremental else self._consumer.assign)(placed)
         return committed | {part: offset for part, offset in begin.items() if part not in failures}, begin
 
     def _surely_committed(self, partitions: list[TopicPartition]) -> dict[Partition, int | None]:
-        answers = _persistently(lambda: self._consumer.committed(partitions, timeout=_COMMITTED_TIMEOUT_SECONDS))
+        answers = _persistently(
+            lambda: _all_told(self._consumer.committed(partitions, timeout=_COMMITTED_TIMEOUT_SECONDS))
+        )
         return {(part.topic, part.partition): None if part.offset < 0 else part.offset for part in answers}
 
     def _begin_at(
         self, partitions: list[TopicPartition], committed: Mapping[Partition, int | None], start_at_ms: int
     ) -> dict[Partition, int]:
-        """Have partitions without a commit begin at an instant; returns these beginnings, which must be committed.
+        """Where partitions without a commit begin, which must be committed.
 
         The commit makes the beginning hold whatever happens next: a partition on which nothing arrives would have none otherwise, and
         would begin at the start of the log after a restart without `start_at`.
@@ -133,35 +151,32 @@ class KafkaSource:
             ends = {partition: self._end(partition) for partition in none_yet}
             again = self._at_or_after(start_at_ms, none_yet)
             begin |= {part: again[part] if again[part] >= 0 else end for part, end in ends.items()}
-        placed = [
-            TopicPartition(part.topic, part.partition, begin.get((part.topic, part.partition), part.offset))
-            for part in partitions
-        ]
-        (self._consumer.incremental_assign if self._incremental else self._consumer.assign)(placed)
         return begin
 
     def _at_or_after(self, at_ms: int, partitions: Sequence[Partition]) -> dict[Partition, int]:
         """Offset of the first record then or later; -1 where there is none."""
         asked = [TopicPartition(topic, number, at_ms) for topic, number in partitions]
-        answers = _persistently(lambda: self._consumer.offsets_for_times(asked, timeout=_COMMITTED_TIMEOUT_SECONDS))
+        answers = _persistently(
+            lambda: _all_told(self._consumer.offsets_for_times(asked, timeout=_COMMITTED_TIMEOUT_SECONDS))
+        )
         return {(part.topic, part.partition): part.offset for part in answers}
 
     def _end(self, partition: Partition) -> int:
-        marks = self._consumer.get_watermark_offsets(TopicPartition(*partition), timeout=_COMMITTED_TIMEOUT_SECONDS)
-        if marks is None:
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
-        _, end = marks
-        return int(end)
+        def ask() -> int:
+            marks = self._consumer.get_watermark_offsets(TopicPartition(*partition), timeout=_COMMITTED_TIMEOUT_SECONDS)
+            if marks is None:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+            return int(marks[1])
+
+        return _persistently(ask)
 
     def poll(self, max_records: int, timeout: float) -> list[Record]:
         """See `Source.poll`."""
-        try:
-            # consume() waits for its whole timeout unless it gets all it asks for; so wait for one, then take what is there.
-            messages = self._consumer.consume(1, timeout)
-            if messages and max_records > 1:
-                messages += self._consumer.consume(max_records - 1, 0)
-        except KafkaException as error:
-            raise SourceFailure(str(error)) from error
+        # consume() waits for its whole timeout unless it gets all it asks for; so wait for one, then take what is there. What it
+        # raises ends the member: the batch is gone then, and commits of what follows it would pass it.
+        messages = self._consumer.consume(1, timeout)
+        if messages and max_records > 1:
+            messages += self._consumer.consume(max_records - 1, 0)
         records = []
         for message in messages:
             failure = message.error()
@@ -198,10 +213,10 @@ class KafkaSource:
             self._commit_under_way = True
             self._consumer.commit(offsets=wanted, asynchronous=True)
         except KafkaException as error:
-            self._commit_under_way = False
             failed = dict.fromkeys(offsets, str(error))
             if wait:
-                return failed
+                return failed  # another one without `wait` may be under way still
+            self._commit_under_way = False
             self._commit_failures = failed
         return None
 
@@ -225,30 +240,35 @@ class KafkaSource:
 
     def close(self) -> None:
         """See `Source.close`."""
+        self._closing = True
         self._consumer.close()
 
 
-def _persistently(ask: Callable[[], list[TopicPartition]]) -> list[TopicPartition]:
+def _persistently(ask: Callable[[], T]) -> T:
     """Ask the broker, some times if need be.
 
     Raises:
-        KafkaException: what the last try said, as a whole or of one partition.
+        KafkaException: what the last try said.
     """
-
-    def ask_all() -> list[TopicPartition]:
-        answers = ask()
-        for part in answers:
-            if part.error is not None:
-                raise KafkaException(part.error)
-        return answers
-
     for _ in range(_START_TRIES - 1):
         try:
-            return ask_all()
+            return ask()
         except KafkaException as error:
             _log.warning("asking the broker again: %s", error)
             time.sleep(_START_PAUSE_SECONDS)
-    return ask_all()
+    return ask()
+
+
+def _all_told(answers: list[TopicPartition]) -> list[TopicPartition]:
+    """The same answers.
+
+    Raises:
+        KafkaException: if one of them is an error.
+    """
+    for part in answers:
+        if part.error is not None:
+            raise KafkaException(part.error)
+    return answers
 
 
 def _failures(partitions: Sequence[TopicPartition]) -> dict[Partition, str]:

@@ -17,7 +17,8 @@ class AssignmentListener(Protocol):
     ) -> None:
         """These partitions are ours from now on; with their committed offsets (None: never committed).
 
-        `begin` says where those without a commit begin, if that was decided for them: it is still to be committed.
+        `begin` says where those without a commit begin, if that was decided for them. It is still to be committed where
+        `committed` does not have it.
         """
 
     def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
@@ -59,7 +60,10 @@ class Source(Protocol):
         """Join the group."""
 
     def poll(self, max_records: int, timeout: float) -> Sequence[Record]:
-        """Records in partition order, at most so many, waiting at most so long for the first one."""
+        """Records in partition order, at most so many, waiting at most so long for the first one.
+
+        Whatever it raises ends the member, since records may be lost with it; the next owner reads them.
+        """
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Stop handing out records of these."""
@@ -78,7 +82,3 @@ class Source(Protocol):
 
     def close(self) -> None:
         """Leave the group."""
-
-
-class SourceFailure(Exception):  # noqa: N818 - it is what the source reports, caught inside the runtime
-    """The source answers with an error that a later try may not have; says which."""

@@ -36,7 +36,7 @@ class OffsetTracker:
         heapq.heappush(self._finished, offset)
 
     def committable(self) -> int | None:
-        """The offset to commit: the one after the last that is done without a hole before it. None: nothing yet."""
+        """The offset to commit: the one after the last that is done without a hole before it, or the beginning. None: nothing yet."""
         processing, finished = self._processing, self._finished
         while finished:
             if processing and processing[0][0] < finished[0]:
@@ -58,7 +58,7 @@ class OffsetTracker:
 
     @property
     def highest_finished(self) -> int:
-        """The highest offset that is done; -1 if none is."""
+        """The highest offset that is done, or the one before the beginning; -1 if there is neither."""
         below = -1 if self._committable is None else self._committable - 1
         return max(below, max(self._finished, default=-1))
 

@@ -1,0 +1,155 @@
+"""What the Kafka source does with answers that a real broker gives too seldom to wait for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from workbench.errors import SourceUnreachableError
+from workbench.runtime import RuntimeConfig, kafka_source
+from workbench.runtime.kafka_source import KafkaSource
+
+INSTANT = "2026-11-21T03:00:00+00:00"
+
+
+class Client:
+    """A client whose broker is made up: offsets by time from a list, one answer after the other."""
+
+    def __init__(self, properties: dict[str, Any], **_: Any) -> None:
+        self.properties = properties
+        self.by_time: list[int | KafkaError] = []
+        self.end = 0
+        self.commits: list[int] = []
+        self.refuses = False
+        self.placed: list[TopicPartition] = []
+        self.assign_callback: Any = None
+
+    def subscribe(self, _topics: list[str], *, on_assign: Any, **_more: Any) -> None:
+        self.assign_callback = on_assign
+
+    def committed(self, partitions: list[TopicPartition], timeout: float) -> list[TopicPartition]:
+        return [TopicPartition(part.topic, part.partition, -1001) for part in partitions]
+
+    def offsets_for_times(self, partitions: list[TopicPartition], timeout: float) -> list[TopicPartition]:
+        answer = self.by_time.pop(0)
+        if isinstance(answer, KafkaError):
+            raise KafkaException(answer)
+        return [TopicPartition(part.topic, part.partition, answer) for part in partitions]
+
+    def get_watermark_offsets(self, _partition: TopicPartition, timeout: float) -> tuple[int, int]:
+        return 0, self.end
+
+    def commit(self, offsets: list[TopicPartition], *, asynchronous: bool) -> list[TopicPartition] | None:
+        if self.refuses and not asynchronous:
+            raise KafkaException(KafkaError(KafkaError.REBALANCE_IN_PROGRESS))
+        self.commits += [part.offset for part in offsets]
+        return None if asynchronous else offsets
+
+    def incremental_assign(self, partitions: list[TopicPartition]) -> None:
+        self.placed = partitions
+
+
+class Told:
+    """Takes what the source tells."""
+
+    def __init__(self) -> None:
+        self.assigned: list[tuple[dict[Any, Any], dict[Any, Any]]] = []
+
+    def on_assigned(self, committed: Any, begin: Any = None) -> None:
+        self.assigned.append((dict(committed), dict(begin or {})))
+
+    def on_revoked(self, partitions: Any) -> None:
+        raise AssertionError(partitions)
+
+    on_lost = on_revoked
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> tuple[KafkaSource, Client, Told]:
+    """A source that starts at an instant, before its first assignment."""
+    monkeypatch.setattr(kafka_source, "Consumer", Client)
+    monkeypatch.setattr(kafka_source, "_START_PAUSE_SECONDS", 0.0)
+    config = RuntimeConfig.parse(
+        {
+            "bootstrap": "127.0.0.1:9",
+            "group": "g",
+            "topics": ["t"],
+            "client_id": "test",
+            "start_at": INSTANT,
+            "kafka": {"auto.offset.reset": "latest"},
+        }
+    )
+    source, told = KafkaSource(config, member="m"), Told()
+    client: Any = source._consumer
+    source.subscribe(["t"], told)
+    return source, client, told
+
+
+def assign(client: Client) -> None:
+    """One partition."""
+    client.assign_callback(client, [TopicPartition("t", 0)])
+
+
+def test_a_start_at_an_instant_never_jumps_to_the_end(made: tuple[KafkaSource, Client, Told]) -> None:
+    """Whatever the settings say: records that retention has left are still those of the instant or later."""
+    assert made[1].properties["auto.offset.reset"] == "earliest"
+
+
+@pytest.mark.parametrize(
+    ("by_time", "end", "begin"),
+    [([7], 9, 7), ([-1, -1], 9, 9), ([-1, 8], 9, 8)],
+    ids=["is_there", "nothing_yet", "arrives_meanwhile"],
+)
+def test_what_arrives_while_the_end_is_asked_for_is_not_skipped(
+    made: tuple[KafkaSource, Client, Told], by_time: list[int | KafkaError], end: int, begin: int
+) -> None:
+    """The end counts only if there is still nothing at the instant after it was told."""
+    _, client, told = made
+    client.by_time, client.end = by_time, end
+    assign(client)
+    assert [part.offset for part in client.placed] == client.commits == [begin]
+    assert told.assigned == [({("t", 0): begin}, {("t", 0): begin})]
+
+
+def test_a_beginning_that_is_refused_is_told_as_not_committed(made: tuple[KafkaSource, Client, Told]) -> None:
+    """So that it is committed with the next commit."""
+    _, client, told = made
+    client.by_time, client.refuses = [7], True
+    assign(client)
+    assert [part.offset for part in client.placed] == [7]
+    assert told.assigned == [({("t", 0): None}, {("t", 0): 7})]
+
+
+def test_the_broker_is_asked_again_and_then_the_member_ends(made: tuple[KafkaSource, Client, Told]) -> None:
+    """Two failures cost nothing, a third one the start; nothing is placed or committed then."""
+    _, client, told = made
+    late = KafkaError(KafkaError._TIMED_OUT)
+    client.by_time = [late, late, 7]
+    assign(client)
+    assert client.commits == [7]
+    client.commits, client.placed, client.by_time = [], [], [late, late, late]
+    with pytest.raises(SourceUnreachableError, match="Where to begin in 1 partition is not known"):
+        assign(client)
+    assert (client.commits, client.placed, len(told.assigned)) == ([], [], 1)
+
+
+def test_a_refused_commit_says_nothing_of_another_that_is_under_way(made: tuple[KafkaSource, Client, Told]) -> None:
+    """One that waits fails while one that does not is still unanswered: that one is not taken as done."""
+    source, client, _ = made
+    client.refuses = True
+    assert source.commit({("t", 0): 5}, wait=False) is None
+    assert source.commit_result() is None
+    assert source.commit({("t", 1): 6}, wait=True) != {}
+    assert source.commit_result() is None
+    source._on_commit(KafkaError(KafkaError.REBALANCE_IN_PROGRESS), [TopicPartition("t", 0, 5)])
+    assert ("t", 0) in (source.commit_result() or {})
+
+
+def test_an_assignment_that_comes_while_it_closes_asks_nothing(made: tuple[KafkaSource, Client, Told]) -> None:
+    """The client gives it back; a broker that does not answer any more would hold up the end."""
+    source, client, told = made
+    client.close = lambda: assign(client)  # type: ignore[attr-defined]
+    source.close()
+    assert (client.placed, told.assigned) == ([], [])
