@@ -15,6 +15,7 @@ import pytest
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from tests.runtime.chaos.conductor import PROTOCOLS
 from tests.runtime.test_rest_sink import Service
 from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab
@@ -315,7 +316,7 @@ def test_what_is_slow_does_not_hold_up_the_others(lab: Lab, slow: str) -> None:
 class Refused(KafkaSource):
     """As long as another member joins, a broker may refuse commits: here the first ones, those that wait for their answer."""
 
-    refusals = 3
+    refusals = 0
 
     def commit(self, offsets: Mapping[tuple[str, int], int], *, wait: bool) -> dict[tuple[str, int], str] | None:
         if wait and Refused.refusals:
@@ -324,20 +325,28 @@ class Refused(KafkaSource):
         return super().commit(offsets, wait=wait)
 
 
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("source", [KafkaSource, Refused])
-def test_a_start_at_an_instant_is_the_first_record_then_or_later(lab: Lab, source: type[KafkaSource]) -> None:
+def test_a_start_at_an_instant_is_the_first_record_then_or_later(
+    lab: Lab, source: type[KafkaSource], protocol: str
+) -> None:
     """Nothing before it, everything from it on; a partition with nothing there begins at its end; a commit wins; all is committed.
 
     Also where the broker does not take the commit of a beginning at once.
     """
     topic = Topic(lab)
-    instant = AN_HOUR_AGO_MS
+    instant, Refused.refusals = AN_HOUR_AGO_MS, 3
     for partition in range(3):
         for number in range(50):
             topic.produce(1, start=number, partition=partition, timestamp=instant + (number - 25) * 1000)
     topic.produce(10, partition=3, timestamp=instant - 60_000)
     seen: list[tuple[int, int, int]] = []
-    config = topic.config(start_at=datetime.fromtimestamp(instant / 1000, UTC).isoformat(), consumers=2)
+    start_at = datetime.fromtimestamp(instant / 1000, UTC).isoformat()
+    config = topic.config(
+        start_at=start_at,
+        consumers=2,
+        kafka={"session.timeout.ms": 6000, "heartbeat.interval.ms": 500, **PROTOCOLS[protocol]},
+    )
     runtime = Runtime(
         config,
         {"*": lambda e: seen.append((e.record.partition, e.record.offset, e.record.timestamp_ms))},
