@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_END, KafkaError, KafkaException, TopicPartition
 
 from workbench.errors import SourceUnreachableError
 from workbench.runtime import RuntimeConfig, kafka_source
@@ -33,13 +33,10 @@ class Client:
         return [TopicPartition(part.topic, part.partition, -1001) for part in partitions]
 
     def offsets_for_times(self, partitions: list[TopicPartition], timeout: float) -> list[TopicPartition]:
-        answer = self.by_time.pop(0)
+        answer = self.end if partitions[0].offset == OFFSET_END else self.by_time.pop(0)
         if isinstance(answer, KafkaError):
             raise KafkaException(answer)
         return [TopicPartition(part.topic, part.partition, answer) for part in partitions]
-
-    def get_watermark_offsets(self, _partition: TopicPartition, timeout: float) -> tuple[int, int]:
-        return 0, self.end
 
     def commit(self, offsets: list[TopicPartition], *, asynchronous: bool) -> list[TopicPartition] | None:
         if self.refuses and not asynchronous:

@@ -6,9 +6,9 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
 from workbench.errors import SourceUnreachableError
 from workbench.runtime.config import RuntimeConfig
@@ -19,9 +19,6 @@ from workbench.words import plural
 
 _log = logging.getLogger(__name__)
 
-T = TypeVar("T")
-
-_NEVER_COMMITTED = -1001  # librdkafka's OFFSET_INVALID
 _COMMITTED_TIMEOUT_SECONDS = 10.0
 _START_PAUSE_SECONDS = 0.5
 _START_TRIES = 3  # where a replay begins must be known; reading from elsewhere instead would be wrong in silence
@@ -89,14 +86,13 @@ class KafkaSource:
         self._consumer.subscribe(list(topics), on_assign=on_assign, on_revoke=on_revoke, on_lost=on_lost)
 
     def _committed_if_known(self, partitions: list[TopicPartition]) -> dict[Partition, int | None]:
-        committed: dict[Partition, int | None] = {(part.topic, part.partition): None for part in partitions}
         try:
-            for part in self._consumer.committed(partitions, timeout=_COMMITTED_TIMEOUT_SECONDS) if partitions else ():
-                if part.error is None and part.offset != _NEVER_COMMITTED:
-                    committed[part.topic, part.partition] = part.offset
+            return _offsets(
+                self._consumer.committed(partitions, timeout=_COMMITTED_TIMEOUT_SECONDS) if partitions else []
+            )
         except KafkaException as error:  # only a metric needs it; the client itself starts where it should
             _log.warning("committed offsets are not known yet: %s", error)
-        return committed
+            return {(part.topic, part.partition): None for part in partitions}
 
     def _placed(
         self, partitions: list[TopicPartition], start_at_ms: int
@@ -107,68 +103,50 @@ class KafkaSource:
             SourceUnreachableError: if the broker does not tell either. The client would begin elsewhere then, and nobody would know.
         """
         try:
-            committed = self._surely_committed(partitions)
-            begin = self._begin_at(partitions, committed, start_at_ms)
+            committed = _offsets(
+                _persistently(lambda: self._consumer.committed(partitions, timeout=_COMMITTED_TIMEOUT_SECONDS))
+            )
+            begin = self._begin_at([part for part, offset in committed.items() if offset is None], start_at_ms)
         except KafkaException as error:
             raise SourceUnreachableError(
                 f"Where to begin in {plural(len(partitions), 'partition')} is not known: {error.args[0].str()}",
                 hint="Start the service again when the broker answers; what is committed holds.",
             ) from error
+        if not begin:
+            return committed, begin
         # Before the assignment, which may make the client join again at once and so outdate what it commits with.
-        failures = (self.commit(begin, wait=True) if begin else None) or {}
+        failures = self.commit(begin, wait=True) or {}
         for partition, why in failures.items():
             # As while another member joins. It is tried again with the next commit.
             _log.warning("the beginning of %s-%d is not committed yet: %s", *partition, why)
-        if begin:
-            placed = [
-                TopicPartition(part.topic, part.partition, begin.get((part.topic, part.partition), part.offset))
-                for part in partitions
-            ]
-            (self._consumer.incremental_assign if self._incremental else self._consumer.assign)(placed)
+        placed = [
+            TopicPartition(part.topic, part.partition, begin.get((part.topic, part.partition), part.offset))
+            for part in partitions
+        ]
+        (self._consumer.incremental_assign if self._incremental else self._consumer.assign)(placed)
         return committed | {part: offset for part, offset in begin.items() if part not in failures}, begin
 
-    def _surely_committed(self, partitions: list[TopicPartition]) -> dict[Partition, int | None]:
-        answers = _persistently(
-            lambda: _all_told(self._consumer.committed(partitions, timeout=_COMMITTED_TIMEOUT_SECONDS))
-        )
-        return {(part.topic, part.partition): None if part.offset < 0 else part.offset for part in answers}
-
-    def _begin_at(
-        self, partitions: list[TopicPartition], committed: Mapping[Partition, int | None], start_at_ms: int
-    ) -> dict[Partition, int]:
+    def _begin_at(self, partitions: Sequence[Partition], start_at_ms: int) -> dict[Partition, int]:
         """Where partitions without a commit begin, which must be committed.
 
         The commit makes the beginning hold whatever happens next: a partition on which nothing arrives would have none otherwise, and
         would begin at the start of the log after a restart without `start_at`.
         """
-        fresh = [part for part in partitions if committed.get((part.topic, part.partition)) is None]
-        if not fresh:
-            return {}
-        begin = self._at_or_after(start_at_ms, [(part.topic, part.partition) for part in fresh])
+        begin = self._at_or_after(start_at_ms, partitions)
         none_yet = [partition for partition, offset in begin.items() if offset < 0]
-        if none_yet:
-            # They begin at their end. It is asked for first and the instant once more after it: what comes in between is found so.
-            ends = {partition: self._end(partition) for partition in none_yet}
-            again = self._at_or_after(start_at_ms, none_yet)
-            begin |= {part: again[part] if again[part] >= 0 else end for part, end in ends.items()}
-        return begin
+        # They begin at their end. It is asked for first and the instant once more after it: what comes in between is found so.
+        # The broker takes -1 as the "instant" of the end (ListOffsets), all partitions in one request.
+        ends = self._at_or_after(OFFSET_END, none_yet)
+        again = self._at_or_after(start_at_ms, none_yet)
+        return begin | {part: again[part] if again[part] >= 0 else end for part, end in ends.items()}
 
     def _at_or_after(self, at_ms: int, partitions: Sequence[Partition]) -> dict[Partition, int]:
         """Offset of the first record then or later; -1 where there is none."""
+        if not partitions:
+            return {}
         asked = [TopicPartition(topic, number, at_ms) for topic, number in partitions]
-        answers = _persistently(
-            lambda: _all_told(self._consumer.offsets_for_times(asked, timeout=_COMMITTED_TIMEOUT_SECONDS))
-        )
+        answers = _persistently(lambda: self._consumer.offsets_for_times(asked, timeout=_COMMITTED_TIMEOUT_SECONDS))
         return {(part.topic, part.partition): part.offset for part in answers}
-
-    def _end(self, partition: Partition) -> int:
-        def ask() -> int:
-            marks = self._consumer.get_watermark_offsets(TopicPartition(*partition), timeout=_COMMITTED_TIMEOUT_SECONDS)
-            if marks is None:
-                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
-            return int(marks[1])
-
-        return _persistently(ask)
 
     def poll(self, max_records: int, timeout: float) -> list[Record]:
         """See `Source.poll`."""
@@ -244,31 +222,34 @@ class KafkaSource:
         self._consumer.close()
 
 
-def _persistently(ask: Callable[[], T]) -> T:
+def _persistently(ask: Callable[[], list[TopicPartition]]) -> list[TopicPartition]:
     """Ask the broker, some times if need be.
 
     Raises:
-        KafkaException: what the last try said.
+        KafkaException: what the last try said, as a whole or of one partition.
     """
-    for _ in range(_START_TRIES - 1):
+    tries = 0
+    while True:
         try:
-            return ask()
+            answers = ask()
+            for part in answers:
+                if part.error is not None:
+                    raise KafkaException(part.error)
+            return answers
         except KafkaException as error:
+            tries += 1
+            if tries == _START_TRIES:
+                raise
             _log.warning("asking the broker again: %s", error)
             time.sleep(_START_PAUSE_SECONDS)
-    return ask()
 
 
-def _all_told(answers: list[TopicPartition]) -> list[TopicPartition]:
-    """The same answers.
-
-    Raises:
-        KafkaException: if one of them is an error.
-    """
-    for part in answers:
-        if part.error is not None:
-            raise KafkaException(part.error)
-    return answers
+def _offsets(answers: Sequence[TopicPartition]) -> dict[Partition, int | None]:
+    """Commits; None where there is none, or where it was not told."""
+    return {
+        (part.topic, part.partition): part.offset if part.error is None and part.offset >= 0 else None
+        for part in answers
+    }
 
 
 def _failures(partitions: Sequence[TopicPartition]) -> dict[Partition, str]:
