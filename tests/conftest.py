@@ -40,6 +40,14 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         yield running
 
 
+@pytest.fixture
+def prometheus_url(lab: Lab) -> str:
+    """The lab's Prometheus. Its set-up fetches one, so that there is none is a failure."""
+    if lab.prometheus_url is None:
+        pytest.fail("this machine has no Prometheus to ask, and none was to be had")
+    return lab.prometheus_url
+
+
 @pytest.fixture(autouse=True)
 def _own_places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Settings and state of the user who runs the tests have no say in them; the downloads' cache does."""

@@ -16,7 +16,6 @@ from workbench import spark
 from workbench.errors import SetupError
 from workbench.lab.process import free_port
 from workbench.spark_connect import connected
-from workbench.words import first_line
 
 VARIABLE = spark.MASTER_VARIABLE
 
@@ -88,9 +87,3 @@ def test_more_samples_than_a_server_holds_are_not_sent() -> None:
     assert spark.frame_of(remote, few) is few
     with pytest.raises(SetupError, match="200,001 samples are too many"):
         spark.frame_of(remote, many)
-
-
-def test_an_error_is_told_by_its_first_line() -> None:
-    """Or by its kind, if it says nothing."""
-    assert first_line(RuntimeError("refused\n\tat org.apache...")) == "refused"
-    assert first_line(ValueError()) == "ValueError"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workbench.words import count, duration, listed, one_line, percent, printable, shell_word, times
+from workbench.words import count, duration, first_line, listed, one_line, percent, printable, shell_word, times
 
 
 @pytest.mark.parametrize(
@@ -70,3 +70,9 @@ def test_a_shell_word_is_one_word_on_one_line(text: str) -> None:
     assert "\n" not in word
     answer = subprocess.run(["bash", "-c", f"printf '%s.' {word}"], capture_output=True, check=True)
     assert answer.stdout == (text + ".").encode()
+
+
+def test_an_error_is_told_by_its_first_line() -> None:
+    """Or by its kind, if it says nothing."""
+    assert first_line(RuntimeError("refused\n\tat org.apache...")) == "refused"
+    assert first_line(ValueError()) == "ValueError"

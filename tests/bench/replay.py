@@ -16,7 +16,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from tests.bench.harness import Result, median_seconds, result
-from tests.lab.conftest import commit, wait_for
+from tests.lab.conftest import commit
+from tests.waiting import wait_for
 from workbench.java import find_java
 from workbench.lab.jars import TOOLS, ensure
 from workbench.lab.kafka import create_topic, start_broker

@@ -20,7 +20,6 @@ from workbench.collect.prometheus_frames import (
     read_samples,
     tasks_for,
 )
-from workbench.lab.lab import Lab
 
 STREAM = {"Content-Type": "application/x-streamed-protobuf; proto=prometheus.ChunkedReadResponse"}
 
@@ -159,10 +158,8 @@ def test_spark_reads_values_flags_and_labels(spark: Any) -> None:
 
 @pytest.mark.jvm
 @pytest.mark.lab
-def test_filters_reach_the_server_and_tasks_share_the_range(spark: Any, lab: Lab) -> None:
+def test_filters_reach_the_server_and_tasks_share_the_range(spark: Any, prometheus_url: str) -> None:
     """On a real Prometheus: the same rows with one task or five, with chunks or JSON, with or without push-down."""
-    if lab.prometheus_url is None:
-        pytest.fail("this machine has no Prometheus to ask")
     spark.dataSource.register(PrometheusFrames)
     deadline = time.monotonic() + 30
     found: list[Any] = []
@@ -170,7 +167,7 @@ def test_filters_reach_the_server_and_tasks_share_the_range(spark: Any, lab: Lab
         time.sleep(2)
         end = int(time.time()) - 3
         base = {
-            "url": lab.prometheus_url,
+            "url": prometheus_url,
             "selector": "up",
             "start": str(end - 60),
             "end": str(end),

@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from tests.waiting import wait_for
 from workbench.java import find_java
 from workbench.lab.jars import TOOLS, ensure
 from workbench.lab.lab import Lab
@@ -123,13 +124,3 @@ def settings_file(lab: Lab, tmp_path: Path) -> Iterator[Path]:
     path = tmp_path / "settings.toml"
     path.write_text("\n".join(lines))
     yield path
-
-
-def wait_for(condition: Any, seconds: float = 30.0) -> None:
-    """Poll until something holds."""
-    import time
-
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)

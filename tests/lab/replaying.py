@@ -14,7 +14,8 @@ from pathlib import Path
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tests.lab.conftest import commit, consumer_groups, wait_for, workbench
+from tests.lab.conftest import commit, consumer_groups, workbench
+from tests.waiting import wait_for
 from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab
 from workbench.replay.kafka_gateway import KafkaGateway

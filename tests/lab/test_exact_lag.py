@@ -56,10 +56,9 @@ def test_through_the_recorder(lab: Lab, quiet: tuple[str, str], spark: Any) -> N
     check(observe(cluster, 5, thresholds=LAB_THRESHOLDS, groups=[quiet[0]]), lab, quiet, spark)
 
 
+@pytest.mark.usefixtures("prometheus_url")
 def test_through_prometheus(lab: Lab, quiet: tuple[str, str], spark: Any) -> None:
     """An exporter's metrics, out of Prometheus."""
-    if lab.prometheus_url is None:
-        pytest.skip("this machine has no Prometheus, and none was to be had")
     time.sleep(8)
     from datetime import UTC, datetime, timedelta
 

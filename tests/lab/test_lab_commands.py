@@ -14,7 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.lab.conftest import wait_for, workbench
+from tests.lab.conftest import workbench
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.lab
 

@@ -16,8 +16,9 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tests.lab.conftest import commit, wait_for, workbench
+from tests.lab.conftest import commit, workbench
 from tests.lab.replaying import fresh, kept, now_ms, plan_for, replay, topic_with, wait_for_members
+from tests.waiting import wait_for
 from workbench.lab.lab import Lab
 from workbench.replay.apply import Options, apply_plan
 from workbench.replay.gateway import ABSENT

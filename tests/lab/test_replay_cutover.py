@@ -12,10 +12,11 @@ import pytest
 import requests
 from confluent_kafka.admin import AdminClient
 
-from tests.lab.conftest import commit, wait_for
+from tests.lab.conftest import commit
 from tests.lab.instances import TOKEN, Fleet, fleet_file
 from tests.lab.replaying import fresh, kept, now_ms, plan_for, processed_log, replay, topic_with, wait_for_members
 from tests.lab.test_replay_apply import commits
+from tests.waiting import wait_for
 from workbench.lab import process
 from workbench.lab.lab import Lab
 from workbench.replay.planfile import Plan

@@ -16,10 +16,11 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from tests.lab.conftest import commit, wait_for, workbench
+from tests.lab.conftest import commit, workbench
 from tests.lab.instances import Fleet, fleet_file
 from tests.lab.replaying import fresh, processed_log, replay, wait_for_members
 from tests.lab.test_replay_apply import commits
+from tests.waiting import wait_for
 from workbench.lab import process
 from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from tests.lab.conftest import wait_for
 from tests.lab.replaying import footprint, fresh, now_ms, topic_with
+from tests.waiting import wait_for
 from workbench.lab.lab import Lab
 from workbench.replay.kafka_gateway import KafkaGateway
 from workbench.widgets.prefill import Wish

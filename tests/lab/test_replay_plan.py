@@ -11,7 +11,6 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tests.lab.conftest import wait_for
 from tests.lab.replaying import (
     footprint,
     fresh,
@@ -23,6 +22,7 @@ from tests.lab.replaying import (
     topic_with,
     wild_times,
 )
+from tests.waiting import wait_for
 from workbench.errors import SourceUnreachableError
 from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from tests.fleet import land_fleet
-from tests.lab.conftest import wait_for
+from tests.waiting import wait_for
 from workbench.collect.store import SUMMARIES, Store
 from workbench.java import find_java, spark_home
 from workbench.lab.process import free_port

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from tests.fleet import land_fleet
-from tests.lab.conftest import wait_for
+from tests.waiting import wait_for
 from workbench.java import find_java, spark_home
 from workbench.lab.process import free_port
 from workbench.spark import MASTER_VARIABLE

@@ -7,13 +7,13 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.waiting import wait_for
 from workbench.replay.journal import Journal
 
 _WRITER = """
@@ -39,9 +39,7 @@ def test_a_killed_writer_costs_at_most_its_last_line(tmp_path: Path) -> None:
     writer = subprocess.Popen([sys.executable, "-c", _WRITER, str(path)], stdout=subprocess.PIPE)
     assert writer.stdout is not None
     writer.stdout.readline()
-    deadline = time.monotonic() + 20
-    while (not path.exists() or path.read_bytes().count(b"\n") < 5) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_for(lambda: path.exists() and path.read_bytes().count(b"\n") >= 5, 20)
     os.kill(writer.pid, signal.SIGKILL)
     writer.wait()
     writer.stdout.close()

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
+from tests.waiting import wait_for
 from workbench.runtime.event import Event, Record, TopicPartition
 from workbench.runtime.source import AssignmentListener, SourceHealth
+
+until = partial(wait_for, seconds=10.0, pause_seconds=0.01)  # nothing here is far away
 
 
 class Clock:

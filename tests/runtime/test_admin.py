@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
-from tests.runtime.helpers import MemorySource, record
+from tests.runtime.helpers import MemorySource, record, until
 from workbench.errors import ConfigError
 from workbench.runtime import ProcessorConfig, Runtime, RuntimeConfig, running
 
@@ -56,14 +56,6 @@ def ask(runtime: Runtime, path: str, body: Any = None, *, token: str | None = TO
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
         return error.code, json.load(error)
-
-
-def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
-    """Wait for it."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("path", ["/status", "/assignment", "/queues", "/drain", "/replay", "/nothing"])

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psutil
@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.runtime.chaos.conductor import PROTOCOLS
 from tests.runtime.test_rest_sink import Service
+from tests.waiting import wait_for
 from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab
 from workbench.runtime import (
@@ -38,7 +39,8 @@ pytestmark = pytest.mark.lab
 
 PARTITIONS = 4
 # Old, and yet young enough: the broker deletes whole segments of more than a week, between one step of a test and the next.
-AN_HOUR_AGO_MS = (int(time.time()) - 3600) * 1000
+AN_HOUR_AGO = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1)
+AN_HOUR_AGO_MS = round(AN_HOUR_AGO.timestamp() * 1000)
 
 
 class Topic:
@@ -113,14 +115,6 @@ class Topic:
             return found
 
 
-def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
-    """Wait for it."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 def metric(runtime: Runtime, name: str, **labels: str) -> float:
     """Sum of a metric over the series with these labels."""
     return sum(
@@ -160,7 +154,7 @@ def test_a_poison_record_ends_in_the_dead_letter_topic_and_holds_nobody_up(lab: 
     config = topic.config(processors={"x": pool}, dead_letter_topic=f"{topic.name}-dead")
     runtime = Runtime(config, {"x": handle}, decode=decode)
     with running(runtime):
-        until(lambda: topic.committed() == topic.ends())
+        wait_for(lambda: topic.committed() == topic.ends())
         assert len(done) == len(set(done)) == 200
         letters = {item.value(): dict(item.headers()) for item in topic.read(f"{topic.name}-dead", 4)}
         assert {value: headers["wb_code"] for value, headers in letters.items()} == {
@@ -195,12 +189,12 @@ def test_an_offset_is_not_committed_before_its_dead_letter_is_safe(lab: Lab) -> 
     config = topic.config(dead_letter_topic=f"{topic.name}-later")
     runtime = Runtime(config, {"*": lambda event: Dead("700") if event.record.offset == 5 else None})
     with running(runtime):
-        until(lambda: runtime.task.metrics.totals()["processed"] == 20)
-        until(lambda: topic.committed() == [5])
+        wait_for(lambda: runtime.task.metrics.totals()["processed"] == 20)
+        wait_for(lambda: topic.committed() == [5])
         time.sleep(1.5)
         assert topic.committed() == [5]
         create_topic(lab.bootstrap, f"{topic.name}-later", 1)
-        until(lambda: topic.committed() == [20], 60)
+        wait_for(lambda: topic.committed() == [20], 60)
         [letter] = topic.read(f"{topic.name}-later", 1)
         assert dict(letter.headers())["wb_offset"] == b"5"
 
@@ -223,7 +217,7 @@ def test_a_sink_that_is_out_costs_neither_a_record_nor_the_membership(lab: Lab) 
         runtime = Runtime(config, {"*": RestSink(service.url, outage_after_seconds=0.5)})
         with running(runtime):
             topic.produce(500)
-            until(lambda: topic.committed() == topic.ends())
+            wait_for(lambda: topic.committed() == topic.ends())
             members = runtime.task.consumers[0].rebalances
             service.code = 500
             topic.produce(4000, start=500)
@@ -235,12 +229,12 @@ def test_a_sink_that_is_out_costs_neither_a_record_nor_the_membership(lab: Lab) 
                 time.sleep(0.1)
             assert metric(runtime, "wb_paused_partitions") == PARTITIONS
             service.code = 200
-            until(lambda: topic.committed() == topic.ends(), 60)
+            wait_for(lambda: topic.committed() == topic.ends(), 60)
             assert runtime.task.consumers[0].rebalances == members
             assert runtime.task.metrics.totals() == {"processed": 4500, "dead_letters": 0}
             keys = {headers["Idempotency-Key"] for _, headers, _ in service.requests}
             assert len(keys) == 4500
-            until(lambda: metric(runtime, "wb_queue_length_events") == 0)
+            wait_for(lambda: metric(runtime, "wb_queue_length_events") == 0)
 
 
 def test_a_blocked_handler_keeps_its_membership_and_its_bounds(lab: Lab) -> None:
@@ -261,7 +255,7 @@ def test_a_blocked_handler_keeps_its_membership_and_its_bounds(lab: Lab) -> None
     runtime = Runtime(config, {"*": handle})
     topic.produce(20_000, value=b"v" * 2000)
     with running(runtime):
-        until(lambda: metric(runtime, "wb_paused_partitions") == PARTITIONS)
+        wait_for(lambda: metric(runtime, "wb_paused_partitions") == PARTITIONS)
         before = psutil.Process().memory_info().rss
         gaps = []
         deadline = time.monotonic() + 8
@@ -278,7 +272,7 @@ def test_a_blocked_handler_keeps_its_membership_and_its_bounds(lab: Lab) -> None
         assert psutil.Process().memory_info().rss - before < 30e6
         assert runtime.task.consumers[0].rebalances == 1
         release.set()
-        until(lambda: topic.committed() == topic.ends(), 60)
+        wait_for(lambda: topic.committed() == topic.ends(), 60)
     assert len(done) == len(set(done)) == 20_000
 
 
@@ -309,7 +303,7 @@ def test_what_is_slow_does_not_hold_up_the_others(lab: Lab, slow: str) -> None:
         kind=lambda n: "slow" if n % every == 0 and slow == "type" else "x",
     )
     with running(Runtime(config, {"x": handle, "slow": handle})):
-        until(lambda: len(done) == count - slow_count, 15)
+        wait_for(lambda: len(done) == count - slow_count, 15)
         assert len(slow_done) < slow_count - 10
 
 
@@ -341,32 +335,27 @@ def test_a_start_at_an_instant_is_the_first_record_then_or_later(
             topic.produce(1, start=number, partition=partition, timestamp=instant + (number - 25) * 1000)
     topic.produce(10, partition=3, timestamp=instant - 60_000)
     seen: list[tuple[int, int, int]] = []
-    start_at = datetime.fromtimestamp(instant / 1000, UTC).isoformat()
-    config = topic.config(
-        start_at=start_at,
-        consumers=2,
-        kafka={"session.timeout.ms": 6000, "heartbeat.interval.ms": 500, **PROTOCOLS[protocol]},
-    )
+    config = topic.config(start_at=AN_HOUR_AGO, consumers=2, kafka=PROTOCOLS[protocol])
     runtime = Runtime(
         config,
         {"*": lambda e: seen.append((e.record.partition, e.record.offset, e.record.timestamp_ms))},
         make_source=lambda settings, member: source(settings, member=member),
     )
     with running(runtime):
-        until(lambda: topic.committed() == [50, 50, 50, 10])
+        wait_for(lambda: topic.committed() == [50, 50, 50, 10])
         assert set(runtime.task.metrics.sentinels.readings().values()) == {0}
         topic.produce(1, partition=3, start=99, timestamp=instant - 1)
-        until(lambda: topic.committed() == [50, 50, 50, 11])
+        wait_for(lambda: topic.committed() == [50, 50, 50, 11])
     assert {(part, offset) for part, offset, _ in seen} == {
         *((part, offset) for part in range(3) for offset in range(25, 50)),
         (3, 10),
     }
     assert all(stamp >= instant for part, _, stamp in seen if part < 3)
-    until(lambda: topic.committed("other") == [OFFSET_INVALID] * 4)
+    wait_for(lambda: topic.committed("other") == [OFFSET_INVALID] * 4)
     seen.clear()
     with running(Runtime(config, {"*": lambda e: seen.append((e.record.partition, e.record.offset, 0))})):
         topic.produce(1, partition=0, start=50)
-        until(lambda: topic.committed() == [51, 50, 50, 11])
+        wait_for(lambda: topic.committed() == [51, 50, 50, 11])
     assert seen == [(0, 50, 0)]
 
 
@@ -383,15 +372,15 @@ def test_a_start_that_is_not_known_is_a_failure_and_no_start_elsewhere(lab: Lab)
     topic.produce(100)
     seen: list[int] = []
     runtime = Runtime(
-        topic.config(start_at=datetime.fromtimestamp(AN_HOUR_AGO_MS / 1000, UTC).isoformat()),
+        topic.config(start_at=AN_HOUR_AGO),
         {"*": lambda e: seen.append(e.record.offset)},
         make_source=lambda settings, member: Untold(settings, member=member),
     )
     with running(runtime):
-        until(lambda: runtime.state is State.FAILED)
+        wait_for(lambda: runtime.state is State.FAILED)
         assert "Where to begin in 4 partitions is not known" in str(runtime.task.consumers[0].failure)
     assert seen == []
-    until(lambda: topic.committed() == [OFFSET_INVALID] * 4)
+    wait_for(lambda: topic.committed() == [OFFSET_INVALID] * 4)
 
 
 def test_holes_in_the_log_and_a_deleted_beginning_neither_stall_nor_lose(lab: Lab) -> None:
@@ -409,8 +398,8 @@ def test_holes_in_the_log_and_a_deleted_beginning_neither_stall_nor_lose(lab: La
         answer.result(30)
     seen: list[int] = []
     with running(Runtime(topic.config(), {"*": lambda e: seen.append(e.record.offset)})) as runtime:
-        until(lambda: len(seen) >= 35)
-        until(lambda: runtime.task.is_drained)
+        wait_for(lambda: len(seen) >= 35)
+        wait_for(lambda: runtime.task.is_drained)
         [committed] = topic.committed()
         assert committed == max(seen) + 1
         assert set(runtime.task.metrics.sentinels.readings().values()) == {0}
@@ -426,7 +415,7 @@ def test_a_byte_budget_is_kept(lab: Lab) -> None:
     with running(
         Runtime(topic.config(max_bytes_per_second=cap), {"*": lambda e: sizes.append(len(e.payload))})
     ) as runtime:
-        until(lambda: bool(sizes))
+        wait_for(lambda: bool(sizes))
         began, already = time.monotonic(), sum(sizes)
         while time.monotonic() - began < 4:
             assert time.monotonic() - runtime.task.consumers[0].last_poll < 3.0
@@ -441,8 +430,8 @@ def test_more_consumers_than_partitions_stand_by(lab: Lab) -> None:
     topic.produce(100)
     seen: list[int] = []
     with running(Runtime(topic.config(consumers=4), {"*": lambda e: seen.append(e.record.offset)})) as runtime:
-        until(lambda: topic.committed() == topic.ends())
-        until(lambda: sorted(len(consumer.partitions) for consumer in runtime.task.consumers) == [0, 0, 1, 1])
+        wait_for(lambda: topic.committed() == topic.ends())
+        wait_for(lambda: sorted(len(consumer.partitions) for consumer in runtime.task.consumers) == [0, 0, 1, 1])
         assert runtime.state is State.RUNNING
     assert len(seen) == 100
 
@@ -476,7 +465,7 @@ def test_every_metric_agrees_with_the_ledger(lab: Lab) -> None:
     )
     runtime = Runtime(config, {"a": handle, "b": handle})
     with running(runtime):
-        until(lambda: topic.committed() == topic.ends())
+        wait_for(lambda: topic.committed() == topic.ends())
         for kind in ("a", "b"):
             mine = [outcome for name, outcome in attempts if name == kind]
             for outcome in ("ok", "retry", "dead", "failed", "skip"):
@@ -489,9 +478,9 @@ def test_every_metric_agrees_with_the_ledger(lab: Lab) -> None:
         assert metric(runtime, "wb_deserialized_total") == 1000
         assert metric(runtime, "wb_enqueue_time_seconds_count") == 1000
         # The broker has a commit before its answer is counted here.
-        until(lambda: metric(runtime, "wb_commits_total", result="ok") >= PARTITIONS)
+        wait_for(lambda: metric(runtime, "wb_commits_total", result="ok") >= PARTITIONS)
         assert metric(runtime, "wb_commits_total", result="failed") == 0
-        until(lambda: metric(runtime, "wb_consumer_lag_messages") == 0)
+        wait_for(lambda: metric(runtime, "wb_consumer_lag_messages") == 0)
         for name in ("wb_queue_length_events", "wb_in_flight_events", "wb_delayed_length_events"):
             assert metric(runtime, name) == 0
         assert metric(runtime, "wb_sentinel_violations_total") == 0

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.runtime.helpers import MemorySource, record
+from tests.runtime.helpers import MemorySource, record, until
 from workbench.errors import ConfigError
 from workbench.runtime import Dead, Event, Failed, ProcessorConfig, Retry, Runtime, RuntimeConfig, Skip
 from workbench.runtime.metrics import MAX_EVENT_TYPES, OTHER, RuntimeMetrics
@@ -51,13 +51,6 @@ class Running:
 
     def stop(self) -> None:
         self.runtime.stop()
-
-    def wait_for_polls(self) -> None:
-        """Until it has its partitions."""
-        deadline = time.monotonic() + 10
-        while not self.source.polls:
-            assert time.monotonic() < deadline
-            time.sleep(0.005)
 
     def wait_for_commit(self, *ends: int, seconds: float = 10.0) -> None:
         """Until partition n is committed up to ends[n]."""
@@ -289,7 +282,7 @@ def test_a_beginning_is_committed_although_nothing_is_read() -> None:
     """Where a partition without a commit is to begin; once, and never behind what is done."""
     handled: list[int] = []
     with Running(lambda e: handled.append(e.record.offset), partitions=2) as it:
-        it.wait_for_polls()
+        until(lambda: it.source.polls > 0)  # it has its partitions
         it.source.begin = {("t", 0): 5, ("t", 1): 0}
         it.source.later("revoked", [("t", 0), ("t", 1)])
         it.source.later("assigned", [("t", 0), ("t", 1)])
@@ -321,9 +314,7 @@ def test_lost_partitions_are_not_committed() -> None:
         while it.total("wb_processed_total") < 3 and time.monotonic() < deadline:
             time.sleep(0.01)
         it.source.later("lost", [("t", 0)])
-        while it.source.positions and time.monotonic() < deadline + 5:
-            time.sleep(0.005)
-        assert not it.source.positions
+        until(lambda: not it.source.positions)
         release.set()
     assert ("t", 0) not in it.source.committed
 
