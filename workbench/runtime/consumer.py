@@ -9,8 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Mapping, Sequence
 from time import monotonic, time
 
 from workbench.runtime.budget import ByteBudget
@@ -19,8 +18,9 @@ from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.delay import DelayQueue
 from workbench.runtime.event import UNDECODABLE, Decoder, Event, Record, TopicPartition
 from workbench.runtime.metrics import RuntimeMetrics
-from workbench.runtime.partition import PartitionState, Target
-from workbench.runtime.processors import Processors, Slot
+from workbench.runtime.partition import PartitionState
+from workbench.runtime.placing import Placing
+from workbench.runtime.processors import Processors
 from workbench.runtime.source import Source
 
 _log = logging.getLogger(__name__)
@@ -59,7 +59,6 @@ class ConsumerThread:
         self.partitions: dict[TopicPartition, PartitionState] = {}
         self.rebalances = 0
         self.last_poll = clock()
-        self.delayed = DelayQueue(config.delay_capacity)
         self._config = config
         self._source = source
         self._decode = decode
@@ -70,7 +69,7 @@ class ConsumerThread:
         self._clock = clock
         self._wall_clock = wall_clock
         self._completions: deque[tuple[PartitionState, int]] = deque()
-        self._held: dict[Target, deque[Event]] = {}  # events that found no room, in order, by what refused them
+        self._placing = Placing(config, processors, metrics, give_up=give_up, clock=clock, wall_clock=wall_clock)
         self._delays_ms = {name: round(of.delay_seconds * 1000) for name, of in config.processors.items()}
         self._default_delay_ms = round(config.default_processor.delay_seconds * 1000)
         self._committer = Committer(config, source, metrics, member=member, clock=clock)
@@ -79,6 +78,11 @@ class ConsumerThread:
         self.hold = threading.Event()  # while set, nothing is read; what was read goes on
         self.failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name=member, daemon=True)
+
+    @property
+    def delayed(self) -> DelayQueue:
+        """Its events that are not due yet."""
+        return self._placing.delayed
 
     @property
     def source(self) -> Source:
@@ -141,7 +145,7 @@ class ConsumerThread:
         return True
 
     def _poll_timeout(self) -> float:
-        if self._held or self._completions:
+        if self._placing.is_holding or self._completions:
             return _BUSY_POLL_SECONDS
         return _POLL_SECONDS
 
@@ -172,13 +176,13 @@ class ConsumerThread:
                 continue
             ready.append(event)
             if now - placed_at > _PLACE_EVERY_SECONDS:
-                self._place(ready)
+                self._placing.place(ready)
                 ready.clear()
                 self._count_decoded(decoded)
                 placed_at = now
                 if now - self._last_housekeeping > _HOUSEKEEPING_SECONDS:
                     self._keep_house()
-        self._place(ready)
+        self._placing.place(ready)
         self._count_decoded(decoded)
 
     def _count_decoded(self, decoded: dict[str, int]) -> None:
@@ -205,80 +209,12 @@ class ConsumerThread:
             event.delay_until_ms = min(event.delay_until_ms, latest)
         return event
 
-    # Placing
-
-    def _place(self, events: Iterable[Event]) -> None:
-        """Put events into their queues, in order; what finds no room is held by its partition, which pauses."""
-        batches: dict[Slot, list[Event]] = {}
-        now_ms = self._wall_clock() * 1000
-        for event in events:
-            if event.delay_until_ms is not None and self._must_be_delayed(event, now_ms):
-                if self.delayed in self._held or not self.delayed.put(event):
-                    self._hold(self.delayed, event)
-                continue
-            slot = self._slot(event)
-            if slot is None:
-                continue
-            if slot in self._held:
-                self._hold(slot, event)  # behind the others that found no room, or it would overtake one of its key
-            elif (batch := batches.get(slot)) is not None:
-                batch.append(event)
-            else:
-                batches[slot] = [event]
-        for slot, batch in batches.items():
-            refused = slot.take_in(batch)
-            self._observe_entry(batch, refused)
-            for event in refused:
-                self._hold(slot, event)
-
-    def _must_be_delayed(self, event: Event, now_ms: float) -> bool:
-        """Whether it is not due yet, or is behind one of its key that is not (event times may jump back)."""
-        return event.delay_until_ms is not None and (event.delay_until_ms > now_ms or self.delayed.has(event))
-
-    def _slot(self, event: Event) -> Slot | None:
-        pool = self._processors.pool_for(event.type)
-        if pool is None:  # an event type that nobody handles must not hold the partition up
-            self._metrics.undecodable.labels(self._config.group, event.record.topic).inc()
-            self._give_up(event, "no_processor")
-            return None
-        return pool.slot_for(event.key)
-
-    def _observe_entry(self, batch: Sequence[Event], refused: Sequence[Event]) -> None:
-        now = self._clock()
-        if not refused:
-            for event in batch:
-                event.owner.enqueue_time.observe(now - event.decoded_at)
-            return
-        for event in batch[: len(batch) - len(refused)]:  # what is refused is always the end of a batch
-            event.owner.enqueue_time.observe(now - event.decoded_at)
-
-    def _place_held(self) -> None:
-        for target, waiting in list(self._held.items()):
-            batch = list(islice(waiting, target.room()))
-            if not batch:
-                continue
-            refused = target.take_in(batch)
-            for _ in range(len(batch) - len(refused)):
-                waiting.popleft().owner.held_events -= 1
-            if target is not self.delayed:
-                self._observe_entry(batch, refused)
-            if not waiting:
-                del self._held[target]
-
-    def _hold(self, target: Target, event: Event) -> None:
-        """Keep an event for which `target` has no room, behind the others of that target, whatever their partition: first come,
-        first served, or a partition that always comes last would look stuck."""
-        self._held.setdefault(target, deque()).append(event)
-        event.owner.held_events += 1
-        event.owner.blocked_by.add(target)
-
     # Housekeeping
 
     def _keep_house(self) -> None:
         self._last_housekeeping = self._clock()
         self._collect_completions()
-        self._place(self.delayed.due(self._wall_clock() * 1000))
-        self._place_held()
+        self._placing.go_on()
         self._pause_and_resume()
         self._committer.commit_if_due(self.partitions.values())
         for pool in self._processors:
@@ -384,8 +320,7 @@ class ConsumerThread:
             self._collect_completions()
             if all(state.watch.may_commit(state.drain_until + 1) for state in states) or self._clock() >= deadline:
                 return
-            self._place(self.delayed.due(self._wall_clock() * 1000))
-            self._place_held()
+            self._placing.go_on()
             for pool in self._processors:
                 pool.check_timeouts()
             pause.wait(0.005)
@@ -395,15 +330,7 @@ class ConsumerThread:
             state.revoked = True
             del self.partitions[state.partition]
             self._metrics.forget_partition(*state.partition, self.member)
-        for target, waiting in list(self._held.items()):
-            kept = deque(event for event in waiting if not event.owner.revoked)
-            self._held[target] = kept
-            if not kept:
-                del self._held[target]
-        self.delayed.discard(lambda event: event.owner.revoked)
-        for pool in self._processors:
-            for slot in pool.slots:
-                slot.queue.discard(lambda event: event.owner.revoked)
+        self._placing.discard_revoked()
 
     def _finish(self) -> None:
         """Stop reading, let everything that was read be handled, commit. Closing the source then revokes what is left."""
@@ -418,7 +345,6 @@ class ConsumerThread:
                 if all(state.is_committed for state in self.partitions.values()):
                     return
             self._source.poll(1, _BUSY_POLL_SECONDS)  # stay in the group meanwhile
-            self._place(self.delayed.due(self._wall_clock() * 1000))
-            self._place_held()
+            self._placing.go_on()
             self._pause_and_resume()
         self._committer.commit_now(self.partitions.values())

@@ -1,0 +1,127 @@
+"""The way of events into their queues: in the order of the log, by way of the delay queue where they are not due yet.
+
+What finds no room is held here, and counts against its partition, which pauses when it has too much of it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+
+from workbench.runtime.config import RuntimeConfig
+from workbench.runtime.delay import DelayQueue
+from workbench.runtime.event import Event
+from workbench.runtime.metrics import RuntimeMetrics
+from workbench.runtime.partition import Target
+from workbench.runtime.processors import Processors, Slot
+
+
+class Placing:
+    """Places the events of one consumer thread, which alone calls it."""
+
+    def __init__(
+        self,
+        config: RuntimeConfig,
+        processors: Processors,
+        metrics: RuntimeMetrics,
+        *,
+        give_up: Callable[[Event, str], None],
+        clock: Callable[[], float],
+        wall_clock: Callable[[], float],
+    ) -> None:
+        self.delayed = DelayQueue(config.delay_capacity)
+        self._group = config.group
+        self._processors = processors
+        self._metrics = metrics
+        self._give_up = give_up
+        self._clock = clock
+        self._wall_clock = wall_clock
+        self._held: dict[Target, deque[Event]] = {}  # events that found no room, in order, by what refused them
+
+    @property
+    def is_holding(self) -> bool:
+        """Whether an event waits for room."""
+        return bool(self._held)
+
+    def go_on(self) -> None:
+        """Place what has become due and what has found no room until now."""
+        self.place(self.delayed.due(self._wall_clock() * 1000))
+        self._place_held()
+
+    def place(self, events: Iterable[Event]) -> None:
+        """Put events into their queues, in order; what finds no room is held by its partition, which pauses."""
+        batches: dict[Slot, list[Event]] = {}
+        now_ms = self._wall_clock() * 1000
+        for event in events:
+            if event.delay_until_ms is not None and self._must_be_delayed(event, now_ms):
+                if self.delayed in self._held or not self.delayed.put(event):
+                    self._hold(self.delayed, event)
+                continue
+            slot = self._slot(event)
+            if slot is None:
+                continue
+            if slot in self._held:
+                self._hold(slot, event)  # behind the others that found no room, or it would overtake one of its key
+            elif (batch := batches.get(slot)) is not None:
+                batch.append(event)
+            else:
+                batches[slot] = [event]
+        for slot, batch in batches.items():
+            refused = slot.take_in(batch)
+            self._observe_entry(batch, refused)
+            for event in refused:
+                self._hold(slot, event)
+
+    def _must_be_delayed(self, event: Event, now_ms: float) -> bool:
+        """Whether it is not due yet, or is behind one of its key that is not (event times may jump back)."""
+        return event.delay_until_ms is not None and (event.delay_until_ms > now_ms or self.delayed.has(event))
+
+    def _slot(self, event: Event) -> Slot | None:
+        pool = self._processors.pool_for(event.type)
+        if pool is None:  # an event type that nobody handles must not hold the partition up
+            self._metrics.undecodable.labels(self._group, event.record.topic).inc()
+            self._give_up(event, "no_processor")
+            return None
+        return pool.slot_for(event.key)
+
+    def _observe_entry(self, batch: Sequence[Event], refused: Sequence[Event]) -> None:
+        now = self._clock()
+        if not refused:
+            for event in batch:
+                event.owner.enqueue_time.observe(now - event.decoded_at)
+            return
+        for event in batch[: len(batch) - len(refused)]:  # what is refused is always the end of a batch
+            event.owner.enqueue_time.observe(now - event.decoded_at)
+
+    def _place_held(self) -> None:
+        for target, waiting in list(self._held.items()):
+            batch = list(islice(waiting, target.room()))
+            if not batch:
+                continue
+            refused = target.take_in(batch)
+            for _ in range(len(batch) - len(refused)):
+                waiting.popleft().owner.held_events -= 1
+            if target is not self.delayed:
+                self._observe_entry(batch, refused)
+            if not waiting:
+                del self._held[target]
+
+    def _hold(self, target: Target, event: Event) -> None:
+        """Keep an event for which `target` has no room, behind the others of that target, whatever their partition: first come,
+        first served, or a partition that always comes last would look stuck."""
+        self._held.setdefault(target, deque()).append(event)
+        event.owner.held_events += 1
+        event.owner.blocked_by.add(target)
+
+    def discard_revoked(self) -> None:
+        """Drop the events of partitions that were given away, here and in the queues."""
+        for target, waiting in list(self._held.items()):
+            kept = deque(event for event in waiting if not event.owner.revoked)
+            self._held[target] = kept
+            if not kept:
+                del self._held[target]
+        self.delayed.discard(lambda event: event.owner.revoked)
+        for pool in self._processors:
+            for slot in pool.slots:
+                slot.queue.discard(lambda event: event.owner.revoked)
