@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
-from tests.runtime.helpers import MemorySource, record, until
+from tests.runtime.helpers import record, until
+from tests.runtime.memory import MemorySource
 from workbench.errors import ConfigError
 from workbench.runtime import ProcessorConfig, Runtime, RuntimeConfig, running
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.runtime.helpers import MemorySource, record, until
+from tests.runtime.helpers import record, until
+from tests.runtime.memory import MemorySource
 from workbench.errors import ConfigError
 from workbench.runtime import Dead, Event, Failed, ProcessorConfig, Retry, Runtime, RuntimeConfig, Skip
 from workbench.runtime.metrics import MAX_EVENT_TYPES, OTHER, RuntimeMetrics
@@ -216,6 +217,28 @@ def test_back_pressure_is_bounded_and_keeps_polling() -> None:
         assert it.source.paused == set()
 
 
+def test_a_pause_does_not_outlive_the_assignment() -> None:
+    """A partition that was full when it was given away is read when it comes back; a lost one likewise."""
+    release = threading.Event()
+    with Running(
+        lambda _e: release.wait(20),
+        partitions=2,
+        default_processor=ProcessorConfig(threads=1, queue_capacity=2),
+        max_poll_records=5,
+        carry_over_per_partition=0,
+        rebalance_drain_seconds=0.05,
+    ) as it:
+        for partition in range(2):
+            it.source.produce(record(n, key=str(n).encode(), partition=partition) for n in range(30))
+        until(lambda: it.source.paused == {("t", 0), ("t", 1)})
+        it.source.later("revoked", [("t", 0)])
+        it.source.later("lost", [("t", 1)])
+        it.source.later("assigned", [("t", 0), ("t", 1)])
+        until(lambda: not it.source.pending)
+        release.set()
+        it.wait_for_commit(30, 30)
+
+
 def test_records_beyond_the_commit_are_bounded() -> None:
     """Behind one stuck record a partition is read only so far; other partitions go on."""
     release = threading.Event()
@@ -283,12 +306,13 @@ def test_a_beginning_is_committed_although_nothing_is_read() -> None:
     handled: list[int] = []
     with Running(lambda e: handled.append(e.record.offset), partitions=2) as it:
         until(lambda: it.source.polls > 0)  # it has its partitions
+        it.source.broker.delete_before(("t", 0), 5)
         it.source.begin = {("t", 0): 5, ("t", 1): 0}
         it.source.later("revoked", [("t", 0), ("t", 1)])
         it.source.later("assigned", [("t", 0), ("t", 1)])
         it.wait_for_commit(5, 0)
         assert it.source.committed == {("t", 0): 5, ("t", 1): 0}
-        it.source.produce(record(n) for n in range(8))
+        it.source.produce(record(n) for n in range(5, 8))
         it.wait_for_commit(8, 0)
     assert handled == [5, 6, 7]
     assert [offsets[part] for part in (("t", 0), ("t", 1)) for offsets in it.source.history if part in offsets] == [

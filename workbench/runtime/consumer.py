@@ -326,6 +326,10 @@ class ConsumerThread:
             pause.wait(0.005)
 
     def _let_go(self, states: Sequence[PartitionState]) -> None:
+        # The client keeps a pause with the partition, not with the assignment: it would come back with it, and nobody would end it.
+        # Now, and not at the next assignment: there librdkafka races (its issue 5591).
+        if paused := [state.partition for state in states if state.paused]:
+            self._source.resume(paused)
         for state in states:
             state.revoked = True
             del self.partitions[state.partition]

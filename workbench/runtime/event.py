@@ -11,7 +11,10 @@ TopicPartition = tuple[str, int]
 
 
 class Record(NamedTuple):
-    """One message as the broker holds it. `timestamp_ms` is since the epoch; -1 if the broker knows none."""
+    """One message as the broker holds it. `timestamp_ms` is since the epoch; -1 if the broker knows none.
+
+    `leader_epoch` counts the leaders of the partition (None: not known): a log that was cut has a new leader.
+    """
 
     topic: str
     partition: int
@@ -20,6 +23,7 @@ class Record(NamedTuple):
     value: bytes | None
     timestamp_ms: int
     headers: Headers | None = None
+    leader_epoch: int | None = None
 
     def header(self, name: str) -> bytes | None:
         """The last header of this name (Kafka allows several)."""

@@ -1,0 +1,217 @@
+"""A message queue in memory that is as unkind as Kafka's client, for tests of the runtime without a broker.
+
+What it takes from librdkafka (held against it in `test_differential.py`):
+
+- a pause belongs to the partition, not to the assignment: it survives revocation and comes back with the partition;
+- callbacks (assignments, results of commits without `wait`) come inside of `poll` or `close` only;
+- commits are stored in the order in which they were sent, and the broker takes one that goes back;
+- a position beyond the end of a log that was cut or made anew is set to its start, without an error.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from workbench.runtime.event import Record, TopicPartition
+from workbench.runtime.source import AssignmentListener, SourceHealth
+
+
+class MemoryBroker:
+    """Logs and commits; any thread may write."""
+
+    def __init__(self, partitions: int = 1) -> None:
+        self.logs: dict[TopicPartition, list[Record]] = {("t", number): [] for number in range(partitions)}
+        self.starts: dict[TopicPartition, int] = dict.fromkeys(self.logs, 0)
+        self.epochs: dict[TopicPartition, int] = dict.fromkeys(self.logs, 0)
+        self.committed: dict[TopicPartition, int] = {}
+        self.history: list[dict[TopicPartition, int]] = []
+        self.refuses: Callable[[TopicPartition], str | None] = lambda _partition: None
+        self.lock = threading.RLock()
+
+    def produce(self, records: Iterable[Record]) -> None:
+        """Append records; their offsets must be right."""
+        with self.lock:
+            for item in records:
+                partition = (item.topic, item.partition)
+                self.logs[partition].append(item._replace(leader_epoch=self.epochs[partition]))
+
+    def end(self, partition: TopicPartition) -> int:
+        """The log's end."""
+        with self.lock:
+            log = self.logs[partition]
+            return log[-1].offset + 1 if log else self.starts[partition]
+
+    def delete_before(self, partition: TopicPartition, offset: int) -> None:
+        """Have retention take what is below an offset."""
+        with self.lock:
+            self.logs[partition] = [item for item in self.logs[partition] if item.offset >= offset]
+            self.starts[partition] = max(offset, self.starts[partition])
+
+    def remake(self, partition: TopicPartition) -> None:
+        """Have the log begin anew at 0, as after an unclean election or when a topic is deleted and created again."""
+        with self.lock:
+            self.logs[partition] = []
+            self.starts[partition] = 0
+            self.epochs[partition] += 1
+
+    def store(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, str]:
+        """Take a commit; returns what was refused and why."""
+        with self.lock:
+            refused = {part: why for part in offsets if (why := self.refuses(part)) is not None}
+            taken = {part: offset for part, offset in offsets.items() if part not in refused}
+            self.history.append(taken)
+            self.committed.update(taken)
+            return refused
+
+
+class MemorySource:
+    """One consumer on a log in memory. Unless a test says otherwise it is the only member and gets all partitions."""
+
+    def __init__(self, partitions: int = 1, *, broker: MemoryBroker | None = None, alone: bool = True) -> None:
+        self.broker = broker if broker is not None else MemoryBroker(partitions)
+        self.positions: dict[TopicPartition, int] = {}
+        self.begin: dict[TopicPartition, int] = {}  # where those without a commit are told to begin
+        self.paused: set[TopicPartition] = set()
+        self.pauses = 0
+        self.listener: AssignmentListener | None = None
+        self.pending: list[tuple[str, Sequence[TopicPartition]]] = []
+        self.closed = False
+        self.polls = 0
+        self.failure: BaseException | None = None  # raised by the next poll
+        self._alone = alone
+        self._sent: list[Mapping[TopicPartition, int]] = []  # commits under way
+        self._failures: dict[TopicPartition, str] = {}
+
+    @property
+    def logs(self) -> dict[TopicPartition, list[Record]]:
+        """See `MemoryBroker`."""
+        return self.broker.logs
+
+    @property
+    def committed(self) -> dict[TopicPartition, int]:
+        """See `MemoryBroker`."""
+        return self.broker.committed
+
+    @property
+    def history(self) -> list[dict[TopicPartition, int]]:
+        """See `MemoryBroker`."""
+        return self.broker.history
+
+    def produce(self, records: Iterable[Record]) -> None:
+        """See `MemoryBroker`."""
+        self.broker.produce(records)
+
+    def later(self, what: str, partitions: Sequence[TopicPartition]) -> None:
+        """Have "assigned", "revoked" or "lost" happen inside of the next poll."""
+        self.pending.append((what, partitions))
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Read on from an offset."""
+        self.positions[partition] = offset
+
+    def subscribe(self, topics: Sequence[str], listener: AssignmentListener) -> None:
+        """See `Source`."""
+        self.listener = listener
+        if self._alone:
+            self.later("assigned", list(self.logs))
+
+    def poll(self, max_records: int, timeout: float) -> list[Record]:
+        """See `Source`."""
+        self.polls += 1
+        if self.failure is not None:
+            raise self.failure
+        self._serve_commits()
+        while self.pending:
+            what, partitions = self.pending.pop(0)
+            getattr(self, f"_{what}")(partitions)
+        found = self._fetched(max_records)
+        if not found:
+            threading.Event().wait(min(timeout, 0.005))
+        return found
+
+    def _assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        assert self.listener is not None
+        with self.broker.lock:
+            committed = {part: self.committed.get(part) for part in partitions}
+            begin = {
+                part: self.begin[part] for part, offset in committed.items() if offset is None and part in self.begin
+            }
+            for part, offset in committed.items():
+                self.positions[part] = begin.get(part, self.broker.starts[part] if offset is None else offset)
+        self.listener.on_assigned(committed, begin)
+
+    def _revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        assert self.listener is not None
+        self.listener.on_revoked(partitions)
+        self._unassign(partitions)
+
+    def _lost(self, partitions: Sequence[TopicPartition]) -> None:
+        assert self.listener is not None
+        self.listener.on_lost(partitions)
+        self._unassign(partitions)
+
+    def _unassign(self, partitions: Sequence[TopicPartition]) -> None:
+        for part in partitions:
+            self.positions.pop(part, None)
+
+    def _fetched(self, max_records: int) -> list[Record]:
+        found: list[Record] = []
+        with self.broker.lock:
+            for part, position in self.positions.items():
+                if part in self.paused:
+                    continue
+                if not self.broker.starts[part] <= position <= self.broker.end(part):
+                    position = self.positions[part] = self.broker.starts[part]
+                fresh = [item for item in self.logs[part] if item.offset >= position][: max_records - len(found)]
+                found += fresh
+                if fresh:
+                    self.positions[part] = fresh[-1].offset + 1
+        return found
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """See `Source`."""
+        self.pauses += 1
+        self.paused |= set(partitions)
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """See `Source`."""
+        self.paused -= set(partitions)
+
+    def commit(
+        self,
+        offsets: Mapping[TopicPartition, int],
+        *,
+        wait: bool,
+        epochs: Mapping[TopicPartition, int] | None = None,
+    ) -> dict[TopicPartition, str] | None:
+        """See `Source`."""
+        plain = dict(offsets)
+        if not wait:
+            self._sent.append(plain)
+            return None
+        sent, self._sent = self._sent, []  # what was sent before is before it; its results are told by the next poll
+        for before in sent:
+            self._failures = self.broker.store(before)
+        return self.broker.store(plain)
+
+    def _serve_commits(self) -> None:
+        sent, self._sent = self._sent, []
+        for offsets in sent:
+            self._failures = self.broker.store(offsets)
+
+    def commit_result(self) -> dict[TopicPartition, str] | None:
+        """See `Source`."""
+        return None if self._sent else self._failures
+
+    def health(self) -> SourceHealth | None:
+        """See `Source`."""
+        return None
+
+    def close(self) -> None:
+        """See `Source`."""
+        if self.listener is not None and not self.closed:
+            self.closed = True
+            self._serve_commits()
+            if self.positions:
+                self._revoked(list(self.positions))

@@ -1,0 +1,81 @@
+"""Rules of the runtime on real clients and librdkafka's mock cluster: what a fake source cannot be trusted with."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.runtime.mock import PARTITIONS, MockCluster, mock_cluster
+from tests.waiting import wait_for
+from workbench.runtime import Event, ProcessorConfig, Runtime, RuntimeConfig, running
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[MockCluster]:
+    """One mock for the module; each test has a topic and a group of its own."""
+    with mock_cluster() as made:
+        yield made
+
+
+def config(cluster: MockCluster, name: str, **changes: Any) -> RuntimeConfig:
+    """Settings of a group `name` on a topic `name`, with quick times."""
+    kafka = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 500, "log_level": 0, **changes.pop("kafka", {})}
+    values: dict[str, Any] = {
+        "bootstrap": cluster.bootstrap,
+        "group": name,
+        "topics": [name],
+        "client_id": "A",
+        "commit_interval_seconds": 0.1,
+        "rebalance_drain_seconds": 0.2,
+        "shutdown_seconds": 3,
+        "kafka": kafka,
+    }
+    return RuntimeConfig.parse({**values, **changes})
+
+
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_a_partition_that_was_paused_is_read_again_after_it_has_come_back(cluster: MockCluster, strategy: str) -> None:
+    """Back-pressure pauses all partitions, another member comes and goes: every partition is read to its end afterwards."""
+    name = f"pause-{strategy}"
+    cluster.produce(50, topic=name)
+    release, done = threading.Event(), set()
+
+    def handle(event: Event) -> None:
+        release.wait(60)
+        done.add((event.record.partition, event.record.offset))
+
+    runtime = Runtime(
+        config(
+            cluster,
+            name,
+            max_poll_records=10,
+            carry_over_per_partition=0,
+            default_processor=ProcessorConfig(threads=1, queue_capacity=5),
+            kafka={"partition.assignment.strategy": strategy},
+        ),
+        {"*": handle},
+        probe_log_ends=False,
+    )
+    with running(runtime):
+        [consumer] = runtime.task.consumers
+
+        def has_all(*, paused: bool) -> bool:
+            states = list(consumer.partitions.values())
+            return len(states) == PARTITIONS and (not paused or all(state.paused for state in states))
+
+        wait_for(lambda: has_all(paused=True))
+        other = cluster.consumer(name, **{"partition.assignment.strategy": strategy})
+        other.subscribe([name])
+        deadline = time.monotonic() + 30
+        while not other.assignment() and time.monotonic() < deadline:
+            other.poll(0.1)
+        moved = {part.partition for part in other.assignment()}
+        other.close()
+        assert moved, "nothing moved, so nothing was tried"
+        wait_for(lambda: has_all(paused=False))
+        release.set()
+        wait_for(lambda: len(done) == PARTITIONS * 50)
