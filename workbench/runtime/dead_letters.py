@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import logging
 import threading
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from time import monotonic
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -15,8 +20,39 @@ from workbench.runtime.event import Event
 _log = logging.getLogger(__name__)
 
 _POLL_SECONDS = 0.05
-_AGAIN_SECONDS = 1.0  # between tries of a letter that the broker has refused
+# Between tries of a letter that was refused; doubles with each, so that an outage is not met with a storm.
+_AGAIN_SECONDS = 1.0
+_AGAIN_MOST_SECONDS = 30.0
+_HEAL_SECONDS = 1.0  # for the reports of a producer that is given up
 _MAX_CODE_LENGTH = 200  # a code may come from outside (a service's words)
+# The producer's own limit must not be the one that counts: the topic's is (1 MB is librdkafka's default, brokers may allow more).
+_MAX_MESSAGE_BYTES = 1_000_000_000
+
+LEFT_OUT_HEADER = "wb_left_out"  # what a letter that was too large goes without
+VALUE_BYTES_HEADER = "wb_value_bytes"  # and how large its value is; topic, partition and offset say where it lies
+
+
+class _Size(IntEnum):
+    """How much of its record a letter carries; the next one is tried when the broker says that it is too large."""
+
+    WHOLE = 0
+    ALONE = 1  # whole, but in a request of its own: it may have been the batch that was too large
+    NO_VALUE = 2
+    HEADERS_ONLY = 3  # neither value nor key, and of the headers our own
+
+
+@dataclass(slots=True, eq=False)
+class _Letter:
+    event: Event
+    code: str
+    safe: Callable[[], None]
+    size: _Size = _Size.WHOLE
+    tries: int = 0
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether its partition is still ours: the next owner reads the event again and writes a letter of its own."""
+        return not getattr(self.event.owner, "revoked", False)
 
 
 class DeadLetters:
@@ -24,75 +60,160 @@ class DeadLetters:
 
     One thread of its own serves the delivery reports. `put` may be called from any thread, and never waits for the broker: what the
     producer's buffer does not take now waits in line here. Both are bounded by what the runtime holds uncommitted.
+
+    A letter that is refused goes behind the others and is tried again later, so that it holds up its own partition only. One that is
+    too large goes without its value, then without key and headers. A producer that has failed for good is replaced.
+
+    Attributes:
+        failure: what the thread has died of; no offset completes through a letter any more, so the runtime must end.
     """
 
-    def __init__(self, topic: str, properties: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        topic: str,
+        properties: dict[str, Any],
+        *,
+        make_producer: Callable[[dict[str, Any]], Producer] = lambda properties: Producer(properties, logger=_log),
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self.failure: BaseException | None = None
         self._topic = topic
-        self._producer = Producer(
-            # linger 5 ms: letters are rare, and each holds a commit back
-            {"enable.idempotence": True, "linger.ms": 5, **properties}, logger=_log
-        )  # fmt: skip
-        self._line: deque[tuple[Event, str, Callable[[], None]]] = deque()
+        self._clock = clock
+        common: dict[str, Any] = {
+            "enable.idempotence": True,
+            "linger.ms": 5,  # letters are rare, and each holds a commit back
+            "message.max.bytes": _MAX_MESSAGE_BYTES,
+            # The record may have come compressed, and the topic's limit is for what is sent.
+            "compression.type": "zstd",
+            **properties,
+        }
+        self._make_producer, self._properties = make_producer, common
+        self._producers: dict[bool, Producer] = {False: self._make(False)}  # by whether each message goes alone
+        self._broken: set[bool] = set()  # those of them that have failed for good
+        self._line: deque[_Letter] = deque()
+        self._later: list[tuple[float, int, _Letter]] = []  # refused ones, by the instant of the next try
+        self._number = itertools.count()  # breaks ties in that heap
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="dead-letters", daemon=True)
         self._thread.start()
 
-    def put(self, event: Event, code: str, *, safe: Callable[[], None]) -> None:
+    def _make(self, alone: bool) -> Producer:
+        return self._make_producer(self._properties | ({"batch.num.messages": 1} if alone else {}))
+
+    def __len__(self) -> int:
+        """Letters that wait for their first or next try."""
+        return len(self._line) + len(self._later)
+
+    def put(self, event: Event, code: object, *, safe: Callable[[], None]) -> None:
         """Write one letter; `safe` is called (on this object's thread) once the broker has it.
 
         A letter that the broker refuses is tried again until it is taken: completing its offset without it would lose the event.
         """
-        self._line.append((event, code, safe))
+        # A code may be anything that a handler has put there, an HTTP status as a number say.
+        words = str(code)[:_MAX_CODE_LENGTH].encode("utf-8", "backslashreplace").decode()
+        self._line.append(_Letter(event, words, safe))
 
     def _run(self) -> None:
-        while not self._stopping.is_set():
-            if not self._send_line():
-                self._stopping.wait(_AGAIN_SECONDS)
-            self._producer.poll(_POLL_SECONDS)
+        try:
+            while not self._stopping.is_set():
+                self._send_line()
+                for producer in list(self._producers.values()):
+                    producer.poll(_POLL_SECONDS / len(self._producers))
+                self._replace_broken()
+        except BaseException as error:
+            self.failure = error
+            _log.exception("dead letters cannot be written any more")
 
-    def _send_line(self) -> bool:
-        """Hand the waiting letters to the producer; whether it took what it was given."""
+    def _send_line(self) -> None:
+        """Hand the letters whose time has come to the producers."""
+        while self._later and self._later[0][0] <= self._clock():
+            self._line.append(heapq.heappop(self._later)[2])
         while self._line:
-            event, code, safe = self._line.popleft()
+            letter = self._line.popleft()
+            if not letter.is_wanted:
+                continue
             try:
-                self._produce(event, code, safe)
+                self._produce(letter)
             except BufferError:
-                self._line.appendleft((event, code, safe))
-                return True  # the poll that follows makes room
+                self._line.appendleft(letter)
+                return  # the poll that follows makes room
             except KafkaException as error:
-                _log.error("a dead letter was not taken, trying again: %s", error)
-                self._line.appendleft((event, code, safe))
-                return False
-        return True
+                self._refused(letter, error.args[0])
+            except (TypeError, ValueError) as error:  # what a decoder has put into the record is no message
+                if letter.size is _Size.HEADERS_ONLY:
+                    raise
+                _log.error("a dead letter cannot be written as it is: %s", error)
+                letter.size = _Size.HEADERS_ONLY
+                self._line.append(letter)
 
-    def _produce(self, event: Event, code: str, safe: Callable[[], None]) -> None:
+    def _produce(self, letter: _Letter) -> None:
+        alone = letter.size is not _Size.WHOLE
+        if alone not in self._producers:
+            self._producers[alone] = self._make(alone)
+
         def delivered(error: KafkaError | None, _message: Message) -> None:
-            if error is not None:
-                _log.error("a dead letter was not delivered, trying again: %s", error)
-                self._line.append((event, code, safe))
-                return
-            safe()
+            if error is None:
+                letter.safe()
+            else:
+                self._refused(letter, error)
 
-        record = event.record
-        self._producer.produce(
+        record = letter.event.record
+        self._producers[alone].produce(
             self._topic,
-            value=record.value,
-            key=record.key,
-            headers=[
-                *(record.headers or ()),
-                ("wb_topic", record.topic.encode()),
-                ("wb_partition", str(record.partition).encode()),
-                ("wb_offset", str(record.offset).encode()),
-                ("wb_timestamp_ms", str(record.timestamp_ms).encode()),
-                ("wb_attempts", str(event.attempt).encode()),
-                ("wb_code", code[:_MAX_CODE_LENGTH].encode()),
-            ],
+            value=record.value if letter.size < _Size.NO_VALUE else None,
+            key=record.key if letter.size < _Size.HEADERS_ONLY else None,
+            headers=_headers(letter),
             on_delivery=delivered,
         )
+
+    def _refused(self, letter: _Letter, error: KafkaError) -> None:
+        letter.tries += 1
+        if error.fatal() or error.code() == KafkaError._FATAL:
+            self._broken.add(letter.size is not _Size.WHOLE)
+        if error.code() == KafkaError.MSG_SIZE_TOO_LARGE and letter.size < _Size.HEADERS_ONLY:
+            letter.size = _Size(letter.size + 1)
+            self._line.append(letter)
+        else:
+            pause = min(_AGAIN_MOST_SECONDS, _AGAIN_SECONDS * 2.0 ** min(letter.tries - 1, 10))
+            heapq.heappush(self._later, (self._clock() + pause, next(self._number), letter))
+            _log.error("a dead letter was refused, trying again in %g s: %s", pause, error)
+
+    def _replace_broken(self) -> None:
+        """Put new producers in the place of those that have failed for good; what they still had is refused, and so tried again."""
+        while self._broken:
+            alone = self._broken.pop()
+            _log.error("the producer of dead letters has failed for good, and is replaced")
+            producer = self._producers.pop(alone)
+            producer.purge()
+            producer.flush(_HEAL_SECONDS)
+            self._broken.discard(alone)  # the reports of what was purged have named it again
+            self._producers[alone] = self._make(alone)
 
     def close(self, seconds: float) -> None:
         """Wait for what is on its way; what is not safe then is read again by the partition's next owner."""
         self._stopping.set()
         self._thread.join(seconds)
+        if self._thread.is_alive():
+            return  # it is stuck in the client; the line is still its own
         self._send_line()
-        self._producer.flush(seconds)
+        for producer in list(self._producers.values()):
+            producer.flush(seconds)
+
+
+def _headers(letter: _Letter) -> list[tuple[str, bytes | None]]:
+    record = letter.event.record
+    left_out = {_Size.NO_VALUE: b"value", _Size.HEADERS_ONLY: b"value,key,headers"}.get(letter.size)
+    return [
+        *((record.headers or ()) if letter.size < _Size.HEADERS_ONLY else ()),
+        ("wb_topic", record.topic.encode()),
+        ("wb_partition", str(record.partition).encode()),
+        ("wb_offset", str(record.offset).encode()),
+        ("wb_timestamp_ms", str(record.timestamp_ms).encode()),
+        ("wb_attempts", str(letter.event.attempt).encode()),
+        ("wb_code", letter.code.encode()),
+        *(
+            [(LEFT_OUT_HEADER, left_out), (VALUE_BYTES_HEADER, str(len(record.value or b"")).encode())]
+            if left_out is not None
+            else []
+        ),
+    ]

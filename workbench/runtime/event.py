@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -68,10 +69,18 @@ class Retry:
     """Try again after so many seconds (None: the processor's own back-off).
 
     With `counted=False` the try does not count towards `max_attempts`: the fault is not the event's (a whole service is out).
+
+    Raises:
+        ValueError: if `after` is no number of seconds.
     """
 
     after: float | None = None
     counted: bool = True
+
+    def __post_init__(self) -> None:
+        # Here, where the handler can still fail: in a queue such a time would hold its key for good.
+        if self.after is not None and not (isinstance(self.after, int | float) and 0 <= self.after < math.inf):
+            raise ValueError(f"Retry(after={self.after!r}): a number of seconds, 0 or more, is needed")
 
 
 @dataclass(frozen=True, slots=True)

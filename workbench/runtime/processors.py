@@ -32,7 +32,7 @@ class Reporter(Protocol):
     def finished(self, event: Event) -> None:
         """The event needs nothing more: its offset may be committed."""
 
-    def dead(self, event: Event, code: str) -> None:
+    def dead(self, event: Event, code: object) -> None:
         """The event is given up; `finished` follows when its dead letter is safe."""
 
     def wanted(self, event: Event) -> bool:
@@ -121,7 +121,9 @@ class ProcessorPool:
             for index, share in enumerate(shares)
         ]
         self._threads: list[threading.Thread] = []
+        self._lock = threading.Lock()  # of that list
         self._stopping = False
+        self.failure: BaseException | None = None  # what one of its threads has died of, through no fault of a handler
 
     def start(self) -> None:
         """Start all threads."""
@@ -130,9 +132,14 @@ class ProcessorPool:
                 self._start_thread(slot, worker)
 
     def _start_thread(self, slot: Slot, worker: _Worker) -> None:
-        thread = threading.Thread(target=self._run, args=(slot, worker), name=f"{self.name}-{slot.index}", daemon=True)
-        self._threads.append(thread)
-        thread.start()
+        thread = threading.Thread(
+            target=self._serve, args=(slot, worker), name=f"{self.name}-{slot.index}", daemon=True
+        )
+        with self._lock:
+            # Timeouts replace threads; those that have ended are forgotten.
+            self._threads = [other for other in self._threads if other.is_alive()]
+            thread.start()
+            self._threads.append(thread)
 
     def slot_for(self, key: bytes) -> Slot:
         """Where events of this key wait."""
@@ -162,6 +169,8 @@ class ProcessorPool:
 
     def _give_up(self, slot: Slot, index: int, worker: _Worker) -> None:
         with slot.lock:
+            if slot.workers[index] is not worker:
+                return  # another consumer thread has given it up
             event = worker.event
             seconds = self._clock() - worker.since
             if event is None or seconds < self._config.timeout_seconds or slot.overdue >= MAX_OVERDUE_PER_QUEUE:
@@ -173,6 +182,13 @@ class ProcessorPool:
         self._reporter.attempted(event, seconds, OutcomeLabel.TIMEOUT)
         self._reporter.dead(event, "timeout")
         self._start_thread(slot, successor)
+
+    def _serve(self, slot: Slot, worker: _Worker) -> None:
+        try:
+            self._run(slot, worker)
+        except BaseException as error:
+            self.failure = error
+            _log.exception("a thread of processor %s has ended", self.name)
 
     def _run(self, slot: Slot, worker: _Worker) -> None:
         take, clock, wanted, watch = slot.queue.take, self._clock, self._reporter.wanted, self._watch
@@ -206,7 +222,8 @@ class ProcessorPool:
             result = self._handler(event)
             # A handler that returns something of its own (an id, a row count) has done its work; failure is an exception.
             return result if isinstance(result, Outcome) else _DONE
-        except Exception as error:
+        except BaseException as error:
+            # Also SystemExit (a library's `sys.exit`) and a cancelled task: the thread's end would keep the key for good.
             _log.debug("processor %s: attempt %d failed", self.name, event.attempt, exc_info=error)
             return Retry()
 

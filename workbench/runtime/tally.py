@@ -51,15 +51,26 @@ class _Attempts:
         self.ok = 0
         self.others: dict[Outcome, int] = {}
 
+    def add(self, other: _Attempts) -> None:
+        """Take over what another has counted."""
+        self.times.add(other.times)
+        self.ok += other.ok
+        for outcome, count in other.others.items():
+            self.others[outcome] = self.others.get(outcome, 0) + count
+
+
+_Page = dict[tuple[str, str], _Attempts]
+
 
 class AttemptBook:
-    """Attempts by (topic, event type label), kept per thread."""
+    """Attempts by (topic, event type label), kept per thread; those of threads that have ended are kept together."""
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self._bounds = bounds
         self._local = threading.local()
         self._lock = threading.Lock()
-        self._pages: list[dict[tuple[str, str], _Attempts]] = []
+        self._pages: list[tuple[threading.Thread, _Page]] = []
+        self._ended: _Page = {}
 
     def count(self, topic: str, label: str, outcome: Outcome, seconds: float) -> None:
         """Count one attempt."""
@@ -68,7 +79,8 @@ class AttemptBook:
         except AttributeError:
             page = self._local.page = {}
             with self._lock:
-                self._pages.append(page)
+                self._fold()
+                self._pages.append((threading.current_thread(), page))
         attempts = page.get((topic, label))
         if attempts is None:
             attempts = page[topic, label] = _Attempts(self._bounds)
@@ -78,12 +90,29 @@ class AttemptBook:
         else:
             attempts.others[outcome] = attempts.others.get(outcome, 0) + 1
 
+    def _fold(self) -> None:
+        """Add up the pages of threads that have ended, into a new page, since a reader may be at the old one."""
+        ended: list[_Page] = []
+        alive: list[tuple[threading.Thread, _Page]] = []
+        for thread, page in self._pages:
+            if thread.is_alive():
+                alive.append((thread, page))
+            else:
+                ended.append(page)
+        if not ended:
+            return
+        sums: _Page = {}
+        for page in (self._ended, *ended):
+            for key, attempts in page.items():
+                sums.setdefault(key, _Attempts(self._bounds)).add(attempts)
+        self._ended, self._pages = sums, alive
+
     def totals(self) -> Iterator[tuple[tuple[str, str], Tally, dict[Outcome, int]]]:
         """(topic, label), times and outcomes, over all threads."""
         times: dict[tuple[str, str], Tally] = {}
         outcomes: dict[tuple[str, str], dict[Outcome, int]] = {}
         with self._lock:
-            pages = list(self._pages)
+            pages = [self._ended, *(page for _, page in self._pages)]
         for page in pages:
             for key, attempts in list(page.items()):
                 times.setdefault(key, Tally(self._bounds)).add(attempts.times)

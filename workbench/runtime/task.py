@@ -85,12 +85,13 @@ class Task:
 
     @property
     def failure(self) -> BaseException | None:
-        """What a consumer thread died of."""
-        return next((consumer.failure for consumer in self.consumers if consumer.failure is not None), None)
+        """What one of its threads died of: a consumer's, a processor's or that of the dead letters."""
+        parts = (*self.consumers, *self.processors, *((self._letters,) if self._letters is not None else ()))
+        return next((part.failure for part in parts if part.failure is not None), None)
 
     def is_alive(self) -> bool:
-        """Whether all consumer threads still run."""
-        return all(consumer.is_alive() for consumer in self.consumers)
+        """Whether all consumer threads still run, and nothing else that the work needs has failed."""
+        return self.failure is None and all(consumer.is_alive() for consumer in self.consumers)
 
     def drain(self) -> None:
         """Stop reading, and let what was read finish and be committed; the membership stays."""
@@ -141,7 +142,7 @@ class Task:
         owner = event.owner
         owner.completions.append((owner, event.record.offset))
 
-    def dead(self, event: Event, code: str) -> None:
+    def dead(self, event: Event, code: object) -> None:
         """See `Reporter`."""
         if self._letters is None:
             self.finished(event)

@@ -1,0 +1,153 @@
+"""Rules of processor pools: an overdue event is given up once, and no handler can take a thread or a key with it."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from asyncio import CancelledError
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.runtime.helpers import Clock, event, until
+from workbench.runtime import Event, ProcessorConfig, Retry
+from workbench.runtime.metrics import RuntimeMetrics
+from workbench.runtime.processors import ProcessorPool
+from workbench.signals import Outcome
+
+
+class Noted:
+    """Takes what processors report."""
+
+    def __init__(self) -> None:
+        self.attempts: list[tuple[int, Outcome]] = []
+        self.done: list[int] = []
+        self.given_up: list[tuple[int, object]] = []
+
+    def attempted(self, event: Event, seconds: float, outcome: Outcome) -> None:
+        self.attempts.append((event.record.offset, outcome))
+
+    def finished(self, event: Event) -> None:
+        self.done.append(event.record.offset)
+
+    def dead(self, event: Event, code: object) -> None:
+        self.given_up.append((event.record.offset, code))
+
+    def wanted(self, event: Event) -> bool:
+        return True
+
+
+class Pool:
+    """One pool on a clock of its own."""
+
+    def __init__(self, handler: Callable[[Event], Any], **changes: Any) -> None:
+        self.noted, self.clock = Noted(), Clock()
+        self.metrics = RuntimeMetrics("g", gauges=lambda: ())
+        self.pool = ProcessorPool(
+            "x",
+            handler,
+            ProcessorConfig(**{"threads": 1, "timeout_seconds": 1.0, "retry_backoff_seconds": 0.0, **changes}),
+            reporter=self.noted,
+            sentinels=self.metrics.sentinels,
+            clock=self.clock,
+        )
+        self.pool.start()
+        [self.slot] = self.pool.slots
+
+    def broken(self) -> int:
+        return sum(self.metrics.sentinels.readings().values())
+
+
+def test_an_overdue_event_is_given_up_once_whoever_looks() -> None:
+    """Several consumer threads check the timeouts of one pool: one dead letter, one successor, no leaked place, no overlap."""
+    release, active = threading.Event(), set()
+
+    def handle(item: Event) -> None:
+        if item.record.offset == 0:
+            release.wait(20)
+            return
+        assert item.key not in active
+        active.add(item.key)
+        threading.Event().wait(0.005)
+        active.discard(item.key)
+
+    it = Pool(handle)
+    it.slot.queue.put([event(0, key=b"a")])
+    until(lambda: list(it.slot.at_work()))
+    it.clock.now += 5
+    looks = [threading.Thread(target=it.pool.check_timeouts) for _ in range(3)]
+    with it.slot.queue._lock:  # holds the window open: the first that gives it up stands here, the others behind it
+        for look in looks:
+            look.start()
+        threading.Event().wait(0.2)
+    for look in looks:
+        look.join(10)
+    assert it.noted.given_up == [(0, "timeout")]
+    assert it.slot.overdue == 1
+    it.slot.queue.put([event(number, key=b"b") for number in range(1, 9)])
+    until(lambda: len(it.noted.done) == 8)
+    release.set()
+    until(lambda: it.slot.overdue == 0)
+    assert it.broken() == 0
+    assert it.pool.stop(5)
+
+
+@pytest.mark.parametrize("raised", [SystemExit(1), CancelledError(), KeyboardInterrupt(), GeneratorExit()], ids=repr)
+def test_what_a_handler_raises_ends_its_attempt_and_nothing_else(raised: BaseException) -> None:
+    """`sys.exit` in a library, a cancelled task: the event is tried again and given up, its key and thread go on."""
+
+    def handle(item: Event) -> None:
+        if item.record.offset == 0:
+            raise raised
+
+    it = Pool(handle, max_attempts=2)
+    it.slot.queue.put([event(0, key=b"a"), event(1, key=b"a"), event(2, key=b"b")])
+    until(lambda: sorted(it.noted.done) == [1, 2])
+    assert it.noted.given_up == [(0, "retries_exhausted")]
+    assert [outcome for offset, outcome in it.noted.attempts if offset == 0] == [Outcome.RETRY, Outcome.FAILED]
+    assert it.pool.failure is None
+    assert it.pool.stop(5)
+
+
+@pytest.mark.parametrize("after", [float("nan"), float("inf"), -1, "soon"])
+def test_a_retry_at_no_time_is_a_failed_attempt(after: Any) -> None:
+    """In the queue such a time would keep its key, or all keys behind it, for good."""
+    it = Pool(lambda item: Retry(after=after) if item.record.offset == 0 else None, max_attempts=2)
+    it.slot.queue.put([event(0, key=b"a"), event(1, key=b"a")])
+    until(lambda: it.noted.done == [1])
+    assert it.noted.given_up == [(0, "retries_exhausted")]
+    assert it.pool.stop(5)
+
+
+def test_what_ends_a_thread_is_kept() -> None:
+    """A report that cannot be made is no fault of the event: the runtime must end, or the key would wait for ever."""
+    it = Pool(lambda _item: None)
+    it.noted.finished = lambda _event: sys.exit("no room")  # type: ignore[method-assign]
+    it.slot.queue.put([event(0)])
+    until(lambda: it.pool.failure is not None)
+    assert isinstance(it.pool.failure, SystemExit)
+
+
+def test_timeouts_leave_nothing_behind() -> None:
+    """A handler that overruns its time again and again costs a thread each time, and neither its object nor its counts pile up."""
+    go, metrics = threading.Semaphore(0), RuntimeMetrics("g", gauges=lambda: ())
+
+    def handle(item: Event) -> None:
+        metrics.attempted("t", "m", "x", Outcome.OK, 0.0)
+        go.acquire(timeout=20)
+
+    it = Pool(handle)
+    for number in range(20):
+        it.slot.queue.put([event(number, key=str(number).encode())])
+        until(lambda: list(it.slot.at_work()))
+        it.clock.now += 5
+        it.pool.check_timeouts()
+        go.release()
+        until(lambda: it.slot.overdue == 0)
+    assert len(it.noted.given_up) == 20
+    assert len(it.pool._threads) <= 3
+    assert len(metrics._attempts._pages) <= 3
+    [(_, _, outcomes)] = metrics._attempts.totals()
+    assert outcomes == {Outcome.OK: 20}
+    assert it.pool.stop(5)
