@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.runtime.helpers import Clock, event
-from workbench.runtime.delay import DelayQueue
 from workbench.runtime.processors import queue_index
 from workbench.runtime.queues import KeyedQueue
 
@@ -150,33 +149,6 @@ def test_keys_of_one_partition_spread_over_all_queues(partitions: int) -> None:
     used = [queue_index(key, 4) for key in mine]
     assert min(used.count(queue) for queue in range(4)) > len(mine) / 4 * 0.7
     assert queue_index(b"stable", 16) == queue_index(b"stable", 16)
-
-
-def test_the_delay_queue_is_bounded_and_in_order_of_time() -> None:
-    """Events come out when due, earliest first; a full queue refuses."""
-    queue = DelayQueue(2)
-    late, early, more = event(0, key=b"a"), event(1, key=b"b"), event(2, key=b"c")
-    late.delay_until_ms, early.delay_until_ms, more.delay_until_ms = 2000, 1000, 500
-    assert queue.put(late)
-    assert queue.put(early)
-    assert not queue.put(more)
-    assert queue.due(999) == []
-    assert queue.due(5000) == [early, late]
-    assert len(queue) == 0
-
-
-def test_delays_keep_the_order_of_a_key_when_event_times_jump_back() -> None:
-    """An earlier instant behind a later one of its key waits for it; another key or type does not."""
-    queue = DelayQueue(10)
-    first, second, other = event(0, key=b"a"), event(1, key=b"a"), event(2, key=b"a", kind="y")
-    first.delay_until_ms, second.delay_until_ms, other.delay_until_ms = 2000, 1000, 1000
-    for item in (first, second, other):
-        assert queue.put(item)
-    assert queue.has(event(3, key=b"a"))
-    assert not queue.has(event(3, key=b"b"))
-    assert queue.due(1500) == [other]
-    assert queue.due(2000) == [first, second]
-    assert not queue.has(event(3, key=b"a"))
 
 
 @settings(deadline=None, max_examples=200)

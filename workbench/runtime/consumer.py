@@ -204,9 +204,6 @@ class ConsumerThread:
         delay_ms = self._delays_ms.get(event.type, self._default_delay_ms)
         if event.delay_until_ms is None and delay_ms and record.timestamp_ms >= 0:
             event.delay_until_ms = record.timestamp_ms + delay_ms
-        if event.delay_until_ms is not None:
-            latest = round((self._wall_clock() + self._config.delay_max_seconds) * 1000)
-            event.delay_until_ms = min(event.delay_until_ms, latest)
         return event
 
     # Housekeeping

@@ -32,6 +32,7 @@ class Placing:
     ) -> None:
         self.delayed = DelayQueue(config.delay_capacity)
         self._group = config.group
+        self._delay_max_seconds = config.delay_max_seconds
         self._processors = processors
         self._metrics = metrics
         self._give_up = give_up
@@ -46,18 +47,38 @@ class Placing:
 
     def go_on(self) -> None:
         """Place what has become due and what has found no room until now."""
-        self.place(self.delayed.due(self._wall_clock() * 1000))
+        self._enqueue(self.delayed.due(self._clock()))
         self._place_held()
 
     def place(self, events: Iterable[Event]) -> None:
         """Put events into their queues, in order; what finds no room is held by its partition, which pauses."""
+        delayed = self.delayed
+        self._enqueue(
+            event
+            for event in events
+            if (event.delay_until_ms is None and not delayed.is_on_the_way) or not self._is_delayed(event)
+        )
+
+    def _is_delayed(self, event: Event) -> bool:
+        """Send an event by way of the delay queue if it is not due yet, or behind one of its key that goes this way; whether it does.
+
+        The instant is fixed now, by a clock that nobody sets: a jump of the wall clock neither holds the event nor lets it go.
+        """
+        pool = self._processors.pool_for(event.type)
+        if pool is None:
+            return False
+        wait = 0.0 if event.delay_until_ms is None else event.delay_until_ms / 1000 - self._wall_clock()
+        key = (pool.name, event.key)
+        if wait <= 0 and not self.delayed.has(key):
+            return False
+        due = self._clock() + min(max(0.0, wait), self._delay_max_seconds)
+        if not self.delayed.admit(event, key=key, due=due):
+            self._hold(self.delayed, event)
+        return True
+
+    def _enqueue(self, events: Iterable[Event]) -> None:
         batches: dict[Slot, list[Event]] = {}
-        now_ms = self._wall_clock() * 1000
         for event in events:
-            if event.delay_until_ms is not None and self._must_be_delayed(event, now_ms):
-                if self.delayed in self._held or not self.delayed.put(event):
-                    self._hold(self.delayed, event)
-                continue
             slot = self._slot(event)
             if slot is None:
                 continue
@@ -72,10 +93,6 @@ class Placing:
             self._observe_entry(batch, refused)
             for event in refused:
                 self._hold(slot, event)
-
-    def _must_be_delayed(self, event: Event, now_ms: float) -> bool:
-        """Whether it is not due yet, or is behind one of its key that is not (event times may jump back)."""
-        return event.delay_until_ms is not None and (event.delay_until_ms > now_ms or self.delayed.has(event))
 
     def _slot(self, event: Event) -> Slot | None:
         pool = self._processors.pool_for(event.type)
