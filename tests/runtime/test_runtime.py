@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -13,7 +14,20 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.runtime.helpers import record, until
 from tests.runtime.memory import MemorySource
 from workbench.errors import ConfigError
-from workbench.runtime import Dead, Event, Failed, ProcessorConfig, Retry, Runtime, RuntimeConfig, Skip
+from workbench.runtime import (
+    Dead,
+    Event,
+    Failed,
+    ProcessorConfig,
+    Record,
+    Retry,
+    Runtime,
+    RuntimeConfig,
+    Skip,
+    State,
+    decode_by_header,
+    running,
+)
 from workbench.runtime.metrics import MAX_EVENT_TYPES, OTHER, RuntimeMetrics
 
 
@@ -377,6 +391,175 @@ def test_a_stop_lets_what_was_read_finish() -> None:
     assert sorted(handled) == list(range(len(handled)))
 
 
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda made: setattr(made, "key", "text"),
+        lambda made: setattr(made, "type", None),
+        lambda made: setattr(made, "delay_until_ms", "soon"),
+        lambda _made: sys.exit(1),
+    ],
+    ids=["key", "type", "delay", "exit"],
+)
+def test_what_a_decoder_makes_never_ends_the_member(spoil: Callable[[Event], Any]) -> None:
+    """An event that cannot be handled is undecodable; ending would meet it again after each restart."""
+
+    def decode(item: Record) -> Event:
+        made = decode_by_header(item)
+        if item.offset == 1:
+            spoil(made)
+        return made
+
+    with Running(lambda _e: None, partitions=1, decode=decode) as it:
+        it.source.produce(record(n) for n in range(3))
+        it.wait_for_commit(3)
+        assert it.total("wb_undecodable_total") == 1
+        assert it.runtime.task.failure is None
+
+
+def test_an_event_without_a_key_is_one_of_the_empty_key() -> None:
+    """As a record without a key is."""
+    keys: list[bytes] = []
+
+    def decode(item: Record) -> Event:
+        made = decode_by_header(item)
+        made.key = None  # type: ignore[assignment]
+        return made
+
+    with Running(lambda e: keys.append(e.key), partitions=1, decode=decode) as it:
+        it.source.produce([record(0)])
+        it.wait_for_commit(1)
+    assert keys == [b""]
+
+
+def test_one_stuck_event_does_not_cost_the_others_their_commits_at_a_stop() -> None:
+    """While a shutdown waits, what is done is committed, and what overruns its time is given up."""
+    release = threading.Event()
+
+    def handle(event: Event) -> None:
+        if event.key == b"stuck":
+            release.wait(20)
+        time.sleep(0.001)
+
+    it = Running(
+        handle,
+        shutdown_seconds=20.0,
+        rebalance_drain_seconds=0.1,
+        default_processor=ProcessorConfig(threads=4, queues=1, queue_capacity=1000, timeout_seconds=60.0),
+    )
+    with it:
+        it.source.produce([record(0, key=b"stuck")])
+        it.source.produce(record(n, key=str(n).encode(), partition=1) for n in range(200))
+        until(lambda: it.runtime.task.consumers[0].partitions and it.total("wb_deserialized_total") == 201)
+        stopping = threading.Thread(target=it.stop)
+        stopping.start()
+        until(lambda: it.source.committed.get(("t", 1)) == 200)
+        assert stopping.is_alive()
+        release.set()
+        stopping.join(10)
+    assert it.source.committed == {("t", 0): 1, ("t", 1): 200}
+
+
+def test_a_timeout_counts_while_the_runtime_stops() -> None:
+    """The event is given up in time, so that the stop ends with a commit past it."""
+    release = threading.Event()
+    it = Running(
+        lambda _e: release.wait(20),
+        partitions=1,
+        shutdown_seconds=20.0,
+        default_processor=ProcessorConfig(threads=1, timeout_seconds=0.3),
+    )
+    with it:
+        it.source.produce([record(0)])
+        until(lambda: it.total("wb_deserialized_total") == 1)
+    assert it.source.committed == {("t", 0): 1}
+    release.set()
+
+
+def test_drained_is_told_only_when_reading_has_stopped() -> None:
+    """A record may be on its way while a drain is asked for."""
+    polling, go = threading.Event(), threading.Event()
+    with Running(lambda _e: time.sleep(0.05), partitions=1) as it:
+        until(lambda: it.source.positions)
+        poll = it.source.poll
+
+        def slow(most: int, seconds: float) -> list[Record]:
+            polling.set()
+            go.wait(10)
+            return poll(most, seconds)
+
+        it.source.poll = slow  # type: ignore[method-assign]
+        assert polling.wait(5)
+        it.source.produce(record(n) for n in range(5))
+        assert it.runtime.drain()
+        assert it.runtime.state is State.DRAINING
+        go.set()
+        until(lambda: it.runtime.state is State.DRAINED)
+        read = it.source.positions["t", 0]
+        assert it.source.committed.get(("t", 0), 0) == read == 5
+
+
+@pytest.mark.parametrize("stuck", [False, True], ids=["idle", "while_an_old_event_is_at_work"])
+def test_a_log_that_begins_anew_is_read_from_its_beginning_and_committed(stuck: bool) -> None:
+    """An unclean election or a topic made anew: the commit lies above the log, and must not hide what comes now."""
+    handled: list[tuple[int, int]] = []
+    release = threading.Event()
+
+    def handle(event: Event) -> None:
+        if stuck and event.record.leader_epoch == 0 and event.record.offset == 49:
+            release.wait(10)
+        handled.append((event.record.leader_epoch or 0, event.record.offset))
+
+    shared = ProcessorConfig(threads=3, queues=1)
+    with Running(handle, partitions=1, rebalance_drain_seconds=5.0, default_processor=shared) as it:
+        it.source.produce(record(n, key=str(n).encode()) for n in range(50))
+        it.wait_for_commit(49 if stuck else 50)
+        it.source.broker.remake(("t", 0))
+        it.source.produce(record(n, key=str(n).encode()) for n in range(20))
+        it.wait_for_commit(20)
+        assert it.total("wb_log_restarts_total") == 1
+        if stuck:
+            it.source.later("revoked", [("t", 0)])
+            time.sleep(0.05)
+        release.set()
+        until(lambda: (0, 49) in handled)
+        assert set(it.runtime.task.metrics.sentinels.readings().values()) == {0}
+    assert sorted(handled) == [(0, n) for n in range(50)] + [(1, n) for n in range(20)]
+    # What a restart reads then: nothing is skipped, though the log has grown beyond the former commit.
+    it.source.produce(record(n) for n in range(20, 80))
+    again: list[int] = []
+    runtime = Runtime(
+        config(),
+        {"*": lambda e: again.append(e.record.offset)},
+        make_source=lambda _c, _m: MemorySource(broker=it.source.broker),
+        probe_log_ends=False,
+    )
+    with running(runtime):
+        until(lambda: it.source.broker.committed["t", 0] == 80)
+    assert again == list(range(20, 80))
+
+
+def test_commits_name_the_epoch_of_the_record_before_them() -> None:
+    """Kafka tells by it whether the log was cut below the commit, even where it has grown beyond it again."""
+    sent: dict[int, int] = {}
+    with Running(lambda _e: None, partitions=1, commit_interval_seconds=0.01) as it:
+        commit = it.source.commit
+
+        def noting(offsets: Any, *, wait: bool, epochs: Any = None) -> Any:
+            sent.update({offsets[part]: epoch for part, epoch in (epochs or {}).items()})
+            return commit(offsets, wait=wait, epochs=epochs)
+
+        it.source.commit = noting  # type: ignore[method-assign]
+        it.source.broker.epochs["t", 0] = 3
+        it.source.produce(record(n) for n in range(4))
+        it.wait_for_commit(4)
+        it.source.broker.epochs["t", 0] = 5
+        it.source.produce(record(n) for n in range(4, 6))
+        it.wait_for_commit(6)
+    assert sent[4] == 3
+    assert sent[6] == 5
+
+
 def test_labels_are_bounded() -> None:
     """A producer that invents event types cannot blow up the metrics."""
     metrics = RuntimeMetrics("g", gauges=lambda: ())
@@ -395,6 +578,13 @@ def test_labels_are_bounded() -> None:
         ({"delay_max_seconds": 120}, "delay_max_seconds"),
         ({"topics": []}, "topics"),
         ({"group": ""}, "group"),
+        ({"kafka": {"enable.auto.commit": True}}, "enable.auto.commit"),
+        ({"kafka": {"enable.auto.offset.store": "true"}}, "enable.auto.offset.store"),
+        ({"kafka": {"group.id": "another"}}, "group.id"),
+        ({"kafka": {"bootstrap.servers": "elsewhere:9092"}}, "bootstrap.servers"),
+        ({"dead_letter_topic": "t"}, "dead_letter_topic"),
+        ({"topics": ["^orders.*"], "dead_letter_topic": "orders-dead"}, "dead_letter_topic"),
+        ({"topics": ["^orders("]}, "topics"),
     ],
 )
 def test_a_wrong_setting_is_refused_by_name(changes: dict[str, Any], named: str) -> None:

@@ -31,41 +31,56 @@ class Committer:
         self._under_way: _Wanted | None = None
         self._last = clock()
 
-    def commit_if_due(self, states: Iterable[PartitionState]) -> None:
-        """Begin a commit if the period is over and the last one has ended."""
+    def commit_if_due(self, states: Iterable[PartitionState], *, at_once: bool = False) -> None:
+        """Begin a commit if the period is over (or `at_once`) and the last one has ended."""
         if self._under_way is not None:
             result = self._source.commit_result()
             if result is None:
                 return  # one at a time, so that an older commit can never overtake a newer one
             self._note(self._under_way, result)
             self._under_way = None
-        if self._clock() - self._last < self._config.commit_interval_seconds:
+        if not at_once and self._clock() - self._last < self._config.commit_interval_seconds:
             return
         self._last = self._clock()
         wanted = self._wanted(states)
         if wanted:
             self._under_way = wanted
-            self._source.commit({partition: offset for partition, (_, offset) in wanted.items()}, wait=False)
+            self._send(wanted, wait=False)
 
     def commit_now(self, states: Iterable[PartitionState]) -> None:
-        """Commit and wait for the answer."""
+        """Commit and wait for the answer; for the end of an assignment.
+
+        One that is under way cannot be waited for here (its answer comes by a poll, and this is called inside of one). If it is
+        stored after this one, the group's position goes back. Where the partition stays ours, the commit is then sent again;
+        where it goes, the broker refuses what is of an older generation.
+        """
         wanted = self._wanted(states)
         if wanted:
-            offsets = {partition: offset for partition, (_, offset) in wanted.items()}
-            self._note(wanted, self._source.commit(offsets, wait=True) or {})
+            self._note(wanted, self._send(wanted, wait=True) or {})
+
+    def _send(self, wanted: _Wanted, *, wait: bool) -> Mapping[TopicPartition, str] | None:
+        offsets = {partition: offset for partition, (_, offset) in wanted.items()}
+        epochs = {
+            partition: epoch
+            for partition, (state, offset) in wanted.items()
+            if (epoch := state.epoch_before(offset)) is not None
+        }
+        return self._source.commit(offsets, wait=wait, epochs=epochs)
 
     def _wanted(self, states: Iterable[PartitionState]) -> _Wanted:
         wanted: _Wanted = {}
         for state in states:
             offset = state.tracker.committable()
             # Brokers accept a commit that goes back (seen), so "never backwards" is ours to keep.
-            if offset is None or (state.committed is not None and offset <= state.committed):
+            if offset is None or state.is_committed:
                 continue
+            where = f"{state.partition[0]}-{state.partition[1]}@{offset}"
             if not state.watch.may_commit(offset):
-                self._metrics.sentinels.count(
-                    Violation.COMMIT_GAP, f"{state.partition[0]}-{state.partition[1]}@{offset}"
-                )
+                self._metrics.sentinels.count(Violation.COMMIT_GAP, where)
                 continue  # a repeat is better than a loss
+            if state.watch.goes_back(offset):
+                self._metrics.sentinels.count(Violation.COMMIT_BACKWARDS, where)
+                continue
             wanted[state.partition] = (state, offset)
         return wanted
 
@@ -75,6 +90,7 @@ class Committer:
                 _log.warning("%s: commit of %s-%d failed: %s", self._member, *partition, failures[partition])
             elif not state.revoked:
                 if state.committed is not None and offset < state.committed:
-                    self._metrics.sentinels.count(Violation.COMMIT_BACKWARDS, f"{partition[0]}-{partition[1]}@{offset}")
-                state.committed = offset
+                    state.commit_again = True  # `commit_now` has overtaken it
+                else:
+                    state.committed, state.commit_again = offset, False
             self._metrics.commits.labels(self._config.group, "failed" if partition in failures else "ok").inc()

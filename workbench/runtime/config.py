@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import re
 import socket
 import tomllib
 from collections.abc import Mapping
@@ -17,6 +18,18 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, f
 from workbench.errors import ConfigError
 
 ENVIRONMENT_PREFIX = "WORKBENCH_RUNTIME_"
+
+# What would break a promise if it were set beside the runtime, and why.
+_RESERVED = {
+    "enable.auto.commit": "the runtime commits what is done, the client would commit what was read",
+    "enable.auto.offset.store": "the runtime commits what is done, the client would commit what was read",
+    "bootstrap.servers": "set bootstrap",
+    "group.id": "set group",
+    "client.id": "set client_id",
+    "stats_cb": "the runtime reads the statistics",
+    "error_cb": "the runtime reports the errors",
+    "on_commit": "the runtime reads the answers to its commits",
+}
 
 
 class ProcessorConfig(BaseModel):
@@ -128,6 +141,30 @@ class RuntimeConfig(BaseModel):
         if value is not None and value.tzinfo is None:
             raise ValueError("an instant needs a zone, as in 2026-11-21T03:00:00+08:00")
         return value
+
+    @field_validator("kafka")
+    @classmethod
+    def _leaves_the_runtime_its_own(
+        cls, value: dict[str, str | int | float | bool]
+    ) -> dict[str, str | int | float | bool]:
+        for name, why in _RESERVED.items():
+            if name in value:
+                raise ValueError(f"{name} is not for the kafka table: {why}")
+        return value
+
+    @model_validator(mode="after")
+    def _letters_do_not_come_back(self) -> RuntimeConfig:
+        for topic in self.topics:
+            try:
+                read = re.match(topic, self.dead_letter_topic or "") if topic.startswith("^") else None
+            except re.error as error:
+                raise ValueError(f"topics: {topic} is no pattern: {error}") from None
+            if self.dead_letter_topic is not None and (read or topic == self.dead_letter_topic):
+                raise ValueError(
+                    f"dead_letter_topic {self.dead_letter_topic} is one of the topics ({topic}): "
+                    "what is given up would come back for ever"
+                )
+        return self
 
     @model_validator(mode="after")
     def _delays_fit(self) -> RuntimeConfig:

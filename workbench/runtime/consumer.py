@@ -7,10 +7,12 @@ no race between a completion, a rebalance and a commit.
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from time import monotonic, time
+from typing import Any
 
 from workbench.runtime.budget import ByteBudget
 from workbench.runtime.committer import Committer
@@ -76,6 +78,9 @@ class ConsumerThread:
         self._last_housekeeping = clock()
         self._stopping = threading.Event()
         self.hold = threading.Event()  # while set, nothing is read; what was read goes on
+        self.is_holding = (
+            False  # whether all is paused because of that: what `partitions` shows then is all that was read
+        )
         self.failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name=member, daemon=True)
 
@@ -158,6 +163,8 @@ class ConsumerThread:
             state = partitions.get((record.topic, record.partition))
             if state is None or state.draining:
                 continue  # handed out just before its partition was taken away; the next owner reads it again
+            if state.position is not None and record.offset < state.position:
+                state = self._begin_anew(state, record)
             event = self._event(record)
             now = clock()
             decoded[record.topic] = decoded.get(record.topic, 0) + 1
@@ -165,6 +172,8 @@ class ConsumerThread:
                 state.first_offset = record.offset
             state.position = record.offset + 1
             state.last_timestamp_ms = record.timestamp_ms
+            if record.leader_epoch is not None:
+                state.of_epoch(record.offset, record.leader_epoch)
             state.tracker.started(record.offset, record.timestamp_ms, now)
             state.watch.received(record.offset)
             if event is None:
@@ -185,6 +194,24 @@ class ConsumerThread:
         self._placing.place(ready)
         self._count_decoded(decoded)
 
+    def _begin_anew(self, old: PartitionState, record: Record) -> PartitionState:
+        """Start afresh where the client has gone back: the log was cut below our position, or the topic was made anew.
+
+        What was read of the former log lies nowhere else, so it is still handled; but offsets mean other records now, so none of it is
+        committed. The new beginning is committed although it lies below the commit: a restart would pass the records between.
+        """
+        _log.error(
+            "the log of %s-%d has begun anew: %d came where %d was expected (commit %s). Was it cut, or the topic made anew? "
+            "Reading from there; what was read before is still handled.",
+            *old.partition, record.offset, old.position, old.committed,
+        )  # fmt: skip
+        self._metrics.log_restarts.labels(self._config.group, record.topic).inc()
+        state = PartitionState(old.partition, self._completions, position=record.offset, former=old, paused=old.paused)
+        state.tracker.begin(record.offset)
+        state.enqueue_time = old.enqueue_time
+        self.partitions[old.partition] = state
+        return state
+
     def _count_decoded(self, decoded: dict[str, int]) -> None:
         for topic, count in decoded.items():
             self._metrics.deserialized(topic, self.member, count)
@@ -192,8 +219,8 @@ class ConsumerThread:
 
     def _event(self, record: Record) -> Event | None:
         try:
-            event = self._decode(record)
-        except Exception as error:
+            event = _checked(self._decode(record))
+        except (Exception, SystemExit) as error:
             self._metrics.undecodable.labels(self._config.group, record.topic).inc()
             _log.warning(
                 "undecodable record %s-%d@%d: %s", record.topic, record.partition, record.offset, type(error).__name__
@@ -227,6 +254,8 @@ class ConsumerThread:
                 state.completed += 1
         for state in self.partitions.values():
             state.tracker.committable()
+            if state.former is not None and state.former.is_done:
+                state.former = None
 
     def _pause_and_resume(self) -> None:
         pause, resume = [], []
@@ -240,6 +269,7 @@ class ConsumerThread:
                 resume.append(partition)
         if pause:
             self._source.pause(pause)
+        self.is_holding = on_hold
         if resume:
             self._source.resume(resume)
 
@@ -269,6 +299,7 @@ class ConsumerThread:
     ) -> None:
         """See `AssignmentListener`."""
         self.rebalances += 1
+        self.is_holding = False
         begin = begin or {}
         for partition, offset in committed.items():
             topic, number = partition
@@ -285,7 +316,9 @@ class ConsumerThread:
         for state in states:
             self._begin_drain(state)
         self._drain(states, self._config.rebalance_drain_seconds)
-        self._committer.commit_now(states)
+        self._committer.commit_now(
+            self.partitions[partition] for partition in partitions if partition in self.partitions
+        )
         self._let_go(states)
 
     def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
@@ -293,7 +326,14 @@ class ConsumerThread:
         self._let_go(self._states(partitions))
 
     def _states(self, partitions: Sequence[TopicPartition]) -> list[PartitionState]:
-        return [self.partitions[partition] for partition in partitions if partition in self.partitions]
+        """Those of these partitions that are ours, and of the logs that were there before theirs."""
+        found = []
+        for partition in partitions:
+            state = self.partitions.get(partition)
+            while state is not None:
+                found.append(state)
+                state = state.former
+        return found
 
     def _begin_drain(self, state: PartitionState) -> None:
         """From here on only those events are started that lie below one that is done or at work.
@@ -308,6 +348,8 @@ class ConsumerThread:
             mine = (event.record.offset for event in at_work if event.owner is state)
             self._collect_completions()
             state.drain_until = max(*mine, state.tracker.highest_finished, -1, -1)
+            if state is not self.partitions.get(state.partition) and state.position is not None:
+                state.drain_until = state.position - 1  # of a former log: no next owner can read what is left
 
     def _drain(self, states: Sequence[PartitionState], seconds: float) -> None:
         """Wait until every event up to each partition's bound is done and its dead letter is safe."""
@@ -325,27 +367,49 @@ class ConsumerThread:
     def _let_go(self, states: Sequence[PartitionState]) -> None:
         # The client keeps a pause with the partition, not with the assignment: it would come back with it, and nobody would end it.
         # Now, and not at the next assignment: there librdkafka races (its issue 5591).
-        if paused := [state.partition for state in states if state.paused]:
+        if paused := {state.partition for state in states if state.paused}:
             self._source.resume(paused)
         for state in states:
             state.revoked = True
-            del self.partitions[state.partition]
+            self.partitions.pop(state.partition, None)
             self._metrics.forget_partition(*state.partition, self.member)
         self._placing.discard_revoked()
 
     def _finish(self) -> None:
         """Stop reading, let everything that was read be handled, commit. Closing the source then revokes what is left."""
         self.hold.set()  # what is assigned meanwhile is not read, either
-        self._pause_and_resume()
         deadline = self._clock() + self._config.shutdown_seconds
         while self._clock() < deadline:
-            self._collect_completions()
-            if not any(state.tracker.uncommitted for state in self.partitions.values()):
-                self._committer.commit_now(self.partitions.values())
+            self._keep_house()  # commits on its period: one event that is stuck must not cost the others their commits
+            states = self.partitions.values()
+            if all(state.is_done for state in states):
                 # A commit is refused while the group is rebalancing (another instance of a deploy has just come); polling ends that.
-                if all(state.is_committed for state in self.partitions.values()):
+                self._committer.commit_if_due(states, at_once=True)
+                if all(state.is_committed for state in states):
                     return
             self._source.poll(1, _BUSY_POLL_SECONDS)  # stay in the group meanwhile
-            self._placing.go_on()
-            self._pause_and_resume()
         self._committer.commit_now(self.partitions.values())
+
+
+def _checked(event: Any) -> Event | None:
+    """What a decoder has made, if it can be handled.
+
+    Raises:
+        TypeError: if it cannot: the record is undecodable, which ends neither the member nor the partition.
+    """
+    if event is None:
+        return None
+    if not isinstance(event, Event):
+        raise TypeError(f"a decoder makes an Event or None, not {type(event).__name__}")
+    kind: Any = event.type  # whatever it has put there
+    key: Any = event.key
+    delay: Any = event.delay_until_ms
+    if type(kind) is str and type(key) is bytes and delay is None:
+        return event  # nearly all of them
+    if key is None:  # as of a record without a key
+        event.key = key = b""
+    if not (isinstance(key, bytes) and isinstance(kind, str)):
+        raise TypeError("an event has a type that is a string and a key that is bytes")
+    if delay is not None and not (isinstance(delay, int | float) and math.isfinite(delay)):
+        raise TypeError("an event's delay_until_ms is a number")
+    return event

@@ -21,6 +21,7 @@ _log = logging.getLogger(__name__)
 
 _COMMITTED_TIMEOUT_SECONDS = 10.0
 _START_PAUSE_SECONDS = 0.5
+_NO_EPOCH = -1
 _START_TRIES = 3  # where a replay begins must be known; reading from elsewhere instead would be wrong in silence
 
 _DEFAULTS: dict[str, str | int | float | bool] = {
@@ -168,6 +169,7 @@ class KafkaSource:
                         message.value(),
                         message.timestamp()[1],
                         message.headers(),
+                        message.leader_epoch(),
                     )
                 )
             elif failure.code() != KafkaError._PARTITION_EOF:
@@ -182,9 +184,15 @@ class KafkaSource:
         """See `Source.resume`."""
         self._consumer.resume([TopicPartition(*part) for part in partitions])
 
-    def commit(self, offsets: Mapping[Partition, int], *, wait: bool) -> dict[Partition, str] | None:
+    def commit(
+        self, offsets: Mapping[Partition, int], *, wait: bool, epochs: Mapping[Partition, int] | None = None
+    ) -> dict[Partition, str] | None:
         """See `Source.commit`."""
-        wanted = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
+        epochs = epochs or {}
+        wanted = [
+            TopicPartition(*partition, offset, leader_epoch=epochs.get(partition, _NO_EPOCH))
+            for partition, offset in offsets.items()
+        ]
         try:
             if wait:
                 return _failures(self._consumer.commit(offsets=wanted, asynchronous=False) or [])

@@ -58,6 +58,12 @@ class RuntimeMetrics:
         self.undecodable = Counter(
             "wb_undecodable", "Records that no event could be made of.", ("group", "topic"), registry=self.registry
         )
+        self.log_restarts = Counter(
+            "wb_log_restarts",
+            "Logs that began anew below the position: cut, or their topic made anew.",
+            ("group", "topic"),
+            registry=self.registry,
+        )
         self.commits = Counter("wb_commits", "Commits, by result.", ("group", "result"), registry=self.registry)
         self.registry.register(_Reader(lambda: self._families(gauges)))
 

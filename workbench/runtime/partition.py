@@ -56,13 +56,35 @@ class PartitionState:
     held_events: int = 0
     blocked_by: set[Target] = field(default_factory=set)
     last_timestamp_ms: int = -1
+    # (first offset, leader epoch) of each run of records with one epoch; a commit says which it belongs to.
+    epochs: list[tuple[int, int]] = field(default_factory=list)
+    # The commit is to be sent once more: an older one that was under way may have been stored after it.
+    commit_again: bool = False
+    # The state of the log that was here before this one began anew: its events are still handled, and nothing of it is committed.
+    former: PartitionState | None = None
     enqueue_time: Tally = field(default_factory=lambda: Tally(()))
 
     @property
     def is_committed(self) -> bool:
         """Whether all that could be committed is; any thread may ask."""
         offset = self.tracker.committable_so_far
-        return offset is None or (self.committed is not None and self.committed >= offset)
+        return offset is None or (self.committed is not None and self.committed >= offset and not self.commit_again)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing that was read is at work or waiting, nor of the log that was here before."""
+        return not self.tracker.uncommitted and (self.former is None or self.former.is_done)
+
+    def of_epoch(self, offset: int, epoch: int) -> None:
+        """Note that records from this offset on bear this leader epoch."""
+        if not self.epochs or self.epochs[-1][1] != epoch:
+            self.epochs.append((offset, epoch))
+
+    def epoch_before(self, offset: int) -> int | None:
+        """Leader epoch of the last record below an offset; forgets what lies before that. None: not known."""
+        while len(self.epochs) > 1 and self.epochs[1][0] < offset:
+            del self.epochs[0]
+        return self.epochs[0][1] if self.epochs and self.epochs[0][0] < offset else None
 
     def time_lag(self, *, now_ms: float, log_end: int | None) -> float | None:
         """Age in seconds of the oldest record that is not committed; None when it cannot be known.

@@ -83,6 +83,7 @@ class CommitWatch:
 
     def __init__(self) -> None:
         self._open: dict[int, None] = {}  # in the order of the log
+        self._sent = -1
 
     def received(self, offset: int) -> None:
         """An offset was read."""
@@ -96,6 +97,11 @@ class CommitWatch:
         """Whether everything below `offset` that was received is done."""
         first = next(iter(self._open), None)
         return first is None or offset <= first
+
+    def goes_back(self, offset: int) -> bool:
+        """Whether a commit of `offset`, which is to be sent now, lies below one that was sent before."""
+        before, self._sent = self._sent, max(offset, self._sent)
+        return offset < before
 
 
 def _place(event: Event) -> str:

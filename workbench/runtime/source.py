@@ -62,17 +62,28 @@ class Source(Protocol):
     def poll(self, max_records: int, timeout: float) -> Sequence[Record]:
         """Records in partition order, at most so many, waiting at most so long for the first one.
 
-        Whatever it raises ends the member, since records may be lost with it; the next owner reads them.
+        A record below the position says that the log has begun anew. Whatever it raises ends the member, since records may be lost
+        with it; the next owner reads them.
         """
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Stop handing out records of these."""
+        """Stop handing out records of these. A pause may outlive the assignment: who pauses resumes before letting go."""
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Go on with these."""
 
-    def commit(self, offsets: Mapping[TopicPartition, int], *, wait: bool) -> Mapping[TopicPartition, str] | None:
-        """Commit. With `wait`, returns what failed and why; without, returns None and `commit_result` tells later."""
+    def commit(
+        self,
+        offsets: Mapping[TopicPartition, int],
+        *,
+        wait: bool,
+        epochs: Mapping[TopicPartition, int] | None = None,
+    ) -> Mapping[TopicPartition, str] | None:
+        """Commit. With `wait`, returns what failed and why; without, returns None and `commit_result` tells later.
+
+        `epochs` has the leader epoch of the last record below each offset, where it is known: a log that was cut below a commit and
+        has grown beyond it again is recognised by it.
+        """
 
     def commit_result(self) -> Mapping[TopicPartition, str] | None:
         """What failed of the last commit without `wait`, once it has ended; None while it is under way."""

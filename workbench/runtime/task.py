@@ -110,9 +110,11 @@ class Task:
 
     @property
     def is_drained(self) -> bool:
-        """Whether nothing that was read is without its commit."""
+        """Whether reading has stopped everywhere, and nothing that was read is without its commit."""
         states = [state for consumer in self.consumers for state in list(consumer.partitions.values())]
-        return all(state.tracker.uncommitted == 0 and state.is_committed for state in states)
+        return all(consumer.is_holding for consumer in self.consumers) and all(
+            state.is_done and state.is_committed for state in states
+        )
 
     def stop(self) -> bool:
         """Stop reading, let what is at work finish (up to `shutdown_seconds`), commit, leave the group.
