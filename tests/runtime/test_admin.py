@@ -168,6 +168,55 @@ def test_replay_leaves_one_group_and_joins_the_other() -> None:
     assert seen == [*range(20), *range(5, 20)]
 
 
+def test_a_group_that_cannot_be_joined_is_not_switched_to() -> None:
+    """What cannot be made is found before the old group is left: that goes on, and the page says why."""
+    first = MemorySource(1)
+    runtime, sources = make(lambda _e: None, [first])
+
+    def refuse(_config: RuntimeConfig, _member: str) -> MemorySource:
+        raise ConfigError("No such property.")
+
+    runtime._make_source = refuse  # type: ignore[assignment]
+    with running(runtime):
+        assert ask(runtime, "/replay", {"group": "g2", "since": "2026-11-21T03:00:00Z"})[0] == 202
+        until(lambda: runtime.switch_error is not None)
+        until(lambda: runtime.state == "running")
+        first.produce(record(n) for n in range(5))
+        until(lambda: first.committed.get(("t", 0)) == 5)
+        _, status = ask(runtime, "/status")
+        assert (status["group"], status["replay"]) == ("g", None)
+        assert status["switch_error"] == "ConfigError: No such property."
+        second = MemorySource(1)
+        sources.append(second)
+        runtime._make_source = lambda _config, _member: second  # type: ignore[assignment]
+        assert ask(runtime, "/replay", {"group": "g2", "since": "2026-11-21T03:00:00Z"})[0] == 202
+        until(lambda: runtime.config.group == "g2")
+        assert ask(runtime, "/status")[1]["switch_error"] is None
+
+
+def test_a_switch_that_leaves_no_group_behind_ends_the_process() -> None:
+    """A process that does nothing and cannot be resumed would look alive to whoever restarts dead ones."""
+    runtime, _ = make(lambda _e: None)
+    made = runtime._make_task
+
+    def broken(config: RuntimeConfig) -> Any:
+        task = made(config)
+
+        def start() -> None:
+            raise RuntimeError("can't start new thread")
+
+        task.start = start  # type: ignore[method-assign]
+        return task
+
+    with running(runtime):
+        runtime._make_task = broken  # type: ignore[method-assign]
+        assert ask(runtime, "/replay", {"group": "g2", "since": "2026-11-21T03:00:00Z"})[0] == 202
+        until(lambda: runtime.state == "failed")
+        assert not runtime.resume()
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            runtime.wait()
+
+
 @pytest.mark.parametrize(
     ("raw", "code", "named"),
     [

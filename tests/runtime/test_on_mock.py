@@ -5,13 +5,15 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from tests.runtime.mock import PARTITIONS, MockCluster, mock_cluster
 from tests.waiting import wait_for
-from workbench.runtime import Event, ProcessorConfig, Runtime, RuntimeConfig, running
+from workbench.errors import SourceUnreachableError
+from workbench.runtime import Event, ProcessorConfig, Runtime, RuntimeConfig, State, running
 
 
 @pytest.fixture(scope="module")
@@ -37,9 +39,14 @@ def config(cluster: MockCluster, name: str, **changes: Any) -> RuntimeConfig:
     return RuntimeConfig.parse({**values, **changes})
 
 
-@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
-def test_a_partition_that_was_paused_is_read_again_after_it_has_come_back(cluster: MockCluster, strategy: str) -> None:
+def test_a_partition_that_was_paused_is_read_again_after_it_has_come_back(cluster: MockCluster) -> None:
     """Back-pressure pauses all partitions, another member comes and goes: every partition is read to its end afterwards."""
+    strategies = ("range", "cooperative-sticky")
+    with ThreadPoolExecutor(len(strategies)) as pool:
+        list(pool.map(lambda strategy: _pause_and_rebalance(cluster, strategy), strategies))
+
+
+def _pause_and_rebalance(cluster: MockCluster, strategy: str) -> None:
     name = f"pause-{strategy}"
     cluster.produce(50, topic=name)
     release, done = threading.Event(), set()
@@ -79,3 +86,34 @@ def test_a_partition_that_was_paused_is_read_again_after_it_has_come_back(cluste
         wait_for(lambda: has_all(paused=False))
         release.set()
         wait_for(lambda: len(done) == PARTITIONS * 50)
+
+
+@pytest.mark.parametrize(
+    ("name", "kafka", "named"),
+    [
+        ("no-position", {"auto.offset.reset": "error"}, "_AUTO_OFFSET_RESET"),
+    ],
+)
+def test_what_no_poll_will_change_ends_the_runtime(
+    cluster: MockCluster, name: str, kafka: dict[str, Any], named: str
+) -> None:
+    """With its reason; a warning would leave a process that does nothing."""
+    cluster.produce(1, topic=name)
+    runtime = Runtime(config(cluster, name, kafka=kafka), {"*": lambda _e: None}, probe_log_ends=False)
+    with running(runtime):
+        wait_for(lambda: runtime.failure is not None)
+        assert runtime.state is State.FAILED
+        with pytest.raises(SourceUnreachableError, match=named):
+            runtime.wait()
+
+
+def test_consumers_of_one_process_do_not_fence_each_other_off(cluster: MockCluster) -> None:
+    """One group.instance.id in the settings is one for each consumer thread."""
+    cluster.produce(5, topic="static")
+    done: set[tuple[int, int]] = set()
+    settings = config(cluster, "static", consumers=2, kafka={"group.instance.id": "i"})
+    runtime = Runtime(settings, {"*": lambda e: done.add((e.record.partition, e.record.offset))}, probe_log_ends=False)
+    with running(runtime):
+        wait_for(lambda: len(done) == PARTITIONS * 5)
+        wait_for(lambda: all(consumer.partitions for consumer in runtime.task.consumers))
+        assert runtime.failure is None

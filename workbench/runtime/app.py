@@ -75,6 +75,8 @@ class Runtime:
         self._started_at = monotonic()
         self._server: HttpServer | None = None
         self.task = self._make_task(config)
+        self.switch_error: str | None = None  # why the last switch of the group did not happen
+        self._failure: BaseException | None = None  # of a switch that left no task behind
         self.replay: tuple[str, datetime] | None = None  # the group that was switched to, and from when
 
     def _make_task(self, config: RuntimeConfig) -> Task:
@@ -113,11 +115,16 @@ class Runtime:
             return State.STOPPING
         if self._switch is not None:
             return State.SWITCHING
-        if self.task.failure is not None:
+        if self.failure is not None:
             return State.FAILED
         if self.task.is_held:
             return State.DRAINED if self.task.is_drained else State.DRAINING
         return State.RUNNING
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What it has died of."""
+        return self._failure or self.task.failure
 
     # Life
 
@@ -160,11 +167,11 @@ class Runtime:
         self._obey_signals()
         while not self._stopping.wait(_WAIT_SECONDS):
             with self._lock:
-                if self._switch is None and not self.task.is_alive():
+                if self._switch is None and (self.failure is not None or not self.task.is_alive()):
                     break
         self.stop()
-        if self.task.failure is not None:
-            raise self.task.failure
+        if self.failure is not None:
+            raise self.failure
 
     def _obey_signals(self) -> None:
         for name in (signal.SIGTERM, signal.SIGINT):
@@ -215,19 +222,37 @@ class Runtime:
             return True
 
     def _change_group(self, config: RuntimeConfig) -> None:
+        try:
+            self._switch_to(config)
+        except BaseException as error:
+            # The old group has been left and the new one was not joined: the process must end, to be started again.
+            _log.exception("the switch to group %s has failed", config.group)
+            self.switch_error, self._failure = f"{type(error).__name__}: {error}", error
+        finally:
+            with self._lock:
+                self._switch = None
+
+    def _switch_to(self, config: RuntimeConfig) -> None:
+        try:
+            task = self._make_task(config)  # before anything is left: what cannot be made changes nothing
+        except Exception as error:
+            _log.error("group %s is not joined, %s goes on: %s", config.group, self.config.group, error)
+            self.switch_error = f"{type(error).__name__}: {error}"
+            return
         _log.info("leaving group %s for %s", self.config.group, config.group)
         while not self.task.stop():
             # A handler still works on an event of the old group; the new one must not hand it the same key meanwhile.
             if self._stopping.wait(_WAIT_SECONDS):
+                task.discard()
                 return
-        task = self._make_task(config)
         with self._lock:
             if self._stopping.is_set():
+                task.discard()
                 return
+            self.switch_error = None
             self.task = task
             self.task.start()
             self.replay = (config.group, config.start_at) if config.start_at is not None else None
-            self._switch = None
 
 
 @contextlib.contextmanager

@@ -103,7 +103,10 @@ class ConsumerThread:
         self._stopping.set()
 
     def join(self, seconds: float) -> bool:
-        """Wait for its end; whether it came."""
+        """Wait for its end; whether it came. One that was never started ends now."""
+        if self._thread.ident is None:
+            self._source.close()
+            return True
         self._thread.join(seconds)
         return not self._thread.is_alive()
 

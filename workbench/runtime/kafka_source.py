@@ -39,6 +39,23 @@ _DEFAULTS: dict[str, str | int | float | bool] = {
 }
 
 
+# What no further poll will change, and what to do about it. As a warning it would leave a member that does nothing.
+_PERMANENT: dict[int, str] = {
+    KafkaError._FATAL: "Start the service again when the cause is gone.",
+    KafkaError._AUTO_OFFSET_RESET: "Commit a position for the group (workbench replay), or set auto.offset.reset to earliest.",
+    KafkaError.FENCED_INSTANCE_ID: "Another member has this group.instance.id; each needs one of its own.",
+    KafkaError.UNRELEASED_INSTANCE_ID: "Another member has this group.instance.id; each needs one of its own.",
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "The principal needs READ and DESCRIBE on the topic.",
+    KafkaError.GROUP_AUTHORIZATION_FAILED: "The principal needs READ on the group.",
+    KafkaError.INCONSISTENT_GROUP_PROTOCOL: "All members of a group need an assignor in common (partition.assignment.strategy).",
+    KafkaError.GROUP_MAX_SIZE_REACHED: "The group has as many members as the broker allows (group.max.size).",
+    KafkaError.INVALID_GROUP_ID: "Choose another group.",
+    KafkaError.TOPIC_EXCEPTION: "The name of a topic is not valid.",
+    KafkaError.UNSUPPORTED_ASSIGNOR: "The broker does not know the assignor (group.remote.assignor).",
+    KafkaError.INVALID_REGULAR_EXPRESSION: "The broker cannot read a pattern among the topics.",
+}
+
+
 class KafkaSource:
     """A `Source` over one confluent-kafka consumer."""
 
@@ -47,6 +64,9 @@ class KafkaSource:
         if properties.get("group.protocol") == "consumer":  # KIP-848: the broker decides about these
             for name in ("partition.assignment.strategy", "session.timeout.ms", "heartbeat.interval.ms"):
                 properties.pop(name, None)
+        if config.consumers > 1 and "group.instance.id" in properties:
+            # Members with one id fence each other off for ever.
+            properties["group.instance.id"] = f"{properties['group.instance.id']}-{member.rpartition('-')[2]}"
         properties |= {
             "bootstrap.servers": config.bootstrap,
             "group.id": config.group,
@@ -58,6 +78,7 @@ class KafkaSource:
         if config.start_at is not None:
             # Where retention overtakes a beginning, what is left of the log is still to be read.
             properties["auto.offset.reset"] = "earliest"
+        self._group = config.group
         self._consumer = Consumer(properties, logger=_log)
         self._start_at_ms = round(config.start_at.timestamp() * 1000) if config.start_at is not None else None
         strategy = str(properties.get("partition.assignment.strategy", ""))
@@ -150,7 +171,11 @@ class KafkaSource:
         return {(part.topic, part.partition): part.offset for part in answers}
 
     def poll(self, max_records: int, timeout: float) -> list[Record]:
-        """See `Source.poll`."""
+        """See `Source.poll`.
+
+        Raises:
+            SourceUnreachableError: for what no further poll would change: no right, fenced off, no position to begin at.
+        """
         # consume() waits for its whole timeout unless it gets all it asks for; so wait for one, then take what is there. What it
         # raises ends the member: the batch is gone then, and commits of what follows it would pass it.
         messages = self._consumer.consume(1, timeout)
@@ -171,6 +196,11 @@ class KafkaSource:
                         message.headers(),
                         message.leader_epoch(),
                     )
+                )
+            elif failure.fatal() or failure.code() in _PERMANENT:
+                raise SourceUnreachableError(
+                    f"Group {self._group} cannot be read on: {failure.str()} ({failure.name()}).",
+                    hint=_PERMANENT.get(failure.code(), _PERMANENT[KafkaError._FATAL]),
                 )
             elif failure.code() != KafkaError._PARTITION_EOF:
                 _log.warning("the broker reports: %s", failure)

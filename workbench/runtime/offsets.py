@@ -50,7 +50,7 @@ class LogEnds:
     def stop(self) -> None:
         """End."""
         self._stopping.set()
-        if self._enabled:
+        if self._thread.ident is not None:
             self._thread.join(_TIMEOUT_SECONDS)
 
     def _run(self) -> None:

@@ -48,24 +48,30 @@ class Task:
         self.config = config
         self.metrics = RuntimeMetrics(config.group, gauges=self._gauges)
         connection = {**_client_properties(config), "bootstrap.servers": config.bootstrap}
-        self._letters = DeadLetters(config.dead_letter_topic, connection) if config.dead_letter_topic else None
         self.processors = Processors(
             _with_own_pools(handlers, config), config, reporter=self, sentinels=self.metrics.sentinels, clock=monotonic
         )
         budget = ByteBudget(config.max_bytes_per_second, clock=monotonic) if config.max_bytes_per_second else None
-        self.consumers = [
-            ConsumerThread(
-                config,
-                make_source(config, member),
-                member=member,
-                decode=decode,
-                processors=self.processors,
-                metrics=self.metrics,
-                give_up=self.dead,
-                budget=budget,
-            )
-            for member in (f"{config.client_id}-{index}" for index in range(config.consumers))
-        ]
+        self.consumers: list[ConsumerThread] = []
+        self._letters: DeadLetters | None = None
+        try:
+            for member in (f"{config.client_id}-{index}" for index in range(config.consumers)):
+                consumer = ConsumerThread(
+                    config,
+                    make_source(config, member),
+                    member=member,
+                    decode=decode,
+                    processors=self.processors,
+                    metrics=self.metrics,
+                    give_up=self.dead,
+                    budget=budget,
+                )
+                self.consumers.append(consumer)
+            if config.dead_letter_topic:
+                self._letters = DeadLetters(config.dead_letter_topic, connection)
+        except BaseException:
+            self.discard()
+            raise
         self.log_ends = LogEnds(
             {**connection, "client.id": f"{config.client_id}-log-ends"},
             partitions=self._assigned,
@@ -82,6 +88,13 @@ class Task:
         self.log_ends.start()
         for consumer in self.consumers:
             consumer.start()
+
+    def discard(self) -> None:
+        """Let go of what was made, where it is not to be started."""
+        for consumer in self.consumers:
+            consumer.source.close()
+        if self._letters is not None:
+            self._letters.close(0)
 
     @property
     def failure(self) -> BaseException | None:
