@@ -106,9 +106,11 @@ class MemorySource:
         """Have "assigned", "revoked" or "lost" happen inside of the next poll."""
         self.pending.append((what, partitions))
 
-    def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Read on from an offset."""
-        self.positions[partition] = offset
+    def rewind(self, partitions: Iterable[TopicPartition]) -> None:
+        """See `Source`."""
+        for partition in partitions:
+            if partition in self.positions:
+                self.positions[partition] = self.broker.starts[partition]
 
     def subscribe(self, topics: Sequence[str], listener: AssignmentListener) -> None:
         """See `Source`."""

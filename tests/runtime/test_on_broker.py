@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from tests.runtime.chaos.conductor import PROTOCOLS
 from tests.runtime.test_rest_sink import Service
@@ -312,11 +312,13 @@ class Refused(KafkaSource):
 
     refusals = 0
 
-    def commit(self, offsets: Mapping[tuple[str, int], int], *, wait: bool) -> dict[tuple[str, int], str] | None:
+    def commit(
+        self, offsets: Mapping[tuple[str, int], int], *, wait: bool, epochs: Mapping[tuple[str, int], int] | None = None
+    ) -> dict[tuple[str, int], str] | None:
         if wait and Refused.refusals:
             Refused.refusals -= 1
             return dict.fromkeys(offsets, "REBALANCE_IN_PROGRESS")
-        return super().commit(offsets, wait=wait)
+        return super().commit(offsets, wait=wait, epochs=epochs)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -485,3 +487,25 @@ def test_every_metric_agrees_with_the_ledger(lab: Lab) -> None:
             assert metric(runtime, name) == 0
         assert metric(runtime, "wb_sentinel_violations_total") == 0
         assert metric(runtime, "wb_queue_capacity_events") == 5 * 1000
+
+
+def test_a_letter_that_its_topic_does_not_take_goes_without_its_value(lab: Lab) -> None:
+    """The dead-letter topic takes less than the source topic: a letter says where the rest is, and nothing is held up."""
+    topic, letters = Topic(lab, partitions=1), Topic(lab, partitions=1)
+    admin = AdminClient({"bootstrap.servers": lab.bootstrap})
+    limit = ConfigResource(ConfigResource.Type.TOPIC, letters.name)
+    limit.add_incremental_config(ConfigEntry("max.message.bytes", "20000", incremental_operation=AlterConfigOpType.SET))
+    for answer in admin.incremental_alter_configs([limit]).values():
+        answer.result(30)
+    incompressible = os.urandom(50_000)
+    topic.produce(1, value=incompressible)
+    topic.produce(1, start=1, value=b"v" * 50_000)
+    for number in range(2, 8):
+        topic.produce(1, start=number, value=os.urandom(5_000))
+    with running(Runtime(topic.config(dead_letter_topic=letters.name), {"*": lambda _e: Failed("no")})):
+        wait_for(lambda: topic.committed() == [8], 30)
+    found = {int(dict(item.headers())["wb_offset"]): item for item in topic.read(letters.name, 8)}
+    assert sorted(found) == list(range(8))
+    assert [len(found[number].value() or b"") for number in range(8)] == [0, 50_000, *([5_000] * 6)]
+    first = dict(found[0].headers())
+    assert (first["wb_left_out"], first["wb_value_bytes"]) == (b"value", b"50000")

@@ -29,6 +29,7 @@ from workbench.runtime import (
     running,
 )
 from workbench.runtime.metrics import MAX_EVENT_TYPES, OTHER, RuntimeMetrics
+from workbench.runtime.offsets import Remade
 
 
 def config(**changes: Any) -> RuntimeConfig:
@@ -537,6 +538,28 @@ def test_a_log_that_begins_anew_is_read_from_its_beginning_and_committed(stuck: 
     with running(runtime):
         until(lambda: it.source.broker.committed["t", 0] == 80)
     assert again == list(range(20, 80))
+
+
+def test_a_topic_that_was_made_anew_and_has_grown_is_read_from_its_beginning() -> None:
+    """The client goes on at its position in the new log and cannot see it; the topic's id can. Once is enough."""
+    handled: list[tuple[int, int]] = []
+    with Running(lambda e: handled.append((e.record.leader_epoch or 0, e.record.offset)), partitions=2) as it:
+        it.source.produce(record(n) for n in range(10))
+        it.wait_for_commit(10)
+        before = time.monotonic()
+        with it.source.broker.lock:
+            it.source.broker.remake(("t", 0))
+            it.source.produce(record(n) for n in range(15))
+        until(lambda: (1, 14) in handled)
+        assert (1, 0) not in handled, "the source is kinder than Kafka's client"
+        for _ in range(2):
+            it.runtime.task._remade(Remade("t", before, {}))
+        until(lambda: it.source.committed[("t", 0)] == 15 and (1, 9) in handled)
+        it.runtime.task._remade(Remade("t", before, {}))
+        it.source.produce([record(15)])
+        it.wait_for_commit(16)
+        assert it.total("wb_log_restarts_total") == 1
+    assert {offset for epoch, offset in handled if epoch == 1} == set(range(16))
 
 
 def test_commits_name_the_epoch_of_the_record_before_them() -> None:

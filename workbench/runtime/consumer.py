@@ -20,6 +20,7 @@ from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.delay import DelayQueue
 from workbench.runtime.event import UNDECODABLE, Decoder, Event, Record, TopicPartition
 from workbench.runtime.metrics import RuntimeMetrics
+from workbench.runtime.offsets import Remade
 from workbench.runtime.partition import PartitionState
 from workbench.runtime.placing import Placing
 from workbench.runtime.processors import Processors
@@ -81,6 +82,7 @@ class ConsumerThread:
         self.is_holding = (
             False  # whether all is paused because of that: what `partitions` shows then is all that was read
         )
+        self.remade: deque[Remade] = deque()  # topics that were made anew; any thread may append
         self.failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name=member, daemon=True)
 
@@ -167,7 +169,7 @@ class ConsumerThread:
             if state is None or state.draining:
                 continue  # handed out just before its partition was taken away; the next owner reads it again
             if state.position is not None and record.offset < state.position:
-                state = self._begin_anew(state, record)
+                state = self._begin_anew(state, record.offset)
             event = self._event(record)
             now = clock()
             decoded[record.topic] = decoded.get(record.topic, 0) + 1
@@ -197,20 +199,28 @@ class ConsumerThread:
         self._placing.place(ready)
         self._count_decoded(decoded)
 
-    def _begin_anew(self, old: PartitionState, record: Record) -> PartitionState:
+    def _begin_anew(self, old: PartitionState, offset: int) -> PartitionState:
         """Start afresh where the client has gone back: the log was cut below our position, or the topic was made anew.
 
         What was read of the former log lies nowhere else, so it is still handled; but offsets mean other records now, so none of it is
         committed. The new beginning is committed although it lies below the commit: a restart would pass the records between.
         """
+        topic, number = old.partition
         _log.error(
-            "the log of %s-%d has begun anew: %d came where %d was expected (commit %s). Was it cut, or the topic made anew? "
+            "the log of %s-%d has begun anew: %d where %s was expected (commit %s). Was it cut, or the topic made anew? "
             "Reading from there; what was read before is still handled.",
-            *old.partition, record.offset, old.position, old.committed,
+            topic, number, offset, old.position, old.committed,
         )  # fmt: skip
-        self._metrics.log_restarts.labels(self._config.group, record.topic).inc()
-        state = PartitionState(old.partition, self._completions, position=record.offset, former=old, paused=old.paused)
-        state.tracker.begin(record.offset)
+        self._metrics.log_restarts.labels(self._config.group, topic).inc()
+        state = PartitionState(
+            old.partition,
+            self._completions,
+            position=offset,
+            former=old,
+            paused=old.paused,
+            began_anew_at=self._clock(),
+        )
+        state.tracker.begin(offset)
         state.enqueue_time = old.enqueue_time
         self.partitions[old.partition] = state
         return state
@@ -241,11 +251,27 @@ class ConsumerThread:
     def _keep_house(self) -> None:
         self._last_housekeeping = self._clock()
         self._collect_completions()
+        while self.remade:
+            self._rewind(self.remade.popleft())
         self._placing.go_on()
         self._pause_and_resume()
         self._committer.commit_if_due(self.partitions.values())
         for pool in self._processors:
             pool.check_timeouts()
+
+    def _rewind(self, remade: Remade) -> None:
+        """Go to the beginning of a topic that was made anew, where the client has not done so by itself: it may have gone on in it."""
+        behind = [
+            state
+            for state in self.partitions.values()
+            if state.partition[0] == remade.topic
+            and state.position
+            and (state.began_anew_at is None or state.began_anew_at < remade.last_seen)
+        ]
+        for state in behind:
+            self._begin_anew(state, remade.starts.get(state.partition, 0))
+        if behind:
+            self._source.rewind([state.partition for state in behind])
 
     def _collect_completions(self) -> None:
         completions = self._completions

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
 from workbench.errors import SourceUnreachableError
 from workbench.runtime.config import RuntimeConfig
@@ -87,6 +87,8 @@ class KafkaSource:
         self._commit_under_way = False
         self._commit_failures: dict[Partition, str] = {}
         self._closing = False
+        # Commits of this assignment whose leader epoch is not held against the log yet; see `_verify`.
+        self._unverified: dict[Partition, TopicPartition] = {}
 
     def subscribe(self, topics: Sequence[str], listener: AssignmentListener) -> None:
         """Join the group."""
@@ -100,16 +102,45 @@ class KafkaSource:
                 listener.on_assigned(*self._placed(partitions, self._start_at_ms))
 
         def on_revoke(_consumer: Consumer, partitions: list[TopicPartition]) -> None:
-            listener.on_revoked([(part.topic, part.partition) for part in partitions])
+            listener.on_revoked(self._given_up(partitions))
 
         def on_lost(_consumer: Consumer, partitions: list[TopicPartition]) -> None:
-            listener.on_lost([(part.topic, part.partition) for part in partitions])
+            listener.on_lost(self._given_up(partitions))
 
         self._consumer.subscribe(list(topics), on_assign=on_assign, on_revoke=on_revoke, on_lost=on_lost)
 
+    def _given_up(self, partitions: list[TopicPartition]) -> list[Partition]:
+        found = [(part.topic, part.partition) for part in partitions]
+        for partition in found:
+            self._unverified.pop(partition, None)
+        return found
+
+    def _noted(self, answers: list[TopicPartition]) -> dict[Partition, int | None]:
+        for part in answers:
+            if part.error is None and part.offset > 0 and part.leader_epoch not in (None, _NO_EPOCH):
+                self._unverified[part.topic, part.partition] = TopicPartition(
+                    part.topic, part.partition, part.offset, leader_epoch=part.leader_epoch
+                )
+        return _offsets(answers)
+
+    def _verify(self) -> None:
+        """Have the client hold the epochs of commits against the log: it was perhaps cut below them, and has grown beyond them since.
+
+        librdkafka asks for that after a seek, and not at the start of an assignment (2.16, seen). Where the log was cut, it goes back
+        to the cut.
+        """
+        for partition, at in list(self._unverified.items()):
+            try:
+                self._consumer.seek(at)
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError._STATE:
+                    continue  # its fetching has not begun yet
+                _log.warning("whether the log of %s-%d was cut is not known: %s", *partition, error)
+            del self._unverified[partition]
+
     def _committed_if_known(self, partitions: list[TopicPartition]) -> dict[Partition, int | None]:
         try:
-            return _offsets(
+            return self._noted(
                 self._consumer.committed(partitions, timeout=_COMMITTED_TIMEOUT_SECONDS) if partitions else []
             )
         except KafkaException as error:  # only a metric needs it; the client itself starts where it should
@@ -125,7 +156,7 @@ class KafkaSource:
             SourceUnreachableError: if the broker does not tell either. The client would begin elsewhere then, and nobody would know.
         """
         try:
-            committed = _offsets(
+            committed = self._noted(
                 _persistently(lambda: self._consumer.committed(partitions, timeout=_COMMITTED_TIMEOUT_SECONDS))
             )
             begin = self._begin_at([part for part, offset in committed.items() if offset is None], start_at_ms)
@@ -176,6 +207,8 @@ class KafkaSource:
         Raises:
             SourceUnreachableError: for what no further poll would change: no right, fenced off, no position to begin at.
         """
+        if self._unverified:
+            self._verify()
         # consume() waits for its whole timeout unless it gets all it asks for; so wait for one, then take what is there. What it
         # raises ends the member: the batch is gone then, and commits of what follows it would pass it.
         messages = self._consumer.consume(1, timeout)
@@ -185,6 +218,8 @@ class KafkaSource:
         for message in messages:
             failure = message.error()
             if failure is None:
+                if self._unverified and (message.topic(), message.partition()) in self._unverified:
+                    continue  # it comes again when the position has been verified
                 records.append(
                     Record(
                         message.topic(),
@@ -213,6 +248,14 @@ class KafkaSource:
     def resume(self, partitions: Iterable[Partition]) -> None:
         """See `Source.resume`."""
         self._consumer.resume([TopicPartition(*part) for part in partitions])
+
+    def rewind(self, partitions: Iterable[Partition]) -> None:
+        """See `Source.rewind`."""
+        for partition in partitions:
+            try:
+                self._consumer.seek(TopicPartition(*partition, OFFSET_BEGINNING))
+            except KafkaException as error:
+                _log.warning("%s-%d cannot be read from its beginning: %s", *partition, error)
 
     def commit(
         self, offsets: Mapping[Partition, int], *, wait: bool, epochs: Mapping[Partition, int] | None = None

@@ -1,17 +1,22 @@
-"""Where the log ends, asked of the broker on a period.
+"""Where the log ends, and whether it is still the same one, asked of the broker on a period.
 
 The consumer itself learns of new messages only with what it fetches, and a paused partition is not fetched: under back-pressure its
 own lag would stand still. One request per leader and period costs next to nothing.
+
+A topic that is deleted and created again at once keeps its name, and the client goes on at its position in the new log: what lies
+below is skipped without a word (seen with librdkafka 2.16). Its id is another one, and tells.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from time import monotonic
 from typing import Any
 
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from workbench.runtime.event import TopicPartition as Partition
@@ -19,10 +24,25 @@ from workbench.runtime.event import TopicPartition as Partition
 _log = logging.getLogger(__name__)
 
 _TIMEOUT_SECONDS = 10.0
+_STEP_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Remade:
+    """A topic that was deleted and created again.
+
+    Attributes:
+        last_seen: the last instant (monotonic) at which it was the old one.
+        starts: where its new logs begin, as far as the broker has told.
+    """
+
+    topic: str
+    last_seen: float
+    starts: Mapping[Partition, int]
 
 
 class LogEnds:
-    """Ends and starts of the log of the partitions that are assigned here."""
+    """Ends and starts of the log of the partitions that are assigned here; `on_remade` is told of topics that were made anew."""
 
     def __init__(
         self,
@@ -30,12 +50,15 @@ class LogEnds:
         *,
         partitions: Callable[[], Iterable[Partition]],
         period_seconds: float,
+        on_remade: Callable[[Remade], None] = lambda _remade: None,
         enabled: bool = True,
     ) -> None:
         self.ends: dict[Partition, int] = {}
         self.starts: dict[Partition, int] = {}
         self._partitions = partitions
         self._period = period_seconds
+        self._on_remade = on_remade
+        self.ids: dict[str, tuple[str, float]] = {}  # of topics, and when each was last seen
         self._enabled = enabled
         self._properties = properties
         self._admin: AdminClient | None = None
@@ -54,11 +77,19 @@ class LogEnds:
             self._thread.join(_TIMEOUT_SECONDS)
 
     def _run(self) -> None:
-        while not self._stopping.wait(self._period):
+        next_look = monotonic() + self._period
+        while not self._stopping.wait(min(_STEP_SECONDS, self._period)):
             wanted = list(self._partitions())
-            if wanted:
+            topics = {topic for topic, _ in wanted}
+            if wanted and monotonic() >= next_look:
+                next_look = monotonic() + self._period
+                remade = self._look_at_ids(topics)
                 self.ends = self._ask(wanted, OffsetSpec.latest())
                 self.starts = self._ask(wanted, OffsetSpec.earliest())
+                for topic, last_seen in remade.items():
+                    self._on_remade(Remade(topic, last_seen, self.starts))
+            elif not topics <= self.ids.keys():
+                self._look_at_ids(topics - self.ids.keys())  # at once: a topic is not watched before its id is known
 
     def _ask(self, wanted: Iterable[Partition], spec: OffsetSpec) -> dict[Partition, int]:
         """Offsets by partition; a partition that does not answer is left out, so that nothing old passes for new."""
@@ -76,3 +107,22 @@ class LogEnds:
             # The client keeps what it knew of the leaders: after a restart of the broker it was refused for good (FENCED_LEADER_EPOCH).
             self._admin = None
         return found
+
+    def _look_at_ids(self, topics: set[str]) -> dict[str, float]:
+        """Those of the topics whose id has changed, with the last instant at which it was the old one."""
+        asked_at = monotonic()
+        if self._admin is None:
+            self._admin = AdminClient(self._properties, logger=_log)
+        changed = {}
+        answers = self._admin.describe_topics(TopicCollection(sorted(topics)), request_timeout=_TIMEOUT_SECONDS)
+        for topic, answer in answers.items():
+            try:
+                now = str(answer.result(_TIMEOUT_SECONDS).topic_id)
+            except (KafkaException, TimeoutError) as error:  # deleted, or no right to see it: what is known of it stays
+                _log.debug("the id of topic %s is not known: %s", topic, error)
+                continue
+            before, last_seen = self.ids.get(topic, (now, asked_at))
+            self.ids[topic] = (now, asked_at)
+            if now != before:
+                changed[topic] = last_seen
+        return changed

@@ -62,6 +62,7 @@ class PartitionState:
     commit_again: bool = False
     # The state of the log that was here before this one began anew: its events are still handled, and nothing of it is committed.
     former: PartitionState | None = None
+    began_anew_at: float | None = None  # by the consumer thread's clock
     enqueue_time: Tally = field(default_factory=lambda: Tally(()))
 
     @property

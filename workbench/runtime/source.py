@@ -72,6 +72,9 @@ class Source(Protocol):
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Go on with these."""
 
+    def rewind(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these from the beginning of their logs."""
+
     def commit(
         self,
         offsets: Mapping[TopicPartition, int],

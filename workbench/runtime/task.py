@@ -17,7 +17,7 @@ from workbench.runtime.consumer import ConsumerThread
 from workbench.runtime.dead_letters import DeadLetters
 from workbench.runtime.event import Decoder, Event, Handler, TopicPartition
 from workbench.runtime.metrics import GaugeReading, RuntimeMetrics
-from workbench.runtime.offsets import LogEnds
+from workbench.runtime.offsets import LogEnds, Remade
 from workbench.runtime.processors import ANY_TYPE, Processors
 from workbench.runtime.source import Source
 from workbench.signals import Outcome
@@ -76,6 +76,7 @@ class Task:
             {**connection, "client.id": f"{config.client_id}-log-ends"},
             partitions=self._assigned,
             period_seconds=_LOG_ENDS_PERIOD_SECONDS,
+            on_remade=self._remade,
             enabled=probe_log_ends,
         )
 
@@ -172,6 +173,10 @@ class Task:
             return not owner.revoked
         with owner.gate:
             return not owner.revoked and event.record.offset <= owner.drain_until
+
+    def _remade(self, remade: Remade) -> None:
+        for consumer in self.consumers:
+            consumer.remade.append(remade)
 
     # What a scrape sees (the HTTP server's threads)
 
