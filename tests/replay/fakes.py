@@ -25,6 +25,7 @@ class FakeGateway:
     starts: dict[Partition, int] = field(default_factory=dict)
     groups: dict[str, dict[Partition, int]] = field(default_factory=dict)
     members: dict[str, list[str]] = field(default_factory=dict)
+    assigned: dict[str, list[Partition]] = field(default_factory=dict)  # what members read and have never committed
     topic_settings: dict[str, TopicSettings] = field(default_factory=dict)
     under_replicated: tuple[Partition, ...] = ()
     cluster_id: str = CLUSTER_ID
@@ -85,8 +86,11 @@ class FakeGateway:
 
     def group(self, name: str) -> GroupView:
         self._call()
+        names = self.members.get(name, ())
+        read = sorted({*self.groups.get(name, {}), *self.assigned.get(name, ())} & set(self.records))
         members = tuple(
-            Member(member_id=f"{who}-id", client_id=who, host="/h", partitions=()) for who in self.members.get(name, ())
+            Member(member_id=f"{who}-id", client_id=who, host="/h", partitions=tuple(read[at :: len(names)]))
+            for at, who in enumerate(names)
         )
         state = "stable" if members else "empty" if name in self.groups else ABSENT
         return GroupView(group=name, state=state, protocol="classic", coordinator=1, members=members)
@@ -107,11 +111,12 @@ class FakeGateway:
         self.writes.append(("commit", group))
         if self.members.get(group):
             return dict.fromkeys(offsets, "UNKNOWN_MEMBER_ID: the group has members")
-        good = {part: offset for part, offset in offsets.items() if part not in self.refuse}
+        refuse = {part: "UNKNOWN_TOPIC_OR_PART" for part in offsets if part not in self.records} | self.refuse
+        good = {part: offset for part, offset in offsets.items() if part not in refuse}
         self.groups.setdefault(group, {}).update(good)
         if self.die_after_writing:
             self._call()
-        return {part: words for part, words in self.refuse.items() if part in offsets}
+        return {part: words for part, words in refuse.items() if part in offsets}
 
     def delete_group(self, name: str) -> str | None:
         self._call()

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from workbench.errors import SourceUnreachableError
 from workbench.replay.gateway import Gateway, Partition
 from workbench.replay.guard import HINTS, Limits, Now, Refusal, check_cluster, check_group, check_logs
 from workbench.replay.journal import Journal, only_one
@@ -28,6 +27,7 @@ from workbench.replay.receipt import (
     triples,
     write_rollback,
 )
+from workbench.replay.write import write_commits
 
 # A group that has commits is watched for longer than the clients' default auto.commit.interval.ms of 5 s; of one that
 # has none, nobody has ever committed.
@@ -101,50 +101,14 @@ def apply_plan(
         if earlier is None:
             write_rollback(rollback_path(path), _rollback(plan, now))
         if pending:
-            receipt = _write(work, gateway, journal, commits, pending, rollback_path(path))
+            found = write_commits(
+                plan, gateway, journal, action="apply", before=commits, pending=pending, wanted=plan.targets
+            )
+            receipt = work.receipt(found.outcome, commits, found.after, found.wrong, rollback=rollback_path(path))
         else:
             receipt = work.receipt(Outcome.DONE, commits, commits, {}, rollback=rollback_path(path))
         write_file(receipt_path(path), receipt.document())
         return receipt
-
-
-def _write(
-    work: _Work,
-    gateway: Gateway,
-    journal: Journal,
-    commits: Mapping[Partition, int],
-    pending: Mapping[Partition, int],
-    rollback: Path,
-) -> Receipt:
-    plan = work.plan
-
-    def note(phase: str, outcome: str | None, errors: Mapping[Partition, str], detail: str | None = None) -> None:
-        journal.append(
-            plan=plan.hash,
-            cluster_id=plan.cluster_id,
-            group=plan.new_group,
-            action="apply",
-            phase="begin" if phase == "begin" else "end",
-            outcome=outcome,
-            detail=detail,
-            changes=[(*key, commits.get(key), target, errors.get(key)) for key, target in pending.items()],
-        )
-
-    note("begin", None, {})
-    try:
-        errors = dict(gateway.commit(plan.new_group, pending))
-        after = gateway.commits(plan.new_group)  # what counts is what the group says now, whatever the answer was
-    except SourceUnreachableError as error:
-        note("end", "unknown", {}, error.message)
-        raise
-    wrong = {key for key, target in pending.items() if after.get(key) != target}
-    for key in wrong:
-        found = after.get(key)
-        errors.setdefault(key, f"read back as {'no commit' if found is None else f'{found:,}'}")
-    right = len(plan.targets) - sum(after.get(key) != target for key, target in plan.targets.items())
-    outcome = Outcome.DONE if not wrong else Outcome.PARTIAL if right else Outcome.FAILED
-    note("end", outcome.value, {key: words for key, words in errors.items() if key in wrong})
-    return work.receipt(outcome, commits, after, errors, rollback=rollback)
 
 
 def _rollback(plan: Plan, now: Now) -> Rollback:

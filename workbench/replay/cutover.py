@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from workbench.errors import GuardError, SourceUnreachableError, WorkbenchError
+from workbench.replay.carry import check_or_carry, gaps_beyond
 from workbench.replay.fleet import Fleet, FleetFile, Health, InstanceStatus
-from workbench.replay.gateway import Gateway, Partition
+from workbench.replay.gateway import ClusterView, Gateway, Partition, names_of
 from workbench.replay.guard import HINTS, Limits, check_cluster
 from workbench.replay.journal import Journal, only_one
 from workbench.replay.plan import gaps
@@ -29,6 +30,7 @@ class Cutover:
 
     Args:
         back: from the plan's new group into the old one.
+        carry_others: let the new group begin at the old one's commits wherever the old one reads and the plan has no target.
         say: told of every step.
     """
 
@@ -39,6 +41,7 @@ class Cutover:
     journal: Journal
     say: Say
     back: bool = False
+    carry_others: bool = False
     limits: Limits = field(default_factory=Limits)
     sleep: Callable[[float], None] = time.sleep
     clock: Callable[[], float] = time.monotonic
@@ -88,17 +91,20 @@ class Cutover:
         )
 
     def _preflight(self) -> None:
-        if refusals := check_cluster(self.plan, self.gateway.cluster(), self.limits):
+        cluster = self.gateway.cluster()
+        if refusals := check_cluster(self.plan, cluster, self.limits):
             raise GuardError(refusals[0].message, hint=HINTS[refusals[0].code])
+        old: Mapping[Partition, int] = {}
+        new: Mapping[Partition, int] = {}
         if not self.back:
-            commits = self.gateway.commits(self.group)
-            missing = [key for key, target in self.plan.targets.items() if commits.get(key, -1) < target]
+            old, new = self.gateway.commits(self.old_group), self.gateway.commits(self.group)
+            missing = [key for key, target in self.plan.targets.items() if new.get(key, -1) < target]
             if missing:
                 raise GuardError(
                     f"The plan is not applied: {plural(len(missing), 'partition')} of {self.group!r} lack a commit at the target.",
                     hint="First: workbench replay apply.",
                 )
-            self._check_gaps()
+            self._check_gaps(old, new)
         for instance in self.fleet.instances:  # all must answer before the first is touched
             status = self.fleet.status(instance)
             if status is not None and status.group not in (self.group, self.old_group):
@@ -106,14 +112,33 @@ class Cutover:
                     f"The instance {instance} is in the group {status.group!r}, which the plan does not know.",
                     hint="Is this the right fleet?",
                 )
+        if not self.back:
+            self._carry(cluster, old, new)
 
-    def _check_gaps(self) -> None:
-        gap = gaps(self.plan.partitions, self.gateway.commits(self.old_group))
+    def _carry(self, cluster: ClusterView, old: Mapping[Partition, int], new: Mapping[Partition, int]) -> None:
+        found = check_or_carry(
+            self.plan,
+            self.gateway,
+            self.journal,
+            self.limits,
+            cluster=cluster,
+            old=old,
+            new=new,
+            carry=self.carry_others,
+        )
+        if found:
+            self.say(
+                f"Carried over: on {names_of(found)} {self.group!r} begins at the commits of {self.old_group!r}. Until the whole fleet "
+                "is over, both groups read there, and records are processed twice."
+            )
+
+    def _check_gaps(self, old: Mapping[Partition, int], new: Mapping[Partition, int]) -> None:
+        planned = [part for part in self.plan.partitions if part.target is not None]
+        gap = gaps(planned, old) | gaps_beyond(self.plan, self.journal, old=old, new=new)
         if gap and not self.limits.allow_gap:
-            names = listed([f"{topic}-{number}" for topic, number in gap])
             raise GuardError(
                 f"{count(sum(gap.values()))} messages would be processed by nobody: {self.old_group!r} has not committed up to where "
-                f"{self.group!r} begins, on {names}.",
+                f"{self.group!r} begins, on {names_of(gap)}.",
                 hint="Let the old group catch up, or plan from an earlier instant; --allow-gap leaves them out.",
             )
 

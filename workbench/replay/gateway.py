@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from workbench.collect.kafka import GroupView
+from workbench.words import listed
 
 Partition = tuple[str, int]
 
@@ -107,3 +108,18 @@ class Gateway(Protocol):
 
     def delete_group(self, name: str) -> str | None:
         """Delete a group with its commits; returns why not, if it failed."""
+
+
+def read_by(view: GroupView, commits: Iterable[Partition], cluster: ClusterView) -> set[Partition]:
+    """Partitions that a group reads, by its commits and by what its members hold; those that are deleted are left out."""
+    held = (part for member in view.members for part in member.partitions)
+    return {
+        key
+        for key in (*commits, *held)
+        if (topic := cluster.topics.get(key[0])) is not None and key[1] in topic.leaders
+    }
+
+
+def names_of(partitions: Iterable[Partition]) -> str:
+    """`orders-1 and orders-2`, in order."""
+    return listed([f"{topic}-{number}" for topic, number in sorted(partitions)])

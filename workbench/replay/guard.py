@@ -34,7 +34,8 @@ class Limits:
             fleet's change of group takes minutes.
         allow_existing: the new group may have commits already.
         allow_under_replicated: go on although replicas are missing.
-        allow_gap: cut over although the old group has not reached the place where the new one begins.
+        allow_gap: cut over although the old group has not reached the place where the new one begins, or the new one has no commit
+            on a partition that the old one reads.
     """
 
     retention_margin_seconds: float = 600.0

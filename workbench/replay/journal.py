@@ -21,7 +21,7 @@ from workbench.files import alone
 from workbench.places import state_dir
 from workbench.replay.plan import current_user
 
-Action = Literal["apply", "rollback", "switch", "command"]
+Action = Literal["apply", "rollback", "carry", "switch", "command"]
 
 # (topic, partition, old offset, new offset, error): what a mutation does to one partition. None as an offset: no commit.
 Change = tuple[str, int, int | None, int | None, str | None]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from workbench.errors import GuardError, UnknownGroupError, UsageError
-from workbench.replay.gateway import ClusterView, Found, Gateway, LogView, Partition, TopicSettings
+from workbench.replay.gateway import ClusterView, Found, Gateway, LogView, Partition, TopicSettings, names_of, read_by
 from workbench.replay.planfile import AfterEnd, Plan, PlannedPartition, Resolution, instant_ms
 from workbench.words import count, duration, listed, plural
 
@@ -54,7 +54,12 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """What the cluster said."""
+    """What the cluster said.
+
+    Attributes:
+        commits: of the old group, on everything.
+        read_by_old: partitions that the old group reads, by its commits and its members.
+    """
 
     cluster: ClusterView
     logs: LogView
@@ -62,6 +67,7 @@ class Survey:
     commits: Mapping[Partition, int]
     record_bytes: Mapping[str, float]
     taken_at: datetime
+    read_by_old: frozenset[Partition] = frozenset()
 
 
 def survey(gateway: Gateway, request: Request) -> tuple[list[Partition], Survey]:
@@ -96,6 +102,7 @@ def survey(gateway: Gateway, request: Request) -> tuple[list[Partition], Survey]
         commits=commits,
         record_bytes=gateway.record_bytes({part: offset for part, offset in sampled.items() if offset is not None}),
         taken_at=datetime.now(UTC),
+        read_by_old=frozenset(read_by(gateway.group(request.from_group), commits, cluster)),
     )
 
 
@@ -270,6 +277,11 @@ def _warnings(request: Request, planned: Sequence[PlannedPartition], found: Surv
         warnings.append(
             f"The old group has not yet processed {count(sum(gap.values()))} messages before the targets (in "
             f"{plural(len(gap), 'partition')}): after a cutover nobody would. Let it catch up, or begin earlier."
+        )
+    if others := found.read_by_old - {part.key for part in planned}:
+        warnings.append(
+            f"The old group also reads {names_of(others)}: the plan does not cover that, and a cutover changes the group of the whole "
+            "fleet. Plan it too, or cut over with --carry-others: there the new group then begins at the old one's commits."
         )
     short = found.cluster.under_replicated
     if short:
