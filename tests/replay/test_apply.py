@@ -330,3 +330,19 @@ def test_a_tampered_rollback_file_is_refused(place: Place) -> None:
         read_rollback(path)
     with pytest.raises(GuardError):
         place.apply()
+
+
+def test_all_targets_are_judged_and_not_only_what_was_pending(place: Place) -> None:
+    """A resumed run writes what is missing; meanwhile a commit of the first run moves: partial, in the receipt and the journal."""
+    place.gateway.refuse["orders", 1] = "NOT_ENOUGH_REPLICAS"
+    assert place.apply().outcome is Outcome.PARTIAL
+    place.gateway.refuse.clear()
+    place.gateway.before_commit = lambda: place.gateway.groups["new"].update({("orders", 0): 9})
+    receipt = place.apply()
+    assert receipt.outcome is Outcome.PARTIAL
+    assert [(part.partition, part.error) for part in receipt.partitions if part.error] == [(0, "read back as 9")]
+    end = place.journal.read()[0][-1]
+    assert (end.outcome, end.changes[-1]) == (
+        "partial",
+        ("orders", 0, place.plan.targets["orders", 0], place.plan.targets["orders", 0], "read back as 9"),
+    )
