@@ -23,6 +23,7 @@ class FakeGateway:
     records: dict[Partition, list[tuple[int, int]]]
     ends: dict[Partition, int] = field(default_factory=dict)
     starts: dict[Partition, int] = field(default_factory=dict)
+    stable: dict[Partition, int] = field(default_factory=dict)  # where an open transaction begins
     groups: dict[str, dict[Partition, int]] = field(default_factory=dict)
     members: dict[str, list[str]] = field(default_factory=dict)
     assigned: dict[str, list[Partition]] = field(default_factory=dict)  # what members read and have never committed
@@ -74,7 +75,9 @@ class FakeGateway:
         return LogView(
             starts={part: self.start(part) for part in partitions},
             ends={part: self.end(part) for part in partitions},
-            stable_ends={part: self.end(part) for part in partitions} if stable else {},
+            stable_ends={part: min(self.end(part), self.stable.get(part, self.end(part))) for part in partitions}
+            if stable
+            else {},
             found={instant: {part: self._first(part, instant) for part in partitions} for instant in instants_ms},
         )
 

@@ -189,10 +189,8 @@ def _planned(request: Request, part: Partition, found: Survey) -> PlannedPartiti
         resolution = Resolution.AFTER_END if end > start else Resolution.EMPTY
         if request.after_end is AfterEnd.FAIL:
             target = end  # never used: the plan is refused as a whole
-    stop = min(end, logs.stable_ends.get(part, end))
-    if request.until is not None:
-        last = logs.found[instant_ms(request.until)][part].offset
-        stop = stop if last is None else min(last, stop)
+    last = logs.found[instant_ms(request.until)][part].offset if request.until is not None else None
+    stop = end if last is None else min(last, end)
     messages = 0 if target is None else max(0, stop - target)
     size = found.record_bytes.get(topic)
     return PlannedPartition(
@@ -244,6 +242,11 @@ def _warnings(request: Request, planned: Sequence[PlannedPartition], found: Surv
         warnings.append(
             "A consumer does not stop at the window's end by itself; `follow` and `verify` measure up to it."
         )
+        if instant_ms(request.until) > now_ms:
+            warnings.append(
+                f"The window ends in {duration((instant_ms(request.until) - now_ms) / 1000)} only: counts are of what is there now, "
+                "and `verify` cannot tell before."
+            )
     for topic in dict.fromkeys(request.topics):
         settings, mine = found.settings.get(topic, TopicSettings()), [part for part in planned if part.topic == topic]
         if settings.compacted:
@@ -266,7 +269,8 @@ def _warnings(request: Request, planned: Sequence[PlannedPartition], found: Surv
         open_ends = [part for part in mine if found.logs.stable_ends.get(part.key, part.log_end) < part.log_end]
         if open_ends:
             warnings.append(
-                f"{topic}: a transaction is open in {plural(len(open_ends), 'partition')}; the window ends at the last stable offset."
+                f"{topic}: a transaction is open in {plural(len(open_ends), 'partition')}; consumers of committed records stop there "
+                "until it ends, and `verify` cannot tell before."
             )
         skipped = [part for part in mine if part.target is None]
         if skipped:

@@ -51,7 +51,7 @@ class PlannedPartition(Strict):
         old_committed: the old group's; None if it never committed.
         target: offset to commit for the new group; None: none (policy skip).
         target_timestamp: of the record at the target, ms since the epoch; None where there is none.
-        stop: the window's end: first record at or after `until`, else the last stable offset.
+        stop: the window's end: first record at or after `until`, else the log's end (see `window_end`).
         messages: offsets from target to stop; an upper bound where a topic is compacted or transactional.
         bytes_estimate: messages times the mean size of sampled records; None if none could be read.
     """
