@@ -30,6 +30,8 @@ class FakeGateway:
     topic_settings: dict[str, TopicSettings] = field(default_factory=dict)
     under_replicated: tuple[Partition, ...] = ()
     cluster_id: str = CLUSTER_ID
+    topic_ids: dict[str, str] = field(default_factory=dict)  # of those that were made anew
+    denied: set[str] = field(default_factory=set)  # topics that may not be seen
     writes: list[tuple[str, str]] = field(default_factory=list)
     refuse: dict[Partition, str] = field(default_factory=dict)
     before_commit: Callable[[], None] | None = None
@@ -49,20 +51,23 @@ class FakeGateway:
     def start(self, part: Partition) -> int:
         return self.starts.get(part, self.records[part][0][0] if self.records[part] else self.end(part))
 
-    def cluster(self) -> ClusterView:
+    def cluster(self, topics: Iterable[str] = ()) -> ClusterView:
         self._call()
-        topics: dict[str, dict[int, int]] = {}
+        asked, known = set(topics), dict[str, dict[int, int]]()
         for topic, number in self.records:
-            topics.setdefault(topic, {})[number] = 1
+            if topic not in self.denied:  # a list of all topics leaves them out
+                known.setdefault(topic, {})[number] = 1
         views = {
             name: TopicView(
                 topic=name,
                 leaders=leaders,
                 under_replicated=tuple(number for topic, number in self.under_replicated if topic == name),
+                topic_id=self.topic_ids.get(name, f"id-of-{name}") if name in asked else None,
             )
-            for name, leaders in topics.items()
+            for name, leaders in known.items()
         }
-        return ClusterView(cluster_id=self.cluster_id, brokers={1: "b:9092"}, topics=views)
+        denied = dict.fromkeys(asked & self.denied, "Broker: Topic authorization failed")
+        return ClusterView(cluster_id=self.cluster_id, brokers={1: "b:9092"}, topics=views, denied=denied)
 
     def settings(self, topics: Iterable[str]) -> Mapping[str, TopicSettings]:
         self._call()

@@ -126,6 +126,17 @@ def guard_cases() -> list[Any]:
     def compacted_away(gateway: FakeGateway) -> None:
         del gateway.records["orders", 0][5]
 
+    def anew_and_shorter(gateway: FakeGateway) -> None:
+        for part in gateway.records:
+            gateway.records[part] = [(offset, now_ms()) for offset in range(7)]
+
+    def anew_and_longer(gateway: FakeGateway) -> None:
+        for part in gateway.records:
+            gateway.records[part] = [(offset, 0 if offset < 5 else now_ms()) for offset in range(50)]
+
+    def anew_and_alike(gateway: FakeGateway) -> None:
+        gateway.topic_ids["orders"] = "another id"
+
     def no_topic(gateway: FakeGateway) -> None:
         gateway.records.clear()
 
@@ -136,6 +147,9 @@ def guard_cases() -> list[Any]:
         pytest.param("target_deleted", moved_on, id="target_deleted"),
         pytest.param("target_deleted", compacted_away, id="compacted_away"),
         pytest.param("log_changed", anew, id="log_changed"),
+        pytest.param("log_changed", anew_and_shorter, id="anew_and_shorter"),
+        pytest.param("log_changed", anew_and_longer, id="anew_and_longer"),
+        pytest.param("log_changed", anew_and_alike, id="anew_and_alike"),
         pytest.param("partitions_added", more, id="partitions_added"),
         pytest.param("partition_gone", gone, id="partition_gone"),
         pytest.param("topic_gone", no_topic, id="topic_gone"),
@@ -346,3 +360,23 @@ def test_all_targets_are_judged_and_not_only_what_was_pending(place: Place) -> N
         "partial",
         ("orders", 0, place.plan.targets["orders", 0], place.plan.targets["orders", 0], "read back as 9"),
     )
+
+
+def test_a_topic_made_anew_is_refused_also_where_everything_is_to_be_replayed(tmp_path: Path) -> None:
+    """The target is the log's first offset, which every log has: what tells is that the log's end went back."""
+    gateway = orders()
+    place = Place(tmp_path, gateway, plan_of(gateway, request(since_ms=now_ms() - 3_600_000)))
+    assert set(place.plan.targets.values()) == {0}
+    for part in gateway.records:
+        gateway.records[part] = [(offset, now_ms()) for offset in range(3)]
+    receipt = place.apply()
+    assert receipt.outcome is Outcome.REFUSED
+    assert "made anew" in receipt.reasons[0]
+    assert gateway.writes == []
+
+
+def test_brokers_without_topic_ids_are_no_hindrance(tmp_path: Path) -> None:
+    """An id that is not known then or now says nothing; the logs are still looked at."""
+    gateway = orders()
+    plan = plan_of(gateway).model_copy(update={"topic_ids": {}}).sealed()
+    assert Place(tmp_path, gateway, plan).apply().outcome is Outcome.DONE

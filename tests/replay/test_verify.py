@@ -286,6 +286,16 @@ def test_a_log_that_ends_before_the_window_is_another_one() -> None:
     assert (found.verdict, "made anew" in found.partitions[0].reason) == (Verdict.CANNOT_TELL, True)
 
 
+def test_a_topic_that_was_made_anew_tells_nothing() -> None:
+    """Its log may have grown as long as the former one's: its id tells."""
+    gateway = orders()
+    plan = plan_of(gateway)
+    reached(gateway, plan)
+    gateway.topic_ids["orders"] = "another id"
+    found = checked(gateway, plan)
+    assert (found.verdict, "made anew" in found.partitions[0].reason) == (Verdict.CANNOT_TELL, True)
+
+
 def test_a_rest_that_cannot_be_read_is_not_called_unprocessed() -> None:
     """It may be transaction markers alone: without the right to read it nobody can tell."""
     gateway = orders()

@@ -9,7 +9,7 @@ import click
 from workbench.cli.options import cluster_option, config_option, json_option, print_json, say
 from workbench.cli.replay_options import PLAN_FILE, confirm_hash
 from workbench.errors import ExitCode, UsageError
-from workbench.replay.connect import gateway_of
+from workbench.replay.connect import counter_of, gateway_of
 
 
 @click.command(name="cutover")
@@ -75,7 +75,8 @@ def cutover_command(
         raise UsageError(
             "--carry-others goes with the way forth only.", hint="The old group's commits are still its own."
         )
-    gateway = gateway_of(load_settings(config).cluster(cluster or plan.cluster))
+    chosen = load_settings(config).cluster(cluster or plan.cluster)
+    gateway = gateway_of(chosen)
     for line in preflight_lines(plan, file.max_bytes_per_second, len(file.instances)):
         say(line)
     where = plan.from_group if back else plan.new_group
@@ -87,6 +88,7 @@ def cutover_command(
         gateway=gateway,
         journal=Journal.of_user(),
         say=say,
+        count_records=counter_of(chosen),
         back=back,
         carry_others=carry_others,
         limits=Limits(allow_under_replicated=allow_under_replicated, allow_gap=allow_gap),

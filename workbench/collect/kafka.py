@@ -404,6 +404,12 @@ def is_loading(error: Any) -> bool:
     return inner is not None and inner.name() in _LOADING
 
 
+def is_denied(error: Any) -> bool:
+    """Whether a broker said that these credentials lack the right."""
+    inner = _inner(error)
+    return inner is not None and inner.name().endswith("_AUTHORIZATION_FAILED")
+
+
 def error_words(error: Any) -> str:
     """What librdkafka or the deadline says, in words."""
     inner = _inner(error)

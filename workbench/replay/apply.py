@@ -72,7 +72,7 @@ def apply_plan(
     with only_one(plan.new_group):
         earlier = rollback_of_plan(rollback_path(path), plan)
         work = _Work(plan, gateway, earlier, began)
-        cluster = gateway.cluster()
+        cluster = gateway.cluster(plan.topics)
         if refusals := check_cluster(plan, cluster, options.limits):
             return work.refused(refusals, {})
         commits = gateway.commits(plan.new_group)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from workbench.errors import SourceUnreachableError
 from workbench.replay.fleet import Fleet, InstanceStatus
 from workbench.replay.follow import CountRecords, check_same_cluster
 from workbench.replay.gateway import Gateway, LogView, Partition
+from workbench.replay.guard import is_remade
 from workbench.replay.planfile import Plan
 from workbench.replay.verify import Evidence, PartitionVerdict, ReadCounts, Verdict, overall, verify
 from workbench.replay.window_end import TAIL_OFFSETS, WindowEnd, instants_of, window_ends
@@ -86,10 +87,16 @@ def check(plan: Plan, cluster: Cluster, gateway: Gateway, count_records: CountRe
         from workbench.spark import start_in_background
 
         start_in_background()
-    check_same_cluster(plan, gateway)
+    view = check_same_cluster(plan, gateway)
     commits = gateway.commits(plan.new_group)
     logs = gateway.logs([part.key for part in plan.partitions], instants_ms=instants_of(plan), stable=True)
     ends = window_ends(plan, logs, now_ms=time.time() * 1000)
+    remade = [topic for topic in plan.topics if topic in view.topics and is_remade(plan, view.topics[topic])]
+    ends |= {
+        key: replace(end, open=f"The topic {key[0]!r} was made anew since the plan was made.")
+        for key, end in ends.items()
+        if key[0] in remade
+    }
     notes: list[str] = []
     statuses = _statuses(asked.fleet, notes)
     read = _read(plan, cluster, logs, ends, commits, asked) if reading else _Read()

@@ -12,12 +12,15 @@ from dataclasses import dataclass, field
 
 from workbench.errors import GuardError, SourceUnreachableError, WorkbenchError
 from workbench.replay.carry import check_or_carry, gaps_beyond
-from workbench.replay.fleet import Fleet, FleetFile, Health, InstanceStatus
+from workbench.replay.fleet import Fleet, FleetFile, InstanceStatus
+from workbench.replay.follow import CountRecords
 from workbench.replay.gateway import ClusterView, Gateway, Partition, names_of
 from workbench.replay.guard import HINTS, Limits, check_cluster
 from workbench.replay.journal import Journal, only_one
 from workbench.replay.plan import gaps
 from workbench.replay.planfile import Plan
+from workbench.replay.preflight import check_applied, check_old_commits, check_within_logs
+from workbench.replay.window_end import TAIL_OFFSETS
 from workbench.words import count, listed, plural
 
 _LOOK_SECONDS = 0.5
@@ -32,6 +35,7 @@ class Cutover:
         back: from the plan's new group into the old one.
         carry_others: let the new group begin at the old one's commits wherever the old one reads and the plan has no target.
         say: told of every step.
+        count_records: reads the rest of a partition: it may hold no record.
     """
 
     plan: Plan
@@ -40,6 +44,7 @@ class Cutover:
     gateway: Gateway
     journal: Journal
     say: Say
+    count_records: CountRecords
     back: bool = False
     carry_others: bool = False
     limits: Limits = field(default_factory=Limits)
@@ -63,7 +68,7 @@ class Cutover:
             GuardError: if the plan is not applied, a batch does not become healthy, or another cutover is under way.
             SourceUnreachableError: if the cluster or an instance does not answer.
         """
-        with only_one(f"cutover {self.plan.new_group}"):
+        with only_one(self.plan.new_group):  # apply and rollback take the same lock
             self._preflight()
             switched: list[str] = []
             waves = batches(self.fleet.instances, self.file.batch_size)
@@ -91,20 +96,18 @@ class Cutover:
         )
 
     def _preflight(self) -> None:
-        cluster = self.gateway.cluster()
+        cluster = self.gateway.cluster(self.plan.topics)
         if refusals := check_cluster(self.plan, cluster, self.limits):
             raise GuardError(refusals[0].message, hint=HINTS[refusals[0].code])
-        old: Mapping[Partition, int] = {}
-        new: Mapping[Partition, int] = {}
-        if not self.back:
-            old, new = self.gateway.commits(self.old_group), self.gateway.commits(self.group)
-            missing = [key for key, target in self.plan.targets.items() if new.get(key, -1) < target]
-            if missing:
-                raise GuardError(
-                    f"The plan is not applied: {plural(len(missing), 'partition')} of {self.group!r} lack a commit at the target.",
-                    hint="First: workbench replay apply.",
-                )
+        plan, planned = self.plan, {part.key for part in self.plan.partitions}
+        old, new = self.gateway.commits(plan.from_group), self.gateway.commits(plan.new_group)
+        if self.back:
+            check_old_commits(plan, self.limits, old=old, new=new)
+        else:
+            check_applied(plan, new)
             self._check_gaps(old, new)
+        begin = {key: old[key] for key in old if key in new or key in planned} if self.back else new
+        check_within_logs(plan, self.gateway, self.limits, group=self.group, commits=begin)
         for instance in self.fleet.instances:  # all must answer before the first is touched
             status = self.fleet.status(instance)
             if status is not None and status.group not in (self.group, self.old_group):
@@ -203,18 +206,25 @@ class Look:
     ends: Mapping[Partition, int] = field(default_factory=dict)
 
 
-def lag_is_growing(first: Look, last: Look, *, share: float, tolerance: float) -> str | None:
-    """In words, if the group falls behind more than its share of the fleet explains; None if not.
+def lag_is_growing(first: Look, last: Look, *, share: float, tolerance: float) -> dict[Partition, str]:
+    """Partitions that fall behind more than their share of the fleet explains, in words. Each for itself: a sum hides a dead one.
 
     While a part of the fleet is over, it need not keep up with all that is produced: only with its share.
     """
-    known = [key for key in last.ends if key in first.ends and key in last.commits and key in first.commits]
-    produced = sum(last.ends[key] - first.ends[key] for key in known)
-    consumed = sum(last.commits[key] - first.commits[key] for key in known)
-    lag = sum(last.ends[key] - last.commits[key] for key in known)
-    if not known or lag <= 0 or (consumed > 0 and consumed >= produced * (share - tolerance)):
-        return None
-    return f"it consumed {count(consumed)} messages while {count(produced)} were produced, and is {count(lag)} behind"
+    found = {}
+    for key, end in last.ends.items():
+        committed = last.commits.get(key)
+        produced = end - first.ends.get(key, end)
+        if committed is None:
+            if produced > 0:
+                found[key] = f"it has no commit while {count(produced)} messages were produced"
+            continue
+        lag, consumed = end - committed, committed - first.commits.get(key, committed)
+        if lag > 0 and (consumed <= 0 or consumed < produced * (share - tolerance)):
+            found[key] = (
+                f"it consumed {count(consumed)} messages while {count(produced)} were produced, and is {count(lag)} behind"
+            )
+    return found
 
 
 @dataclass(slots=True)
@@ -236,30 +246,48 @@ class Gate:
         changes, missing = 0, "nothing was seen"
         before: Look | None = None
         settled: tuple[float, Look] | None = None
+        proven: set[Partition] = set()  # have kept up since the group has settled; a commit may be rarer than a look
         while cutover.clock() < deadline:
             look = self._look()
             if before is not None and (look.members != before.members or look.rebalances > before.rebalances):
                 changes += 1
                 settled = None
+                proven.clear()
             if changes > health.max_rebalances:
                 raise GuardError(f"the group {cutover.group!r} was rebalanced {changes} times: a rebalance storm.")
             before = look
             if look.waiting is not None:
                 missing, settled = look.waiting, None
+                proven.clear()
             elif settled is None:
                 missing, settled = f"quiet for {health.settle_seconds:g} s", (cutover.clock(), look)
             elif cutover.clock() - settled[0] >= health.settle_seconds:
-                growing = self._growing(settled[1], look, health)
-                if growing is None:
+                growing = self._growing(settled[1], look, proven)
+                if not growing:
                     return
-                missing, settled = growing, (cutover.clock(), look)
+                proven |= set(look.ends) - set(growing)
+                key, words = min(growing.items())
+                more = f"; and {plural(len(growing) - 1, 'partition')} more" if len(growing) > 1 else ""
+                missing = f"lag of {cutover.group!r} is growing on {names_of([key])}: {words}{more}"
+                settled = cutover.clock(), look
             cutover.sleep(_LOOK_SECONDS)
         raise GuardError(f"not healthy after {health.timeout_seconds:g} s: {missing}.")
 
-    def _growing(self, first: Look, last: Look, health: Health) -> str | None:
+    def _growing(self, first: Look, last: Look, proven: set[Partition]) -> dict[Partition, str]:
+        """Partitions that have not kept up, but for those that did so before and those whose rest holds no record."""
         share = len(self.switched) / len(self.cutover.fleet.instances)
-        words = lag_is_growing(first, last, share=share, tolerance=health.lag_growth_ratio)
-        return None if words is None else f"lag of {self.cutover.group!r} is growing: {words}"
+        growing = lag_is_growing(first, last, share=share, tolerance=self.cutover.file.health.lag_growth_ratio)
+        growing = {key: words for key, words in growing.items() if key not in proven}
+        rests = {
+            key: (last.commits[key], last.ends[key])
+            for key in growing
+            if key in last.commits and last.ends[key] - last.commits[key] <= TAIL_OFFSETS
+        }
+        try:
+            counts = self.cutover.count_records(rests) if rests else {}
+        except SourceUnreachableError:
+            counts = {}  # whether there are records is not known: then there may be
+        return {key: words for key, words in growing.items() if counts.get(key) != 0}
 
     def _look(self) -> Look:
         cutover = self.cutover
@@ -285,9 +313,14 @@ class Gate:
             waiting = f"{len(members)} of {expected} members are in the group {cutover.group!r}"
         if waiting is not None:
             return Look(waiting=waiting, members=members, rebalances=rebalances)
-        keys = [part.key for part in cutover.plan.partitions]
-        commits, ends = cutover.gateway.commits(cutover.group), cutover.gateway.logs(keys).ends
-        return Look(waiting=None, members=members, rebalances=rebalances, commits=commits, ends=ends)
+        commits = cutover.gateway.commits(cutover.group)
+        # What members hold beyond the plan is watched, too; and up to where consumers of committed records can get.
+        held = {part for member in view.members for part in member.partitions}
+        keys = sorted({part.key for part in cutover.plan.partitions} | held)
+        logs = cutover.gateway.logs(keys, stable=True)
+        ends = {key: min(end, logs.stable_ends.get(key, end)) for key, end in logs.ends.items()}
+        waiting = next((f"{names_of([key])} does not answer" for key in keys if key not in ends), None)
+        return Look(waiting=waiting, members=members, rebalances=rebalances, commits=commits, ends=ends)
 
     def _of_instance(self, instance: str, status: InstanceStatus | None) -> str | None:
         group = self.cutover.group

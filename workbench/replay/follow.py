@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from workbench.errors import GuardError
-from workbench.replay.gateway import Gateway, LogView, Partition
+from workbench.replay.gateway import ClusterView, Gateway, LogView, Partition
 from workbench.replay.planfile import Plan
 from workbench.replay.progress import Progress, progress
 from workbench.replay.window_end import TAIL_OFFSETS, WindowEnd, instants_of, window_ends
@@ -96,15 +96,16 @@ class Follower:
                 return
 
 
-def check_same_cluster(plan: Plan, gateway: Gateway) -> None:
-    """Refuse to hold a plan against another cluster.
+def check_same_cluster(plan: Plan, gateway: Gateway) -> ClusterView:
+    """Refuse to hold a plan against another cluster; returns what it says of the plan's topics.
 
     Raises:
         GuardError: if it is another one.
     """
-    found = gateway.cluster().cluster_id
-    if found != plan.cluster_id:
+    found = gateway.cluster(plan.topics)
+    if found.cluster_id != plan.cluster_id:
         raise GuardError(
-            f"The plan is for the cluster {plan.cluster_id}, this one is {found}.",
+            f"The plan is for the cluster {plan.cluster_id}, this one is {found.cluster_id}.",
             hint="Use --cluster with the one that it was made for.",
         )
+    return found

@@ -20,21 +20,29 @@ class TopicView:
 
     Attributes:
         leaders: partition to the broker that leads it; -1 where nobody does.
+        topic_id: another one for a topic of the same name that is made anew; None where nobody asked or brokers have none.
         under_replicated: partitions with fewer in-sync replicas than replicas.
     """
 
     topic: str
     leaders: Mapping[int, int]
     under_replicated: tuple[int, ...] = ()
+    topic_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterView:
-    """A cluster's id, brokers and topics."""
+    """A cluster's id, brokers and topics.
+
+    Attributes:
+        topics: those that these credentials may see; the others are left out, as if they were not there.
+        denied: of the topics that were asked for by name, those that may not be seen, and what the broker said.
+    """
 
     cluster_id: str
     brokers: Mapping[int, str]
     topics: Mapping[str, TopicView]
+    denied: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def under_replicated(self) -> list[Partition]:
@@ -83,8 +91,8 @@ class Gateway(Protocol):
     All raise `SourceUnreachableError` if the cluster does not answer in time.
     """
 
-    def cluster(self) -> ClusterView:
-        """Id, brokers, topics, leaders and replicas."""
+    def cluster(self, topics: Iterable[str] = ()) -> ClusterView:
+        """Id, brokers, topics, leaders and replicas; of some topics also their own id, and whether they are hidden or not there."""
 
     def settings(self, topics: Iterable[str]) -> Mapping[str, TopicSettings]:
         """Retention and clean-up of topics."""

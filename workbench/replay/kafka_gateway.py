@@ -9,7 +9,15 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from workbench.collect.kafka import DEADLINE_SECONDS, GroupView, KafkaCluster, error_words, group_view, seconds_left
+from workbench.collect.kafka import (
+    DEADLINE_SECONDS,
+    GroupView,
+    KafkaCluster,
+    error_words,
+    group_view,
+    is_denied,
+    seconds_left,
+)
 from workbench.errors import SourceUnreachableError
 from workbench.replay.gateway import (
     ABSENT,
@@ -36,6 +44,8 @@ _CLIENT_ID = "workbench-replay"  # its own, so that quotas and the broker's logs
 _RETRIABLE = ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS")
 _LEADER_MOVES = ("NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE", "UNKNOWN_TOPIC_OR_PART", "FENCED_LEADER_EPOCH")
 _RETRY_PAUSE_SECONDS = 0.3
+_UNSUPPORTED = ("UNSUPPORTED_VERSION", "_UNSUPPORTED_FEATURE")
+_NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # zero, from brokers before 2.8
 
 
 @dataclass(slots=True)
@@ -76,13 +86,15 @@ class KafkaGateway:
 
     # Reading
 
-    def cluster(self) -> ClusterView:
-        """See `Gateway.cluster`."""
+    def cluster(self, topics: Iterable[str] = ()) -> ClusterView:
+        """See `Gateway.cluster`. A list of all topics leaves out what these credentials may not see; asking by name tells it."""
         admin = self._kafka.connect()
         found = self._kafka.ask(lambda: admin.list_topics(timeout=self.deadline_seconds))
-        topics = {
+        ids, denied = self._described(list(dict.fromkeys(topics)))
+        views = {
             name: TopicView(
                 topic=name,
+                topic_id=ids.get(name),
                 leaders={number: part.leader for number, part in topic.partitions.items()},
                 under_replicated=tuple(
                     number for number, part in topic.partitions.items() if len(part.isrs) < len(part.replicas)
@@ -92,7 +104,32 @@ class KafkaGateway:
             if topic.error is None
         }
         brokers = {number: f"{broker.host}:{broker.port}" for number, broker in found.brokers.items()}
-        return ClusterView(cluster_id=str(found.cluster_id), brokers=brokers, topics=topics)
+        return ClusterView(cluster_id=str(found.cluster_id), brokers=brokers, topics=views, denied=denied)
+
+    def _described(self, topics: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
+        """Ids of topics, and those that may not be seen with what the broker said; one that is not there is in neither."""
+        from confluent_kafka import KafkaException, TopicCollection
+
+        if not topics:
+            return {}, {}
+        admin, deadline = self._kafka.connect(), self._deadline()
+        futures = self._kafka.ask(
+            lambda: admin.describe_topics(TopicCollection(list(topics)), request_timeout=seconds_left(deadline))
+        )
+        ids, denied = {}, {}
+        for name, future in futures.items():
+            try:
+                found = str(future.result(seconds_left(deadline)).topic_id)
+            except (KafkaException, TimeoutError) as error:
+                code = getattr(error.args[0], "name", str)() if error.args else ""
+                if is_denied(error):
+                    denied[name] = error_words(error)
+                elif code not in ("UNKNOWN_TOPIC_OR_PART", *_UNSUPPORTED):
+                    raise self._kafka.unreachable(error) from None
+            else:
+                if found != _NO_TOPIC_ID:
+                    ids[name] = found
+        return ids, denied
 
     def settings(self, topics: Iterable[str]) -> dict[str, TopicSettings]:
         """See `Gateway.settings`. Without the right to read them the answer is "not known", which the guards say."""

@@ -77,7 +77,7 @@ def survey(gateway: Gateway, request: Request) -> tuple[list[Partition], Survey]
         SourceUnreachableError: if the cluster, or one partition of it, does not answer.
         UnknownGroupError: if a topic or partition does not exist, or the old group has no commit on any of the topics.
     """
-    cluster = gateway.cluster()
+    cluster = gateway.cluster(request.topics)
     partitions = chosen_partitions(cluster, request)
     instants = [instant_ms(request.since)] + ([instant_ms(request.until)] if request.until is not None else [])
     logs = gateway.logs(partitions, instants_ms=instants, stable=True)
@@ -167,6 +167,11 @@ def make_plan(request: Request, partitions: Sequence[Partition], found: Survey) 
         requested_until=request.requested_until,
         after_end=request.after_end,
         whole_topics=whole,
+        topic_ids={
+            topic: found_id
+            for topic in dict.fromkeys(request.topics)
+            if (found_id := view.topics[topic].topic_id) is not None
+        },
         warnings=_warnings(request, planned, found),
         partitions=planned,
     ).sealed()
