@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.replay.fakes import FakeGateway, now_ms, orders, plan_of, request
-from workbench.errors import GuardError, SourceUnreachableError, UsageError
+from workbench.errors import GuardError, OutputError, SourceUnreachableError, UsageError
 from workbench.replay.apply import Options, apply_plan
 from workbench.replay.gateway import TopicSettings
 from workbench.replay.guard import HINTS, Limits
@@ -380,3 +380,41 @@ def test_brokers_without_topic_ids_are_no_hindrance(tmp_path: Path) -> None:
     gateway = orders()
     plan = plan_of(gateway).model_copy(update={"topic_ids": {}}).sealed()
     assert Place(tmp_path, gateway, plan).apply().outcome is Outcome.DONE
+
+
+class FullDisk(Journal):
+    """A journal whose disk is full when the end is to be written."""
+
+    def append(self, **fields: Any) -> Any:
+        if fields["phase"] == "begin":
+            return Journal.append(self, **fields)
+        return Journal.append(Journal(path=Path("/dev/full")), **fields)
+
+
+@pytest.mark.parametrize("outcome", [Outcome.DONE, Outcome.PARTIAL])
+@pytest.mark.parametrize("missing", ["journal", "receipt"])
+def test_what_was_written_is_said_although_it_cannot_be_noted(place: Place, missing: str, outcome: Outcome) -> None:
+    """The disk is full after the write: the outcome comes first, never that nothing was changed; the journal keeps its beginning."""
+    if outcome is Outcome.PARTIAL:
+        place.gateway.refuse["orders", 1] = "NOT_ENOUGH_REPLICAS"
+    if missing == "journal":
+        place.journal = FullDisk(path=place.journal.path)
+    else:
+        receipt_path(place.path).mkdir()
+    with pytest.raises(OutputError) as caught:
+        place.apply()
+    assert caught.value.message.startswith("Done: every" if outcome is Outcome.DONE else "PARTIAL: some")
+    assert ("last line" if missing == "journal" else "receipt") in caught.value.message
+    assert "othing is changed" not in caught.value.message + (caught.value.hint or "")
+    assert len(place.gateway.groups["new"]) == (4 if outcome is Outcome.DONE else 3)
+    assert place.phases()[0] == ("begin", None)
+    assert receipt_path(place.path).is_file() == (missing == "journal")
+
+
+def test_a_rollback_says_that_it_was_made_although_it_cannot_be_noted(place: Place) -> None:
+    """As applying does."""
+    place.apply()
+    journal = FullDisk(path=place.journal.path)
+    with pytest.raises(OutputError, match=r"The group 'new' was changed back \(outcome: done\)"):
+        roll_back(read_rollback(rollback_path(place.path)), place.gateway, journal, sleep=lambda _: None)
+    assert "new" not in place.gateway.groups

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from workbench.errors import OutputError, UsageError
 from workbench.replay.gateway import Gateway, Partition
 from workbench.replay.guard import HINTS, Limits, Now, Refusal, check_cluster, check_group, check_logs
 from workbench.replay.journal import Journal, only_one
@@ -67,6 +68,7 @@ def apply_plan(
         SourceUnreachableError: if the cluster stops answering; run it again then.
         GuardError: if another process is at this group, or the rollback file is not this plan's.
         UsageError: if the rollback file or the journal cannot be written; nothing is changed then.
+        OutputError: if the offsets were written, but the end of the journal or the receipt could not; it says how it ended.
     """
     began = time.monotonic()
     with only_one(plan.new_group):
@@ -105,10 +107,26 @@ def apply_plan(
                 plan, gateway, journal, action="apply", before=commits, pending=pending, wanted=plan.targets
             )
             receipt = work.receipt(found.outcome, commits, found.after, found.wrong, rollback=rollback_path(path))
+            trouble = found.trouble
         else:
             receipt = work.receipt(Outcome.DONE, commits, commits, {}, rollback=rollback_path(path))
-        write_file(receipt_path(path), receipt.document())
+            trouble = None
+        _keep(receipt, path, trouble)
         return receipt
+
+
+def _keep(receipt: Receipt, path: Path, trouble: OutputError | None) -> None:
+    """Write the receipt. Whatever cannot be written down now, the offsets are: that is said first."""
+    said = " ".join([receipt.sentence, *receipt.reasons])
+    try:
+        write_file(receipt_path(path), receipt.document())
+    except UsageError as error:
+        raise OutputError(
+            f"{said} But the receipt could not be kept: {error.message}",
+            hint="The offsets are at the group. Make room, and apply again: it reads them back and writes the receipt.",
+        ) from None
+    if trouble is not None:
+        raise OutputError(f"{said} {trouble.message}", hint=trouble.hint)
 
 
 def _rollback(plan: Plan, now: Now) -> Rollback:

@@ -85,6 +85,8 @@ def check_or_carry(
             f"{plural(len(found.wrong), 'offset')} could not be carried over, the first for {names_of([key])}: {words}.",
             hint="No instance was touched; the same command tries again.",
         )
+    if found.trouble is not None:
+        raise found.trouble
     return wanted
 
 

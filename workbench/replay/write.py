@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from workbench.errors import SourceUnreachableError
+from workbench.errors import OutputError, SourceUnreachableError
 from workbench.replay.gateway import Gateway, Partition
 from workbench.replay.journal import Action, Journal
 from workbench.replay.planfile import Plan
@@ -19,11 +19,13 @@ class Written:
     Attributes:
         after: the group's commits, read back.
         wrong: wanted offsets that were not read back, and why.
+        trouble: why the journal lacks the end, if it does.
     """
 
     outcome: Outcome
     after: Mapping[Partition, int]
     wrong: Mapping[Partition, str]
+    trouble: OutputError | None = None
 
 
 def write_commits(
@@ -69,5 +71,9 @@ def write_commits(
         if found != offset:
             wrong[key] = errors.get(key, f"read back as {'no commit' if found is None else f'{found:,}'}")
     outcome = Outcome.DONE if not wrong else Outcome.PARTIAL if len(wrong) < len(wanted) else Outcome.FAILED
-    note("end", outcome.value, wrong)
-    return Written(outcome=outcome, after=after, wrong=wrong)
+    trouble = None
+    try:
+        note("end", outcome.value, wrong)
+    except OutputError as error:  # what was written must be told all the same
+        trouble = error
+    return Written(outcome=outcome, after=after, wrong=wrong, trouble=trouble)
