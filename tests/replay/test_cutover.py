@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.replay.fakes import FakeGateway, orders, plan_of
-from workbench.errors import GuardError, SourceUnreachableError
+from workbench.errors import GuardError, NoAnswerError, SourceUnreachableError
 from workbench.replay.apply import Options, apply_plan
 from workbench.replay.cutover import Cutover, Look, batches, lag_is_growing
 from workbench.replay.fleet import Commands, FleetFile, InstanceStatus, MemberStatus
@@ -34,6 +34,7 @@ class FakeFleet:
     dead: set[str] = field(default_factory=set)
     stubborn: set[str] = field(default_factory=set)  # accept, and stay
     failing: set[str] = field(default_factory=set)  # do not accept
+    late: dict[str, list[bool]] = field(default_factory=dict)  # answer too late: whether each order takes effect
     switches: list[tuple[str, str]] = field(default_factory=list)
     rebalances: int = 0
     states: dict[str, str] = field(default_factory=dict)  # if not running
@@ -71,9 +72,13 @@ class FakeFleet:
         self.switches.append((instance, group))
         if instance in self.failing:
             raise SourceUnreachableError(f"The instance {instance} does not answer: refused.")
-        if instance not in self.stubborn:
+        late = self.late.get(instance)
+        heeded = late.pop(0) if late else True
+        if instance not in self.stubborn and heeded:
             self.groups[instance] = group
         self._show()
+        if late is not None:
+            raise NoAnswerError(f"The instance {instance} does not answer: no answer in time.")
 
     def healthy(self, instance: str, *, group: str) -> bool:
         return True
@@ -470,3 +475,75 @@ def test_a_commit_that_retention_has_overtaken_stops_it(service: Service, back: 
     ):
         service.cutover(back=back).run()
     assert service.fleet.switches == []
+
+
+def ends(service: Service, instance: str) -> list[str | None]:
+    """How each order to an instance ended, by the journal."""
+    return [entry.outcome for entry in service.journal.read()[0] if entry.target == instance and entry.phase == "end"]
+
+
+def test_an_order_without_an_answer_is_asked_about(service: Service) -> None:
+    """It took effect: the instance is in the group, and is not restarted once more."""
+    service.fleet.late["i1"] = [True]
+    service.cutover().run()
+    assert [name for name, _ in service.fleet.switches].count("i1") == 1
+    assert ends(service, "i1") == ["done"]
+
+
+def test_an_order_that_was_lost_is_given_again(service: Service) -> None:
+    """No answer, and the instance is where it was: unknown, told again, done."""
+    service.fleet.late["i1"] = [False, True]
+    service.cutover().run()
+    assert [name for name, _ in service.fleet.switches].count("i1") == 2
+    assert ends(service, "i1") == ["unknown", "done"]
+    assert set(service.fleet.groups.values()) == {"new"}
+
+
+def test_an_order_that_nobody_answers_is_unknown_and_not_failed(service: Service) -> None:
+    """After the second one it stops; the journal does not say what nobody knows. Run again, it goes on from where the instance is."""
+    service.fleet.late["i1"] = [False, False]
+    with pytest.raises(GuardError, match="no answer in time"):
+        service.cutover().run()
+    assert ends(service, "i1") == ["unknown", "unknown"]
+    service.fleet.late.clear()
+    service.fleet.groups["i1"] = "new"  # the order took effect later
+    service.fleet._show()
+    service.cutover().run()
+    assert [name for name, _ in service.fleet.switches].count("i1") == 2
+
+
+def test_an_instance_that_cannot_be_asked_is_told_again(tmp_path: Path) -> None:
+    """Its command has no end in time; commands bear repetition."""
+    service = Service(tmp_path, asked=False)
+    service.fleet.late["i0"] = [True]
+    service.fleet.switch = _once(service.fleet)  # type: ignore[method-assign]
+    service.cutover().run()
+    assert ends(service, "i0") == ["unknown", "done"]
+
+
+def _once(fleet: FakeFleet) -> Callable[..., None]:
+    """Late at the first order only."""
+    switch = fleet.switch
+
+    def order(instance: str, **words: str) -> None:
+        try:
+            switch(instance, **words)
+        finally:
+            fleet.late.pop(instance, None)
+
+    return order
+
+
+def test_an_instance_that_restarts_is_waited_for(service: Service) -> None:
+    """No answer to the order, nor to the first questions: it arrives in the group, and was told once."""
+    service.fleet.late["i1"] = [True]
+
+    def on_status() -> None:
+        told = any(name == "i1" for name, _ in service.fleet.switches)
+        service.fleet.dead = {"i1"} if told and service.now < 60 else set()
+        service.fleet._show()
+
+    service.fleet.on_status = on_status
+    service.cutover().run()
+    assert [name for name, _ in service.fleet.switches].count("i1") == 1
+    assert ends(service, "i1") == ["done"]

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from workbench.errors import GuardError, SourceUnreachableError, WorkbenchError
+from workbench.errors import GuardError, NoAnswerError, SourceUnreachableError, WorkbenchError
 from workbench.replay.carry import check_or_carry, gaps_beyond
 from workbench.replay.fleet import Fleet, FleetFile, InstanceStatus
 from workbench.replay.follow import CountRecords
@@ -149,13 +149,32 @@ class Cutover:
         if self._is_there(instance):
             self.say(f"  {instance}: in {self.group} already")
             return
-        self._note(instance, "begin", None)
-        try:
-            self.fleet.switch(instance, group=self.group, old_group=self.old_group, since=self.plan.since)
-        except WorkbenchError as error:
-            self._note(instance, "end", "failed", error.message)
-            raise
-        self._note(instance, "end", "done")
+        for again in (False, True):
+            self._note(instance, "begin", None)
+            try:
+                self.fleet.switch(instance, group=self.group, old_group=self.old_group, since=self.plan.since)
+            except WorkbenchError as error:
+                unknown = isinstance(error, NoAnswerError)
+                if (unknown or again) and self._has_arrived(instance):  # the order without an answer took effect
+                    self._note(instance, "end", "done", f"{error.message} It is in {self.group} all the same.")
+                    return
+                self._note(instance, "end", "unknown" if unknown else "failed", error.message)
+                if not unknown or again:
+                    raise
+                self.say(f"  {instance}: whether it changes its group is not known; told again")
+            else:
+                self._note(instance, "end", "done")
+                return
+
+    def _has_arrived(self, instance: str) -> bool:
+        deadline = self.clock() + self.file.health.timeout_seconds
+        while True:
+            try:
+                return self._is_there(instance)
+            except SourceUnreachableError:  # it may be restarting
+                if self.clock() >= deadline:
+                    return False
+            self.sleep(_LOOK_SECONDS)
 
     def _is_there(self, instance: str) -> bool:
         status = self.fleet.status(instance)
