@@ -77,7 +77,13 @@ class FakeGateway:
         self, partitions: Sequence[Partition], *, instants_ms: Sequence[int] = (), stable: bool = False
     ) -> LogView:
         self._call()
+        denied = {part for part in partitions if part[0] in self.denied}
+        if partitions and denied == set(partitions):
+            raise SourceUnreachableError("Kafka at b:9092 refuses: Broker: Topic authorization failed.")
+        partitions = [part for part in partitions if part not in denied]
         return LogView(
+            errors=dict.fromkeys(denied, "Broker: Topic authorization failed"),
+            denied=frozenset(denied),
             starts={part: self.start(part) for part in partitions},
             ends={part: self.end(part) for part in partitions},
             stable_ends={part: min(self.end(part), self.stable.get(part, self.end(part))) for part in partitions}
@@ -105,7 +111,7 @@ class FakeGateway:
 
     def commits(self, group: str) -> Mapping[Partition, int]:
         self._call()
-        return dict(self.groups.get(group, {}))
+        return {part: offset for part, offset in self.groups.get(group, {}).items() if part[0] not in self.denied}
 
     def record_bytes(self, starts: Mapping[Partition, int]) -> Mapping[str, float]:
         self._call()
@@ -120,6 +126,7 @@ class FakeGateway:
         if self.members.get(group):
             return dict.fromkeys(offsets, "UNKNOWN_MEMBER_ID: the group has members")
         refuse = {part: "UNKNOWN_TOPIC_OR_PART" for part in offsets if part not in self.records} | self.refuse
+        refuse |= {part: "TOPIC_AUTHORIZATION_FAILED" for part in offsets if part[0] in self.denied}
         good = {part: offset for part, offset in offsets.items() if part not in refuse}
         self.groups.setdefault(group, {}).update(good)
         if self.die_after_writing:

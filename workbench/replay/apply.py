@@ -15,6 +15,7 @@ from workbench.errors import OutputError, UsageError
 from workbench.replay.gateway import Gateway, Partition
 from workbench.replay.guard import HINTS, Limits, Now, Refusal, check_cluster, check_group, check_logs
 from workbench.replay.journal import Journal, only_one
+from workbench.replay.plan import NO_RIGHT
 from workbench.replay.planfile import Plan, write_file
 from workbench.replay.receipt import (
     Outcome,
@@ -219,7 +220,14 @@ class _Work:
             reasons = [f"{failed:,} of {len(self.plan.targets):,} offsets are not as planned."]
             if any("UNKNOWN_MEMBER_ID" in words for words in errors.values()):
                 reasons.append("A consumer joined the group between the check and the write.")
-            hints = ["Stop what is in the group, then apply again: it goes on from here. Or roll back."]
+            denied = any("AUTHORIZATION_FAILED" in words for words in errors.values())
+            if denied:
+                reasons.append("These credentials lack the right to commit for this group, or to read its topics.")
+            hints = (
+                [NO_RIGHT]
+                if denied
+                else ["Stop what is in the group, then apply again: it goes on from here. Or roll back."]
+            )
         return self._made(outcome, parts, reasons=reasons, hints=hints, rollback=rollback)
 
     def _made(

@@ -76,6 +76,7 @@ class LogView:
         stable_ends: last stable offset; lower than the end while a transaction is open.
         found: for each instant asked (ms since the epoch), the first record at or after it.
         errors: partitions that did not answer, and why.
+        denied: those of them which these credentials may not see.
     """
 
     starts: Mapping[Partition, int]
@@ -83,6 +84,7 @@ class LogView:
     stable_ends: Mapping[Partition, int] = field(default_factory=dict)
     found: Mapping[int, Mapping[Partition, Found]] = field(default_factory=dict)
     errors: Mapping[Partition, str] = field(default_factory=dict)
+    denied: frozenset[Partition] = frozenset()
 
 
 class Gateway(Protocol):
@@ -119,12 +121,13 @@ class Gateway(Protocol):
 
 
 def read_by(view: GroupView, commits: Iterable[Partition], cluster: ClusterView) -> set[Partition]:
-    """Partitions that a group reads, by its commits and by what its members hold; those that are deleted are left out."""
-    held = (part for member in view.members for part in member.partitions)
-    return {
-        key
-        for key in (*commits, *held)
-        if (topic := cluster.topics.get(key[0])) is not None and key[1] in topic.leaders
+    """Partitions that a group reads, by its commits and by what its members hold.
+
+    Commits on what is deleted are left out. What members hold is not, though the cluster may not show it: then it is hidden from us.
+    """
+    held = {part for member in view.members for part in member.partitions}
+    return held | {
+        key for key in commits if (topic := cluster.topics.get(key[0])) is not None and key[1] in topic.leaders
     }
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from workbench.collect.kafka import GroupView
 from workbench.replay.gateway import ABSENT, ClusterView, LogView, Partition, TopicSettings, TopicView
-from workbench.replay.plan import seconds_until_lost
+from workbench.replay.plan import NO_RIGHT, seconds_until_lost
 from workbench.replay.planfile import Plan, PlannedPartition
 from workbench.words import duration, listed, plural
 
@@ -75,6 +75,10 @@ def check_cluster(plan: Plan, cluster: ClusterView, limits: Limits) -> list[Refu
     planned = {part.key for part in plan.partitions}
     for topic in plan.topics:
         view = cluster.topics.get(topic)
+        if view is None and topic in cluster.denied:
+            text = f"The topic {topic!r} may not be seen with these credentials: {cluster.denied[topic]}."
+            found.append(Refusal(code="not_allowed", message=text))
+            continue
         if view is None:
             found.append(Refusal(code="topic_gone", message=f"The topic {topic!r} is gone."))
             continue
@@ -129,8 +133,12 @@ def check_same_logs(plan: Plan, logs: LogView) -> list[Refusal]:
     for part in plan.partitions:
         start, end = logs.starts.get(part.key), logs.ends.get(part.key)
         if start is None or end is None:
-            text = f"It does not answer: {logs.errors.get(part.key, 'no reason given')}."
-            found.append(Refusal(code="silent", message=text, partition=part.key))
+            words = logs.errors.get(part.key, "no reason given")
+            if part.key in logs.denied:
+                text = f"It may not be read with these credentials: {words}."
+                found.append(Refusal(code="not_allowed", message=text, partition=part.key))
+            else:
+                found.append(Refusal(code="silent", message=f"It does not answer: {words}.", partition=part.key))
         elif end < part.log_end or start < part.log_start:
             text = (
                 f"The log is another one than when it was planned (it held {part.log_start:,} to {part.log_end:,}, now {start:,} to "
@@ -186,6 +194,7 @@ def _seconds_left(part: PlannedPartition, start: int, plan: Plan, now: Now) -> f
 
 HINTS = {
     "other_cluster": "Use --cluster with the one that it was made for, or make a new plan.",
+    "not_allowed": NO_RIGHT,
     "topic_gone": "Make a new plan.",
     "partitions_added": "Make a new plan: the new partitions may hold records of the window.",
     "partition_gone": "Make a new plan.",

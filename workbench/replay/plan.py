@@ -8,10 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from workbench.errors import GuardError, UnknownGroupError, UsageError
+from workbench.errors import GuardError, SourceUnreachableError, UnknownGroupError, UsageError
 from workbench.replay.gateway import ClusterView, Found, Gateway, LogView, Partition, TopicSettings, names_of, read_by
 from workbench.replay.planfile import AfterEnd, Plan, PlannedPartition, Resolution, instant_ms
 from workbench.words import count, duration, listed, plural
+
+NO_RIGHT = "Have these credentials granted Describe and Read on topic and group, or put others into workbench.toml."
 
 # Less time than this until retention takes the first record, and the plan warns: a replay rarely starts within the hour.
 _TIGHT_RETENTION_SECONDS = 3600.0
@@ -82,6 +84,11 @@ def survey(gateway: Gateway, request: Request) -> tuple[list[Partition], Survey]
     instants = [instant_ms(request.since)] + ([instant_ms(request.until)] if request.until is not None else [])
     logs = gateway.logs(partitions, instants_ms=instants, stable=True)
     if logs.errors:
+        if logs.denied:
+            raise SourceUnreachableError(
+                f"{plural(len(logs.denied), 'partition')} may not be read with these credentials: {names_of(logs.denied)}.",
+                hint=NO_RIGHT,
+            )
         (topic, number), words = next(iter(logs.errors.items()))
         raise GuardError(
             f"{plural(len(logs.errors), 'partition')} cannot be planned, the first is {topic}-{number}: {words}.",
@@ -117,10 +124,15 @@ def chosen_partitions(cluster: ClusterView, request: Request) -> list[Partition]
 
     Raises:
         UnknownGroupError: if a topic or partition does not exist.
+        SourceUnreachableError: if it may not be seen.
     """
     chosen = []
     for topic in dict.fromkeys(request.topics):
         view = cluster.topics.get(topic)
+        if view is None and topic in cluster.denied:
+            raise SourceUnreachableError(
+                f"The topic {topic!r} may not be seen with these credentials: {cluster.denied[topic]}.", hint=NO_RIGHT
+            )
         if view is None:
             raise UnknownGroupError(f"The cluster has no topic {topic!r}.", hint="Topics are case-sensitive.")
         numbers = sorted(set((request.partitions or {}).get(topic, ()))) or sorted(view.leaders)
