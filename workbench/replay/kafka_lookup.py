@@ -58,6 +58,7 @@ class Lookup:
             for part, future in self._futures.items():
                 key = (part.topic, part.partition)
                 self.errors.pop(key, None)
+                self.denied.discard(key)
                 try:
                     good[key] = future.result(seconds_left(self.deadline))
                 except (KafkaException, TimeoutError) as error:
