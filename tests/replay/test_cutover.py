@@ -547,3 +547,19 @@ def test_an_instance_that_restarts_is_waited_for(service: Service) -> None:
     service.cutover().run()
     assert [name for name, _ in service.fleet.switches].count("i1") == 1
     assert ends(service, "i1") == ["done"]
+
+
+def test_the_way_back_asks_only_for_what_the_fleet_reads(service: Service) -> None:
+    """The new group was used before, for another topic: its commit there is no concern of the old group, and a carried one is."""
+    service.gateway.records["other", 0] = [(0, 1)]
+    service.gateway.groups["new"]["other", 0] = 1
+    service.cutover().run()
+    for name in service.fleet.groups:
+        service.fleet.groups[name] = "old"
+    service.fleet._show()
+    service.cutover(back=True).run()
+    service.journal.append(
+        plan=service.plan.hash, cluster_id="c", group="new", action="carry", phase="begin", changes=[("other", 0, None, 1, None)]
+    )  # fmt: skip
+    with pytest.raises(GuardError, match="other-0"):
+        service.cutover(back=True).run()

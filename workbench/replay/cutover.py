@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from workbench.errors import GuardError, NoAnswerError, SourceUnreachableError, WorkbenchError
-from workbench.replay.carry import check_or_carry, gaps_beyond
+from workbench.replay.carry import carried, check_or_carry, gaps_beyond
 from workbench.replay.fleet import Fleet, FleetFile, InstanceStatus
 from workbench.replay.follow import CountRecords
 from workbench.replay.gateway import ClusterView, Gateway, Partition, names_of
@@ -99,14 +99,17 @@ class Cutover:
         cluster = self.gateway.cluster(self.plan.topics)
         if refusals := check_cluster(self.plan, cluster, self.limits):
             raise GuardError(refusals[0].message, hint=HINTS[refusals[0].code])
-        plan, planned = self.plan, {part.key for part in self.plan.partitions}
+        plan = self.plan
         old, new = self.gateway.commits(plan.from_group), self.gateway.commits(plan.new_group)
         if self.back:
-            check_old_commits(plan, self.limits, old=old, new=new)
+            held = {part for member in self.gateway.group(plan.new_group).members for part in member.partitions}
+            beyond = held | set(carried(plan.hash, self.journal))
+            check_old_commits(plan, self.limits, old=old, new=new, beyond=beyond)
+            begin = {key: old[key] for key in beyond | {part.key for part in plan.partitions} if key in old}
         else:
             check_applied(plan, new)
             self._check_gaps(old, new)
-        begin = {key: old[key] for key in old if key in new or key in planned} if self.back else new
+            begin = {key: offset for key, offset in new.items() if key in plan.targets}
         check_within_logs(plan, self.gateway, self.limits, group=self.group, commits=begin)
         for instance in self.fleet.instances:  # all must answer before the first is touched
             status = self.fleet.status(instance)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from workbench.errors import GuardError
 from workbench.replay.gateway import Gateway, LogView, Partition, names_of
@@ -26,15 +26,19 @@ def check_applied(plan: Plan, new: Mapping[Partition, int]) -> None:
 
 
 def check_old_commits(
-    plan: Plan, limits: Limits, *, old: Mapping[Partition, int], new: Mapping[Partition, int]
+    plan: Plan, limits: Limits, *, old: Mapping[Partition, int], new: Mapping[Partition, int], beyond: Set[Partition]
 ) -> None:
-    """The old group still has a commit on each partition where it had one, or where the new one has one: they may have expired.
+    """The old group still has a commit on each partition where it had one, or where the fleet has gone on: they may have expired.
+
+    Args:
+        beyond: what the fleet reads, and the plan does not cover.
 
     Raises:
         GuardError: if not, naming them.
     """
     had = {part.key for part in plan.partitions if part.old_committed is not None}
-    missing = (had | set(new)) - set(old)
+    read = {part.key for part in plan.partitions} | beyond
+    missing = (had | (read & set(new))) - set(old)
     if missing and not limits.allow_gap:
         raise GuardError(
             f"{plan.from_group!r} has no commit any more on {names_of(missing)}: there records could be skipped.",
