@@ -12,6 +12,7 @@
     │   ├── NoSeriesError                the source answered, with nothing in the window
     │   └── DamagedCaptureError          a capture whose files do not match their checksums
     ├── SourceUnreachableError        5  Prometheus or Kafka refuses, hangs or answers with an error
+    │   ├── NoAnswerError                asked, and no answer came: whether it was done is not known
     │   └── SetupError                   a part of the lab that could not be fetched or started
     ├── GuardError                    6  refused, because going on could lose or skip data
     ├── DeadlineError                 7  not finished in time
@@ -99,6 +100,10 @@ class SourceUnreachableError(WorkbenchError):
     """Prometheus, Kafka or a metrics page refuses, hangs or answers with an error."""
 
     exit_code = ExitCode.SOURCE
+
+
+class NoAnswerError(SourceUnreachableError):
+    """Asked, and no answer came: whether what was asked for was done is not known."""
 
 
 class SetupError(SourceUnreachableError):

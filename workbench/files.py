@@ -43,6 +43,27 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
+def make_folder(path: Path) -> None:
+    """Make a folder with its parents; their names are on the disk when this returns.
+
+    Raises:
+        OSError: if it cannot be made.
+    """
+    if not path.is_dir():
+        make_folder(path.parent)
+        path.mkdir(exist_ok=True)
+        _sync(path.parent)
+
+
+def sync_name(path: Path) -> None:
+    """Have the name of a new file on the disk, which its own sync does not see to.
+
+    Raises:
+        OSError: if its folder cannot be synced.
+    """
+    _sync(path.parent)
+
+
 @contextmanager
 def alone(lock: Path, refusal: GuardError) -> Iterator[None]:
     """One process of this machine at a time; the lock goes with the process, however it ends.

@@ -40,6 +40,10 @@ def config(tmp_path: Path) -> Path:
         ([*ASK, "--since", "1h ago", "--after-end", "guess"], 2, ["guess"]),
         ([*ASK, "--since", "1h ago", "-o", "no/such/folder/p.json"], 2, ["no/such/folder"]),
         ([*ASK, "--since", "1h ago"], 5, ["127.0.0.1:9"]),
+        ([*ASK, "--since", "1h ago", "-o", "plan.json"], 2, ["another plan", "--force"]),
+        ([*ASK, "--since", "1h ago", "-o", "plan.json", "--force"], 5, ["127.0.0.1:9"]),
+        ([*ASK, "--since", "1h ago", "-o", "w.toml", "--force"], 2, ["not a whole plan"]),
+        ([*ASK, "--since", "1h ago", "--csv", "plan.json"], 2, ["is no CSV"]),
         (["replay", "plan", "--cluster", "blind", *ASK[4:], "--since", "1h ago"], 2, ["bootstrap"]),
         (["replay", "apply", "nowhere.json"], 2, ["nowhere.json"]),
         (["replay", "apply", "w.toml"], 2, ["w.toml", "not JSON"]),
@@ -55,6 +59,11 @@ def config(tmp_path: Path) -> Path:
         (["replay", "rollback", "plan.json"], 2, ["not a rollback file"]),
         (["replay", "cutover", "plan.json", "--fleet", "nowhere.toml"], 2, ["nowhere.toml"]),
         (["replay", "cutover", "plan.json", "--fleet", "w.toml"], 2, ["w.toml"]),
+        (
+            ["replay", "cutover", "plan.json", "--fleet", "fleet.toml", "--back", "--carry-others"],
+            2,
+            ["--carry-others"],
+        ),
         (["replay", "appply"], 2, ["appply"]),
     ],
 )

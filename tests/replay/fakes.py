@@ -23,11 +23,15 @@ class FakeGateway:
     records: dict[Partition, list[tuple[int, int]]]
     ends: dict[Partition, int] = field(default_factory=dict)
     starts: dict[Partition, int] = field(default_factory=dict)
+    stable: dict[Partition, int] = field(default_factory=dict)  # where an open transaction begins
     groups: dict[str, dict[Partition, int]] = field(default_factory=dict)
     members: dict[str, list[str]] = field(default_factory=dict)
+    assigned: dict[str, list[Partition]] = field(default_factory=dict)  # what members read and have never committed
     topic_settings: dict[str, TopicSettings] = field(default_factory=dict)
     under_replicated: tuple[Partition, ...] = ()
     cluster_id: str = CLUSTER_ID
+    topic_ids: dict[str, str] = field(default_factory=dict)  # of those that were made anew
+    denied: set[str] = field(default_factory=set)  # topics that may not be seen
     writes: list[tuple[str, str]] = field(default_factory=list)
     refuse: dict[Partition, str] = field(default_factory=dict)
     before_commit: Callable[[], None] | None = None
@@ -47,20 +51,23 @@ class FakeGateway:
     def start(self, part: Partition) -> int:
         return self.starts.get(part, self.records[part][0][0] if self.records[part] else self.end(part))
 
-    def cluster(self) -> ClusterView:
+    def cluster(self, topics: Iterable[str] = ()) -> ClusterView:
         self._call()
-        topics: dict[str, dict[int, int]] = {}
+        asked, known = set(topics), dict[str, dict[int, int]]()
         for topic, number in self.records:
-            topics.setdefault(topic, {})[number] = 1
+            if topic not in self.denied:  # a list of all topics leaves them out
+                known.setdefault(topic, {})[number] = 1
         views = {
             name: TopicView(
                 topic=name,
                 leaders=leaders,
                 under_replicated=tuple(number for topic, number in self.under_replicated if topic == name),
+                topic_id=self.topic_ids.get(name, f"id-of-{name}") if name in asked else None,
             )
-            for name, leaders in topics.items()
+            for name, leaders in known.items()
         }
-        return ClusterView(cluster_id=self.cluster_id, brokers={1: "b:9092"}, topics=views)
+        denied = dict.fromkeys(asked & self.denied, "Broker: Topic authorization failed")
+        return ClusterView(cluster_id=self.cluster_id, brokers={1: "b:9092"}, topics=views, denied=denied)
 
     def settings(self, topics: Iterable[str]) -> Mapping[str, TopicSettings]:
         self._call()
@@ -70,10 +77,18 @@ class FakeGateway:
         self, partitions: Sequence[Partition], *, instants_ms: Sequence[int] = (), stable: bool = False
     ) -> LogView:
         self._call()
+        denied = {part for part in partitions if part[0] in self.denied}
+        if partitions and denied == set(partitions):
+            raise SourceUnreachableError("Kafka at b:9092 refuses: Broker: Topic authorization failed.")
+        partitions = [part for part in partitions if part not in denied]
         return LogView(
+            errors=dict.fromkeys(denied, "Broker: Topic authorization failed"),
+            denied=frozenset(denied),
             starts={part: self.start(part) for part in partitions},
             ends={part: self.end(part) for part in partitions},
-            stable_ends={part: self.end(part) for part in partitions} if stable else {},
+            stable_ends={part: min(self.end(part), self.stable.get(part, self.end(part))) for part in partitions}
+            if stable
+            else {},
             found={instant: {part: self._first(part, instant) for part in partitions} for instant in instants_ms},
         )
 
@@ -85,15 +100,18 @@ class FakeGateway:
 
     def group(self, name: str) -> GroupView:
         self._call()
+        names = self.members.get(name, ())
+        read = sorted({*self.groups.get(name, {}), *self.assigned.get(name, ())} & set(self.records))
         members = tuple(
-            Member(member_id=f"{who}-id", client_id=who, host="/h", partitions=()) for who in self.members.get(name, ())
+            Member(member_id=f"{who}-id", client_id=who, host="/h", partitions=tuple(read[at :: len(names)]))
+            for at, who in enumerate(names)
         )
         state = "stable" if members else "empty" if name in self.groups else ABSENT
         return GroupView(group=name, state=state, protocol="classic", coordinator=1, members=members)
 
     def commits(self, group: str) -> Mapping[Partition, int]:
         self._call()
-        return dict(self.groups.get(group, {}))
+        return {part: offset for part, offset in self.groups.get(group, {}).items() if part[0] not in self.denied}
 
     def record_bytes(self, starts: Mapping[Partition, int]) -> Mapping[str, float]:
         self._call()
@@ -107,11 +125,13 @@ class FakeGateway:
         self.writes.append(("commit", group))
         if self.members.get(group):
             return dict.fromkeys(offsets, "UNKNOWN_MEMBER_ID: the group has members")
-        good = {part: offset for part, offset in offsets.items() if part not in self.refuse}
+        refuse = {part: "UNKNOWN_TOPIC_OR_PART" for part in offsets if part not in self.records} | self.refuse
+        refuse |= {part: "TOPIC_AUTHORIZATION_FAILED" for part in offsets if part[0] in self.denied}
+        good = {part: offset for part, offset in offsets.items() if part not in refuse}
         self.groups.setdefault(group, {}).update(good)
         if self.die_after_writing:
             self._call()
-        return {part: words for part, words in self.refuse.items() if part in offsets}
+        return {part: words for part, words in refuse.items() if part in offsets}
 
     def delete_group(self, name: str) -> str | None:
         self._call()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.replay.fakes import FakeGateway, now_ms, orders, plan_of, request
-from workbench.errors import GuardError, SourceUnreachableError, UsageError
+from workbench.errors import GuardError, OutputError, SourceUnreachableError, UsageError
 from workbench.replay.apply import Options, apply_plan
 from workbench.replay.gateway import TopicSettings
 from workbench.replay.guard import HINTS, Limits
@@ -126,6 +126,17 @@ def guard_cases() -> list[Any]:
     def compacted_away(gateway: FakeGateway) -> None:
         del gateway.records["orders", 0][5]
 
+    def anew_and_shorter(gateway: FakeGateway) -> None:
+        for part in gateway.records:
+            gateway.records[part] = [(offset, now_ms()) for offset in range(7)]
+
+    def anew_and_longer(gateway: FakeGateway) -> None:
+        for part in gateway.records:
+            gateway.records[part] = [(offset, 0 if offset < 5 else now_ms()) for offset in range(50)]
+
+    def anew_and_alike(gateway: FakeGateway) -> None:
+        gateway.topic_ids["orders"] = "another id"
+
     def no_topic(gateway: FakeGateway) -> None:
         gateway.records.clear()
 
@@ -136,6 +147,9 @@ def guard_cases() -> list[Any]:
         pytest.param("target_deleted", moved_on, id="target_deleted"),
         pytest.param("target_deleted", compacted_away, id="compacted_away"),
         pytest.param("log_changed", anew, id="log_changed"),
+        pytest.param("log_changed", anew_and_shorter, id="anew_and_shorter"),
+        pytest.param("log_changed", anew_and_longer, id="anew_and_longer"),
+        pytest.param("log_changed", anew_and_alike, id="anew_and_alike"),
         pytest.param("partitions_added", more, id="partitions_added"),
         pytest.param("partition_gone", gone, id="partition_gone"),
         pytest.param("topic_gone", no_topic, id="topic_gone"),
@@ -330,3 +344,77 @@ def test_a_tampered_rollback_file_is_refused(place: Place) -> None:
         read_rollback(path)
     with pytest.raises(GuardError):
         place.apply()
+
+
+def test_all_targets_are_judged_and_not_only_what_was_pending(place: Place) -> None:
+    """A resumed run writes what is missing; meanwhile a commit of the first run moves: partial, in the receipt and the journal."""
+    place.gateway.refuse["orders", 1] = "NOT_ENOUGH_REPLICAS"
+    assert place.apply().outcome is Outcome.PARTIAL
+    place.gateway.refuse.clear()
+    place.gateway.before_commit = lambda: place.gateway.groups["new"].update({("orders", 0): 9})
+    receipt = place.apply()
+    assert receipt.outcome is Outcome.PARTIAL
+    assert [(part.partition, part.error) for part in receipt.partitions if part.error] == [(0, "read back as 9")]
+    end = place.journal.read()[0][-1]
+    assert (end.outcome, end.changes[-1]) == (
+        "partial",
+        ("orders", 0, place.plan.targets["orders", 0], place.plan.targets["orders", 0], "read back as 9"),
+    )
+
+
+def test_a_topic_made_anew_is_refused_also_where_everything_is_to_be_replayed(tmp_path: Path) -> None:
+    """The target is the log's first offset, which every log has: what tells is that the log's end went back."""
+    gateway = orders()
+    place = Place(tmp_path, gateway, plan_of(gateway, request(since_ms=now_ms() - 3_600_000)))
+    assert set(place.plan.targets.values()) == {0}
+    for part in gateway.records:
+        gateway.records[part] = [(offset, now_ms()) for offset in range(3)]
+    receipt = place.apply()
+    assert receipt.outcome is Outcome.REFUSED
+    assert "made anew" in receipt.reasons[0]
+    assert gateway.writes == []
+
+
+def test_brokers_without_topic_ids_are_no_hindrance(tmp_path: Path) -> None:
+    """An id that is not known then or now says nothing; the logs are still looked at."""
+    gateway = orders()
+    plan = plan_of(gateway).model_copy(update={"topic_ids": {}}).sealed()
+    assert Place(tmp_path, gateway, plan).apply().outcome is Outcome.DONE
+
+
+class FullDisk(Journal):
+    """A journal whose disk is full when the end is to be written."""
+
+    def append(self, **fields: Any) -> Any:
+        if fields["phase"] == "begin":
+            return Journal.append(self, **fields)
+        return Journal.append(Journal(path=Path("/dev/full")), **fields)
+
+
+@pytest.mark.parametrize("outcome", [Outcome.DONE, Outcome.PARTIAL])
+@pytest.mark.parametrize("missing", ["journal", "receipt"])
+def test_what_was_written_is_said_although_it_cannot_be_noted(place: Place, missing: str, outcome: Outcome) -> None:
+    """The disk is full after the write: the outcome comes first, never that nothing was changed; the journal keeps its beginning."""
+    if outcome is Outcome.PARTIAL:
+        place.gateway.refuse["orders", 1] = "NOT_ENOUGH_REPLICAS"
+    if missing == "journal":
+        place.journal = FullDisk(path=place.journal.path)
+    else:
+        receipt_path(place.path).mkdir()
+    with pytest.raises(OutputError) as caught:
+        place.apply()
+    assert caught.value.message.startswith("Done: every" if outcome is Outcome.DONE else "PARTIAL: some")
+    assert ("last line" if missing == "journal" else "receipt") in caught.value.message
+    assert "othing is changed" not in caught.value.message + (caught.value.hint or "")
+    assert len(place.gateway.groups["new"]) == (4 if outcome is Outcome.DONE else 3)
+    assert place.phases()[0] == ("begin", None)
+    assert receipt_path(place.path).is_file() == (missing == "journal")
+
+
+def test_a_rollback_says_that_it_was_made_although_it_cannot_be_noted(place: Place) -> None:
+    """As applying does."""
+    place.apply()
+    journal = FullDisk(path=place.journal.path)
+    with pytest.raises(OutputError, match=r"The group 'new' was changed back \(outcome: done\)"):
+        roll_back(read_rollback(rollback_path(place.path)), place.gateway, journal, sleep=lambda _: None)
+    assert "new" not in place.gateway.groups

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.servers import Script, scripted
-from workbench.errors import ConfigError, SourceUnreachableError
+from workbench.errors import ConfigError, NoAnswerError, SourceUnreachableError
 from workbench.replay.fleet import CommandFleet, FleetFile, HttpFleet, make_fleet, read_fleet
 
 STATUS = {
@@ -56,6 +56,28 @@ def test_a_bad_answer_is_an_error_with_the_instance_in_it(script: Script, words:
     assert "\x1b" not in caught.value.message
 
 
+@pytest.mark.parametrize(
+    "script",
+    [Script(delay_seconds=3.0), Script(status=504), Script(status=502), Script(body=b"xx", trickle_seconds=1.5)],
+    ids=repr,
+)
+def test_an_order_whose_answer_is_missing_may_have_been_heeded(script: Script) -> None:
+    """Late, lost behind a proxy, or cut off in the middle: that is not known, and is no refusal."""
+    with scripted(script) as server, pytest.raises(NoAnswerError):
+        http(server.url).switch(server.url, group="new", old_group="old", since="s")
+
+
+@pytest.mark.parametrize("script", [Script(status=500), Script(status=409), Script(status=401)], ids=repr)
+def test_an_order_that_is_refused_was_not_heeded(script: Script) -> None:
+    """The instance said so; and where nobody listens, nobody heard it."""
+    with scripted(script) as server, pytest.raises(SourceUnreachableError) as caught:
+        http(server.url).switch(server.url, group="new", old_group="old", since="s")
+    assert not isinstance(caught.value, NoAnswerError)
+    with pytest.raises(SourceUnreachableError) as caught:
+        http("http://127.0.0.1:9").switch("http://127.0.0.1:9", group="new", old_group="old", since="s")
+    assert not isinstance(caught.value, NoAnswerError)
+
+
 def test_nobody_there() -> None:
     """A refused connection names the instance."""
     with pytest.raises(SourceUnreachableError, match=r"http://127\.0\.0\.1:9"):
@@ -86,7 +108,7 @@ def test_a_command_that_fails_hangs_or_is_not_there() -> None:
     bad = "import sys; print('first', file=sys.stderr); sys.exit('no such deployment')"
     with pytest.raises(SourceUnreachableError, match="ended with 1: no such deployment"):
         commands(sys.executable, "-c", bad).switch("svc-0", group="g", old_group="o", since="s")
-    with pytest.raises(SourceUnreachableError, match="no end in time"):
+    with pytest.raises(NoAnswerError, match="no end in time"):
         commands(sys.executable, "-c", "import time; time.sleep(60)", timeout=0.5).switch(
             "svc-0", group="g", old_group="o", since="s"
         )

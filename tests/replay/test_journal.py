@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.waiting import wait_for
+from workbench.errors import OutputError, UsageError
 from workbench.replay.journal import Journal
 
 _WRITER = """
@@ -86,3 +89,41 @@ def test_many_writers_do_not_mix_their_lines(tmp_path: Path) -> None:
 def test_no_journal_is_an_empty_one(tmp_path: Path) -> None:
     """Before anything was changed."""
     assert Journal(path=tmp_path / "none.jsonl").read() == ([], 0)
+
+
+def test_a_new_journal_has_its_name_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A synced file in a folder that is not is gone after a power cut: it is synced before append returns, and new folders with it."""
+    synced: list[str] = []
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        synced.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    path = tmp_path / "state" / "replay" / "journal.jsonl"
+    append(Journal(path=path))
+    assert synced == [str(tmp_path), str(tmp_path / "state"), str(path), str(path.parent)]
+    synced.clear()
+    append(Journal(path=path))
+    assert synced == [str(path)]
+
+
+@pytest.mark.parametrize(("phase", "kind", "words"), [
+    ("begin", UsageError, "cannot be written"),
+    ("end", OutputError, r"Offsets were written for the group 'g' \(outcome: done\), but the journal .* its last line"),
+])  # fmt: skip
+def test_a_line_that_cannot_be_written_says_whether_anything_was_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: Literal["begin", "end"], kind: type[Exception], words: str
+) -> None:
+    """Before the change: nothing is. After it: it was made, and how it ended."""
+
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(kind, match=words) as caught:
+        Journal(path=tmp_path / "j").append(
+            plan="p", cluster_id="c", group="g", action="apply", phase=phase, outcome="done" if phase == "end" else None
+        )
+    assert ("Nothing is changed" in (caught.value.hint or "")) == (phase == "begin")  # type: ignore[attr-defined]

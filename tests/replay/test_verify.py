@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.replay.fakes import FakeGateway, orders, plan_of, request
+from tests.replay.fakes import FakeGateway, instant, now_ms, orders, plan_of, request
+from workbench.errors import SourceUnreachableError
+from workbench.replay.check import Asked, Checked, check
 from workbench.replay.fleet import HeldPartition, InstanceStatus, MemberStatus
 from workbench.replay.follow import Follower
-from workbench.replay.gateway import LogView
+from workbench.replay.gateway import LogView, Partition
 from workbench.replay.planfile import AfterEnd, Plan
-from workbench.replay.progress import Pace, Progress, progress
+from workbench.replay.progress import Pace, Progress, in_words, progress
 from workbench.replay.verify import Evidence, ReadCounts, Verdict, overall, verify
+from workbench.replay.window_end import WindowEnd, window_ends
+from workbench.settings import Cluster
 
 PLAN = plan_of(orders(partitions=1))
 KEY = ("orders", 0)
@@ -25,10 +30,18 @@ TARGET = PART.target
 
 def verdict(committed: int | None, plan: Plan = PLAN, **more: Any) -> tuple[Verdict, str]:
     """Of the one partition."""
-    logs = more.pop("logs", LogView(starts={KEY: 0}, ends={KEY: PART.log_end}))
-    evidence = Evidence(commits={} if committed is None else {KEY: committed}, logs=logs, **more)
+    logs = replace(more.pop("logs", LogView(starts={KEY: 0}, ends={KEY: PART.log_end})))
+    if not logs.stable_ends:
+        logs = replace(logs, stable_ends=logs.ends)
+    ends = window_ends(plan, logs, now_ms=now_ms())
+    evidence = Evidence(commits={} if committed is None else {KEY: committed}, logs=logs, ends=ends, **more)
     [found] = verify(plan, evidence)
     return found.verdict, found.reason
+
+
+def as_planned(plan: Plan) -> dict[Partition, WindowEnd]:
+    """The window ends where the plan says."""
+    return {part.key: WindowEnd(stop=part.stop, readable=part.stop) for part in plan.partitions}
 
 
 def held(first: int | None, committed: int | None, completed: int | None) -> list[InstanceStatus]:
@@ -95,13 +108,14 @@ def test_the_whole_is_as_bad_as_its_worst_part() -> None:
     gateway.records["orders", 2] = []
     plan = plan_of(gateway, request(after_end=AfterEnd.SKIP))
     ends = {part.key: part.log_end for part in plan.partitions}
-    logs = LogView(starts=dict.fromkeys(ends, 0), ends=ends)
+    logs = LogView(starts=dict.fromkeys(ends, 0), ends=ends, stable_ends=ends)
+    windows = window_ends(plan, logs, now_ms=now_ms())
     commits = {part.key: part.stop for part in plan.partitions[:2]}
-    done = verify(plan, Evidence(commits=commits, logs=logs))
+    done = verify(plan, Evidence(commits=commits, logs=logs, ends=windows))
     assert [item.verdict for item in done] == [Verdict.VERIFIED, Verdict.VERIFIED, Verdict.NOT_PLANNED]
     assert overall(done) is Verdict.VERIFIED
     commits["orders", 1] -= 1
-    assert overall(verify(plan, Evidence(commits=commits, logs=logs))) is Verdict.INCOMPLETE
+    assert overall(verify(plan, Evidence(commits=commits, logs=logs, ends=windows))) is Verdict.INCOMPLETE
     assert overall([item for item in done if item.verdict is Verdict.NOT_PLANNED]) is Verdict.CANNOT_TELL
 
 
@@ -110,7 +124,7 @@ def test_progress_is_never_more_than_there_is(committed: list[int | None]) -> No
     """Between nothing and all, whatever the commits say; complete exactly if each partition is at its stop."""
     plan = plan_of(orders())
     new = {part.key: offset for part, offset in zip(plan.partitions, committed, strict=True) if offset is not None}
-    look = progress(plan, new=new, old={}, ends={}, members=0, at=0.0)
+    look = progress(plan, new=new, old={}, ends={}, windows=as_planned(plan), members=0, at=0.0)
     assert 0 <= look.done <= look.total == plan.messages
     assert look.done + sum(look.left.values()) == look.total
     assert look.complete == all(
@@ -123,7 +137,8 @@ def test_pace_and_eta() -> None:
     """Messages per second over the last minute; no ETA while nothing moves; 0 once it is done."""
 
     def look(at: float, offset: int) -> Progress:
-        return progress(PLAN, new={KEY: offset}, old={KEY: 8}, ends={KEY: 10}, members=1, at=at)
+        windows = as_planned(PLAN)
+        return progress(PLAN, new={KEY: offset}, old={KEY: 8}, ends={KEY: 10}, windows=windows, members=1, at=at)
 
     pace = Pace()
     assert (pace.per_second, pace.eta_seconds) == (None, None)
@@ -155,3 +170,164 @@ def test_a_tail_of_markers_is_looked_at_once_nothing_moves() -> None:
     assert looks[-1].complete
     assert not looks[-2].complete
     assert asked == [{KEY: (part.stop - 1, part.stop)}]
+
+
+HOUR = 3_600_000
+
+
+def checked(gateway: FakeGateway, plan: Plan, tail: int | SourceUnreachableError = 0) -> Checked:
+    """What `verify` says by the commits; every rest that it reads holds so many records."""
+
+    def count(ranges: Any) -> dict[Partition, int]:
+        if isinstance(tail, SourceUnreachableError):
+            raise tail
+        return dict.fromkeys(ranges, tail)
+
+    return check(plan, Cluster(name="c", bootstrap="b:9092"), gateway, count, Asked())
+
+
+def reached(gateway: FakeGateway, plan: Plan, offset: int | None = None) -> None:
+    """The new group has committed the log's end, or this offset, everywhere."""
+    gateway.groups["new"] = {key: gateway.end(key) if offset is None else offset for key in plan.targets}
+
+
+def produce(gateway: FakeGateway, at_ms: int, number: int) -> None:
+    """Records of one instant at the end of each partition."""
+    for log in gateway.records.values():
+        log += [(log[-1][0] + 1 + more, at_ms) for more in range(number)]
+
+
+def test_a_window_that_is_not_over_is_never_verified() -> None:
+    """`until` lies in the future: cannot tell at its end, incomplete before; the plan says so beforehand."""
+    gateway, until = orders(), now_ms() + HOUR
+    plan = plan_of(gateway, request(until=instant(until)))
+    assert any("ends in 60 min" in text or "ends in 1 h" in text for text in plan.warnings), plan.warnings
+    reached(gateway, plan)
+    found = checked(gateway, plan)
+    assert found.verdict is Verdict.CANNOT_TELL
+    assert "goes on until" in found.partitions[0].reason
+    produce(gateway, now_ms(), 50)
+    assert checked(gateway, plan, tail=50).verdict is Verdict.INCOMPLETE
+
+
+def test_a_window_that_ended_after_the_plan_was_made_is_looked_up_again() -> None:
+    """What came before `until` and after the plan counts; the first record at or after `until` closes it."""
+    gateway = orders()
+    plan = plan_of(gateway, request(until=instant(now_ms() - 1)))
+    stop = gateway.end(("orders", 0))
+    produce(gateway, plan.until_ms - 1 if plan.until_ms else 0, 3)
+    produce(gateway, plan.until_ms or 0, 5)
+    reached(gateway, plan, stop)
+    found = checked(gateway, plan, tail=3)
+    assert (found.verdict, found.partitions[0].stop) == (Verdict.INCOMPLETE, stop + 3)
+    reached(gateway, plan, stop + 3)
+    assert checked(gateway, plan).verdict is Verdict.VERIFIED
+
+
+def test_records_of_the_window_where_nothing_was_planned_leave_it_open() -> None:
+    """Policy skip, and then they came: the plan committed nothing there, so nobody knows who got them."""
+    gateway = orders()
+    gateway.records["orders", 3] = []
+    plan = plan_of(gateway, request(until=instant(now_ms() - 1), after_end=AfterEnd.SKIP))
+    reached(gateway, plan)
+    assert checked(gateway, plan).verdict is Verdict.VERIFIED
+    gateway.records["orders", 3] = [(0, (plan.until_ms or 0) - 1)]
+    assert checked(gateway, plan).verdict is Verdict.CANNOT_TELL
+
+
+@pytest.mark.parametrize("with_until", [False, True])
+@pytest.mark.parametrize("begins", [3, 7])
+@pytest.mark.parametrize("when", ["planned", "verified"])
+def test_an_open_transaction_is_never_verified(when: str, begins: int, with_until: bool) -> None:
+    """Before the target or within the window, open at the plan or only later: cannot tell, until it has ended."""
+    gateway = orders()
+    if when == "planned":
+        gateway.stable = dict.fromkeys(gateway.records, begins)
+    plan = plan_of(gateway, request(until=instant(now_ms()) if with_until else None))
+    assert {part.stop for part in plan.partitions} == {10}
+    gateway.stable = dict.fromkeys(gateway.records, begins)
+    reached(gateway, plan, max(5, begins))
+    found = checked(gateway, plan)
+    assert found.verdict is Verdict.CANNOT_TELL
+    assert f"transaction is open at {begins}" in found.partitions[0].reason
+    look = Follower(plan, gateway, lambda ranges: dict.fromkeys(ranges, 0)).look()
+    assert not look.complete
+    gateway.stable.clear()
+    assert checked(gateway, plan, tail=1).verdict is Verdict.INCOMPLETE
+    reached(gateway, plan)
+    assert checked(gateway, plan).verdict is Verdict.VERIFIED
+
+
+def test_a_plan_that_ended_before_an_open_transaction_ends_at_the_log_now() -> None:
+    """Plans of earlier versions did: their stop may even lie before the target, with nothing to verify."""
+    plan = plan_of(orders(partitions=1))
+    [part] = plan.partitions
+    old = plan.model_copy(update={"partitions": [part.model_copy(update={"stop": 3, "messages": 0})]})
+    logs = LogView(starts={KEY: 0}, ends={KEY: 10}, stable_ends={KEY: 10})
+    assert window_ends(old, logs, now_ms=now_ms())[KEY] == WindowEnd(stop=10, readable=10)
+
+
+def test_a_partition_that_does_not_answer_is_not_verified() -> None:
+    """Without its ends nobody knows whether the window is closed."""
+    logs = LogView(starts={}, ends={}, stable_ends={}, errors={KEY: "no leader"})
+    ends = window_ends(PLAN, logs, now_ms=now_ms())
+    [found] = verify(PLAN, Evidence(commits={KEY: PART.stop}, logs=logs, ends=ends))
+    assert (found.verdict, "no leader" in found.reason) == (Verdict.CANNOT_TELL, True)
+
+
+def test_a_log_that_ends_before_the_window_is_another_one() -> None:
+    """The topic was made anew since: what the commit means is not known."""
+    gateway = orders()
+    plan = plan_of(gateway)
+    for part in gateway.records:
+        gateway.records[part] = gateway.records[part][:7]
+    reached(gateway, plan)
+    found = checked(gateway, plan)
+    assert (found.verdict, "made anew" in found.partitions[0].reason) == (Verdict.CANNOT_TELL, True)
+
+
+def test_a_topic_that_was_made_anew_tells_nothing() -> None:
+    """Its log may have grown as long as the former one's: its id tells."""
+    gateway = orders()
+    plan = plan_of(gateway)
+    reached(gateway, plan)
+    gateway.topic_ids["orders"] = "another id"
+    found = checked(gateway, plan)
+    assert (found.verdict, "made anew" in found.partitions[0].reason) == (Verdict.CANNOT_TELL, True)
+
+
+def test_a_rest_that_cannot_be_read_is_not_called_unprocessed() -> None:
+    """It may be transaction markers alone: without the right to read it nobody can tell."""
+    gateway = orders()
+    plan = plan_of(gateway)
+    reached(gateway, plan, 9)
+    found = checked(gateway, plan, tail=SourceUnreachableError("Topic authorization failed."))
+    assert (found.verdict, "authorization" in found.partitions[0].reason) == (Verdict.CANNOT_TELL, True)
+
+
+def test_follow_goes_on_until_the_window_is_over() -> None:
+    """All that is there is committed, but `until` has not passed: not complete, and it says why; then it is."""
+    gateway = orders()
+    plan = plan_of(gateway, request(until=instant(now_ms() + HOUR)))
+    reached(gateway, plan)
+    clock = [float(now_ms())]
+    follower = Follower(plan, gateway, lambda ranges: dict.fromkeys(ranges, 0), now_ms=lambda: clock[0])
+    look = follower.look()
+    assert (look.complete, look.left) == (False, {})
+    assert "goes on until" in in_words(look, Pace())
+    produce(gateway, (plan.until_ms or 0) - 1, 2)
+    clock[0] = float(plan.until_ms or 0)
+    assert set(follower.look().left.values()) == {2}
+    reached(gateway, plan)
+    assert follower.look().complete
+
+
+def test_markers_before_an_open_end_do_not_hide_what_comes_later() -> None:
+    """A rest without records was read once; when the window grows, its new rest is another one."""
+    gateway = orders(partitions=1)
+    plan = plan_of(gateway, request(until=instant(now_ms() + HOUR)))
+    reached(gateway, plan, 9)
+    follower = Follower(plan, gateway, lambda ranges: dict.fromkeys(ranges, 0))
+    assert [follower.look().left for _ in range(4)][-1] == {}
+    produce(gateway, now_ms(), 4)
+    assert follower.look().left == {KEY: 5}

@@ -43,6 +43,7 @@ def command() -> None:
 )
 @click.option("--reason", help="Why, for those who read the plan and the journal.")
 @click.option("-o", "--out", type=PLAN_FILE, help="Where to keep the plan; `apply` takes it from there.")
+@click.option("--force", is_flag=True, help="Replace a plan at --out that was never applied.")
 @click.option("--csv", "csv_file", type=PLAN_FILE, help="Also as the CSV that kafka-consumer-groups --from-file takes.")
 @json_option
 @config_option
@@ -57,6 +58,7 @@ def plan_command(
     after_end: str,
     reason: str | None,
     out: Path | None,
+    force: bool,
     csv_file: Path | None,
     as_json: bool,
     config: Path | None,
@@ -64,6 +66,8 @@ def plan_command(
     """Look up, for each partition, where a replay would begin. Read-only: writes nothing to Kafka and joins no group."""
     from workbench.cli.replay_show import show_plan
     from workbench.replay.asking import request_of
+    from workbench.replay.journal import Journal
+    from workbench.replay.keep import check_csv_place, check_place
     from workbench.replay.plan import make_plan, survey, to_csv
     from workbench.replay.planfile import write_file
     from workbench.settings import load_settings
@@ -83,6 +87,10 @@ def plan_command(
     for path in (out, csv_file):
         if path is not None and not path.absolute().parent.is_dir():
             raise UsageError(f"The folder of {path} does not exist.")
+    if out is not None:
+        check_place(out, Journal.of_user(), replace=force)
+    if csv_file is not None:
+        check_csv_place(csv_file)
     chosen = load_settings(config).cluster(cluster)
     gateway = gateway_of(chosen)
     plan = make_plan(request, *survey(gateway, request))

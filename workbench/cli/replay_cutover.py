@@ -9,7 +9,7 @@ import click
 from workbench.cli.options import cluster_option, config_option, json_option, print_json, say
 from workbench.cli.replay_options import PLAN_FILE, confirm_hash
 from workbench.errors import ExitCode, UsageError
-from workbench.replay.connect import gateway_of
+from workbench.replay.connect import counter_of, gateway_of
 
 
 @click.command(name="cutover")
@@ -26,7 +26,16 @@ from workbench.replay.connect import gateway_of
     help="Cap on what each instance reads; over the fleet file's.",
 )
 @click.option("--allow-under-replicated", is_flag=True, help="Go on although replicas are missing in the cluster.")
-@click.option("--allow-gap", is_flag=True, help="Leave out what the old group has not processed before the targets.")
+@click.option(
+    "--allow-gap",
+    is_flag=True,
+    help="Leave out what the old group has not processed before the targets, and what it reads beyond the plan.",
+)
+@click.option(
+    "--carry-others",
+    is_flag=True,
+    help="Where the old group reads beyond the plan, begin at its commits: written, and read back, before the first switch.",
+)
 @json_option
 @config_option
 def cutover_command(
@@ -38,6 +47,7 @@ def cutover_command(
     max_bytes_per_second: int | None,
     allow_under_replicated: bool,
     allow_gap: bool,
+    carry_others: bool,
     as_json: bool,
     config: Path | None,
 ) -> int:
@@ -61,7 +71,12 @@ def cutover_command(
     if max_bytes_per_second is not None or back:
         cap = None if back else max_bytes_per_second  # what goes back reads at full speed
         file = file.model_copy(update={"max_bytes_per_second": cap})
-    gateway = gateway_of(load_settings(config).cluster(cluster or plan.cluster))
+    if carry_others and back:
+        raise UsageError(
+            "--carry-others goes with the way forth only.", hint="The old group's commits are still its own."
+        )
+    chosen = load_settings(config).cluster(cluster or plan.cluster)
+    gateway = gateway_of(chosen)
     for line in preflight_lines(plan, file.max_bytes_per_second, len(file.instances)):
         say(line)
     where = plan.from_group if back else plan.new_group
@@ -73,7 +88,9 @@ def cutover_command(
         gateway=gateway,
         journal=Journal.of_user(),
         say=say,
+        count_records=counter_of(chosen),
         back=back,
+        carry_others=carry_others,
         limits=Limits(allow_under_replicated=allow_under_replicated, allow_gap=allow_gap),
     )
     cutover.run()

@@ -65,6 +65,11 @@ def follow_command(
         for look in follower.run(interval_seconds=max(0.2, seconds_of(interval)), stop=stop):
             pace.add(look)
             screen.show(look, pace)
+    if look is not None and look.waiting is not None and not look.left:
+        raise DeadlineError(
+            f"The group {plan.new_group!r} has committed all that is known of the window. {look.waiting}",
+            hint="Look again: workbench replay follow.",
+        )
     if look is None or not look.complete:
         raise DeadlineError(
             f"The group {plan.new_group!r} has not committed the whole window: "
@@ -130,6 +135,7 @@ def look_document(plan: Plan, look: Progress, pace: Pace) -> dict[str, Any]:
         "done": look.done,
         "total": look.total,
         "complete": look.complete,
+        "waiting": look.waiting,
         "partitions_left": len(look.left),
         "messages_per_second": pace.per_second,
         "eta_seconds": pace.eta_seconds,

@@ -227,7 +227,12 @@ class KafkaCluster:
             raise self.unreachable(error) from None
 
     def unreachable(self, error: BaseException) -> SourceUnreachableError:
-        """The error that says so, with what the client said."""
+        """The error that says so, with what the client said; a right that is missing is no silence."""
+        if is_denied(error):
+            return SourceUnreachableError(
+                f"Kafka at {self.bootstrap} refuses: {error_words(error)}.",
+                hint="These credentials lack a right. Have it granted, or put others into workbench.toml.",
+            )
         return SourceUnreachableError(
             f"Kafka at {self.bootstrap} does not answer: {error_words(error)}.",
             hint="Is the address right, and the network open? Security settings stand in workbench.toml.",
@@ -402,6 +407,12 @@ def is_loading(error: Any) -> bool:
     """Whether a broker said that it is about to answer: it restarted, or became a coordinator, a moment ago."""
     inner = _inner(error)
     return inner is not None and inner.name() in _LOADING
+
+
+def is_denied(error: Any) -> bool:
+    """Whether a broker said that these credentials lack the right."""
+    inner = _inner(error)
+    return inner is not None and inner.name().endswith("_AUTHORIZATION_FAILED")
 
 
 def error_words(error: Any) -> str:

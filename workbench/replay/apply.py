@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from workbench.errors import SourceUnreachableError
+from workbench.errors import OutputError, UsageError
 from workbench.replay.gateway import Gateway, Partition
 from workbench.replay.guard import HINTS, Limits, Now, Refusal, check_cluster, check_group, check_logs
 from workbench.replay.journal import Journal, only_one
+from workbench.replay.plan import NO_RIGHT
 from workbench.replay.planfile import Plan, write_file
 from workbench.replay.receipt import (
     Outcome,
@@ -28,6 +29,7 @@ from workbench.replay.receipt import (
     triples,
     write_rollback,
 )
+from workbench.replay.write import write_commits
 
 # A group that has commits is watched for longer than the clients' default auto.commit.interval.ms of 5 s; of one that
 # has none, nobody has ever committed.
@@ -67,12 +69,13 @@ def apply_plan(
         SourceUnreachableError: if the cluster stops answering; run it again then.
         GuardError: if another process is at this group, or the rollback file is not this plan's.
         UsageError: if the rollback file or the journal cannot be written; nothing is changed then.
+        OutputError: if the offsets were written, but the end of the journal or the receipt could not; it says how it ended.
     """
     began = time.monotonic()
     with only_one(plan.new_group):
         earlier = rollback_of_plan(rollback_path(path), plan)
         work = _Work(plan, gateway, earlier, began)
-        cluster = gateway.cluster()
+        cluster = gateway.cluster(plan.topics)
         if refusals := check_cluster(plan, cluster, options.limits):
             return work.refused(refusals, {})
         commits = gateway.commits(plan.new_group)
@@ -101,50 +104,30 @@ def apply_plan(
         if earlier is None:
             write_rollback(rollback_path(path), _rollback(plan, now))
         if pending:
-            receipt = _write(work, gateway, journal, commits, pending, rollback_path(path))
+            found = write_commits(
+                plan, gateway, journal, action="apply", before=commits, pending=pending, wanted=plan.targets
+            )
+            receipt = work.receipt(found.outcome, commits, found.after, found.wrong, rollback=rollback_path(path))
+            trouble = found.trouble
         else:
             receipt = work.receipt(Outcome.DONE, commits, commits, {}, rollback=rollback_path(path))
-        write_file(receipt_path(path), receipt.document())
+            trouble = None
+        _keep(receipt, path, trouble)
         return receipt
 
 
-def _write(
-    work: _Work,
-    gateway: Gateway,
-    journal: Journal,
-    commits: Mapping[Partition, int],
-    pending: Mapping[Partition, int],
-    rollback: Path,
-) -> Receipt:
-    plan = work.plan
-
-    def note(phase: str, outcome: str | None, errors: Mapping[Partition, str], detail: str | None = None) -> None:
-        journal.append(
-            plan=plan.hash,
-            cluster_id=plan.cluster_id,
-            group=plan.new_group,
-            action="apply",
-            phase="begin" if phase == "begin" else "end",
-            outcome=outcome,
-            detail=detail,
-            changes=[(*key, commits.get(key), target, errors.get(key)) for key, target in pending.items()],
-        )
-
-    note("begin", None, {})
+def _keep(receipt: Receipt, path: Path, trouble: OutputError | None) -> None:
+    """Write the receipt. Whatever cannot be written down now, the offsets are: that is said first."""
+    said = " ".join([receipt.sentence, *receipt.reasons])
     try:
-        errors = dict(gateway.commit(plan.new_group, pending))
-        after = gateway.commits(plan.new_group)  # what counts is what the group says now, whatever the answer was
-    except SourceUnreachableError as error:
-        note("end", "unknown", {}, error.message)
-        raise
-    wrong = {key for key, target in pending.items() if after.get(key) != target}
-    for key in wrong:
-        found = after.get(key)
-        errors.setdefault(key, f"read back as {'no commit' if found is None else f'{found:,}'}")
-    right = len(plan.targets) - sum(after.get(key) != target for key, target in plan.targets.items())
-    outcome = Outcome.DONE if not wrong else Outcome.PARTIAL if right else Outcome.FAILED
-    note("end", outcome.value, {key: words for key, words in errors.items() if key in wrong})
-    return work.receipt(outcome, commits, after, errors, rollback=rollback)
+        write_file(receipt_path(path), receipt.document())
+    except UsageError as error:
+        raise OutputError(
+            f"{said} But the receipt could not be kept: {error.message}",
+            hint="The offsets are at the group. Make room, and apply again: it reads them back and writes the receipt.",
+        ) from None
+    if trouble is not None:
+        raise OutputError(f"{said} {trouble.message}", hint=trouble.hint)
 
 
 def _rollback(plan: Plan, now: Now) -> Rollback:
@@ -237,7 +220,14 @@ class _Work:
             reasons = [f"{failed:,} of {len(self.plan.targets):,} offsets are not as planned."]
             if any("UNKNOWN_MEMBER_ID" in words for words in errors.values()):
                 reasons.append("A consumer joined the group between the check and the write.")
-            hints = ["Stop what is in the group, then apply again: it goes on from here. Or roll back."]
+            denied = any("AUTHORIZATION_FAILED" in words for words in errors.values())
+            if denied:
+                reasons.append("These credentials lack the right to commit for this group, or to read its topics.")
+            hints = (
+                [NO_RIGHT]
+                if denied
+                else ["Stop what is in the group, then apply again: it goes on from here. Or roll back."]
+            )
         return self._made(outcome, parts, reasons=reasons, hints=hints, rollback=rollback)
 
     def _made(

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from workbench.errors import SourceUnreachableError
 from workbench.replay.fleet import Fleet, InstanceStatus
 from workbench.replay.follow import CountRecords, check_same_cluster
-from workbench.replay.gateway import Gateway, Partition
+from workbench.replay.gateway import Gateway, LogView, Partition
+from workbench.replay.guard import is_remade
 from workbench.replay.planfile import Plan
 from workbench.replay.verify import Evidence, PartitionVerdict, ReadCounts, Verdict, overall, verify
+from workbench.replay.window_end import TAIL_OFFSETS, WindowEnd, instants_of, window_ends
 from workbench.settings import Cluster
-
-# A rest of a partition that is longer cannot be transaction markers alone.
-_TAIL_OFFSETS = 1_000
-
 
 _SENTENCES = {
     Verdict.VERIFIED: "Verified: the new group got every record of the window.",
@@ -88,16 +87,26 @@ def check(plan: Plan, cluster: Cluster, gateway: Gateway, count_records: CountRe
         from workbench.spark import start_in_background
 
         start_in_background()
-    check_same_cluster(plan, gateway)
+    view = check_same_cluster(plan, gateway)
     commits = gateway.commits(plan.new_group)
-    logs = gateway.logs([part.key for part in plan.partitions])
+    logs = gateway.logs([part.key for part in plan.partitions], instants_ms=instants_of(plan), stable=True)
+    ends = window_ends(plan, logs, now_ms=time.time() * 1000)
+    remade = [topic for topic in plan.topics if topic in view.topics and is_remade(plan, view.topics[topic])]
+    ends |= {
+        key: replace(end, open=f"The topic {key[0]!r} was made anew since the plan was made.")
+        for key, end in ends.items()
+        if key[0] in remade
+    }
     notes: list[str] = []
     statuses = _statuses(asked.fleet, notes)
-    read = _read(plan, cluster, gateway, commits, asked) if reading else _Read()
+    read = _read(plan, cluster, logs, ends, commits, asked) if reading else _Read()
+    tails, unread = _tails(plan, commits, logs, ends, count_records)
     found = Evidence(
         commits=commits,
         logs=logs,
-        tails=_tails(plan, commits, count_records),
+        ends=ends,
+        tails=tails,
+        unread=unread,
         statuses=statuses,
         counts=read.counts,
         processed_before=read.before,
@@ -149,19 +158,26 @@ def _statuses(fleet: Fleet | None, notes: list[str]) -> list[InstanceStatus]:
     return found
 
 
-def _tails(plan: Plan, commits: Mapping[Partition, int], count_records: CountRecords) -> Mapping[Partition, int]:
-    """Records left in partitions whose commit is short of the window's end by a little: it may be transaction markers."""
+def _tails(
+    plan: Plan,
+    commits: Mapping[Partition, int],
+    logs: LogView,
+    ends: Mapping[Partition, WindowEnd],
+    count_records: CountRecords,
+) -> tuple[Mapping[Partition, int], str | None]:
+    """Records left where the commit is a little short of the end: they may be transaction markers. Or why they cannot be read."""
     ranges = {
-        part.key: (committed, part.stop)
+        part.key: (committed, end)
         for part in plan.partitions
         if part.target is not None
         and (committed := commits.get(part.key)) is not None
-        and part.target <= committed < part.stop <= committed + _TAIL_OFFSETS
+        and part.target <= committed < (end := ends[part.key].readable) <= committed + TAIL_OFFSETS
+        and logs.starts.get(part.key, 0) <= committed
     }
     try:
-        return count_records(ranges) if ranges else {}
-    except SourceUnreachableError:
-        return {}  # deleted, or not to be read: then they count as not processed
+        return (count_records(ranges) if ranges else {}), None
+    except SourceUnreachableError as error:
+        return {}, error.message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,13 +188,22 @@ class _Read:
     late: int = 0
 
 
-def _read(plan: Plan, cluster: Cluster, gateway: Gateway, commits: Mapping[Partition, int], asked: Asked) -> _Read:
+def _read(
+    plan: Plan,
+    cluster: Cluster,
+    logs: LogView,
+    ends: Mapping[Partition, WindowEnd],
+    commits: Mapping[Partition, int],
+    asked: Asked,
+) -> _Read:
     from workbench.replay import records
     from workbench.spark import session
 
     spark, bootstrap = session(), cluster.bootstrap or ""
     ranges = {
-        part.key: (part.target, part.stop) for part in plan.partitions if part.target is not None and part.messages
+        part.key: (part.target, ends[part.key].readable)
+        for part in plan.partitions
+        if part.target is not None and part.target < ends[part.key].readable
     }
     columns = ["topic", "partition", "offset", *(["key"] if asked.key_ranges else [])]
     frame = records.read_records(spark, bootstrap, cluster.kafka, ranges, columns)
@@ -207,20 +232,25 @@ def _read(plan: Plan, cluster: Cluster, gateway: Gateway, commits: Mapping[Parti
         for row in records.run(counted):
             counts[row["topic"], row["partition"]] = ReadCounts(records=row["count"])
     key_counts = records.key_range_counts(frame, processed, asked.key_ranges) if asked.key_ranges else []
-    late = _late(plan, cluster, gateway, commits) if plan.until is not None else 0
+    late = _late(plan, cluster, logs, ends, commits) if plan.until is not None else 0
     return _Read(counts=counts, before=before, key_ranges=key_counts, late=late)
 
 
-def _late(plan: Plan, cluster: Cluster, gateway: Gateway, commits: Mapping[Partition, int]) -> int:
+def _late(
+    plan: Plan,
+    cluster: Cluster,
+    logs: LogView,
+    ends: Mapping[Partition, WindowEnd],
+    commits: Mapping[Partition, int],
+) -> int:
     """Records of the window behind its last offset that are not committed: out of order in the log, and easily forgotten."""
     from workbench.replay import records
     from workbench.spark import session
 
-    ends = gateway.logs([part.key for part in plan.partitions]).ends
     ranges = {
-        part.key: (max(part.stop, commits.get(part.key, 0)), ends[part.key])
+        part.key: (max(ends[part.key].stop, commits.get(part.key, 0)), logs.ends[part.key])
         for part in plan.partitions
-        if part.target is not None and part.key in ends
+        if part.target is not None and part.key in logs.ends
     }
     if not any(start < stop for start, stop in ranges.values()):
         return 0

@@ -10,13 +10,17 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from workbench.errors import GuardError, SourceUnreachableError, WorkbenchError
-from workbench.replay.fleet import Fleet, FleetFile, Health, InstanceStatus
-from workbench.replay.gateway import Gateway, Partition
+from workbench.errors import GuardError, NoAnswerError, SourceUnreachableError, WorkbenchError
+from workbench.replay.carry import carried, check_or_carry, gaps_beyond
+from workbench.replay.fleet import Fleet, FleetFile, InstanceStatus
+from workbench.replay.follow import CountRecords
+from workbench.replay.gateway import ClusterView, Gateway, Partition, names_of
 from workbench.replay.guard import HINTS, Limits, check_cluster
 from workbench.replay.journal import Journal, only_one
 from workbench.replay.plan import gaps
 from workbench.replay.planfile import Plan
+from workbench.replay.preflight import check_applied, check_old_commits, check_within_logs
+from workbench.replay.window_end import TAIL_OFFSETS
 from workbench.words import count, listed, plural
 
 _LOOK_SECONDS = 0.5
@@ -29,7 +33,9 @@ class Cutover:
 
     Args:
         back: from the plan's new group into the old one.
+        carry_others: let the new group begin at the old one's commits wherever the old one reads and the plan has no target.
         say: told of every step.
+        count_records: reads the rest of a partition: it may hold no record.
     """
 
     plan: Plan
@@ -38,7 +44,9 @@ class Cutover:
     gateway: Gateway
     journal: Journal
     say: Say
+    count_records: CountRecords
     back: bool = False
+    carry_others: bool = False
     limits: Limits = field(default_factory=Limits)
     sleep: Callable[[float], None] = time.sleep
     clock: Callable[[], float] = time.monotonic
@@ -60,7 +68,7 @@ class Cutover:
             GuardError: if the plan is not applied, a batch does not become healthy, or another cutover is under way.
             SourceUnreachableError: if the cluster or an instance does not answer.
         """
-        with only_one(f"cutover {self.plan.new_group}"):
+        with only_one(self.plan.new_group):  # apply and rollback take the same lock
             self._preflight()
             switched: list[str] = []
             waves = batches(self.fleet.instances, self.file.batch_size)
@@ -88,17 +96,21 @@ class Cutover:
         )
 
     def _preflight(self) -> None:
-        if refusals := check_cluster(self.plan, self.gateway.cluster(), self.limits):
+        cluster = self.gateway.cluster(self.plan.topics)
+        if refusals := check_cluster(self.plan, cluster, self.limits):
             raise GuardError(refusals[0].message, hint=HINTS[refusals[0].code])
-        if not self.back:
-            commits = self.gateway.commits(self.group)
-            missing = [key for key, target in self.plan.targets.items() if commits.get(key, -1) < target]
-            if missing:
-                raise GuardError(
-                    f"The plan is not applied: {plural(len(missing), 'partition')} of {self.group!r} lack a commit at the target.",
-                    hint="First: workbench replay apply.",
-                )
-            self._check_gaps()
+        plan = self.plan
+        old, new = self.gateway.commits(plan.from_group), self.gateway.commits(plan.new_group)
+        if self.back:
+            held = {part for member in self.gateway.group(plan.new_group).members for part in member.partitions}
+            beyond = held | set(carried(plan.hash, self.journal))
+            check_old_commits(plan, self.limits, old=old, new=new, beyond=beyond)
+            begin = {key: old[key] for key in beyond | {part.key for part in plan.partitions} if key in old}
+        else:
+            check_applied(plan, new)
+            self._check_gaps(old, new)
+            begin = {key: offset for key, offset in new.items() if key in plan.targets}
+        check_within_logs(plan, self.gateway, self.limits, group=self.group, commits=begin)
         for instance in self.fleet.instances:  # all must answer before the first is touched
             status = self.fleet.status(instance)
             if status is not None and status.group not in (self.group, self.old_group):
@@ -106,14 +118,33 @@ class Cutover:
                     f"The instance {instance} is in the group {status.group!r}, which the plan does not know.",
                     hint="Is this the right fleet?",
                 )
+        if not self.back:
+            self._carry(cluster, old, new)
 
-    def _check_gaps(self) -> None:
-        gap = gaps(self.plan.partitions, self.gateway.commits(self.old_group))
+    def _carry(self, cluster: ClusterView, old: Mapping[Partition, int], new: Mapping[Partition, int]) -> None:
+        found = check_or_carry(
+            self.plan,
+            self.gateway,
+            self.journal,
+            self.limits,
+            cluster=cluster,
+            old=old,
+            new=new,
+            carry=self.carry_others,
+        )
+        if found:
+            self.say(
+                f"Carried over: on {names_of(found)} {self.group!r} begins at the commits of {self.old_group!r}. Until the whole fleet "
+                "is over, both groups read there, and records are processed twice."
+            )
+
+    def _check_gaps(self, old: Mapping[Partition, int], new: Mapping[Partition, int]) -> None:
+        planned = [part for part in self.plan.partitions if part.target is not None]
+        gap = gaps(planned, old) | gaps_beyond(self.plan, self.journal, old=old, new=new)
         if gap and not self.limits.allow_gap:
-            names = listed([f"{topic}-{number}" for topic, number in gap])
             raise GuardError(
                 f"{count(sum(gap.values()))} messages would be processed by nobody: {self.old_group!r} has not committed up to where "
-                f"{self.group!r} begins, on {names}.",
+                f"{self.group!r} begins, on {names_of(gap)}.",
                 hint="Let the old group catch up, or plan from an earlier instant; --allow-gap leaves them out.",
             )
 
@@ -121,13 +152,32 @@ class Cutover:
         if self._is_there(instance):
             self.say(f"  {instance}: in {self.group} already")
             return
-        self._note(instance, "begin", None)
-        try:
-            self.fleet.switch(instance, group=self.group, old_group=self.old_group, since=self.plan.since)
-        except WorkbenchError as error:
-            self._note(instance, "end", "failed", error.message)
-            raise
-        self._note(instance, "end", "done")
+        for again in (False, True):
+            self._note(instance, "begin", None)
+            try:
+                self.fleet.switch(instance, group=self.group, old_group=self.old_group, since=self.plan.since)
+            except WorkbenchError as error:
+                unknown = isinstance(error, NoAnswerError)
+                if (unknown or again) and self._has_arrived(instance):  # the order without an answer took effect
+                    self._note(instance, "end", "done", f"{error.message} It is in {self.group} all the same.")
+                    return
+                self._note(instance, "end", "unknown" if unknown else "failed", error.message)
+                if not unknown or again:
+                    raise
+                self.say(f"  {instance}: whether it changes its group is not known; told again")
+            else:
+                self._note(instance, "end", "done")
+                return
+
+    def _has_arrived(self, instance: str) -> bool:
+        deadline = self.clock() + self.file.health.timeout_seconds
+        while True:
+            try:
+                return self._is_there(instance)
+            except SourceUnreachableError:  # it may be restarting
+                if self.clock() >= deadline:
+                    return False
+            self.sleep(_LOOK_SECONDS)
 
     def _is_there(self, instance: str) -> bool:
         status = self.fleet.status(instance)
@@ -178,18 +228,25 @@ class Look:
     ends: Mapping[Partition, int] = field(default_factory=dict)
 
 
-def lag_is_growing(first: Look, last: Look, *, share: float, tolerance: float) -> str | None:
-    """In words, if the group falls behind more than its share of the fleet explains; None if not.
+def lag_is_growing(first: Look, last: Look, *, share: float, tolerance: float) -> dict[Partition, str]:
+    """Partitions that fall behind more than their share of the fleet explains, in words. Each for itself: a sum hides a dead one.
 
     While a part of the fleet is over, it need not keep up with all that is produced: only with its share.
     """
-    known = [key for key in last.ends if key in first.ends and key in last.commits and key in first.commits]
-    produced = sum(last.ends[key] - first.ends[key] for key in known)
-    consumed = sum(last.commits[key] - first.commits[key] for key in known)
-    lag = sum(last.ends[key] - last.commits[key] for key in known)
-    if not known or lag <= 0 or (consumed > 0 and consumed >= produced * (share - tolerance)):
-        return None
-    return f"it consumed {count(consumed)} messages while {count(produced)} were produced, and is {count(lag)} behind"
+    found = {}
+    for key, end in last.ends.items():
+        committed = last.commits.get(key)
+        produced = end - first.ends.get(key, end)
+        if committed is None:
+            if produced > 0:
+                found[key] = f"it has no commit while {count(produced)} messages were produced"
+            continue
+        lag, consumed = end - committed, committed - first.commits.get(key, committed)
+        if lag > 0 and (consumed <= 0 or consumed < produced * (share - tolerance)):
+            found[key] = (
+                f"it consumed {count(consumed)} messages while {count(produced)} were produced, and is {count(lag)} behind"
+            )
+    return found
 
 
 @dataclass(slots=True)
@@ -211,30 +268,48 @@ class Gate:
         changes, missing = 0, "nothing was seen"
         before: Look | None = None
         settled: tuple[float, Look] | None = None
+        proven: set[Partition] = set()  # have kept up since the group has settled; a commit may be rarer than a look
         while cutover.clock() < deadline:
             look = self._look()
             if before is not None and (look.members != before.members or look.rebalances > before.rebalances):
                 changes += 1
                 settled = None
+                proven.clear()
             if changes > health.max_rebalances:
                 raise GuardError(f"the group {cutover.group!r} was rebalanced {changes} times: a rebalance storm.")
             before = look
             if look.waiting is not None:
                 missing, settled = look.waiting, None
+                proven.clear()
             elif settled is None:
                 missing, settled = f"quiet for {health.settle_seconds:g} s", (cutover.clock(), look)
             elif cutover.clock() - settled[0] >= health.settle_seconds:
-                growing = self._growing(settled[1], look, health)
-                if growing is None:
+                growing = self._growing(settled[1], look, proven)
+                if not growing:
                     return
-                missing, settled = growing, (cutover.clock(), look)
+                proven |= set(look.ends) - set(growing)
+                key, words = min(growing.items())
+                more = f"; and {plural(len(growing) - 1, 'partition')} more" if len(growing) > 1 else ""
+                missing = f"lag of {cutover.group!r} is growing on {names_of([key])}: {words}{more}"
+                settled = cutover.clock(), look
             cutover.sleep(_LOOK_SECONDS)
         raise GuardError(f"not healthy after {health.timeout_seconds:g} s: {missing}.")
 
-    def _growing(self, first: Look, last: Look, health: Health) -> str | None:
+    def _growing(self, first: Look, last: Look, proven: set[Partition]) -> dict[Partition, str]:
+        """Partitions that have not kept up, but for those that did so before and those whose rest holds no record."""
         share = len(self.switched) / len(self.cutover.fleet.instances)
-        words = lag_is_growing(first, last, share=share, tolerance=health.lag_growth_ratio)
-        return None if words is None else f"lag of {self.cutover.group!r} is growing: {words}"
+        growing = lag_is_growing(first, last, share=share, tolerance=self.cutover.file.health.lag_growth_ratio)
+        growing = {key: words for key, words in growing.items() if key not in proven}
+        rests = {
+            key: (last.commits[key], last.ends[key])
+            for key in growing
+            if key in last.commits and last.ends[key] - last.commits[key] <= TAIL_OFFSETS
+        }
+        try:
+            counts = self.cutover.count_records(rests) if rests else {}
+        except SourceUnreachableError:
+            counts = {}  # whether there are records is not known: then there may be
+        return {key: words for key, words in growing.items() if counts.get(key) != 0}
 
     def _look(self) -> Look:
         cutover = self.cutover
@@ -260,9 +335,14 @@ class Gate:
             waiting = f"{len(members)} of {expected} members are in the group {cutover.group!r}"
         if waiting is not None:
             return Look(waiting=waiting, members=members, rebalances=rebalances)
-        keys = [part.key for part in cutover.plan.partitions]
-        commits, ends = cutover.gateway.commits(cutover.group), cutover.gateway.logs(keys).ends
-        return Look(waiting=None, members=members, rebalances=rebalances, commits=commits, ends=ends)
+        commits = cutover.gateway.commits(cutover.group)
+        # What members hold beyond the plan is watched, too; and up to where consumers of committed records can get.
+        held = {part for member in view.members for part in member.partitions}
+        keys = sorted({part.key for part in cutover.plan.partitions} | held)
+        logs = cutover.gateway.logs(keys, stable=True)
+        ends = {key: min(end, logs.stable_ends.get(key, end)) for key, end in logs.ends.items()}
+        waiting = next((f"{names_of([key])} does not answer" for key in keys if key not in ends), None)
+        return Look(waiting=waiting, members=members, rebalances=rebalances, commits=commits, ends=ends)
 
     def _of_instance(self, instance: str, status: InstanceStatus | None) -> str | None:
         group = self.cutover.group

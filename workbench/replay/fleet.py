@@ -12,13 +12,15 @@ from typing import Any, Literal, Protocol, Self
 
 import requests
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from urllib3.exceptions import HTTPError, NewConnectionError, ReadTimeoutError
 
-from workbench.errors import ConfigError, SourceUnreachableError
+from workbench.errors import ConfigError, NoAnswerError, SourceUnreachableError
 from workbench.settings import from_environment
 from workbench.words import one_line
 
 _MAX_ANSWER_BYTES = 50_000_000
 _NAMES = ("instance", "group", "old_group", "since")
+_PROXY_ANSWERS = (502, 504)  # of a proxy that has sent the request on, and does not know what became of it
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")  # other braces, as of JSON in a `kubectl patch`, are left alone
 
 
@@ -163,7 +165,12 @@ class Fleet(Protocol):
         """What it says of itself; None if this adapter cannot ask. Raises `SourceUnreachableError` if it does not answer."""
 
     def switch(self, instance: str, *, group: str, old_group: str, since: str) -> None:
-        """Have it go over to a group. Raises `SourceUnreachableError` if it does not do so."""
+        """Have it go over to a group.
+
+        Raises:
+            NoAnswerError: if nobody can say whether it does so.
+            SourceUnreachableError: if it does not.
+        """
 
     def healthy(self, instance: str, *, group: str) -> bool:
         """Whether its own check, if there is one, is content."""
@@ -222,20 +229,19 @@ class HttpFleet:
                     stream=True,
                 )
                 content: bytes = answer.raw.read(_MAX_ANSWER_BYTES, decode_content=True)
-        except (requests.RequestException, OSError) as error:
-            reason = "no answer in time" if isinstance(error, requests.Timeout) else type(error).__name__
-            raise SourceUnreachableError(
-                f"The instance {instance} does not answer: {reason}.", hint="Is it running?"
-            ) from None
+        except (requests.RequestException, HTTPError, OSError) as error:
+            late = isinstance(error, requests.Timeout | TimeoutError | ReadTimeoutError)
+            reason = "no answer in time" if late else type(error).__name__
+            kind = SourceUnreachableError if _is_unsent(error) else NoAnswerError
+            raise kind(f"The instance {instance} does not answer: {reason}.", hint="Is it running?") from None
         if answer.status_code in (401, 403):
             raise SourceUnreachableError(
                 f"The instance {instance} refuses the token.", hint='Put it into fleet.toml: token = "${NAME}".'
             )
         if not 200 <= answer.status_code < 300:
             words = one_line(content[:200].decode(errors="replace"))
-            raise SourceUnreachableError(
-                f"The instance {instance} answers {method} {path} with {answer.status_code}: {words}"
-            )
+            kind = NoAnswerError if answer.status_code in _PROXY_ANSWERS else SourceUnreachableError
+            raise kind(f"The instance {instance} answers {method} {path} with {answer.status_code}: {words}")
         return content
 
 
@@ -283,14 +289,22 @@ class CommandFleet:
             )
         except FileNotFoundError:
             raise ConfigError(f"The command {command[0]!r} of the fleet file does not exist.") from None
-        except (OSError, subprocess.TimeoutExpired) as error:
-            reason = "no end in time" if isinstance(error, subprocess.TimeoutExpired) else str(error.strerror)
-            raise SourceUnreachableError(f"The command {command[0]!r} failed: {reason}.") from None
+        except subprocess.TimeoutExpired:
+            raise NoAnswerError(f"The command {command[0]!r} failed: no end in time.") from None
+        except OSError as error:
+            raise SourceUnreachableError(f"The command {command[0]!r} failed: {error.strerror}.") from None
         if ended.returncode != 0:
             last = one_line((ended.stderr.strip() or ended.stdout.strip() or "no output").splitlines()[-1])
             raise SourceUnreachableError(
                 f"The command {command[0]!r} for {values['instance']} ended with {ended.returncode}: {last}"
             )
+
+
+def _is_unsent(error: Exception) -> bool:
+    """Whether the request surely never reached the instance: no connection, or none that it trusts."""
+    reason = getattr(error.args[0], "reason", None) if error.args else None
+    unsent = (requests.ConnectTimeout, requests.exceptions.SSLError, requests.exceptions.InvalidURL)
+    return isinstance(error, unsent) or isinstance(reason, NewConnectionError)
 
 
 def make_fleet(file: FleetFile) -> Fleet:

@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from workbench.errors import GuardError
-from workbench.replay.gateway import Gateway, Partition
+from workbench.replay.gateway import ClusterView, Gateway, LogView, Partition
 from workbench.replay.planfile import Plan
 from workbench.replay.progress import Progress, progress
+from workbench.replay.window_end import TAIL_OFFSETS, WindowEnd, instants_of, window_ends
 
-# Offsets at the end of a range that may be transaction markers only: worth reading once nothing moves any more.
-_TAIL_OFFSETS = 1_000
 _STILL_LOOKS = 3
 
 # Counts the records in offset ranges; the port is narrow so that Spark need not be there.
@@ -26,7 +25,10 @@ class Follower:
     plan: Plan
     gateway: Gateway
     count_records: CountRecords
-    _without_records: frozenset[Partition] = frozenset()
+    now_ms: Callable[[], float] = lambda: time.time() * 1000
+    _without_records: frozenset[tuple[Partition, int, int]] = (
+        frozenset()
+    )  # between this commit and this end of the window
     _still: int = 0
     _left: Mapping[Partition, int] | None = None
 
@@ -38,40 +40,52 @@ class Follower:
         """
         keys = [part.key for part in self.plan.partitions]
         new, old = self.gateway.commits(self.plan.new_group), self.gateway.commits(self.plan.from_group)
-        ends = self.gateway.logs(keys).ends
+        logs = self.gateway.logs(keys, instants_ms=instants_of(self.plan), stable=True)
+        windows = window_ends(self.plan, logs, now_ms=self.now_ms())
         members = len(self.gateway.group(self.plan.new_group).members)
-        found = self._progress(new, old, ends, members)
+        found = self._progress(new, old, logs, windows, members)
         self._still = self._still + 1 if found.left == self._left else 0
         self._left = found.left
         if found.left and self._still >= _STILL_LOOKS:
             self._still = 0
-            self._look_for_markers(new, found)
-            found = self._progress(new, old, ends, members)
+            self._look_for_markers(new, windows, found)
+            found = self._progress(new, old, logs, windows, members)
         return found
 
     def _progress(
-        self, new: Mapping[Partition, int], old: Mapping[Partition, int], ends: Mapping[Partition, int], members: int
+        self,
+        new: Mapping[Partition, int],
+        old: Mapping[Partition, int],
+        logs: LogView,
+        windows: Mapping[Partition, WindowEnd],
+        members: int,
     ) -> Progress:
         return progress(
             self.plan,
             new=new,
             old=old,
-            ends=ends,
+            ends=logs.ends,
+            windows=windows,
             members=members,
             at=time.monotonic(),
-            without_records=self._without_records,
+            without_records=frozenset(
+                key
+                for key, committed, stop in self._without_records
+                if (new.get(key), windows[key].stop) == (committed, stop)
+            ),
         )
 
-    def _look_for_markers(self, new: Mapping[Partition, int], found: Progress) -> None:
-        stops = {part.key: part.stop for part in self.plan.partitions}
+    def _look_for_markers(
+        self, new: Mapping[Partition, int], windows: Mapping[Partition, WindowEnd], found: Progress
+    ) -> None:
         ranges = {
-            key: (new[key], stops[key])
+            key: (new[key], windows[key].stop)
             for key, missing in found.left.items()
-            if missing <= _TAIL_OFFSETS and key in new
+            if missing <= TAIL_OFFSETS and key in new and windows[key].readable == windows[key].stop
         }
         if ranges:
             counts = self.count_records(ranges)
-            self._without_records |= {key for key, number in counts.items() if number == 0}
+            self._without_records |= {(key, *ranges[key]) for key, number in counts.items() if number == 0}
 
     def run(self, *, interval_seconds: float, stop: Callable[[float], bool]) -> Iterator[Progress]:
         """Looks until all is done or `stop`, which waits so long, says so."""
@@ -82,15 +96,16 @@ class Follower:
                 return
 
 
-def check_same_cluster(plan: Plan, gateway: Gateway) -> None:
-    """Refuse to hold a plan against another cluster.
+def check_same_cluster(plan: Plan, gateway: Gateway) -> ClusterView:
+    """Refuse to hold a plan against another cluster; returns what it says of the plan's topics.
 
     Raises:
         GuardError: if it is another one.
     """
-    found = gateway.cluster().cluster_id
-    if found != plan.cluster_id:
+    found = gateway.cluster(plan.topics)
+    if found.cluster_id != plan.cluster_id:
         raise GuardError(
-            f"The plan is for the cluster {plan.cluster_id}, this one is {found}.",
+            f"The plan is for the cluster {plan.cluster_id}, this one is {found.cluster_id}.",
             hint="Use --cluster with the one that it was made for.",
         )
+    return found

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from workbench.collect.kafka import GroupView
+from workbench.words import listed
 
 Partition = tuple[str, int]
 
@@ -19,21 +20,29 @@ class TopicView:
 
     Attributes:
         leaders: partition to the broker that leads it; -1 where nobody does.
+        topic_id: another one for a topic of the same name that is made anew; None where nobody asked or brokers have none.
         under_replicated: partitions with fewer in-sync replicas than replicas.
     """
 
     topic: str
     leaders: Mapping[int, int]
     under_replicated: tuple[int, ...] = ()
+    topic_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterView:
-    """A cluster's id, brokers and topics."""
+    """A cluster's id, brokers and topics.
+
+    Attributes:
+        topics: those that these credentials may see; the others are left out, as if they were not there.
+        denied: of the topics that were asked for by name, those that may not be seen, and what the broker said.
+    """
 
     cluster_id: str
     brokers: Mapping[int, str]
     topics: Mapping[str, TopicView]
+    denied: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def under_replicated(self) -> list[Partition]:
@@ -67,6 +76,7 @@ class LogView:
         stable_ends: last stable offset; lower than the end while a transaction is open.
         found: for each instant asked (ms since the epoch), the first record at or after it.
         errors: partitions that did not answer, and why.
+        denied: those of them which these credentials may not see.
     """
 
     starts: Mapping[Partition, int]
@@ -74,6 +84,7 @@ class LogView:
     stable_ends: Mapping[Partition, int] = field(default_factory=dict)
     found: Mapping[int, Mapping[Partition, Found]] = field(default_factory=dict)
     errors: Mapping[Partition, str] = field(default_factory=dict)
+    denied: frozenset[Partition] = frozenset()
 
 
 class Gateway(Protocol):
@@ -82,8 +93,8 @@ class Gateway(Protocol):
     All raise `SourceUnreachableError` if the cluster does not answer in time.
     """
 
-    def cluster(self) -> ClusterView:
-        """Id, brokers, topics, leaders and replicas."""
+    def cluster(self, topics: Iterable[str] = ()) -> ClusterView:
+        """Id, brokers, topics, leaders and replicas; of some topics also their own id, and whether they are hidden or not there."""
 
     def settings(self, topics: Iterable[str]) -> Mapping[str, TopicSettings]:
         """Retention and clean-up of topics."""
@@ -107,3 +118,19 @@ class Gateway(Protocol):
 
     def delete_group(self, name: str) -> str | None:
         """Delete a group with its commits; returns why not, if it failed."""
+
+
+def read_by(view: GroupView, commits: Iterable[Partition], cluster: ClusterView) -> set[Partition]:
+    """Partitions that a group reads, by its commits and by what its members hold.
+
+    Commits on what is deleted are left out. What members hold is not, though the cluster may not show it: then it is hidden from us.
+    """
+    held = {part for member in view.members for part in member.partitions}
+    return held | {
+        key for key in commits if (topic := cluster.topics.get(key[0])) is not None and key[1] in topic.leaders
+    }
+
+
+def names_of(partitions: Iterable[Partition]) -> str:
+    """`orders-1 and orders-2`, in order."""
+    return listed([f"{topic}-{number}" for topic, number in sorted(partitions)])

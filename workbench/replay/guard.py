@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from workbench.collect.kafka import GroupView
-from workbench.replay.gateway import ABSENT, ClusterView, LogView, Partition, TopicSettings
-from workbench.replay.plan import seconds_until_lost
+from workbench.replay.gateway import ABSENT, ClusterView, LogView, Partition, TopicSettings, TopicView
+from workbench.replay.plan import NO_RIGHT, seconds_until_lost
 from workbench.replay.planfile import Plan, PlannedPartition
 from workbench.words import duration, listed, plural
 
@@ -34,7 +34,8 @@ class Limits:
             fleet's change of group takes minutes.
         allow_existing: the new group may have commits already.
         allow_under_replicated: go on although replicas are missing.
-        allow_gap: cut over although the old group has not reached the place where the new one begins.
+        allow_gap: cut over although the old group has not reached the place where the new one begins, or the new one has no commit
+            on a partition that the old one reads.
     """
 
     retention_margin_seconds: float = 600.0
@@ -60,6 +61,11 @@ class Now:
     before: Mapping[Partition, int] | None = None
 
 
+def is_remade(plan: Plan, topic: TopicView) -> bool:
+    """Whether it is another topic of the same name than the planned one; False where ids are not known."""
+    return topic.topic_id is not None and plan.topic_ids.get(topic.topic, topic.topic_id) != topic.topic_id
+
+
 def check_cluster(plan: Plan, cluster: ClusterView, limits: Limits) -> list[Refusal]:
     """It is the plan's cluster, it has the planned partitions and no others, and it is in health."""
     if cluster.cluster_id != plan.cluster_id:
@@ -69,9 +75,16 @@ def check_cluster(plan: Plan, cluster: ClusterView, limits: Limits) -> list[Refu
     planned = {part.key for part in plan.partitions}
     for topic in plan.topics:
         view = cluster.topics.get(topic)
+        if view is None and topic in cluster.denied:
+            text = f"The topic {topic!r} may not be seen with these credentials: {cluster.denied[topic]}."
+            found.append(Refusal(code="not_allowed", message=text))
+            continue
         if view is None:
             found.append(Refusal(code="topic_gone", message=f"The topic {topic!r} is gone."))
             continue
+        if is_remade(plan, view):
+            text = f"The topic {topic!r} was deleted and made anew since the plan was made."
+            found.append(Refusal(code="log_changed", message=text))
         added = [number for number in view.leaders if (topic, number) not in planned]
         if topic in plan.whole_topics and added:
             text = f"{topic!r} has got {plural(len(added), 'partition')} since the plan was made: {listed(added)}."
@@ -114,23 +127,47 @@ def check_group(plan: Plan, now: Now, limits: Limits) -> list[Refusal]:
     return []
 
 
+def check_same_logs(plan: Plan, logs: LogView) -> list[Refusal]:
+    """Each log answers, and is the one that was planned: neither its start nor its end ever goes back."""
+    found = []
+    for part in plan.partitions:
+        start, end = logs.starts.get(part.key), logs.ends.get(part.key)
+        if start is None or end is None:
+            words = logs.errors.get(part.key, "no reason given")
+            if part.key in logs.denied:
+                text = f"It may not be read with these credentials: {words}."
+                found.append(Refusal(code="not_allowed", message=text, partition=part.key))
+            else:
+                found.append(Refusal(code="silent", message=f"It does not answer: {words}.", partition=part.key))
+        elif end < part.log_end or start < part.log_start:
+            text = (
+                f"The log is another one than when it was planned (it held {part.log_start:,} to {part.log_end:,}, now {start:,} to "
+                f"{end:,}): was the topic made anew?"
+            )
+            found.append(Refusal(code="log_changed", message=text, partition=part.key))
+    return found
+
+
 def check_logs(plan: Plan, now: Now, limits: Limits) -> list[Refusal]:
     """Every target is still the first record of the window, and stays so for the margin."""
-    found = []
+    found = check_same_logs(plan, now.logs)
+    known = {refusal.partition for refusal in found}
     since = now.logs.found.get(plan.since_ms, {})
     for part in plan.partitions:
-        if part.target is None:
+        if part.target is None or part.key in known:
             continue
         key = part.key
-        first, start, end = since.get(key), now.logs.starts.get(key), now.logs.ends.get(key)
-        if first is None or start is None or end is None:
+        first, start = since.get(key), now.logs.starts[key]
+        if first is None:
             text = f"It does not answer: {now.logs.errors.get(key, 'no reason given')}."
             found.append(Refusal(code="silent", message=text, partition=key))
         elif start > part.target:
             text = f"Retention has deleted the records from {part.target:,} on; the log begins at {start:,} now."
             found.append(Refusal(code="target_deleted", message=text, partition=key))
-        elif end < part.target or start < part.log_start or (first.offset is not None and first.offset < part.target):
-            text = f"The log is another one than when it was planned (it holds {start:,} to {end:,}): was the topic made anew?"
+        elif (first.offset is not None and first.offset < part.target) or (
+            first.offset == part.target and first.timestamp_ms != part.target_timestamp
+        ):
+            text = f"Another record than when it was planned is the first of the window (at {first.offset:,}): was the topic made anew?"
             found.append(Refusal(code="log_changed", message=text, partition=key))
         elif part.target_timestamp is not None and first.offset != part.target:
             text = f"The record at {part.target:,} is gone (compaction or deletion)."
@@ -157,6 +194,7 @@ def _seconds_left(part: PlannedPartition, start: int, plan: Plan, now: Now) -> f
 
 HINTS = {
     "other_cluster": "Use --cluster with the one that it was made for, or make a new plan.",
+    "not_allowed": NO_RIGHT,
     "topic_gone": "Make a new plan.",
     "partitions_added": "Make a new plan: the new partitions may hold records of the window.",
     "partition_gone": "Make a new plan.",

@@ -16,12 +16,20 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from workbench.errors import GuardError, UsageError
-from workbench.files import alone
+from workbench.errors import GuardError, OutputError, UsageError
+from workbench.files import alone, make_folder, sync_name
 from workbench.places import state_dir
 from workbench.replay.plan import current_user
 
-Action = Literal["apply", "rollback", "switch", "command"]
+Action = Literal["apply", "rollback", "carry", "switch", "command"]
+
+_DONE: dict[Action, str] = {
+    "apply": "Offsets were written for the group {}",
+    "rollback": "The group {} was changed back",
+    "carry": "Offsets were carried over into the group {}",
+    "switch": "The order to change its group was given to {}",
+    "command": "The command was run for {}",
+}
 
 # (topic, partition, old offset, new offset, error): what a mutation does to one partition. None as an offset: no commit.
 Change = tuple[str, int, int | None, int | None, str | None]
@@ -81,7 +89,8 @@ class Journal:
         """Write one entry; it is on the disk when this returns.
 
         Raises:
-            UsageError: if it cannot be written; then nothing may be changed.
+            UsageError: if a beginning cannot be written; then nothing may be changed.
+            OutputError: if an end cannot; it says that the change was made, and how it ended.
         """
         entry = Entry(
             at=datetime.now(UTC).isoformat(timespec="milliseconds"),
@@ -100,17 +109,25 @@ class Journal:
         )
         line = json.dumps(entry.model_dump(by_alias=True, mode="json"), separators=(",", ":")).encode() + b"\n"
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(self.path.parent)
             with self.path.open("a+b") as out:
                 fcntl.flock(out, fcntl.LOCK_EX)
-                if size := out.seek(0, os.SEEK_END):
+                if size := out.seek(0, os.SEEK_END):  # else the file is new, or its writer was cut off before it wrote
                     out.seek(size - 1)
                     if out.read(1) != b"\n":  # a crash cut the last line off: it stays as it is, on a line of its own
                         line = b"\n" + line
                 out.write(line)
                 out.flush()
                 os.fsync(out.fileno())
+                if not size:
+                    sync_name(self.path)
         except OSError as error:
+            if phase == "end":
+                raise OutputError(
+                    f"{_DONE[action].format(target or repr(group))} (outcome: {outcome}), but the journal {self.path} could not take "
+                    f"its last line: {error.strerror}.",
+                    hint="Make room first. The same command, run again, looks at what is there and does only what is missing.",
+                ) from None
             raise UsageError(
                 f"The journal {self.path} cannot be written: {error.strerror}.", hint="Nothing is changed without it."
             ) from None

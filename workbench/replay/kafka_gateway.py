@@ -9,7 +9,15 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from workbench.collect.kafka import DEADLINE_SECONDS, GroupView, KafkaCluster, error_words, group_view, seconds_left
+from workbench.collect.kafka import (
+    DEADLINE_SECONDS,
+    GroupView,
+    KafkaCluster,
+    error_words,
+    group_view,
+    is_denied,
+    seconds_left,
+)
 from workbench.errors import SourceUnreachableError
 from workbench.replay.gateway import (
     ABSENT,
@@ -20,9 +28,8 @@ from workbench.replay.gateway import (
     TopicSettings,
     TopicView,
 )
+from workbench.replay.kafka_lookup import Lookup
 
-# The work of the client grows with the square of the partitions in one call: 10,000 at once cost 0.65 s of CPU, in ten calls 0.27 s.
-_LOOKUP_BATCH = 1_000
 # A coordinator writes the offsets of one request as one batch, which must fit into the `message.max.bytes` of its own topic (1 MiB by
 # default); half of that leaves room for what this estimate does not know.
 _COMMIT_BATCH = 2_000
@@ -34,8 +41,9 @@ _SAMPLED_RECORDS = 2_000
 _SAMPLE_SECONDS = 5.0  # connecting included; it ends with the first of enough records and of all that there is
 _CLIENT_ID = "workbench-replay"  # its own, so that quotas and the broker's logs can tell it from the service
 _RETRIABLE = ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS")
-_LEADER_MOVES = ("NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE", "UNKNOWN_TOPIC_OR_PART", "FENCED_LEADER_EPOCH")
 _RETRY_PAUSE_SECONDS = 0.3
+_UNSUPPORTED = ("UNSUPPORTED_VERSION", "_UNSUPPORTED_FEATURE")
+_NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # zero, from brokers before 2.8
 
 
 @dataclass(slots=True)
@@ -76,13 +84,15 @@ class KafkaGateway:
 
     # Reading
 
-    def cluster(self) -> ClusterView:
-        """See `Gateway.cluster`."""
+    def cluster(self, topics: Iterable[str] = ()) -> ClusterView:
+        """See `Gateway.cluster`. A list of all topics leaves out what these credentials may not see; asking by name tells it."""
         admin = self._kafka.connect()
         found = self._kafka.ask(lambda: admin.list_topics(timeout=self.deadline_seconds))
-        topics = {
+        ids, denied = self._described(list(dict.fromkeys(topics)))
+        views = {
             name: TopicView(
                 topic=name,
+                topic_id=ids.get(name),
                 leaders={number: part.leader for number, part in topic.partitions.items()},
                 under_replicated=tuple(
                     number for number, part in topic.partitions.items() if len(part.isrs) < len(part.replicas)
@@ -92,7 +102,32 @@ class KafkaGateway:
             if topic.error is None
         }
         brokers = {number: f"{broker.host}:{broker.port}" for number, broker in found.brokers.items()}
-        return ClusterView(cluster_id=str(found.cluster_id), brokers=brokers, topics=topics)
+        return ClusterView(cluster_id=str(found.cluster_id), brokers=brokers, topics=views, denied=denied)
+
+    def _described(self, topics: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
+        """Ids of topics, and those that may not be seen with what the broker said; one that is not there is in neither."""
+        from confluent_kafka import KafkaException, TopicCollection
+
+        if not topics:
+            return {}, {}
+        admin, deadline = self._kafka.connect(), self._deadline()
+        futures = self._kafka.ask(
+            lambda: admin.describe_topics(TopicCollection(list(topics)), request_timeout=seconds_left(deadline))
+        )
+        ids, denied = {}, {}
+        for name, future in futures.items():
+            try:
+                found = str(future.result(seconds_left(deadline)).topic_id or _NO_TOPIC_ID)
+            except (KafkaException, TimeoutError) as error:
+                code = getattr(error.args[0], "name", str)() if error.args else ""
+                if is_denied(error):
+                    denied[name] = error_words(error)
+                elif code not in ("UNKNOWN_TOPIC_OR_PART", *_UNSUPPORTED):
+                    raise self._kafka.unreachable(error) from None
+            else:
+                if found != _NO_TOPIC_ID:
+                    ids[name] = found
+        return ids, denied
 
     def settings(self, topics: Iterable[str]) -> dict[str, TopicSettings]:
         """See `Gateway.settings`. Without the right to read them the answer is "not known", which the guards say."""
@@ -131,8 +166,8 @@ class KafkaGateway:
             return LogView(starts={}, ends={}, found={instant: {} for instant in instants_ms})
         deadline = self._deadline()
 
-        def ask(spec: Any, isolation: Any = IsolationLevel.READ_UNCOMMITTED) -> _Lookup:
-            lookup = _Lookup(self._kafka, spec, isolation, deadline)
+        def ask(spec: Any, isolation: Any = IsolationLevel.READ_UNCOMMITTED) -> Lookup:
+            lookup = Lookup(self._kafka, spec, isolation, deadline)
             lookup.send(partitions)
             return lookup
 
@@ -160,6 +195,7 @@ class KafkaGateway:
                 if lookup is not None
                 for part, words in lookup.errors.items()
             },
+            denied=frozenset().union(*(lookup.denied for lookup in (starting, ending, *lookups.values()))),
         )
 
     def group(self, name: str) -> GroupView:
@@ -274,7 +310,7 @@ class KafkaGateway:
                         time.sleep(_RETRY_PAUSE_SECONDS * attempt)
                         continue
                     # Whether it was written is not known; the caller reads the offsets again and decides by what it sees.
-                    failed |= dict.fromkeys(batch, error_words(error))
+                    failed |= dict.fromkeys(batch, _named(error))
                     break
                 errors = {(p.topic, p.partition): p.error for p in answer.topic_partitions if p.error is not None}
                 if errors and attempt < 3 and all(_is_retriable(error) for error in errors.values()):
@@ -299,62 +335,6 @@ class KafkaGateway:
         except (KafkaException, TimeoutError) as error:
             return error_words(error)
         return None
-
-
-@dataclass(slots=True)
-class _Lookup:
-    """One question about the offsets of many partitions; asked again where a leader has just moved."""
-
-    kafka: KafkaCluster
-    spec: Any
-    isolation: Any
-    deadline: float
-    errors: dict[Partition, str] = field(default_factory=dict)
-    _futures: dict[Any, Any] = field(default_factory=dict)
-
-    def send(self, partitions: Sequence[Partition]) -> None:
-        """Ask, in batches."""
-        from confluent_kafka import TopicPartition
-
-        admin = self.kafka.connect()
-        self._futures = {}
-        for at in range(0, len(partitions), _LOOKUP_BATCH):
-            batch = dict.fromkeys((TopicPartition(*part) for part in partitions[at : at + _LOOKUP_BATCH]), self.spec)
-            self._futures |= self.kafka.ask(
-                lambda batch=batch: admin.list_offsets(  # type: ignore[misc]
-                    batch, isolation_level=self.isolation, request_timeout=seconds_left(self.deadline)
-                )
-            )
-
-    def gather(self) -> dict[Partition, Any]:
-        """The answers; what did not answer is in `errors`.
-
-        Raises:
-            SourceUnreachableError: if no partition answered.
-        """
-        from confluent_kafka import KafkaException
-
-        good: dict[Partition, Any] = {}
-        for attempt in (1, 2, 3, 4):
-            again: list[Partition] = []
-            for part, future in self._futures.items():
-                key = (part.topic, part.partition)
-                self.errors.pop(key, None)
-                try:
-                    good[key] = future.result(seconds_left(self.deadline))
-                except (KafkaException, TimeoutError) as error:
-                    self.errors[key] = error_words(error)
-                    if isinstance(error, KafkaException) and error.args[0].name() in _LEADER_MOVES:
-                        again.append(key)
-            if not again or attempt == 4:
-                break
-            time.sleep(_RETRY_PAUSE_SECONDS * attempt)
-            self.send(again)
-        if self.errors and not good:
-            raise SourceUnreachableError(
-                f"Kafka at {self.kafka.bootstrap} does not answer: {next(iter(self.errors.values()))}."
-            )
-        return good
 
 
 def reading_properties(bootstrap: str, properties: Mapping[str, Any]) -> dict[str, Any]:
@@ -384,6 +364,12 @@ def _batches(group: str, offsets: Mapping[Partition, int]) -> Iterator[list[Part
         size += cost
     if batch:
         yield batch
+
+
+def _named(error: BaseException) -> str:
+    """The error with its name, as the errors of partitions are told."""
+    name = getattr(error.args[0], "name", None) if error.args else None
+    return f"{name()}: {error_words(error)}" if name is not None else error_words(error)
 
 
 def _is_retriable(error: Any) -> bool:

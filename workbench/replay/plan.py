@@ -8,10 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from workbench.errors import GuardError, UnknownGroupError, UsageError
-from workbench.replay.gateway import ClusterView, Found, Gateway, LogView, Partition, TopicSettings
+from workbench.errors import GuardError, SourceUnreachableError, UnknownGroupError, UsageError
+from workbench.replay.gateway import ClusterView, Found, Gateway, LogView, Partition, TopicSettings, names_of, read_by
 from workbench.replay.planfile import AfterEnd, Plan, PlannedPartition, Resolution, instant_ms
 from workbench.words import count, duration, listed, plural
+
+NO_RIGHT = "Have these credentials granted Describe and Read on topic and group, or put others into workbench.toml."
 
 # Less time than this until retention takes the first record, and the plan warns: a replay rarely starts within the hour.
 _TIGHT_RETENTION_SECONDS = 3600.0
@@ -54,7 +56,12 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """What the cluster said."""
+    """What the cluster said.
+
+    Attributes:
+        commits: of the old group, on everything.
+        read_by_old: partitions that the old group reads, by its commits and its members.
+    """
 
     cluster: ClusterView
     logs: LogView
@@ -62,6 +69,7 @@ class Survey:
     commits: Mapping[Partition, int]
     record_bytes: Mapping[str, float]
     taken_at: datetime
+    read_by_old: frozenset[Partition] = frozenset()
 
 
 def survey(gateway: Gateway, request: Request) -> tuple[list[Partition], Survey]:
@@ -71,11 +79,16 @@ def survey(gateway: Gateway, request: Request) -> tuple[list[Partition], Survey]
         SourceUnreachableError: if the cluster, or one partition of it, does not answer.
         UnknownGroupError: if a topic or partition does not exist, or the old group has no commit on any of the topics.
     """
-    cluster = gateway.cluster()
+    cluster = gateway.cluster(request.topics)
     partitions = chosen_partitions(cluster, request)
     instants = [instant_ms(request.since)] + ([instant_ms(request.until)] if request.until is not None else [])
     logs = gateway.logs(partitions, instants_ms=instants, stable=True)
     if logs.errors:
+        if logs.denied:
+            raise SourceUnreachableError(
+                f"{plural(len(logs.denied), 'partition')} may not be read with these credentials: {names_of(logs.denied)}.",
+                hint=NO_RIGHT,
+            )
         (topic, number), words = next(iter(logs.errors.items()))
         raise GuardError(
             f"{plural(len(logs.errors), 'partition')} cannot be planned, the first is {topic}-{number}: {words}.",
@@ -96,6 +109,7 @@ def survey(gateway: Gateway, request: Request) -> tuple[list[Partition], Survey]
         commits=commits,
         record_bytes=gateway.record_bytes({part: offset for part, offset in sampled.items() if offset is not None}),
         taken_at=datetime.now(UTC),
+        read_by_old=frozenset(read_by(gateway.group(request.from_group), commits, cluster)),
     )
 
 
@@ -110,10 +124,15 @@ def chosen_partitions(cluster: ClusterView, request: Request) -> list[Partition]
 
     Raises:
         UnknownGroupError: if a topic or partition does not exist.
+        SourceUnreachableError: if it may not be seen.
     """
     chosen = []
     for topic in dict.fromkeys(request.topics):
         view = cluster.topics.get(topic)
+        if view is None and topic in cluster.denied:
+            raise SourceUnreachableError(
+                f"The topic {topic!r} may not be seen with these credentials: {cluster.denied[topic]}.", hint=NO_RIGHT
+            )
         if view is None:
             raise UnknownGroupError(f"The cluster has no topic {topic!r}.", hint="Topics are case-sensitive.")
         numbers = sorted(set((request.partitions or {}).get(topic, ()))) or sorted(view.leaders)
@@ -160,6 +179,11 @@ def make_plan(request: Request, partitions: Sequence[Partition], found: Survey) 
         requested_until=request.requested_until,
         after_end=request.after_end,
         whole_topics=whole,
+        topic_ids={
+            topic: found_id
+            for topic in dict.fromkeys(request.topics)
+            if (found_id := view.topics[topic].topic_id) is not None
+        },
         warnings=_warnings(request, planned, found),
         partitions=planned,
     ).sealed()
@@ -182,10 +206,8 @@ def _planned(request: Request, part: Partition, found: Survey) -> PlannedPartiti
         resolution = Resolution.AFTER_END if end > start else Resolution.EMPTY
         if request.after_end is AfterEnd.FAIL:
             target = end  # never used: the plan is refused as a whole
-    stop = min(end, logs.stable_ends.get(part, end))
-    if request.until is not None:
-        last = logs.found[instant_ms(request.until)][part].offset
-        stop = stop if last is None else min(last, stop)
+    last = logs.found[instant_ms(request.until)][part].offset if request.until is not None else None
+    stop = end if last is None else min(last, end)
     messages = 0 if target is None else max(0, stop - target)
     size = found.record_bytes.get(topic)
     return PlannedPartition(
@@ -237,6 +259,11 @@ def _warnings(request: Request, planned: Sequence[PlannedPartition], found: Surv
         warnings.append(
             "A consumer does not stop at the window's end by itself; `follow` and `verify` measure up to it."
         )
+        if instant_ms(request.until) > now_ms:
+            warnings.append(
+                f"The window ends in {duration((instant_ms(request.until) - now_ms) / 1000)} only: counts are of what is there now, "
+                "and `verify` cannot tell before."
+            )
     for topic in dict.fromkeys(request.topics):
         settings, mine = found.settings.get(topic, TopicSettings()), [part for part in planned if part.topic == topic]
         if settings.compacted:
@@ -259,7 +286,8 @@ def _warnings(request: Request, planned: Sequence[PlannedPartition], found: Surv
         open_ends = [part for part in mine if found.logs.stable_ends.get(part.key, part.log_end) < part.log_end]
         if open_ends:
             warnings.append(
-                f"{topic}: a transaction is open in {plural(len(open_ends), 'partition')}; the window ends at the last stable offset."
+                f"{topic}: a transaction is open in {plural(len(open_ends), 'partition')}; consumers of committed records stop there "
+                "until it ends, and `verify` cannot tell before."
             )
         skipped = [part for part in mine if part.target is None]
         if skipped:
@@ -270,6 +298,11 @@ def _warnings(request: Request, planned: Sequence[PlannedPartition], found: Surv
         warnings.append(
             f"The old group has not yet processed {count(sum(gap.values()))} messages before the targets (in "
             f"{plural(len(gap), 'partition')}): after a cutover nobody would. Let it catch up, or begin earlier."
+        )
+    if others := found.read_by_old - {part.key for part in planned}:
+        warnings.append(
+            f"The old group also reads {names_of(others)}: the plan does not cover that, and a cutover changes the group of the whole "
+            "fleet. Plan it too, or cut over with --carry-others: there the new group then begins at the old one's commits."
         )
     short = found.cluster.under_replicated
     if short:

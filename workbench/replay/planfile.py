@@ -51,7 +51,7 @@ class PlannedPartition(Strict):
         old_committed: the old group's; None if it never committed.
         target: offset to commit for the new group; None: none (policy skip).
         target_timestamp: of the record at the target, ms since the epoch; None where there is none.
-        stop: the window's end: first record at or after `until`, else the last stable offset.
+        stop: the window's end: first record at or after `until`, else the log's end (see `window_end`).
         messages: offsets from target to stop; an upper bound where a topic is compacted or transactional.
         bytes_estimate: messages times the mean size of sampled records; None if none could be read.
     """
@@ -98,6 +98,7 @@ class Plan(Strict):
         since, until: the window [since, until) as ISO 8601 in UTC; until None: up to the end when it was planned.
         requested_since, requested_until: as they were typed.
         whole_topics: topics of which all partitions are planned.
+        topic_ids: of the topics, where the brokers have some: one of the same name that is made anew has another one.
     """
 
     schema_: Literal["workbench.replay-plan/1"] = Field(alias="schema", default="workbench.replay-plan/1")
@@ -117,6 +118,7 @@ class Plan(Strict):
     after_end: AfterEnd = Field(strict=False)
     whole_topics: list[str]
     warnings: list[str]
+    topic_ids: dict[str, str] = {}  # plans of earlier versions have none
     partitions: list[PlannedPartition] = Field(min_length=1)
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, populate_by_name=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from workbench.replay.gateway import Partition
 from workbench.replay.planfile import Plan
+from workbench.replay.window_end import WindowEnd
 from workbench.words import count, duration, plural, rate
 
 # The rate is taken over this stretch: long enough to smooth commits of every 5 s, short enough to follow a change.
@@ -30,6 +31,7 @@ class Progress:
     Attributes:
         at: monotonic seconds.
         left: partitions that are not there yet, with their missing offsets.
+        waiting: why nobody can say yet that it is complete, although nothing may be left; None if one can.
         new_lag, old_lag: messages from the groups' commits to the log's end now, over the planned partitions; None where one of them
             is not known. The new group may go on long after the window.
         members: of the new group.
@@ -41,6 +43,7 @@ class Progress:
     new_lag: int | None
     old_lag: int | None
     members: int
+    waiting: str | None = None
 
     @property
     def done(self) -> int:
@@ -54,8 +57,8 @@ class Progress:
 
     @property
     def complete(self) -> bool:
-        """Whether every partition's commit has reached the window's end."""
-        return not self.left
+        """Whether every partition's commit has reached the window's end, and that is known."""
+        return not self.left and self.waiting is None
 
 
 def progress(
@@ -64,6 +67,7 @@ def progress(
     new: Mapping[Partition, int],
     old: Mapping[Partition, int],
     ends: Mapping[Partition, int],
+    windows: Mapping[Partition, WindowEnd],
     members: int,
     at: float,
     without_records: frozenset[Partition] = frozenset(),
@@ -71,22 +75,25 @@ def progress(
     """Hold commits against a plan.
 
     Args:
+        ends: of the logs.
+        windows: where the window ends, as known now.
         without_records: partitions with no record between the commit and the window's end (transaction markers); they are done.
     """
     done: dict[str, int] = dict.fromkeys(plan.topics, 0)
     total: dict[str, int] = dict.fromkeys(plan.topics, 0)
     left = {}
     for part in plan.partitions:
-        if part.target is None or not part.messages:
+        stop = windows[part.key].stop
+        if part.target is None or stop <= part.target:
             continue
-        total[part.topic] += part.messages
+        total[part.topic] += stop - part.target
         committed = new.get(part.key)
-        reached = part.target if committed is None else min(max(committed, part.target), part.stop)
+        reached = part.target if committed is None else min(max(committed, part.target), stop)
         if part.key in without_records:
-            reached = part.stop
+            reached = stop
         done[part.topic] += reached - part.target
-        if reached < part.stop:
-            left[part.key] = part.stop - reached
+        if reached < stop:
+            left[part.key] = stop - reached
     planned = [part.key for part in plan.partitions if part.target is not None]
     return Progress(
         at=at,
@@ -95,6 +102,7 @@ def progress(
         new_lag=_lag(planned, new, ends),
         old_lag=_lag([key for key in planned if key in old], old, ends),
         members=members,
+        waiting=next((words for key in planned if (words := windows[key].open) is not None), None),
     )
 
 
@@ -139,6 +147,8 @@ def in_words(look: Progress, pace: Pace) -> str:
     """Pace, time to go, members and both groups' lag in one line."""
     eta = pace.eta_seconds
     left = "done" if look.complete else f"ETA {duration(eta)}" if eta is not None else "nothing moves"
+    if look.waiting is not None and not look.left:
+        left = look.waiting.rstrip(".")
     members = plural(look.members, "member") if look.members else "NOBODY is in the group"
     speed = f"{rate(pace.per_second)}  " if pace.per_second is not None else ""
     return f"{speed}{left}  {members}  lag: new {count(look.new_lag)}, old {count(look.old_lag)}"

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from workbench.errors import GuardError, SourceUnreachableError
+from workbench.replay.carry import carried
 from workbench.replay.gateway import Gateway, Partition
 from workbench.replay.guard import WITHOUT_MEMBERS
 from workbench.replay.journal import Change, Journal, only_one
@@ -62,8 +63,8 @@ def roll_back(
         sleep(quiet_seconds)
         if gateway.commits(rollback.group) != now:
             raise GuardError(f"Something still commits for the group {rollback.group!r}.", hint="Stop it first.")
-        before, wanted = rollback.commits, rollback.wanted
-        moved = [key for key, offset in now.items() if offset not in (before.get(key), wanted.get(key))]
+        before, ours = rollback.commits, rollback.wanted | carried(rollback.plan, journal)
+        moved = [key for key, offset in now.items() if offset not in (before.get(key), ours.get(key))]
         if moved and not discard_progress:
             names = listed([f"{topic}-{number}" for topic, number in moved])
             raise GuardError(

@@ -14,6 +14,7 @@ from typing import Any
 from workbench.replay.fleet import InstanceStatus
 from workbench.replay.gateway import LogView, Partition
 from workbench.replay.planfile import Plan, PlannedPartition
+from workbench.replay.window_end import TAIL_OFFSETS, WindowEnd
 
 
 class Verdict(StrEnum):
@@ -65,7 +66,9 @@ class Evidence:
     """All that is known.
 
     Attributes:
+        ends: of the window, as known now.
         tails: records between commit and stop, for the partitions where that was counted; 0 means that only markers are left.
+        unread: why tails could not be counted, where that was tried.
         statuses: of the fleet's instances, where there is one.
         counts: by reading the records, where that was asked for.
         processed_before: processed records before the target, by partition, where there is a log of them.
@@ -73,7 +76,9 @@ class Evidence:
 
     commits: Mapping[Partition, int]
     logs: LogView
+    ends: Mapping[Partition, WindowEnd]
     tails: Mapping[Partition, int] = field(default_factory=dict)
+    unread: str | None = None
     statuses: Sequence[InstanceStatus] = ()
     counts: Mapping[Partition, ReadCounts] | None = None
     processed_before: Mapping[Partition, int] = field(default_factory=dict)
@@ -94,7 +99,7 @@ def overall(verdicts: Sequence[PartitionVerdict]) -> Verdict:
 
 
 def _partition(plan: Plan, part: PlannedPartition, evidence: Evidence) -> PartitionVerdict:
-    committed = evidence.commits.get(part.key)
+    committed, end = evidence.commits.get(part.key), evidence.ends[part.key]
     counts = (evidence.counts or {}).get(part.key)
 
     def say(verdict: Verdict, reason: str) -> PartitionVerdict:
@@ -102,7 +107,7 @@ def _partition(plan: Plan, part: PlannedPartition, evidence: Evidence) -> Partit
             topic=part.topic,
             partition=part.partition,
             target=part.target,
-            stop=part.stop,
+            stop=end.stop,
             committed=committed,
             verdict=verdict,
             reason=reason,
@@ -113,6 +118,9 @@ def _partition(plan: Plan, part: PlannedPartition, evidence: Evidence) -> Partit
 
     target = part.target
     if target is None:
+        first = evidence.logs.found.get(plan.since_ms, {}).get(part.key)
+        if plan.until_ms is not None and first is not None and (first.timestamp_ms or plan.until_ms) < plan.until_ms:
+            return say(Verdict.CANNOT_TELL, "The plan commits nothing here, but records of the window have come since.")
         return say(Verdict.NOT_PLANNED, "The plan commits nothing here.")
     if counts is not None and counts.processed is not None and counts.processed < counts.records:
         missing = counts.records - counts.processed
@@ -126,14 +134,19 @@ def _partition(plan: Plan, part: PlannedPartition, evidence: Evidence) -> Partit
         return say(Verdict.INCOMPLETE, "The new group has no commit.")
     if committed < target:
         return say(Verdict.INCOMPLETE, f"The commit {committed:,} lies before the target.")
-    if committed < part.stop and evidence.tails.get(part.key) != 0:
-        start = evidence.logs.starts.get(part.key)
+    if committed < end.readable and evidence.tails.get(part.key) != 0:
+        start, left = evidence.logs.starts.get(part.key), end.readable - committed
         if start is not None and start > committed:
             return say(
                 Verdict.INCOMPLETE,
-                f"Retention has deleted the records {committed:,} to {min(start, part.stop):,} unprocessed.",
+                f"Retention has deleted the records {committed:,} to {min(start, end.readable):,} unprocessed.",
             )
-        return say(Verdict.INCOMPLETE, f"{part.stop - committed:,} offsets are not committed yet.")
+        if evidence.unread is not None and part.key not in evidence.tails and left <= TAIL_OFFSETS:
+            return say(
+                Verdict.CANNOT_TELL,
+                f"{left:,} offsets are not committed, and whether they hold records cannot be read: {evidence.unread}",
+            )
+        return say(Verdict.INCOMPLETE, f"{left:,} offsets are not committed yet.")
     return _by_counts(plan, part, target, committed, evidence, say)
 
 
@@ -151,6 +164,9 @@ def _by_counts(
         return say(
             Verdict.INCOMPLETE, f"The commit {committed:,} lies behind the log's end {end:,}: the log is another one."
         )
+    window = evidence.ends[part.key]
+    if window.open is not None:
+        return say(Verdict.CANNOT_TELL, window.open)
     counts = evidence.counts.get(part.key) if evidence.counts is not None else None
     if counts is not None and counts.processed is not None:
         return say(
@@ -164,7 +180,7 @@ def _by_counts(
         for held in member.partitions
         if (held.topic, held.partition) == part.key
     ]
-    if not evidence.statuses or part.messages == 0:
+    if not evidence.statuses or window.stop <= target:
         return say(Verdict.VERIFIED, "Committed up to the window's end.")
     if not holders:
         return say(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from workbench.errors import GuardError, UsageError
+from workbench.errors import UsageError
 from workbench.replay.apply import Options, apply_plan
 from workbench.replay.asking import request_of
 from workbench.replay.check import Asked, Checked, check
@@ -14,10 +14,11 @@ from workbench.replay.connect import check_hash, counter_of, gateway_of
 from workbench.replay.follow import CountRecords, Follower, check_same_cluster
 from workbench.replay.gateway import Gateway
 from workbench.replay.journal import Journal
+from workbench.replay.keep import check_place
 from workbench.replay.plan import make_plan, survey
 from workbench.replay.planfile import Plan, read_plan, write_file
 from workbench.replay.progress import Pace, Progress
-from workbench.replay.receipt import Outcome, Receipt, read_rollback, rollback_path
+from workbench.replay.receipt import Outcome, Receipt, read_rollback
 from workbench.replay.rollback import RolledBack, roll_back
 from workbench.settings import Cluster, load_settings
 from workbench.widgets.prefill import Wish
@@ -50,7 +51,7 @@ def plan_it(wish: Wish, work: Work, *, ways: Ways = WAYS) -> tuple[Plan, Path]:
 
     Raises:
         WorkbenchError: as planning does.
-        GuardError: if the file holds a plan that was applied: its way back lies beside it.
+        GuardError: if the file holds a plan that was applied.
     """
     for name, value in (("cluster", wish.cluster), ("old group", wish.from_group), ("new group", wish.new_group)):
         if not value:
@@ -58,11 +59,7 @@ def plan_it(wish: Wish, work: Work, *, ways: Ways = WAYS) -> tuple[Plan, Path]:
     if not wish.since:
         raise UsageError("Say from when on.", hint="An instant with its zone (2026-11-21T03:00:00+08:00), or 15m ago.")
     path = _path(wish.file)
-    if rollback_path(path).exists():
-        raise GuardError(
-            f"{path} holds a plan that was applied; its way back is {rollback_path(path)}.",
-            hint="Keep both, and give the new plan another name.",
-        )
+    check_place(path, Journal.of_user(), replace=True)
     request = request_of(
         cluster=wish.cluster,
         from_group=wish.from_group,

@@ -1,0 +1,102 @@
+"""What only a broker has: topic ids, open transactions, and members with assignments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+
+from tests.lab.conftest import commit
+from tests.lab.replaying import fill, fresh, kept, now_ms, plan_for, topic_with
+from tests.lab.test_replay_apply import commits, member
+from tests.waiting import wait_for
+from workbench.lab.kafka import create_topic
+from workbench.lab.lab import Lab
+from workbench.replay.apply import Options, apply_plan
+from workbench.replay.carry import check_or_carry
+from workbench.replay.check import Asked, check
+from workbench.replay.connect import counter_of
+from workbench.replay.guard import Limits
+from workbench.replay.journal import Journal
+from workbench.replay.kafka_gateway import KafkaGateway
+from workbench.replay.receipt import Outcome
+from workbench.replay.verify import Verdict
+from workbench.settings import Cluster
+
+pytestmark = pytest.mark.lab
+
+
+def test_a_topic_that_is_made_anew_with_the_same_records_is_refused(
+    lab: Lab, admin: AdminClient, tmp_path: Path
+) -> None:
+    """Offsets, ends and timestamps are as they were; its id is not. The topics that were asked for have ids, a missing one has none."""
+    times = {number: [now_ms() - 60_000 + n for n in range(20)] for number in range(2)}
+    topic, old = topic_with(lab, times)
+    gateway = KafkaGateway(lab.bootstrap)
+    plan = plan_for(lab, topic, old, fresh("new"), "1h ago")
+    assert set(plan.topic_ids) == {topic}
+    admin.delete_topics([topic])[topic].result(30)
+    wait_for(lambda: topic not in admin.list_topics(timeout=10).topics)
+    view = gateway.cluster([topic])
+    assert (topic in view.topics, view.denied) == (False, {})
+    create_topic(lab.bootstrap, topic, 2)
+    fill(lab, topic, times)
+    gateway = KafkaGateway(lab.bootstrap)  # the former client remembers for a while that there was no topic
+    receipt = apply_plan(plan, kept(tmp_path, plan), gateway, Journal(path=tmp_path / "j"), Options(quiet_seconds=0.0))
+    assert receipt.outcome is Outcome.REFUSED
+    assert "made anew" in receipt.reasons[0]
+    assert commits(admin, plan.new_group) == {}
+
+
+def test_an_open_transaction_cannot_be_verified_until_it_ends(lab: Lab, admin: AdminClient) -> None:
+    """It begins before the target: cannot tell while it is open, incomplete or verified by the commit afterwards."""
+    now = now_ms()
+    topic, old = topic_with(lab, {0: [now - 120_000 + n for n in range(3)]})
+    producer = Producer({"bootstrap.servers": lab.bootstrap, "transactional.id": fresh("tx")})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for timestamp in (now - 110_000, now - 30_000, now - 20_000):
+        producer.produce(topic, b"v", b"k", partition=0, timestamp=timestamp)
+    producer.flush(30)
+    plan = plan_for(lab, topic, old, fresh("new"), "1m ago")
+    [part] = plan.partitions
+    assert (part.target, part.stop) == (4, 6)
+    assert any("transaction is open" in text for text in plan.warnings)
+    cluster = Cluster(name="mine", bootstrap=lab.bootstrap)
+    gateway, counter = KafkaGateway(lab.bootstrap), counter_of(cluster)
+
+    def verdict(committed: int) -> Verdict:
+        commit(admin, plan.new_group, topic, {0: committed})
+        return check(plan, cluster, gateway, counter, Asked()).verdict
+
+    assert verdict(6) is Verdict.CANNOT_TELL
+    assert verdict(4) is Verdict.CANNOT_TELL
+    producer.commit_transaction(30)
+    # The coordinator answers before its markers are in the log.
+    wait_for(lambda: gateway.logs([part.key], stable=True).stable_ends[part.key] > part.stop)
+    assert verdict(5) is Verdict.INCOMPLETE
+    assert verdict(6) is Verdict.VERIFIED
+
+
+def test_what_the_old_group_reads_beyond_the_plan_is_carried_over(lab: Lab, admin: AdminClient, tmp_path: Path) -> None:
+    """By its commits, and by what a member holds of an empty topic that was never committed: there the end is the place to begin."""
+    now = now_ms()
+    topic, old = topic_with(lab, {0: [now]})
+    more, _ = topic_with(lab, {0: [now] * 5, 1: [now] * 5}, group=old)
+    commit(admin, old, more, {0: 2, 1: 3})
+    empty = fresh("empty")
+    create_topic(lab.bootstrap, empty, 1)
+    gateway, journal = KafkaGateway(lab.bootstrap), Journal(path=tmp_path / "j")
+    with member(lab, old, empty):
+        plan = plan_for(lab, topic, old, fresh("new"), "1m ago")
+        assert any(f"{empty}-0" in text and f"{more}-1" in text for text in plan.warnings)
+        apply_plan(plan, kept(tmp_path, plan), gateway, journal, Options(quiet_seconds=0.0))
+        found = check_or_carry(
+            plan, gateway, journal, Limits(), cluster=gateway.cluster(plan.topics), old=gateway.commits(old),
+            new=gateway.commits(plan.new_group), carry=True,
+        )  # fmt: skip
+    assert found == {(more, 0): 2, (more, 1): 3, (empty, 0): 0}
+    assert commits(admin, plan.new_group) == {**plan.targets, **found}
+    assert [entry.action for entry in journal.read()[0]] == ["apply"] * 2 + ["carry"] * 2

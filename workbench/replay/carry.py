@@ -1,0 +1,104 @@
+"""What the old group reads beyond the plan. A fleet changes its group for everything it reads: where the new group has no commit,
+`auto.offset.reset` would decide, and records be skipped. So it is named, and carried over where that is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from workbench.errors import GuardError
+from workbench.replay.gateway import ClusterView, Gateway, Partition, names_of, read_by
+from workbench.replay.guard import HINTS, WITHOUT_MEMBERS, Limits
+from workbench.replay.journal import Journal
+from workbench.replay.planfile import Plan
+from workbench.replay.write import write_commits
+from workbench.words import listed, plural
+
+
+def carried(plan_hash: str, journal: Journal) -> dict[Partition, int]:
+    """Where the new group began beyond the plan, by the journal; the last word on each partition."""
+    return {
+        (topic, number): offset
+        for entry in journal.read()[0]
+        if entry.plan == plan_hash and entry.action == "carry"
+        for topic, number, _, offset, _ in entry.changes
+        if offset is not None
+    }
+
+
+def gaps_beyond(
+    plan: Plan, journal: Journal, *, old: Mapping[Partition, int], new: Mapping[Partition, int]
+) -> dict[Partition, int]:
+    """Messages between the old group's commit and where the new one begins, on partitions for which the plan has no target."""
+    begun = {key: offset for key, offset in new.items() if key in old and key not in plan.targets}
+    if any(
+        offset > old[key] for key, offset in begun.items()
+    ):  # beyond it by its own progress since it was carried over?
+        begun |= {key: offset for key, offset in carried(plan.hash, journal).items() if key in begun}
+    return {key: offset - old[key] for key, offset in begun.items() if offset > old[key]}
+
+
+def check_or_carry(
+    plan: Plan,
+    gateway: Gateway,
+    journal: Journal,
+    limits: Limits,
+    *,
+    cluster: ClusterView,
+    old: Mapping[Partition, int],
+    new: Mapping[Partition, int],
+    carry: bool,
+) -> dict[Partition, int]:
+    """Have a commit of the new group wherever the old one reads; returns what was carried over for it.
+
+    Raises:
+        GuardError: if there are partitions without one that are neither carried over nor allowed to be left, or it was not read back.
+        SourceUnreachableError: if the cluster does not answer.
+    """
+    missing = read_by(gateway.group(plan.from_group), old, cluster) - set(new)
+    if not missing or (limits.allow_gap and not carry):
+        return {}
+    if not carry:
+        raise GuardError(
+            f"{plan.from_group!r} also reads {names_of(missing)}, where {plan.new_group!r} has no commit: records could be skipped.",
+            hint="Plan them too; --carry-others begins at the old group's commits; --allow-gap leaves it to auto.offset.reset.",
+        )
+    wanted, blank = _places(gateway, missing, old)
+    if blank and not limits.allow_gap:
+        raise GuardError(
+            f"{names_of(blank)}: the old group has no commit there that could be carried over, and the log is not empty.",
+            hint="Plan them too; --allow-gap leaves their beginning to auto.offset.reset.",
+        )
+    if not wanted:
+        return {}
+    view = gateway.group(plan.new_group)
+    if view.state not in WITHOUT_MEMBERS:
+        who = listed(sorted({member.client_id for member in view.members}))
+        raise GuardError(
+            f"Nothing can be carried over for {names_of(wanted)}: {plan.new_group!r} has {plural(len(view.members), 'member')}: {who}.",
+            hint=HINTS["live_members"],
+        )
+    found = write_commits(plan, gateway, journal, action="carry", before=new, pending=wanted, wanted=wanted)
+    if found.wrong:
+        key, words = next(iter(sorted(found.wrong.items())))
+        raise GuardError(
+            f"{plural(len(found.wrong), 'offset')} could not be carried over, the first for {names_of([key])}: {words}.",
+            hint="No instance was touched; the same command tries again.",
+        )
+    if found.trouble is not None:
+        raise found.trouble
+    return wanted
+
+
+def _places(
+    gateway: Gateway, missing: Iterable[Partition], old: Mapping[Partition, int]
+) -> tuple[dict[Partition, int], list[Partition]]:
+    """Where to begin, and where that is not known. An empty log without a commit has one place: its end."""
+    wanted = {key: old[key] for key in sorted(missing) if key in old}
+    without = sorted(key for key in missing if key not in old)
+    if without:
+        logs = gateway.logs(without)
+        wanted |= {
+            key: logs.ends[key] for key in without if key in logs.ends and logs.ends[key] == logs.starts.get(key)
+        }
+    return wanted, [key for key in without if key not in wanted]

@@ -1,0 +1,76 @@
+"""Before a fleet changes its group: the group it goes into has a commit, within the log, wherever the fleet reads. Both ways."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+
+from workbench.errors import GuardError
+from workbench.replay.gateway import Gateway, LogView, Partition, names_of
+from workbench.replay.guard import HINTS, Limits, check_same_logs
+from workbench.replay.planfile import Plan
+from workbench.words import plural
+
+
+def check_applied(plan: Plan, new: Mapping[Partition, int]) -> None:
+    """The new group has committed at least each target.
+
+    Raises:
+        GuardError: if not.
+    """
+    missing = [key for key, target in plan.targets.items() if new.get(key, -1) < target]
+    if missing:
+        raise GuardError(
+            f"The plan is not applied: {plural(len(missing), 'partition')} of {plan.new_group!r} lack a commit at the target.",
+            hint="First: workbench replay apply.",
+        )
+
+
+def check_old_commits(
+    plan: Plan, limits: Limits, *, old: Mapping[Partition, int], new: Mapping[Partition, int], beyond: Set[Partition]
+) -> None:
+    """The old group still has a commit on each partition where it had one, or where the fleet has gone on: they may have expired.
+
+    Args:
+        beyond: what the fleet reads, and the plan does not cover.
+
+    Raises:
+        GuardError: if not, naming them.
+    """
+    had = {part.key for part in plan.partitions if part.old_committed is not None}
+    read = {part.key for part in plan.partitions} | beyond
+    missing = (had | (read & set(new))) - set(old)
+    if missing and not limits.allow_gap:
+        raise GuardError(
+            f"{plan.from_group!r} has no commit any more on {names_of(missing)}: there records could be skipped.",
+            hint="Commit where it shall begin (kafka-consumer-groups --reset-offsets); --allow-gap leaves it to auto.offset.reset.",
+        )
+
+
+def check_within_logs(
+    plan: Plan, gateway: Gateway, limits: Limits, *, group: str, commits: Mapping[Partition, int]
+) -> None:
+    """The logs are those of the plan, and these commits lie within them: elsewhere `auto.offset.reset` would decide.
+
+    Raises:
+        GuardError: if a log is another one, a commit lies outside of its log, or a planned partition does not answer.
+    """
+    logs = gateway.logs(sorted({*(part.key for part in plan.partitions), *commits}))
+    if refusals := check_same_logs(plan, logs):
+        first = refusals[0]
+        where = f"{names_of([first.partition])}: " if first.partition is not None else ""
+        raise GuardError(where + first.message, hint=HINTS[first.code])
+    outside = _outside(logs, commits)
+    if outside and not limits.allow_gap:
+        key, words = next(iter(outside.items()))
+        raise GuardError(
+            f"{plural(len(outside), 'commit')} of {group!r} lie outside of the log, the first on {names_of([key])}: {words}.",
+            hint="Retention has deleted what was to be read next; --allow-gap leaves the beginning to auto.offset.reset.",
+        )
+
+
+def _outside(logs: LogView, commits: Mapping[Partition, int]) -> dict[Partition, str]:
+    return {
+        key: f"committed {committed:,}, the log holds {logs.starts[key]:,} to {logs.ends[key]:,}"
+        for key, committed in sorted(commits.items())
+        if key in logs.starts and key in logs.ends and not logs.starts[key] <= committed <= logs.ends[key]
+    }

@@ -1,0 +1,69 @@
+"""Where the window of a replay ends in each partition, as far as that is known now. Pure.
+
+A plan fixes it only where a record at or after `until` was there. Else the window goes on until `until` has passed, and what came
+before it is looked up again. And while a transaction is open before the end, nobody knows which records behind its beginning count.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from workbench.replay.gateway import LogView, Partition
+from workbench.replay.planfile import Plan, PlannedPartition
+
+# Offsets before the end that may be transaction markers only, and are worth reading; a longer rest cannot be.
+TAIL_OFFSETS = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowEnd:
+    """The end in one partition.
+
+    Attributes:
+        stop: every offset before it, from the target on, is known to lie in the window.
+        readable: so far a consumer of committed records can get now; before `stop` while a transaction is open.
+        open: why nobody can say yet that this is all; None if it is.
+    """
+
+    stop: int
+    readable: int
+    open: str | None = None
+
+
+def window_ends(plan: Plan, logs: LogView, *, now_ms: float) -> dict[Partition, WindowEnd]:
+    """The end in each partition of a plan.
+
+    Args:
+        logs: with stable ends, and with the first records at or after `until` where the plan has one.
+    """
+    return {part.key: _end(plan, part, logs, now_ms) for part in plan.partitions}
+
+
+def instants_of(plan: Plan) -> list[int]:
+    """What `window_ends` and `verify` need to know the first records of."""
+    return [] if plan.until_ms is None else [plan.since_ms, plan.until_ms]
+
+
+def _end(plan: Plan, part: PlannedPartition, logs: LogView, now_ms: float) -> WindowEnd:
+    key, until_ms = part.key, plan.until_ms
+    stop, end, stable = part.stop, logs.ends.get(key), logs.stable_ends.get(key)
+    if end is None or stable is None:
+        words = logs.errors.get(key, "no reason given")
+        return WindowEnd(stop=stop, readable=stop, open=f"It does not answer: {words}.")
+    if until_ms is None:
+        stop = max(stop, part.log_end)  # plans of earlier versions ended before an open transaction
+    elif part.stop >= part.log_end or part.stop < (part.target or 0):  # no record at or after `until` was there
+        first = logs.found.get(until_ms, {}).get(key)
+        if first is None:
+            return WindowEnd(
+                stop=stop, readable=min(stop, stable), open="Its first record after the window is not known."
+            )
+        stop = max(stop, end if first.offset is None else first.offset)
+    why = None
+    if end < stop:
+        why = f"Its log ends at {end:,}, before the window's end {stop:,}: was the topic made anew?"
+    elif stable < stop:
+        why = f"A transaction is open at {stable:,}: what of the records from there to {stop:,} counts is not decided yet."
+    elif until_ms is not None and now_ms < until_ms:
+        why = f"The window goes on until {plan.until}: records of it may still come."
+    return WindowEnd(stop=stop, readable=min(stop, stable, end), open=why)

@@ -1,0 +1,79 @@
+"""Commit offsets between two lines of the journal, and judge by what the group says afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from workbench.errors import OutputError, SourceUnreachableError
+from workbench.replay.gateway import Gateway, Partition
+from workbench.replay.journal import Action, Journal
+from workbench.replay.planfile import Plan
+from workbench.replay.receipt import Outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """How it ended.
+
+    Attributes:
+        after: the group's commits, read back.
+        wrong: wanted offsets that were not read back, and why.
+        trouble: why the journal lacks the end, if it does.
+    """
+
+    outcome: Outcome
+    after: Mapping[Partition, int]
+    wrong: Mapping[Partition, str]
+    trouble: OutputError | None = None
+
+
+def write_commits(
+    plan: Plan,
+    gateway: Gateway,
+    journal: Journal,
+    *,
+    action: Action,
+    before: Mapping[Partition, int],
+    pending: Mapping[Partition, int],
+    wanted: Mapping[Partition, int],
+) -> Written:
+    """Commit what is pending for the plan's new group; done means that all that is wanted was read back.
+
+    Raises:
+        SourceUnreachableError: if the cluster stops answering; what was written is not known then, and the journal says so.
+        UsageError: if the journal cannot be written; nothing is changed then.
+    """
+
+    def note(phase: str, outcome: str | None, errors: Mapping[Partition, str], detail: str | None = None) -> None:
+        offsets = {**pending, **{key: wanted[key] for key in errors}}
+        journal.append(
+            plan=plan.hash,
+            cluster_id=plan.cluster_id,
+            group=plan.new_group,
+            action=action,
+            phase="begin" if phase == "begin" else "end",
+            outcome=outcome,
+            detail=detail,
+            changes=[(*key, before.get(key), offset, errors.get(key)) for key, offset in offsets.items()],
+        )
+
+    note("begin", None, {})
+    try:
+        errors = gateway.commit(plan.new_group, pending)
+        after = gateway.commits(plan.new_group)  # what counts is what the group says now, whatever the answer was
+    except SourceUnreachableError as error:
+        note("end", "unknown", {}, error.message)
+        raise
+    wrong = {}
+    for key, offset in wanted.items():
+        found = after.get(key)
+        if found != offset:
+            wrong[key] = errors.get(key, f"read back as {'no commit' if found is None else f'{found:,}'}")
+    outcome = Outcome.DONE if not wrong else Outcome.PARTIAL if len(wrong) < len(wanted) else Outcome.FAILED
+    trouble = None
+    try:
+        note("end", outcome.value, wrong)
+    except OutputError as error:  # what was written must be told all the same
+        trouble = error
+    return Written(outcome=outcome, after=after, wrong=wrong, trouble=trouble)
