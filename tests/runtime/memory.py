@@ -5,7 +5,8 @@ What it takes from librdkafka (held against it in `test_differential.py`):
 - a pause belongs to the partition, not to the assignment: it survives revocation and comes back with the partition;
 - callbacks (assignments, results of commits without `wait`) come inside of `poll` or `close` only;
 - commits are stored in the order in which they were sent, and the broker takes one that goes back;
-- a position beyond the end of a log that was cut or made anew is set to its start, without an error.
+- a position beyond the end of a log that was cut or made anew is set to its start, without an error;
+- a commit with a leader epoch is held against the log by the next assignment, which begins where the log was cut below it.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ class MemoryBroker:
         self.starts: dict[TopicPartition, int] = dict.fromkeys(self.logs, 0)
         self.epochs: dict[TopicPartition, int] = dict.fromkeys(self.logs, 0)
         self.committed: dict[TopicPartition, int] = {}
+        self.commit_epochs: dict[TopicPartition, int] = {}
         self.history: list[dict[TopicPartition, int]] = []
         self.refuses: Callable[[TopicPartition], str | None] = lambda _partition: None
         self.lock = threading.RLock()
@@ -55,14 +57,28 @@ class MemoryBroker:
             self.starts[partition] = 0
             self.epochs[partition] += 1
 
-    def store(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, str]:
+    def end_of_epoch(self, partition: TopicPartition, epoch: int) -> int:
+        """Where the records of this leader epoch and those before it end."""
+        with self.lock:
+            later = (item.offset for item in self.logs[partition] if (item.leader_epoch or 0) > epoch)
+            return next(later, self.end(partition))
+
+    def store(
+        self, offsets: Mapping[TopicPartition, int], epochs: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, str]:
         """Take a commit; returns what was refused and why."""
         with self.lock:
             refused = {part: why for part in offsets if (why := self.refuses(part)) is not None}
             taken = {part: offset for part, offset in offsets.items() if part not in refused}
             self.history.append(taken)
             self.committed.update(taken)
+            for part in taken:
+                self.commit_epochs.pop(part, None)
+            self.commit_epochs.update({part: epoch for part, epoch in epochs.items() if part in taken})
             return refused
+
+
+_Commit = tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, int]]  # offsets and leader epochs
 
 
 class MemorySource:
@@ -80,7 +96,7 @@ class MemorySource:
         self.polls = 0
         self.failure: BaseException | None = None  # raised by the next poll
         self._alone = alone
-        self._sent: list[Mapping[TopicPartition, int]] = []  # commits under way
+        self._sent: list[_Commit] = []  # under way
         self._failures: dict[TopicPartition, str] = {}
 
     @property
@@ -141,6 +157,9 @@ class MemorySource:
             }
             for part, offset in committed.items():
                 self.positions[part] = begin.get(part, self.broker.starts[part] if offset is None else offset)
+                epoch = self.broker.commit_epochs.get(part)
+                if offset and epoch is not None:
+                    self.positions[part] = min(offset, self.broker.end_of_epoch(part, epoch))
         self.listener.on_assigned(committed, begin)
 
     def _revoked(self, partitions: Sequence[TopicPartition]) -> None:
@@ -188,19 +207,17 @@ class MemorySource:
         epochs: Mapping[TopicPartition, int] | None = None,
     ) -> dict[TopicPartition, str] | None:
         """See `Source`."""
-        plain = dict(offsets)
+        commit = (dict(offsets), dict(epochs or {}))
         if not wait:
-            self._sent.append(plain)
+            self._sent.append(commit)
             return None
-        sent, self._sent = self._sent, []  # what was sent before is before it; its results are told by the next poll
-        for before in sent:
-            self._failures = self.broker.store(before)
-        return self.broker.store(plain)
+        self._serve_commits()  # what was sent before is stored before it
+        return self.broker.store(*commit)
 
     def _serve_commits(self) -> None:
         sent, self._sent = self._sent, []
-        for offsets in sent:
-            self._failures = self.broker.store(offsets)
+        for commit in sent:
+            self._failures = self.broker.store(*commit)
 
     def commit_result(self) -> dict[TopicPartition, str] | None:
         """See `Source`."""

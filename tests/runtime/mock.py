@@ -25,6 +25,14 @@ class MockCluster:
                 self._producer.produce(topic, value, f"{partition}-{number}".encode(), partition)
         assert self._producer.flush(30) == 0
 
+    def write(self, topic: str, partition: int) -> None:
+        """Write one record; `flush` says when it is there."""
+        self._producer.produce(topic, b"v", b"k", partition)
+
+    def flush(self) -> None:
+        """Wait for what was written."""
+        assert self._producer.flush(30) == 0
+
     def consumer(self, group: str, **properties: Any) -> Consumer:
         """A plain consumer of this cluster."""
         return Consumer(
