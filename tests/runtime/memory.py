@@ -12,6 +12,7 @@ What it takes from librdkafka (held against it in `test_differential.py`):
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from workbench.runtime.event import Record, TopicPartition
@@ -30,6 +31,12 @@ class MemoryBroker:
         self.history: list[dict[TopicPartition, int]] = []
         self.refuses: Callable[[TopicPartition], str | None] = lambda _partition: None
         self.lock = threading.RLock()
+
+    def another_group(self) -> MemoryBroker:
+        """The same logs, with no commits yet."""
+        other = MemoryBroker()
+        other.logs, other.starts, other.epochs, other.lock = self.logs, self.starts, self.epochs, self.lock
+        return other
 
     def produce(self, records: Iterable[Record]) -> None:
         """Append records; their offsets must be right."""
@@ -84,7 +91,14 @@ _Commit = tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, int]]  # o
 class MemorySource:
     """One consumer on a log in memory. Unless a test says otherwise it is the only member and gets all partitions."""
 
-    def __init__(self, partitions: int = 1, *, broker: MemoryBroker | None = None, alone: bool = True) -> None:
+    def __init__(
+        self,
+        partitions: int = 1,
+        *,
+        broker: MemoryBroker | None = None,
+        alone: bool = True,
+        sleep: Callable[[float], object] = time.sleep,
+    ) -> None:
         self.broker = broker if broker is not None else MemoryBroker(partitions)
         self.positions: dict[TopicPartition, int] = {}
         self.begin: dict[TopicPartition, int] = {}  # where those without a commit are told to begin
@@ -96,6 +110,7 @@ class MemorySource:
         self.polls = 0
         self.failure: BaseException | None = None  # raised by the next poll
         self._alone = alone
+        self._sleep = sleep
         self._sent: list[_Commit] = []  # under way
         self._failures: dict[TopicPartition, str] = {}
 
@@ -145,7 +160,7 @@ class MemorySource:
             getattr(self, f"_{what}")(partitions)
         found = self._fetched(max_records)
         if not found:
-            threading.Event().wait(min(timeout, 0.005))
+            self._sleep(min(timeout, 0.005))
         return found
 
     def _assigned(self, partitions: Sequence[TopicPartition]) -> None:

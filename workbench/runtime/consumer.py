@@ -11,7 +11,7 @@ import math
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from time import monotonic, time
+from time import monotonic, sleep, time
 from typing import Any
 
 from workbench.runtime.budget import ByteBudget
@@ -39,6 +39,7 @@ _RESUME_FILL = 0.5
 # A byte budget may forbid reading for long (one record can be larger than a second's worth); the group must see a poll all the same.
 _LONGEST_WITHOUT_POLL_SECONDS = 5.0
 _BUDGET_STEP_SECONDS = 0.02
+_DRAIN_STEP_SECONDS = 0.005
 
 
 class ConsumerThread:
@@ -57,6 +58,7 @@ class ConsumerThread:
         budget: ByteBudget | None = None,
         clock: Callable[[], float] = monotonic,
         wall_clock: Callable[[], float] = time,
+        sleep: Callable[[float], object] = sleep,
     ) -> None:
         self.member = member
         self.partitions: dict[TopicPartition, PartitionState] = {}
@@ -70,7 +72,7 @@ class ConsumerThread:
         self._give_up = give_up
         self._budget = budget
         self._clock = clock
-        self._wall_clock = wall_clock
+        self._sleep = sleep
         self._completions: deque[tuple[PartitionState, int]] = deque()
         self._placing = Placing(config, processors, metrics, give_up=give_up, clock=clock, wall_clock=wall_clock)
         self._delays_ms = {name: round(of.delay_seconds * 1000) for name, of in config.processors.items()}
@@ -383,7 +385,6 @@ class ConsumerThread:
     def _drain(self, states: Sequence[PartitionState], seconds: float) -> None:
         """Wait until every event up to each partition's bound is done and its dead letter is safe."""
         deadline = self._clock() + seconds
-        pause = threading.Event()  # never set: a sleep that tests can see through
         while True:
             self._collect_completions()
             if all(state.watch.may_commit(state.drain_until + 1) for state in states) or self._clock() >= deadline:
@@ -391,7 +392,7 @@ class ConsumerThread:
             self._placing.go_on()
             for pool in self._processors:
                 pool.check_timeouts()
-            pause.wait(0.005)
+            self._sleep(_DRAIN_STEP_SECONDS)
 
     def _let_go(self, states: Sequence[PartitionState]) -> None:
         # The client keeps a pause with the partition, not with the assignment: it would come back with it, and nobody would end it.

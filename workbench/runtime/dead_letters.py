@@ -55,6 +55,11 @@ class _Letter:
         return not getattr(self.event.owner, "revoked", False)
 
 
+def make_producer(properties: dict[str, Any]) -> Producer:
+    """A producer that logs here."""
+    return Producer(properties, logger=_log)
+
+
 class DeadLetters:
     """Writes given-up events to a topic, with headers that say where they came from and why.
 
@@ -73,7 +78,7 @@ class DeadLetters:
         topic: str,
         properties: dict[str, Any],
         *,
-        make_producer: Callable[[dict[str, Any]], Producer] = lambda properties: Producer(properties, logger=_log),
+        make_producer: Callable[[dict[str, Any]], Producer] = make_producer,
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self.failure: BaseException | None = None

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from time import monotonic, time
+from dataclasses import dataclass
+from time import monotonic, sleep, time
+from typing import Any
+
+from confluent_kafka import Producer
 
 from workbench.errors import ConfigError
 from workbench.runtime.budget import ByteBudget
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.consumer import ConsumerThread
-from workbench.runtime.dead_letters import DeadLetters
+from workbench.runtime.dead_letters import DeadLetters, make_producer
 from workbench.runtime.event import Decoder, Event, Handler, TopicPartition
 from workbench.runtime.metrics import GaugeReading, RuntimeMetrics
 from workbench.runtime.offsets import LogEnds, Remade
@@ -33,6 +37,19 @@ PROCESS_STARTED = time()  # seconds since the epoch; near enough to be told from
 MakeSource = Callable[[RuntimeConfig, str], Source]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seams:
+    """Where a task touches the world outside of the message queue; a test puts its own here."""
+
+    clock: Callable[[], float] = monotonic
+    wall_clock: Callable[[], float] = time
+    sleep: Callable[[float], object] = sleep
+    make_producer: Callable[[dict[str, Any]], Producer] = make_producer
+
+
+REAL = Seams()
+
+
 class Task:
     """See the module. Its parts are made at once (so that a wrong setting is told before anything starts) and started later."""
 
@@ -44,14 +61,19 @@ class Task:
         decode: Decoder,
         make_source: MakeSource,
         probe_log_ends: bool = True,
+        seams: Seams = REAL,
     ) -> None:
         self.config = config
         self.metrics = RuntimeMetrics(config.group, gauges=self._gauges)
         connection = {**_client_properties(config), "bootstrap.servers": config.bootstrap}
         self.processors = Processors(
-            _with_own_pools(handlers, config), config, reporter=self, sentinels=self.metrics.sentinels, clock=monotonic
+            _with_own_pools(handlers, config),
+            config,
+            reporter=self,
+            sentinels=self.metrics.sentinels,
+            clock=seams.clock,
         )
-        budget = ByteBudget(config.max_bytes_per_second, clock=monotonic) if config.max_bytes_per_second else None
+        budget = ByteBudget(config.max_bytes_per_second, clock=seams.clock) if config.max_bytes_per_second else None
         self.consumers: list[ConsumerThread] = []
         self._letters: DeadLetters | None = None
         try:
@@ -65,10 +87,15 @@ class Task:
                     metrics=self.metrics,
                     give_up=self.dead,
                     budget=budget,
+                    clock=seams.clock,
+                    wall_clock=seams.wall_clock,
+                    sleep=seams.sleep,
                 )
                 self.consumers.append(consumer)
             if config.dead_letter_topic:
-                self._letters = DeadLetters(config.dead_letter_topic, connection)
+                self._letters = DeadLetters(
+                    config.dead_letter_topic, connection, make_producer=seams.make_producer, clock=seams.clock
+                )
         except BaseException:
             self.discard()
             raise
