@@ -40,3 +40,15 @@ def test_one_at_a_time(tmp_path: Path) -> None:
         pytest.fail("two at a time")
     with alone(tmp_path / "lock", refusal):
         pass
+
+
+def test_two_that_write_a_file_at_once_leave_one_of_the_two_whole(tmp_path: Path) -> None:
+    """Threads of one process are two, and so are processes of two hosts that have one number."""
+    path = tmp_path / "a.json"
+    with whole(path) as first:
+        first.write_text("first")
+        with whole(path) as second:
+            second.write_text("second")
+        assert path.read_text() == "second"
+    assert path.read_text() == "first"
+    assert [it.name for it in tmp_path.iterdir()] == ["a.json"]

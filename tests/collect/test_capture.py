@@ -11,8 +11,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.killed import killed_at_each_change
 from tests.stories import THRESHOLDS, WINDOW, lagging
-from workbench.collect.capture import INFO, PARTS, Capture, new_info, read_capture, write_capture, write_info
+from workbench.collect.capture import (
+    INFO,
+    PARTS,
+    Capture,
+    complete_recording,
+    new_info,
+    read_capture,
+    write_capture,
+    write_info,
+)
 from workbench.collect.kafka import GROUPS_SCHEMA
 from workbench.errors import DamagedCaptureError, NotACaptureError, UsageError
 
@@ -137,17 +147,108 @@ def test_a_full_folder_is_never_overwritten(folder: Path, tmp_path: Path) -> Non
         with pytest.raises(UsageError, match="not empty"):
             write_capture(target, capture())
     assert (mine / "notes.txt").read_text() == "keep"
-    assert not list(tmp_path.glob("*.part"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["incident", "mine"], "nothing is left over"
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_neighbours_folder_is_not_touched(tmp_path: Path, there: bool) -> None:
+    """Whatever its name: `.part` and `.old` are what people call their own folders, too."""
+    target = tmp_path / "incident"
+    if there:
+        recording(target)
+    for ending in (".part", ".old", ".tmp"):
+        (tmp_path / f"incident{ending}").mkdir()
+        (tmp_path / f"incident{ending}" / "notes.txt").write_text("keep")
+    (complete_recording if there else write_capture)(target, capture())
+    assert read_capture(target).samples.num_rows == capture().samples.num_rows
+    kept = {f"incident{ending}" for ending in (".part", ".old", ".tmp")}
+    assert {path.name for path in tmp_path.iterdir()} == {"incident", *kept}
+    assert all((tmp_path / name / "notes.txt").read_text() == "keep" for name in kept)
+
+
+def recording(folder: Path) -> None:
+    """One that goes on: the same samples in two parts."""
+    made = capture()
+    (folder / PARTS).mkdir(parents=True)
+    half = made.samples.num_rows // 2
+    pq.write_table(made.samples.slice(0, half), folder / PARTS / "samples-000001.parquet")
+    pq.write_table(made.samples.slice(half), folder / PARTS / "samples-000002.parquet")
+    write_info(folder, made.info.model_copy(update={"state": "recording"}))
+
+
+def test_a_kill_while_a_capture_is_saved_leaves_all_of_it_or_nothing(tmp_path: Path) -> None:
+    """At each change to the disk; a folder that was there and empty included."""
+    target, made = tmp_path / "incident", capture()
+    states = set()
+
+    def clear() -> None:
+        shutil.rmtree(target, ignore_errors=True)
+
+    for _ in killed_at_each_change(lambda: write_capture(target, made), clear):
+        states.add(target.exists())
+        if target.exists():
+            assert read_capture(target).samples.num_rows == made.samples.num_rows
+    assert states == {False, True}
+
+
+def test_a_kill_while_a_recording_is_completed_loses_no_sample(tmp_path: Path) -> None:
+    """At each change to the disk it is the recording or the complete capture, and can be completed again."""
+    target, made = tmp_path / "incident", capture()
+    states = set()
+
+    def record() -> None:
+        shutil.rmtree(target, ignore_errors=True)
+        recording(target)
+
+    for _ in killed_at_each_change(lambda: complete_recording(target, made), record):
+        found = read_capture(target)
+        states.add(found.info.state)
+        assert found.samples.num_rows == made.samples.num_rows
+        complete_recording(target, made)
+        assert sorted(path.name for path in target.iterdir() if path.name[0] != ".") == [
+            "capture.json", "events.jsonl", "groups.parquet", "samples.parquet",
+        ]  # fmt: skip
+    assert states == {"recording", "complete"}
+
+
+def test_two_that_save_to_one_folder_do_not_mix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that is later by a moment is refused, as it would have been a moment later still."""
+    target, made = tmp_path / "incident", capture()
+
+    def meanwhile(folder: Path, info: object) -> None:
+        monkeypatch.undo()
+        write_capture(target, made)
+        write_info(folder, info)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("workbench.collect.capture.write_info", meanwhile)
+    with pytest.raises(UsageError, match="not empty"):
+        write_capture(target, made)
+    assert read_capture(target).samples.num_rows == made.samples.num_rows
+    assert [path.name for path in tmp_path.iterdir()] == ["incident"]
 
 
 def test_a_recording_can_be_read_while_it_goes_on(tmp_path: Path) -> None:
     """Its parts are whole files, so what has landed can be analysed at any moment, also after a kill -9."""
     made = capture()
-    (tmp_path / PARTS).mkdir()
-    half = made.samples.num_rows // 2
-    pq.write_table(made.samples.slice(0, half), tmp_path / PARTS / "samples-000001.parquet")
-    pq.write_table(made.samples.slice(half), tmp_path / PARTS / "samples-000002.parquet")
-    write_info(tmp_path, made.info.model_copy(update={"state": "recording"}))
+    recording(tmp_path)
     assert read_capture(tmp_path).samples.num_rows == made.samples.num_rows
     shutil.rmtree(tmp_path / PARTS)
     assert read_capture(tmp_path).samples.num_rows == 0
+
+
+def test_a_recording_that_is_completed_while_it_is_read_is_read_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its parts go away in the middle of the reading."""
+    target, made = tmp_path / "incident", capture()
+    recording(target)
+    read = pq.read_table
+
+    def meanwhile(path: Path) -> pa.Table:
+        monkeypatch.undo()
+        complete_recording(target, made)
+        return read(path)
+
+    monkeypatch.setattr("workbench.collect.capture.pq.read_table", meanwhile)
+    found = read_capture(target)
+    assert (found.info.state, found.samples.num_rows) == ("complete", made.samples.num_rows)

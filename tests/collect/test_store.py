@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.fleet import END, land_fleet
+from tests.killed import killed_at_each_change
 from tests.stories import END as STORY_END
 from tests.stories import lagging
 from workbench.collect import store as module
@@ -37,6 +38,49 @@ def test_a_slot_holds_its_samples_and_no_others(store: Store) -> None:
     assert [file.digest for file in store.land(STORY_END, samples)] == [file.digest for file in files]
     assert store.landed() == [STORY_END]
     assert not list((store.root / "samples").rglob(".*")), "nothing is left over"
+
+
+def test_a_kill_while_a_slot_is_replaced_does_not_lose_it(store: Store) -> None:
+    """At each change to the disk: whoever opens the store next finds the old slot or the new one, whole."""
+    samples = lagging().samples()
+    half = samples.slice(0, samples.num_rows // 2)
+    both = {store.land(STORY_END, table)[0].digest for table in (samples, half)}
+    seen = set()
+    for _ in killed_at_each_change(lambda: store.land(STORY_END, half), lambda: store.land(STORY_END, samples)):
+        found = open_store(store.root)
+        assert found.landed() == [STORY_END]
+        [file] = found.files([STORY_END])
+        assert file.digest in both
+        seen.add(file.digest)
+    assert seen == both
+
+
+def test_two_that_land_a_slot_at_once_leave_one_of_the_two(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither fails, and neither takes what the other is writing."""
+    samples = lagging().samples()
+    half = samples.slice(0, samples.num_rows // 2)
+    write = module._write
+
+    def meanwhile(path: Path, piece: pa.Table) -> None:
+        monkeypatch.undo()
+        store.land(STORY_END, samples)
+        write(path, piece)
+
+    monkeypatch.setattr(module, "_write", meanwhile)
+    [file] = store.land(STORY_END, half)
+    assert 0 < pq.read_metadata(file.path).num_rows < samples.num_rows
+    assert not list((store.root / "samples").rglob(".*")), "nothing is left over"
+
+
+def test_what_a_kill_has_left_goes_with_its_slot(store: Store) -> None:
+    """A slot that was pruned does not come back out of what was left of an older landing."""
+    store.land(STORY_END, lagging().samples())
+    folder = store.folder(STORY_END)
+    for ending in ("old", "new", "gone"):
+        (folder.parent / f".{folder.name}.0123456789abcdef.{ending}").mkdir()
+    assert store.prune(STORY_END) == 1
+    assert open_store(store.root).landed() == []
+    assert not list((store.root / "samples").iterdir())
 
 
 def test_an_instant_off_the_grid_is_refused(store: Store) -> None:

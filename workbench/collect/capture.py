@@ -26,7 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from workbench import __version__
 from workbench.collect.kafka import GROUPS_SCHEMA
 from workbench.errors import DamagedCaptureError, NotACaptureError, UsageError, WindowError
-from workbench.files import whole
+from workbench.files import whole, whole_folder
 from workbench.samples import SAMPLES_SCHEMA
 from workbench.settings import Thresholds
 from workbench.window import Window
@@ -123,29 +123,41 @@ def new_info(
     )
 
 
-def write_capture(folder: Path, capture: Capture, *, replace: bool = False) -> None:
+def write_capture(folder: Path, capture: Capture) -> None:
     """Write a capture; the folder appears complete or not at all.
 
     Raises:
-        UsageError: if the folder exists and holds something else, or `replace` is not set.
+        UsageError: if the folder exists and holds something.
     """
-    if folder.exists() and any(folder.iterdir()) and not (replace and (folder / INFO).exists()):
-        raise UsageError(f"{folder} exists and is not empty.", hint="Name another folder for the capture.")
-    part = folder.with_name(folder.name + ".part")
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True)
+    refusal = UsageError(f"{folder} exists and is not empty.", hint="Name another folder for the capture.")
+    if folder.exists() and any(folder.iterdir()):
+        raise refusal
+    try:
+        with whole_folder(folder) as part:
+            _write(part, capture)
+    except FileExistsError:  # somebody was quicker
+        raise refusal from None
+
+
+def complete_recording(folder: Path, capture: Capture) -> None:
+    """Make a recording a complete capture, in its own folder: it is complete from the moment at which its head says so.
+
+    A kill before that leaves the recording, and a kill after it the capture with some files too many.
+    """
+    _write(folder, capture)
+    shutil.rmtree(folder / PARTS, ignore_errors=True)
+
+
+def _write(folder: Path, capture: Capture) -> None:
+    """Write the files of a complete capture, the head last."""
     samples = capture.samples.sort_by([(name, "ascending") for name in _SORT])
-    write_parquet(part / SAMPLES, samples)
-    write_parquet(part / GROUPS, capture.groups)
-    (part / EVENTS).write_text("".join(json.dumps(event) + "\n" for event in capture.events))
+    write_parquet(folder / SAMPLES, samples)
+    write_parquet(folder / GROUPS, capture.groups)
+    with whole(folder / EVENTS) as temporary:
+        temporary.write_text("".join(json.dumps(event) + "\n" for event in capture.events), encoding="utf-8")
     rows = {SAMPLES: samples.num_rows, GROUPS: capture.groups.num_rows, EVENTS: len(capture.events)}
-    files = {name: FileCheck(sha256=_digest(part / name), rows=count) for name, count in rows.items()}
-    write_info(part, capture.info.model_copy(update={"files": files, "state": "complete"}))
-    old = folder.with_name(folder.name + ".old")
-    if folder.exists():
-        folder.replace(old)
-    part.replace(folder)
-    shutil.rmtree(old, ignore_errors=True)
+    files = {name: FileCheck(sha256=_digest(folder / name), rows=count) for name, count in rows.items()}
+    write_info(folder, capture.info.model_copy(update={"files": files, "state": "complete"}))
 
 
 # Series after series, in time: that is how Parquet packs them best.
@@ -186,11 +198,14 @@ def read_capture(folder: Path) -> Capture:
     except WindowError as error:
         raise DamagedCaptureError(f"{folder / INFO}: {error.message}", hint=error.hint) from None
     if info.state == "recording":
-        return Capture(
-            info=info,
-            samples=_read_parts(folder, SAMPLES, SAMPLES_SCHEMA),
-            groups=_read_parts(folder, GROUPS, GROUPS_SCHEMA),
-        )
+        try:
+            samples, groups = (_read_parts(folder, *of) for of in ((SAMPLES, SAMPLES_SCHEMA), (GROUPS, GROUPS_SCHEMA)))
+        except DamagedCaptureError:
+            if read_info(folder).state == "recording":
+                raise
+        # Completed meanwhile: then its parts were going away while they were read.
+        if (info := read_info(folder)).state == "recording":
+            return Capture(info=info, samples=samples, groups=groups)
     for name, expected in info.files.items():
         path = folder / name
         if not path.is_file():

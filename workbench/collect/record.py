@@ -16,9 +16,9 @@ from workbench.collect.capture import (
     PARTS,
     Capture,
     CaptureInfo,
+    complete_recording,
     new_info,
     read_capture,
-    write_capture,
     write_info,
     write_parquet,
 )
@@ -166,7 +166,7 @@ class Recorder:
             raise UsageError("Nothing was recorded: it was stopped before the first round.")
         recorded = read_capture(self._folder)
         whole = Capture(info=self._info("complete"), samples=recorded.samples, groups=recorded.groups)
-        write_capture(self._folder, whole, replace=True)
+        complete_recording(self._folder, whole)
         return read_capture(self._folder)
 
     def _info(self, state: Literal["recording", "complete"]) -> CaptureInfo:

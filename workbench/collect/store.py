@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from workbench.errors import DamagedCaptureError, NoSeriesError, UsageError
-from workbench.files import whole
+from workbench.files import leftovers, restored, whole, whole_folder
 from workbench.samples import SAMPLES_SCHEMA, SERIES_ORDER
 from workbench.settings import Thresholds
 from workbench.window import Window
@@ -153,27 +153,19 @@ class Store:
 
     def land_sorted(self, end: datetime, samples: pa.Table) -> list[LandedFile]:
         """The same for samples of this slot that are in `ORDER` already."""
-        folder = self.folder(end)
-        part = folder.with_name(f".{folder.name}.{os.getpid()}")
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir(parents=True)
-        for piece in _pieces(samples):
-            written = part / "part.tmp"
-            _write(written, piece)
-            written.rename(part / f"part-{_digest(written)}.parquet")
-        old = folder.with_name(f".{folder.name}.old")
-        shutil.rmtree(old, ignore_errors=True)
-        if folder.exists():
-            folder.rename(old)
-        part.rename(folder)
-        shutil.rmtree(old, ignore_errors=True)
+        with whole_folder(self.folder(end), replace=True) as folder:
+            for piece in _pieces(samples):
+                written = folder / "part.tmp"
+                _write(written, piece)
+                written.rename(folder / f"part-{_digest(written)}.parquet")
         return self.files([end])
 
     def prune(self, before: datetime) -> int:
         """Remove the slots that end at or before an instant; how many there were."""
         gone = [end for end in self.landed() if end <= before]
         for end in gone:
-            shutil.rmtree(self.folder(end))
+            for folder in (*leftovers(self.folder(end)), self.folder(end)):
+                shutil.rmtree(folder)
             if not any(self.folder(end).parent.iterdir()):
                 self.folder(end).parent.rmdir()
         return len(gone)
@@ -191,7 +183,7 @@ class Store:
 
 
 def open_store(root: Path) -> Store:
-    """A store that is there.
+    """A store that is there; a slot that a killed landing has moved aside is brought back.
 
     Raises:
         UsageError: if the folder holds no store.
@@ -203,6 +195,8 @@ def open_store(root: Path) -> Store:
             f"{root} is no store: it has no {INFO}.",
             hint="workbench triage --all --cluster NAME --store FOLDER makes one.",
         )
+    for day in (root / SAMPLES).glob("day=*"):
+        restored(day)
     try:
         return Store(root=root, info=StoreInfo.model_validate_json(path.read_bytes()))
     except ValidationError as error:
