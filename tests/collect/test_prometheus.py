@@ -95,12 +95,16 @@ def test_long_windows_are_asked_for_by_step() -> None:
 
 
 def test_warnings_are_kept_as_incomplete() -> None:
-    """A partial answer (Thanos, a truncating limit) is told, not swallowed."""
-    with scripted(
-        Script(body=body((LAG, [[END.timestamp(), "1"]]), warnings=["results truncated due to limit"]))
-    ) as server:
-        found = source(server.url).collect(WINDOW)
-    assert found.incomplete == ("results truncated due to limit",)
+    """A partial answer (Thanos, a truncating limit, VictoriaMetrics) is told, not swallowed; however many stores are silent."""
+    stores = [f"store {number}: {'x' * 400}" for number in range(20)]
+    for extra, told in (({"warnings": ["truncated"]}, 1), ({"warnings": stores}, 20), ({"isPartial": True}, 1)):
+        with scripted(Script(body=body((LAG, [[END.timestamp(), "1"]]), **extra))) as server:
+            asked = source(server.url)
+            found = asked.collect(WINDOW)
+            assert len(found.incomplete) == told
+            assert found.samples.num_rows
+            server.body = body((LAG, [[END.timestamp(), "1"]]))
+            assert asked.collect(WINDOW).incomplete == (), "the next answer is another one"
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from tests.servers import Script, scripted
 from workbench.collect import remote_read
-from workbench.collect.columnar import EMPTY, parse_matrix
+from workbench.collect.columnar import EMPTY, parse_answer
 from workbench.collect.remote_read import NotOffered, fetch, parse, read_request
 from workbench.collect.selectors import LabelMatcher, MatcherType
 from workbench.collect.xor_chunks import decode
@@ -265,7 +265,8 @@ def test_a_real_prometheus_gives_the_same_by_both_ways(prometheus_url: str) -> N
         time.sleep(2)
         end_ms = (int(time.time()) - 3) * 1000  # what is scraped now is added later, with the time of now
         query: dict[str, Any] = {"query": '{__name__=~".+"}[60s]', "time": end_ms / 1000}
-        plain = parse_matrix(session.get(f"{prometheus_url}/api/v1/query", params=query, timeout=30).content)
+        body = session.get(f"{prometheus_url}/api/v1/query", params=query, timeout=30).content
+        plain = parse_answer(body).matrix
     chunks = fetch(session, prometheus_url, matchers, start_ms=end_ms - 59_999, end_ms=end_ms, timeout_seconds=30)
     theirs = {tuple(sorted(labels.items())): (ts, value) for labels, ts, value in plain.series()}
     ours = {tuple(sorted(labels.items())): (ts, value) for labels, ts, value in chunks.series() if len(ts)}

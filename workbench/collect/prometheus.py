@@ -7,7 +7,6 @@ one invents points for five minutes after the last true one wherever there is no
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import time
@@ -24,7 +23,7 @@ import urllib3
 from urllib3.util.retry import Retry
 
 from workbench.collect import remote_read
-from workbench.collect.columnar import EMPTY, Matrix, parse_matrix
+from workbench.collect.columnar import EMPTY, Matrix, parse_answer
 from workbench.collect.http import read_body
 from workbench.collect.join import with_derived_lag, with_groups
 from workbench.collect.selectors import LabelMatcher, one_of, to_promql
@@ -65,14 +64,9 @@ class _ColumnarSession(requests.Session):
         return response
 
     def _parse(self, body: bytes) -> dict[str, Any]:
-        # Status and warnings stand around the data; the data itself may be hundreds of MB and is not parsed for them.
-        head, tail = body[:200], body[-4000:]
-        if b'"status":"success"' not in head.replace(b" ", b"") or b'"warnings"' in tail or b'"infos"' in tail:
-            around = json.loads(body)
-            if around.get("status") != "success":
-                raise ValueError(str(around.get("error") or "an error without a message")[:300])
-            self.warnings += [str(text) for text in around.get("warnings") or []]
-        return {"data": {"result": parse_matrix(body)}}
+        answer = parse_answer(body)
+        self.warnings += answer.partial
+        return {"data": {"result": answer.matrix}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +112,7 @@ class PrometheusSource:
             SourceUnreachableError: if Prometheus does not answer, or answers with an error.
         """
         self._connect()
+        self._session.warnings.clear()
         tables: list[pa.Table] = []
         for profile in self.profiles:
             by_group = [rule for rule in profile.signals.values() if "group" in rule.labels]
