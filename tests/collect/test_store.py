@@ -83,6 +83,19 @@ def test_what_a_kill_has_left_goes_with_its_slot(store: Store) -> None:
     assert not list((store.root / "samples").iterdir())
 
 
+def test_what_is_missing_stays_with_its_slot(store: Store) -> None:
+    """Until it is landed anew; and Spark, like any reader of the files, sees samples only."""
+    samples = lagging().samples()
+    store.land(STORY_END, samples, missing=["store 7 is silent", "results \u2028 cut"])
+    assert open_store(store.root).missing_of(STORY_END) == ("store 7 is silent", "results \u2028 cut")
+    assert store.rows_of(STORY_END) == pq.read_table(store.root / "samples").num_rows > 0
+    (store.folder(STORY_END) / module.INCOMPLETE).write_text("{")
+    assert "cannot be read" in store.missing_of(STORY_END)[0]
+    store.land(STORY_END, samples)
+    assert store.missing_of(STORY_END) == ()
+    assert store.missing_of(STORY_END + store.slot) == ()
+
+
 def test_an_instant_off_the_grid_is_refused(store: Store) -> None:
     """Or the slots of two landings would overlap."""
     with pytest.raises(UsageError, match="not the end of a slot"):

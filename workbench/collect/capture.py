@@ -34,6 +34,10 @@ from workbench.words import first_line
 
 INFO, SAMPLES, GROUPS, EVENTS, PARTS = "capture.json", "samples.parquet", "groups.parquet", "events.jsonl", "parts"
 
+NO_BASELINE = (
+    "no baseline: only the observed seconds are known"  # stands in `incomplete` of what was observed for some seconds
+)
+
 
 class WindowModel(BaseModel):
     """The window as it stands in the file."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from workbench.collect.capture import Capture, new_info
+from workbench.collect.capture import NO_BASELINE, Capture, new_info
 from workbench.collect.join import groups_of_clients
 from workbench.collect.kafka import GROUPS_SCHEMA, KafkaCluster
 from workbench.collect.prometheus import PrometheusSource
@@ -30,8 +30,16 @@ def collect(
     thresholds: Thresholds,
     groups: list[str] | None = None,
     topics: list[str] | None = None,
+    with_views: bool = True,
 ) -> Capture:
     """Ask Prometheus for the window, and Kafka (if it is configured) for groups and members.
+
+    Args:
+        cluster: where they are.
+        window: of the samples.
+        thresholds: that go with them.
+        groups, topics: only these.
+        with_views: whether groups and members are wanted where no sample needs them (`needs_members`).
 
     Raises:
         UsageError: if the cluster has no Prometheus.
@@ -44,7 +52,9 @@ def collect(
             f"The cluster {cluster.name!r} has no Prometheus in the settings.",
             hint="Record it first with `workbench watch`, then triage the recording with --capture; or use --observe 60s.",
         )
-    views, incomplete = _kafka_views(cluster, groups)
+    views, incomplete = (
+        _kafka_views(cluster, groups) if with_views or needs_members(cluster) else (GROUPS_SCHEMA.empty_table(), [])
+    )
     source = PrometheusSource(
         url=cluster.prometheus,
         cluster=cluster.name,
@@ -78,6 +88,11 @@ def collect(
         samples=found.samples,
         groups=views,
     )
+
+
+def needs_members(cluster: Cluster) -> bool:
+    """Whether some samples get their group by Kafka's member list."""
+    return any(load_profile(name).member_is != "member" for name in cluster.profiles)
 
 
 def _kafka_views(cluster: Cluster, groups: list[str] | None) -> tuple[pa.Table, list[str]]:
@@ -124,7 +139,7 @@ def observe(
         profiles=recorded.info.profiles,
         window=window,
         groups=groups,
-        incomplete=[*recorded.info.incomplete, "no baseline: only the observed seconds are known"],
+        incomplete=[*recorded.info.incomplete, NO_BASELINE],
         thresholds=thresholds,
     )
     return Capture(info=info, samples=recorded.samples, groups=recorded.groups)

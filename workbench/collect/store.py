@@ -2,6 +2,7 @@
 
     store.json                                          cluster, length of a slot, thresholds, profiles
     samples/day=2026-11-21/slot=0315/part-<digest>.parquet    samples that end at 03:15 UTC, `workbench.samples.SAMPLES_SCHEMA`
+    samples/day=…/slot=…/_incomplete.json               what the source said was missing from the slot; only where something was
     summaries/…                                         what sweeps have condensed (`workbench.triage.sweep`)
 
 A slot appears whole or not at all. All rows of a group are in one file of a slot, and so are all rows of a topic that belong to no
@@ -11,6 +12,7 @@ group: then a file can be condensed by itself. Spark reads a store like any othe
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,6 +34,7 @@ from workbench.settings import Thresholds
 from workbench.window import Window
 
 INFO, SAMPLES, SUMMARIES = "store.json", "samples", "summaries"
+INCOMPLETE = "_incomplete.json"  # Spark passes over names that begin so
 BASELINE_SLOTS = 4  # quarters of the baseline, as `features.summary` has them
 # A series stands together, and with it what else is known of its group: so it packs best, and so it is condensed.
 ORDER = (*SERIES_ORDER, "le", "ts")
@@ -133,12 +136,29 @@ class Store:
                 found.append(LandedFile(path=path, end=end, size=path.stat().st_size, digest=digest))
         return found
 
-    def land(self, end: datetime, samples: pa.Table) -> list[LandedFile]:
+    def missing_of(self, end: datetime) -> tuple[str, ...]:
+        """What the source said was missing from a slot that has landed."""
+        path = self.folder(end) / INCOMPLETE
+        try:
+            return tuple(str(text) for text in json.loads(path.read_bytes()))
+        except FileNotFoundError:
+            return ()
+        except (OSError, ValueError, TypeError) as error:
+            return (
+                f"{path} cannot be read ({type(error).__name__})",
+            )  # something was missing, or it would not be there
+
+    def rows_of(self, end: datetime) -> int:
+        """How many samples of a slot have landed."""
+        return sum(pq.read_metadata(file.path).num_rows for file in self.files([end]))
+
+    def land(self, end: datetime, samples: pa.Table, *, missing: Sequence[str] = ()) -> list[LandedFile]:
         """Write the samples of the slot that ends then; what is there of it is replaced.
 
         Args:
             end: on the slots' grid.
             samples: in `SAMPLES_SCHEMA`; those outside of the slot are left out.
+            missing: what is known to be missing from them; it stays with the slot.
 
         Raises:
             UsageError: if the instant is not on the grid.
@@ -149,15 +169,17 @@ class Store:
         stamps = samples["ts"]
         inside = pc.and_(pc.greater(stamps, pa.scalar(begin)), pc.less_equal(stamps, pa.scalar(end)))
         samples = samples.filter(inside).sort_by([(name, "ascending") for name in ORDER])
-        return self.land_sorted(end, samples)
+        return self.land_sorted(end, samples, missing=missing)
 
-    def land_sorted(self, end: datetime, samples: pa.Table) -> list[LandedFile]:
+    def land_sorted(self, end: datetime, samples: pa.Table, *, missing: Sequence[str] = ()) -> list[LandedFile]:
         """The same for samples of this slot that are in `ORDER` already."""
         with whole_folder(self.folder(end), replace=True) as folder:
             for piece in _pieces(samples):
                 written = folder / "part.tmp"
                 _write(written, piece)
                 written.rename(folder / f"part-{_digest(written)}.parquet")
+            if missing:
+                (folder / INCOMPLETE).write_text(json.dumps(list(missing), indent=1) + "\n", encoding="utf-8")
         return self.files([end])
 
     def prune(self, before: datetime) -> int:
