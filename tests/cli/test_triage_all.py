@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from tests.fleet import land_fleet, slot_samples
+from tests.fleet import land_fleet, slot_series
 from workbench.cli.triage import command, exit_code
 from workbench.collect.capture import NO_BASELINE
 from workbench.errors import EvidenceError, ExitCode, UsageError, WorkbenchError
@@ -49,7 +49,7 @@ def test_a_slot_that_is_incomplete_is_said_and_is_no_all_clear(spark: Any, tmp_p
     words = ["--all", "--store", str(tmp_path / "store"), "--json"]
     assert CliRunner().invoke(command, words, standalone_mode=False).return_value == ExitCode.OK
     for end in store.landed()[:2]:
-        store.land_sorted(end, slot_samples(4, end, 600, 30), missing=["store 7 is silent"])
+        store.land(end, slot_series(4, end, 600, 30), missing=["store 7 is silent"])
     shown = CliRunner().invoke(command, words, standalone_mode=False)
     assert shown.return_value == ExitCode.EVIDENCE
     incomplete = json.loads(shown.stdout)["incomplete"]

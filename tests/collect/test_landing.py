@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from tests.collect.test_prometheus import LAG, body
-from tests.fleet import END, land_fleet, slot_samples
+from tests.fleet import END, land_fleet, slot_series
 from tests.servers import Script, scripted
 from workbench.collect import live
-from workbench.collect.capture import Capture, new_info, read_capture, write_capture
+from workbench.collect.capture import read_capture, write_capture
 from workbench.collect.landing import land_missing, wanting
+from workbench.collect.prometheus import Collected
 from workbench.collect.store import Store
 from workbench.errors import NoSeriesError, SourceUnreachableError, WorkbenchError
-from workbench.samples import SAMPLES_SCHEMA
 from workbench.settings import Cluster, Thresholds
 from workbench.window import Window
 
@@ -38,12 +38,11 @@ class Source:
         self.refusals: dict[datetime, WorkbenchError] = {}
         self.asked: list[datetime] = []
 
-    def __call__(self, window: Window) -> Capture:
+    def __call__(self, window: Window) -> Collected:
         self.asked.append(window.end)
         if window.end in self.refusals:
             raise self.refusals[window.end]
-        head = new_info(cluster="fleet", source="test", profiles=[], window=window, incomplete=self.missing)
-        return Capture(info=head, samples=slot_samples(self.subscriptions, window.end, 600, 30).cast(SAMPLES_SCHEMA))
+        return Collected(series=slot_series(self.subscriptions, window.end, 600, 30), incomplete=tuple(self.missing))
 
 
 def test_what_is_incomplete_is_asked_for_again_until_it_is_whole(store: Store) -> None:
@@ -105,7 +104,7 @@ def test_a_partial_answer_is_known_as_such_in_a_slot_and_in_a_saved_capture(
     with scripted(Script(body=body((LAG, [[END.timestamp(), "1"]]), **extra))) as server:
         cluster = Cluster(name="fleet", prometheus=server.url, profiles=["kafka_exporter"])
         window = store.window_ending(END)
-        land_missing(store, window, lambda slot: live.collect(cluster, slot, thresholds=Thresholds()))
+        land_missing(store, window, lambda slot: live.collect_series(cluster, slot))
         saved = live.collect(cluster, window, thresholds=Thresholds())
     assert len(store.missing_of(END)) == len(extra.get("warnings", [1]))  # type: ignore[arg-type]
     write_capture(tmp_path / "saved", saved)
@@ -120,5 +119,4 @@ def test_kafka_is_asked_only_where_samples_need_its_members(tmp_path: Path) -> N
                 name="c", prometheus=server.url, profiles=profiles, bootstrap="127.0.0.1:9", timeout_seconds=1
             )
             window = Window.ending(END, length=END - END.replace(hour=11), baseline=END - END.replace(hour=11))
-            found = live.collect(cluster, window, thresholds=Thresholds(), with_views=False)
-            assert len(found.info.incomplete) == silent
+            assert len(live.collect_series(cluster, window).incomplete) == silent

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -54,7 +55,7 @@ def test_raw_samples_are_asked_for_without_compression() -> None:
     assert query["query"][0].endswith("[600000ms]")
     assert float(query["time"][0]) == end
     assert headers["Accept-Encoding"] == "identity"
-    table = found.samples.filter(found.samples["signal"].to_numpy(zero_copy_only=False) == "consumer_lag")
+    table = found.series.where(pc.equal(found.series.names["signal"], "consumer_lag")).to_samples()
     assert table["value"].to_pylist()[:2] == [2.0, None]
     assert table["flag"].to_pylist()[:2] == [None, "sentinel"]
 
@@ -102,7 +103,7 @@ def test_warnings_are_kept_as_incomplete() -> None:
             asked = source(server.url)
             found = asked.collect(WINDOW)
             assert len(found.incomplete) == told
-            assert found.samples.num_rows
+            assert len(found.series)
             server.body = body((LAG, [[END.timestamp(), "1"]]))
             assert asked.collect(WINDOW).incomplete == (), "the next answer is another one"
 

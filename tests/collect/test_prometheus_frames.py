@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.collect.test_remote_read import A, B, answer, bits_of, encode
+from tests.chunks import answer, bits_of, encode
+from tests.collect.test_remote_read import A, B
 from tests.servers import Script, scripted
 from workbench.collect.prometheus_frames import (
     PrometheusFrames,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -17,7 +18,7 @@ from tests.stories import lagging
 from workbench.collect import store as module
 from workbench.collect.store import Store, StoreInfo, make_store, open_store
 from workbench.errors import DamagedCaptureError, NoSeriesError, UsageError
-from workbench.samples import SAMPLES_SCHEMA
+from workbench.samples import SAMPLES_SCHEMA, SeriesTable
 
 
 @pytest.fixture
@@ -28,7 +29,7 @@ def store(tmp_path: Path) -> Store:
 
 def test_a_slot_holds_its_samples_and_no_others(store: Store) -> None:
     """Open at its beginning, closed at its end; landed again, it is replaced."""
-    samples = lagging().samples()
+    samples = SeriesTable.of_samples(lagging().samples())
     files = store.land(STORY_END, samples)
     landed = pq.read_table(files[0].path)
     assert landed.schema.remove_metadata().equals(SAMPLES_SCHEMA)
@@ -42,8 +43,8 @@ def test_a_slot_holds_its_samples_and_no_others(store: Store) -> None:
 
 def test_a_kill_while_a_slot_is_replaced_does_not_lose_it(store: Store) -> None:
     """At each change to the disk: whoever opens the store next finds the old slot or the new one, whole."""
-    samples = lagging().samples()
-    half = samples.slice(0, samples.num_rows // 2)
+    samples = SeriesTable.of_samples(lagging().samples())
+    half = samples.take(np.arange(len(samples) // 2))
     both = {store.land(STORY_END, table)[0].digest for table in (samples, half)}
     seen = set()
     for _ in killed_at_each_change(lambda: store.land(STORY_END, half), lambda: store.land(STORY_END, samples)):
@@ -57,8 +58,8 @@ def test_a_kill_while_a_slot_is_replaced_does_not_lose_it(store: Store) -> None:
 
 def test_two_that_land_a_slot_at_once_leave_one_of_the_two(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither fails, and neither takes what the other is writing."""
-    samples = lagging().samples()
-    half = samples.slice(0, samples.num_rows // 2)
+    samples = SeriesTable.of_samples(lagging().samples())
+    half = samples.take(np.arange(len(samples) // 2))
     write = module._write
 
     def meanwhile(path: Path, piece: pa.Table) -> None:
@@ -68,13 +69,13 @@ def test_two_that_land_a_slot_at_once_leave_one_of_the_two(store: Store, monkeyp
 
     monkeypatch.setattr(module, "_write", meanwhile)
     [file] = store.land(STORY_END, half)
-    assert 0 < pq.read_metadata(file.path).num_rows < samples.num_rows
+    assert 0 < pq.read_metadata(file.path).num_rows < len(samples)
     assert not list((store.root / "samples").rglob(".*")), "nothing is left over"
 
 
 def test_what_a_kill_has_left_goes_with_its_slot(store: Store) -> None:
     """A slot that was pruned does not come back out of what was left of an older landing."""
-    store.land(STORY_END, lagging().samples())
+    store.land(STORY_END, SeriesTable.of_samples(lagging().samples()))
     folder = store.folder(STORY_END)
     for ending in ("old", "new", "gone"):
         (folder.parent / f".{folder.name}.0123456789abcdef.{ending}").mkdir()
@@ -85,7 +86,7 @@ def test_what_a_kill_has_left_goes_with_its_slot(store: Store) -> None:
 
 def test_what_is_missing_stays_with_its_slot(store: Store) -> None:
     """Until it is landed anew; and Spark, like any reader of the files, sees samples only."""
-    samples = lagging().samples()
+    samples = SeriesTable.of_samples(lagging().samples())
     store.land(STORY_END, samples, missing=["store 7 is silent", "results \u2028 cut"])
     assert open_store(store.root).missing_of(STORY_END) == ("store 7 is silent", "results \u2028 cut")
     assert store.rows_of(STORY_END) == pq.read_table(store.root / "samples").num_rows > 0
@@ -99,7 +100,7 @@ def test_what_is_missing_stays_with_its_slot(store: Store) -> None:
 def test_an_instant_off_the_grid_is_refused(store: Store) -> None:
     """Or the slots of two landings would overlap."""
     with pytest.raises(UsageError, match="not the end of a slot"):
-        store.land(STORY_END + timedelta(seconds=1), SAMPLES_SCHEMA.empty_table())
+        store.land(STORY_END + timedelta(seconds=1), SeriesTable.of_samples(SAMPLES_SCHEMA.empty_table()))
 
 
 def test_a_group_is_never_divided_between_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,20 +13,27 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.profiles.pages import EXPECTED, PAGES
 from workbench.collect.join import groups_of_clients, with_derived_lag, with_groups
 from workbench.collect.kafka import GROUPS_SCHEMA
-from workbench.collect.scrape import Page, page_samples
+from workbench.collect.scrape import Page, page_series
 from workbench.collect.statistics import statistics_samples
 from workbench.errors import SourceUnreachableError
 from workbench.profiles import ESTIMATE, Profile, Quality, load_profile, profile_names
 from workbench.profiles.fit import coverage, fitting, recommended, what_to_add
-from workbench.samples import SampleBatch, most_trusted
+from workbench.samples import SampleBatch, SeriesTable, most_trusted
 from workbench.signals import SIGNALS
 
 NOT_PAGES = {"runtime", "librdkafka"}  # the runtime's own page is tested with it; librdkafka's is JSON, below
 
 
+def series(name: str) -> SeriesTable:
+    """The series of a page through its profile."""
+    page = Page(url="http://page", taken_at=1000.0, text=PAGES[name])
+    [found] = page_series(page, [load_profile(name)], cluster="c")
+    return found
+
+
 def read(name: str) -> pa.Table:
-    """The samples of a page through its profile."""
-    return page_samples(Page(url="http://page", taken_at=1000.0, text=PAGES[name]), [load_profile(name)], cluster="c")
+    """Their samples."""
+    return series(name).to_samples()
 
 
 def examples(*names: str) -> dict[str, dict[str, str]]:
@@ -131,20 +138,21 @@ def test_clients_are_joined_to_their_groups() -> None:
     )
     assert members == {"pay-0": "pay"}
     profile = load_profile("micrometer")
-    joined = with_groups(read("micrometer"), profile, members)
-    assert set(joined["group"].to_pylist()) == {"pay"}
-    assert with_groups(read("micrometer"), profile, {}).num_rows == 0
-    assert with_groups(read("micrometer"), profile, members, groups=["other"]).num_rows == 0
+    joined = with_groups(series("micrometer"), profile, members)
+    assert set(joined.names["group"].to_pylist()) == {"pay"}
+    assert with_groups(series("micrometer"), profile, {}).to_samples().num_rows == 0
+    assert with_groups(series("micrometer"), profile, members, groups=["other"]).to_samples().num_rows == 0
     assert (
-        with_groups(read("decaton"), load_profile("decaton"), {"pay-app": "pay"}).num_rows == read("decaton").num_rows
+        with_groups(series("decaton"), load_profile("decaton"), {"pay-app": "pay"}).to_samples().num_rows
+        == read("decaton").num_rows
     )
 
 
 def test_the_first_profile_that_has_a_signal_gives_it_after_the_join() -> None:
     """A lag from Kafka's side and one from the client's side are not mixed into one series."""
     members = {"pay-0": "pay"}
-    client = with_groups(read("micrometer"), load_profile("micrometer"), members)
-    both = most_trusted([read("kafka_exporter"), client])
+    client = with_groups(series("micrometer"), load_profile("micrometer"), members)
+    both = most_trusted([series("kafka_exporter"), client]).to_samples()
     lag = both.filter(pc.equal(both["signal"], "consumer_lag"))
     assert set(lag["source"].to_pylist()) == {"kafka_exporter"}
     assert "micrometer" in both["source"].to_pylist()
@@ -153,9 +161,9 @@ def test_the_first_profile_that_has_a_signal_gives_it_after_the_join() -> None:
 @pytest.mark.parametrize("name", ["redpanda", "faust"])
 def test_a_lag_is_derived_where_only_the_offsets_are_exported(name: str) -> None:
     """Log end minus commit; and never where a lag is exported already."""
-    table = with_groups(read(name), load_profile(name), {"pay-app": "pay"})
+    table = with_groups(series(name), load_profile(name), {"pay-app": "pay"})
     derived = with_derived_lag(table)
-    [row] = [row for row in derived.to_pylist() if row["signal"] == "consumer_lag"]
+    [row] = [row for row in derived.to_samples().to_pylist() if row["signal"] == "consumer_lag"]
     assert (row["group"], row["topic"], row["partition"], row["value"], row["source"]) == (
         "pay",
         "orders",
@@ -163,7 +171,7 @@ def test_a_lag_is_derived_where_only_the_offsets_are_exported(name: str) -> None
         120.0,
         "derived",
     )
-    assert with_derived_lag(read("kafka_exporter")).num_rows == read("kafka_exporter").num_rows
+    assert len(with_derived_lag(series("kafka_exporter"))) == len(series("kafka_exporter"))
 
 
 def test_a_derived_lag_uses_the_end_that_was_known_at_the_time() -> None:
@@ -178,7 +186,9 @@ def test_a_derived_lag_uses_the_end_that_was_known_at_the_time() -> None:
         [t * 10**6 for t in commits],
         list(commits.values()),
     )
-    found = [row for row in with_derived_lag(batch.to_arrow()).to_pylist() if row["signal"] == "consumer_lag"]
+    found = [
+        row for row in with_derived_lag(batch.to_series()).to_samples().to_pylist() if row["signal"] == "consumer_lag"
+    ]
     oracle = []
     for at, committed in commits.items():
         known = [end for time, end in ends.items() if time <= at]

@@ -110,9 +110,7 @@ def _landed(
     start_in_background()
     asked = wanting(store, window)
     with steps.step(f"Asking the sources of {cluster.name} for {len(asked)} of 5 slots") as step:
-        landed = land_missing(
-            store, window, lambda slot: live.collect(cluster, slot, thresholds=thresholds, with_views=False)
-        )
+        landed = land_missing(store, window, lambda slot: live.collect_series(cluster, slot))
         step.note = f"{landed.rows:,} samples"
     if own:  # nobody asked for an archive
         store.prune(window.baseline_start)

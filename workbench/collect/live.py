@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pyarrow as pa
 from workbench.collect.capture import NO_BASELINE, Capture, new_info
 from workbench.collect.join import groups_of_clients
 from workbench.collect.kafka import GROUPS_SCHEMA, KafkaCluster
-from workbench.collect.prometheus import PrometheusSource
+from workbench.collect.prometheus import Collected, PrometheusSource
 from workbench.collect.record import Recorder
 from workbench.errors import NoSeriesError, SourceUnreachableError, UnknownGroupError, UsageError
 from workbench.profiles import load_profile
@@ -30,16 +31,8 @@ def collect(
     thresholds: Thresholds,
     groups: list[str] | None = None,
     topics: list[str] | None = None,
-    with_views: bool = True,
 ) -> Capture:
     """Ask Prometheus for the window, and Kafka (if it is configured) for groups and members.
-
-    Args:
-        cluster: where they are.
-        window: of the samples.
-        thresholds: that go with them.
-        groups, topics: only these.
-        with_views: whether groups and members are wanted where no sample needs them (`needs_members`).
 
     Raises:
         UsageError: if the cluster has no Prometheus.
@@ -47,32 +40,9 @@ def collect(
         NoSeriesError: if Prometheus has nothing of what was asked for.
         UnknownGroupError: if Kafka says that there is no such group.
     """
-    if cluster.prometheus is None:
-        raise UsageError(
-            f"The cluster {cluster.name!r} has no Prometheus in the settings.",
-            hint="Record it first with `workbench watch`, then triage the recording with --capture; or use --observe 60s.",
-        )
-    views, incomplete = (
-        _kafka_views(cluster, groups) if with_views or needs_members(cluster) else (GROUPS_SCHEMA.empty_table(), [])
-    )
-    source = PrometheusSource(
-        url=cluster.prometheus,
-        cluster=cluster.name,
-        profiles=[load_profile(name) for name in cluster.profiles],
-        headers=cluster.prometheus_headers,
-        timeout_seconds=cluster.timeout_seconds,
-        members={**groups_of_clients(views), **cluster.members},
-    )
-    found = source.collect(window, groups=groups, topics=topics)
-    if found.samples.num_rows == 0:
-        what = " and ".join(
-            [*(f"group {name!r}" for name in groups or ()), *(f"topic {name!r}" for name in topics or ())]
-        )
-        raise NoSeriesError(
-            f"Prometheus has no series of {what or 'any consumer group'} between "
-            f"{window.baseline_start:%Y-%m-%d %H:%M:%SZ} and {window.end:%H:%M:%SZ}.",
-            hint=f"Profiles in use: {', '.join(cluster.profiles)}. Is the name right, and does one of them fit your exporter?",
-        )
+    _check_prometheus(cluster)
+    views, incomplete = _kafka_views(cluster, groups)
+    found = _series(cluster, window, views, groups=groups, topics=topics)
     return Capture(
         info=new_info(
             cluster=cluster.name,
@@ -85,12 +55,61 @@ def collect(
             incomplete=[*incomplete, *found.incomplete],
             thresholds=thresholds,
         ),
-        samples=found.samples,
+        samples=found.series.to_samples(),
         groups=views,
     )
 
 
-def needs_members(cluster: Cluster) -> bool:
+def collect_series(cluster: Cluster, window: Window) -> Collected:
+    """Ask Prometheus for all series of a window; and Kafka only where some of them get their group by its member list.
+
+    Raises:
+        UsageError, SourceUnreachableError, NoSeriesError: as `collect`.
+    """
+    _check_prometheus(cluster)
+    views, incomplete = _kafka_views(cluster, None) if _needs_members(cluster) else (GROUPS_SCHEMA.empty_table(), [])
+    found = _series(cluster, window, views)
+    return replace(found, incomplete=(*incomplete, *found.incomplete))
+
+
+def _check_prometheus(cluster: Cluster) -> None:
+    if cluster.prometheus is None:
+        raise UsageError(
+            f"The cluster {cluster.name!r} has no Prometheus in the settings.",
+            hint="Record it first with `workbench watch`, then triage the recording with --capture; or use --observe 60s.",
+        )
+
+
+def _series(
+    cluster: Cluster,
+    window: Window,
+    views: pa.Table,
+    *,
+    groups: list[str] | None = None,
+    topics: list[str] | None = None,
+) -> Collected:
+    source = PrometheusSource(
+        url=cluster.prometheus or "",
+        cluster=cluster.name,
+        profiles=[load_profile(name) for name in cluster.profiles],
+        headers=cluster.prometheus_headers,
+        timeout_seconds=cluster.timeout_seconds,
+        members={**groups_of_clients(views), **cluster.members},
+    )
+    found = source.collect(window, groups=groups, topics=topics)
+    if not len(found.series):
+        what = " and ".join(
+            [*(f"group {name!r}" for name in groups or ()), *(f"topic {name!r}" for name in topics or ())]
+        )
+        raise NoSeriesError(
+            f"Prometheus has no series of {what or 'any consumer group'} between "
+            f"{window.baseline_start:%Y-%m-%d %H:%M:%SZ} and {window.end:%H:%M:%SZ}.",
+            hint=f"Profiles in use: {', '.join(cluster.profiles)}. Is the name right, and does one of them fit your exporter?",
+        )
+    return found
+
+
+def _needs_members(cluster: Cluster) -> bool:
     """Whether some samples get their group by Kafka's member list."""
     return any(load_profile(name).member_is != "member" for name in cluster.profiles)
 

@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
-import pyarrow as pa
+import pyarrow.compute as pc
 import requests
 import urllib3
 from urllib3.util.retry import Retry
@@ -29,7 +29,7 @@ from workbench.collect.join import with_derived_lag, with_groups
 from workbench.collect.selectors import LabelMatcher, one_of, to_promql
 from workbench.errors import SourceUnreachableError
 from workbench.profiles import Profile, Rule
-from workbench.samples import STALE_NAN_BITS, SampleBatch, concat, most_trusted
+from workbench.samples import STALE_NAN_BITS, SampleBatch, SeriesTable, concat_series, most_trusted
 from workbench.window import Window
 
 # Prometheus refuses more than 11,000 points per series in one range query.
@@ -71,9 +71,9 @@ class _ColumnarSession(requests.Session):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
-    """Samples and what is known to be missing from them."""
+    """Samples by series, and what is known to be missing from them."""
 
-    samples: pa.Table
+    series: SeriesTable
     incomplete: tuple[str, ...] = ()
 
 
@@ -113,17 +113,17 @@ class PrometheusSource:
         """
         self._connect()
         self._session.warnings.clear()
-        tables: list[pa.Table] = []
+        tables: list[SeriesTable] = []
         for profile in self.profiles:
             by_group = [rule for rule in profile.signals.values() if "group" in rule.labels]
             others = [rule for rule in profile.signals.values() if "group" not in rule.labels]
             found = self._collect(profile, by_group, window, groups=groups, topics=topics)
-            if others and (found.num_rows or not by_group):
-                seen = topics or (sorted(set(found["topic"].drop_null().to_pylist())) if groups else None)
-                found = concat([found, self._collect(profile, others, window, groups=None, topics=seen)])
+            if others and (len(found) or not by_group):
+                seen = topics or (sorted(pc.unique(found.names["topic"].drop_null()).to_pylist()) if groups else None)
+                found = concat_series([found, self._collect(profile, others, window, groups=None, topics=seen)])
             tables.append(with_groups(found, profile, self.members, groups=groups))
         return Collected(
-            samples=with_derived_lag(most_trusted(tables)), incomplete=tuple(dict.fromkeys(self._session.warnings))
+            series=with_derived_lag(most_trusted(tables)), incomplete=tuple(dict.fromkeys(self._session.warnings))
         )
 
     def examples(self) -> dict[str, dict[str, str]]:
@@ -172,7 +172,7 @@ class PrometheusSource:
         *,
         groups: Sequence[str] | None,
         topics: Sequence[str] | None,
-    ) -> pa.Table:
+    ) -> SeriesTable:
         tables = []
         wanted = {id(rule) for rule in rules}
         by_labels: dict[tuple[str | None, str | None], list[str]] = {}
@@ -187,8 +187,8 @@ class PrometheusSource:
                 matchers.append(one_of(topic_label, topics))
             narrow = len(matchers) > 1
             for matrix in self._fetch(matchers, window, by_chunks=not narrow):
-                tables.append(_to_samples(matrix, profile, self.cluster, window))
-        return concat(tables)
+                tables.append(_to_series(matrix, profile, self.cluster, window))
+        return concat_series(tables)
 
     def _fetch(self, matchers: Sequence[LabelMatcher], window: Window, *, by_chunks: bool) -> Iterator[Matrix]:
         total = window.end - window.baseline_start
@@ -283,24 +283,32 @@ def chunks(start: datetime, end: datetime, step: int) -> Iterator[tuple[datetime
         at = upto + step
 
 
-def _to_samples(matrix: Matrix, profile: Profile, cluster: str, window: Window) -> pa.Table:
+def _to_series(matrix: Matrix, profile: Profile, cluster: str, window: Window) -> SeriesTable:
     batch = SampleBatch(cluster, profile.name)
-    first, last = round(window.baseline_start.timestamp() * 1e6), round(window.end.timestamp() * 1e6)
-    for labels, ts_us, values in matrix.series():
+    known = np.zeros(len(matrix), bool)
+    states = np.full(len(matrix), np.nan)  # what stands in for the values of a series
+    for at, labels in enumerate(matrix.labels):
         meaning = profile.meaning(labels.get("__name__", ""), labels)
         if meaning is None:
             continue
-        inside = (ts_us >= first) & (ts_us <= last)  # chunks and servers differ about the edges
-        batch.add(
-            meaning.signal,
-            meaning.labels,
-            ts_us[inside],
-            values[inside] if meaning.value is None else np.where(values[inside] != 0, meaning.value, np.nan),
-            stat=meaning.stat,
-            le=meaning.le,
-            scale=meaning.scale,
+        known[at] = True
+        if meaning.value is not None:
+            states[at] = meaning.value
+        batch.name(meaning.signal, meaning.labels, stat=meaning.stat, le=meaning.le, scale=meaning.scale)
+    first, last = round(window.baseline_start.timestamp() * 1e6), round(window.end.timestamp() * 1e6)
+    inside = (matrix.ts_us >= first) & (matrix.ts_us <= last)  # chunks and servers differ about the edges
+    if not known.all():
+        inside &= np.repeat(known, matrix.lengths)
+    found = matrix.where(inside)
+    values = found.values
+    if (stated := ~np.isnan(states)).any():
+        values = np.where(
+            np.repeat(stated, found.lengths),
+            np.where(values != 0, np.repeat(states, found.lengths), np.nan),
+            values,
         )
-    return batch.to_arrow()
+    batch.fill(found.lengths[known], found.ts_us, values)
+    return batch.to_series()
 
 
 def _reason(error: Exception) -> str:

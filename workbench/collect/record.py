@@ -28,7 +28,7 @@ from workbench.collect.kafka import KafkaCluster
 from workbench.collect.scrape import scrape
 from workbench.errors import SourceUnreachableError, UsageError
 from workbench.profiles import load_profile
-from workbench.samples import concat, most_trusted
+from workbench.samples import SeriesTable, concat, most_trusted
 from workbench.settings import Cluster, Thresholds
 from workbench.window import Window
 
@@ -112,12 +112,12 @@ class Recorder:
     def round(self) -> list[str]:
         """One look at everything; returns what did not answer."""
         missing: list[str] = []
-        tables: list[pa.Table] = []
+        tables: list[SeriesTable] = []
         if self._kafka is not None:
             try:
                 snapshot = self._kafka.snapshot(groups=self._groups)
                 missing += snapshot.incomplete
-                tables.append(snapshot.to_samples(self._cluster.name))
+                tables.append(SeriesTable.of_samples(snapshot.to_samples(self._cluster.name)))
                 views = snapshot.to_groups(self._cluster.name)
                 self._views.append(views)
                 self._members |= groups_of_clients(views)
@@ -132,7 +132,7 @@ class Recorder:
         )
         missing += unreachable
         # Kafka's own word comes first: it is fresher than any exporter's.
-        found = with_derived_lag(most_trusted([*tables, pages]))
+        found = with_derived_lag(most_trusted([*tables, pages])).to_samples()
         self._samples.append(found)
         self.rounds += 1
         self.total_samples += found.num_rows

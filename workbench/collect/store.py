@@ -22,6 +22,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -29,7 +30,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from workbench.errors import DamagedCaptureError, NoSeriesError, UsageError
 from workbench.files import leftovers, restored, whole, whole_folder
-from workbench.samples import SAMPLES_SCHEMA, SERIES_ORDER
+from workbench.samples import SAMPLES_SCHEMA, SERIES_ORDER, SeriesTable, codes_of
 from workbench.settings import Thresholds
 from workbench.window import Window
 
@@ -37,7 +38,7 @@ INFO, SAMPLES, SUMMARIES = "store.json", "samples", "summaries"
 INCOMPLETE = "_incomplete.json"  # Spark passes over names that begin so
 BASELINE_SLOTS = 4  # quarters of the baseline, as `features.summary` has them
 # A series stands together, and with it what else is known of its group: so it packs best, and so it is condensed.
-ORDER = (*SERIES_ORDER, "le", "ts")
+ORDER = (*SERIES_ORDER, "le")
 _FILE_ROWS = 1_000_000  # some 60 MB while it is condensed
 _ROW_GROUP = 131_072  # a few groups' rows: what one of them needs is found without reading the others
 _MADE_BY = b"workbench.store/1"
@@ -152,12 +153,12 @@ class Store:
         """How many samples of a slot have landed."""
         return sum(pq.read_metadata(file.path).num_rows for file in self.files([end]))
 
-    def land(self, end: datetime, samples: pa.Table, *, missing: Sequence[str] = ()) -> list[LandedFile]:
+    def land(self, end: datetime, series: SeriesTable, *, missing: Sequence[str] = ()) -> list[LandedFile]:
         """Write the samples of the slot that ends then; what is there of it is replaced.
 
         Args:
             end: on the slots' grid.
-            samples: in `SAMPLES_SCHEMA`; those outside of the slot are left out.
+            series: their samples outside of the slot are left out.
             missing: what is known to be missing from them; it stays with the slot.
 
         Raises:
@@ -165,18 +166,12 @@ class Store:
         """
         if self.slot_end(end) != end:
             raise UsageError(f"{end.isoformat()} is not the end of a slot of {self.info.slot_seconds} s.")
-        begin = end - self.slot
-        stamps = samples["ts"]
-        inside = pc.and_(pc.greater(stamps, pa.scalar(begin)), pc.less_equal(stamps, pa.scalar(end)))
-        samples = samples.filter(inside).sort_by([(name, "ascending") for name in ORDER])
-        return self.land_sorted(end, samples, missing=missing)
-
-    def land_sorted(self, end: datetime, samples: pa.Table, *, missing: Sequence[str] = ()) -> list[LandedFile]:
-        """The same for samples of this slot that are in `ORDER` already."""
+        end_us = round(end.timestamp() * 1e6)
+        series = series.between(end_us - self.info.slot_seconds * 1_000_000, end_us)
         with whole_folder(self.folder(end), replace=True) as folder:
-            for piece in _pieces(samples):
+            for piece in _pieces(series):
                 written = folder / "part.tmp"
-                _write(written, piece)
+                _write(written, piece.to_samples())
                 written.rename(folder / f"part-{_digest(written)}.parquet")
             if missing:
                 (folder / INCOMPLETE).write_text(json.dumps(list(missing), indent=1) + "\n", encoding="utf-8")
@@ -286,38 +281,21 @@ def _may_be_null(statistics: Any) -> bool:
     return statistics is None or not statistics.has_null_count or statistics.null_count > 0
 
 
-def _pieces(samples: pa.Table) -> Iterator[pa.Table]:
-    """Runs of rows of about a file's size, never dividing a group (or, of rows without a group, a topic)."""
-    begin = 0
-    while begin < samples.num_rows:
-        stop = begin + _FILE_ROWS
-        if stop < samples.num_rows:
-            stop = _next_boundary(samples, stop)
-        yield samples.slice(begin, stop - begin)
-        begin = stop
-
-
-def _next_boundary(samples: pa.Table, at: int) -> int:
-    """The first row from `at` on that belongs to another group, or to another topic where there is no group."""
-    step = 65_536
-    last = samples.slice(at - 1, 1)
-    group, topic = last["group"][0].as_py(), last["topic"][0].as_py()
-    while at < samples.num_rows:
-        chunk = samples.slice(at, step)
-        same = _equal(chunk["group"], group)
-        if group is None:
-            same = pc.and_(same, _equal(chunk["topic"], topic))
-        other = int(pc.index(same, pa.scalar(False)).as_py())
-        if other >= 0:
-            return at + other
-        at += chunk.num_rows
-    return int(samples.num_rows)
-
-
-def _equal(column: pa.ChunkedArray, value: str | None) -> pa.ChunkedArray:
-    if value is None:
-        return pc.is_null(column)
-    return pc.fill_null(pc.equal(pc.cast(column, pa.string()), value), False)
+def _pieces(series: SeriesTable) -> Iterator[SeriesTable]:
+    """The series in order, about a file's samples at a time, never dividing a group (or, of series without a group, a topic)."""
+    series = series.merged()
+    # Only the order is made of all at once; the samples of a fleet's slot are put in order a file at a time.
+    order = pc.sort_indices(series.names, sort_keys=[(name, "ascending") for name in ORDER]).to_numpy()
+    names = series.names.select(["group", "topic"])
+    topic = pc.if_else(pc.is_null(names["group"]), names["topic"], pa.scalar(None, pa.string()))
+    codes = codes_of(names.set_column(1, "topic", topic), ("group", "topic"))[order]
+    edges = np.append(np.flatnonzero(np.diff(codes)) + 1, len(series))
+    until = np.cumsum(series.lengths[order])[edges - 1] if len(series) else edges  # samples up to each edge
+    begin = done = 0
+    while begin < len(series):
+        at = min(int(np.searchsorted(until, done + _FILE_ROWS)), len(edges) - 1)
+        yield series.take(order[begin : edges[at]])
+        begin, done = int(edges[at]), int(until[at])
 
 
 def _write(path: Path, samples: pa.Table) -> None:
