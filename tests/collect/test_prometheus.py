@@ -108,6 +108,21 @@ def test_warnings_are_kept_as_incomplete() -> None:
             assert asked.collect(WINDOW).incomplete == (), "the next answer is another one"
 
 
+def test_one_odd_label_leaves_one_series_out() -> None:
+    """It is named, and the others are there; a lone half of a surrogate pair is JSON that no other text can hold."""
+    now = END.timestamp()
+    odd = [({**LAG, "partition": partition}, [[now, "5"]]) for partition in ("²", "99999999999")]
+    odd.append(({**LAG, "consumergroup": "\ud83d"}, [[now, "5"]]))
+    with scripted(Script(body=body(*odd, (LAG, [[now, "1"]])))) as server:
+        found = source(server.url).collect(WINDOW)
+    lags = found.series.where(pc.equal(found.series.names["signal"], "consumer_lag")).to_samples()
+    assert set(lags["value"].to_pylist()) == {1.0}
+    assert len(found.incomplete) == 2
+    assert "series of kafka_consumergroup_lag left out: the label partition is no partition" in found.incomplete[0]
+    assert found.incomplete[0].isascii()
+    assert "consumergroup is no text" in found.incomplete[1]
+
+
 @pytest.mark.parametrize(
     ("script", "named"),
     [

@@ -52,3 +52,32 @@ def test_what_is_no_metrics_page_is_refused() -> None:
     page = Page(url="http://127.0.0.1:1/x", taken_at=1.0, text="<html><body>hello {</body></html>")
     with pytest.raises(SourceUnreachableError, match="no metrics page"):
         page_series(page, [load_profile("runtime")], cluster="c")
+
+
+GARBAGE = (
+    b"<html><body>hello {</body></html>",
+    b'a{b="c} 1\n',
+    b"x{",
+    b'wb_consumer_lag_messages{group="g"} seven\n',
+    b"\xff\xfe{",
+)
+
+
+@pytest.mark.parametrize("garbage", GARBAGE)
+def test_a_page_that_is_none_is_named_and_does_not_stop_the_others(garbage: bytes) -> None:
+    """Somebody else's server at an address is no reason to record nothing."""
+    with scripted(Script(body=PAGE)) as good, scripted(Script(body=garbage)) as bad:
+        urls = [bad.url + "/metrics", good.url + "/metrics"]
+        series, missing = scrape(urls, [load_profile("runtime")], cluster="c", timeout_seconds=5)
+    assert len(series)
+    assert len(missing) == 1
+    assert "no metrics page" in missing[0] and bad.url.removeprefix("http://") in missing[0]
+
+
+def test_an_odd_label_of_a_page_leaves_one_series_out() -> None:
+    """And says so."""
+    odd = 'wb_consumer_lag_messages{group="g",topic="t",partition="²",member="m"} 7.0\n'.encode()
+    with scripted(Script(body=odd + PAGE)) as server:
+        series, missing = scrape([server.url], [load_profile("runtime")], cluster="c", timeout_seconds=5)
+    assert len(series) == 6
+    assert len(missing) == 1 and "partition" in missing[0]

@@ -16,7 +16,7 @@ from workbench.collect.kafka import GROUPS_SCHEMA
 from workbench.collect.scrape import Page, page_series
 from workbench.collect.statistics import statistics_samples
 from workbench.errors import SourceUnreachableError
-from workbench.profiles import ESTIMATE, Profile, Quality, load_profile, profile_names
+from workbench.profiles import ESTIMATE, LeftOut, Profile, Quality, load_profile, profile_names
 from workbench.profiles.fit import coverage, fitting, recommended, what_to_add
 from workbench.samples import SampleBatch, SeriesTable, most_trusted
 from workbench.signals import SIGNALS
@@ -254,7 +254,17 @@ def test_librdkafkas_statistics_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["{", "[]", "{}", '{"time": "x", "client_id": "c"}', '{"time": 1, "client_id": "c", "topics": 3}']
+    "line",
+    [
+        "{",
+        "[]",
+        "{}",
+        '{"time": "x", "client_id": "c"}',
+        '{"time": 1, "client_id": "c", "topics": 3}',
+        '{"time": 1e300, "client_id": "c"}',
+        '{"time": Infinity, "client_id": "c"}',
+        "[" * 100_000,
+    ],
 )
 def test_what_is_no_statistics_is_an_error_with_its_line(line: str) -> None:
     """And no traceback."""
@@ -262,9 +272,36 @@ def test_what_is_no_statistics_is_an_error_with_its_line(line: str) -> None:
         statistics_samples([line], cluster="c")
 
 
-def test_partitions_that_are_no_numbers_and_states_that_are_none_are_left_out() -> None:
-    """Hostile labels make no sample and no crash."""
+@pytest.mark.parametrize(
+    "odd", ["²", "١", "99999999999", "2147483648", "x; DROP", "-1", " 1", "1\n", "", "1e3", "9" * 5000, "\ud800"]
+)
+def test_a_partition_that_is_none_is_left_out_and_counted(odd: str) -> None:
+    """Hostile labels make no sample and no crash; the largest number of Kafka's is one."""
     profile: Profile = load_profile("kminion")
     lag = "kminion_kafka_consumer_group_topic_partition_lag"
-    assert profile.meaning(lag, {"group_id": "g", "topic_name": "t", "partition_id": "x; DROP"}) is None
-    assert profile.meaning("kminion_kafka_consumer_group_info", {"group_id": "g", "state": "<script>"}) is None
+    labels = {"group_id": "g", "topic_name": "t"}
+    left_out = LeftOut()
+    assert profile.meaning(lag, {**labels, "partition_id": odd}, left_out=left_out) is None
+    assert profile.meaning(lag, {**labels, "partition_id": odd}) is None
+    [words] = left_out.words()
+    assert "1 series of" in words and "partition_id" in words
+    assert words.isascii() and words.isprintable() and len(words) < 500
+    found = profile.meaning(lag, {**labels, "partition_id": "2147483647"}, left_out=left_out)
+    assert found is not None and found.labels["partition"] == 2**31 - 1
+
+
+def test_other_labels_that_cannot_be_read_are_left_out_and_counted() -> None:
+    """States that are none, bounds that are none, text that is none; what a profile does not know is nobody's loss."""
+    left_out = LeftOut()
+    kminion, runtime = load_profile("kminion"), load_profile("runtime")
+    for state in ("<script>", "<b>"):
+        labels = {"group_id": "g", "state": state}
+        assert kminion.meaning("kminion_kafka_consumer_group_info", labels, left_out=left_out) is None
+    for bound in ({}, {"le": "nan"}, {"le": "x"}):
+        labels = {"group": "g", "topic": "t", "member": "m", "processor": "p", **bound}
+        assert runtime.meaning("wb_process_time_seconds_bucket", labels, left_out=left_out) is None
+    labels = {"group": "\ud800", "topic": "t", "partition": "0", "member": "m"}
+    assert runtime.meaning("wb_consumer_lag_messages", labels, left_out=left_out) is None
+    assert runtime.meaning("node_load1", {"group": "\ud800"}, left_out=left_out) is None
+    assert [words.split()[0] for words in left_out.words()] == ["2", "3", "1"]
+    assert "'<script>'" in left_out.words()[0]

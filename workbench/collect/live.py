@@ -16,7 +16,7 @@ from workbench.collect.join import groups_of_clients
 from workbench.collect.kafka import GROUPS_SCHEMA, KafkaCluster
 from workbench.collect.prometheus import Collected, PrometheusSource
 from workbench.collect.record import Recorder
-from workbench.errors import NoSeriesError, SourceUnreachableError, UnknownGroupError, UsageError
+from workbench.errors import NoSeriesError, SourceUnreachableError, UsageError
 from workbench.profiles import load_profile
 from workbench.settings import Cluster, Thresholds
 from workbench.window import Window
@@ -38,11 +38,16 @@ def collect(
         UsageError: if the cluster has no Prometheus.
         SourceUnreachableError: if Prometheus does not answer. Kafka's silence alone only makes the capture incomplete.
         NoSeriesError: if Prometheus has nothing of what was asked for.
-        UnknownGroupError: if Kafka says that there is no such group.
+        UnknownGroupError: if Kafka says that there is no such group, and Prometheus has nothing of it in the window either.
     """
     _check_prometheus(cluster)
-    views, incomplete = _kafka_views(cluster, groups)
-    found = _series(cluster, window, views, groups=groups, topics=topics)
+    views, incomplete, all_known = _kafka_views(cluster, groups)
+    try:
+        found = _series(cluster, window, views, groups=groups, topics=topics)
+    except NoSeriesError:
+        if not all_known:  # a name that nobody knows is a wrong one
+            _kafka(cluster).snapshot(groups=groups)
+        raise
     return Capture(
         info=new_info(
             cluster=cluster.name,
@@ -67,7 +72,9 @@ def collect_series(cluster: Cluster, window: Window) -> Collected:
         UsageError, SourceUnreachableError, NoSeriesError: as `collect`.
     """
     _check_prometheus(cluster)
-    views, incomplete = _kafka_views(cluster, None) if _needs_members(cluster) else (GROUPS_SCHEMA.empty_table(), [])
+    views, incomplete = GROUPS_SCHEMA.empty_table(), list[str]()
+    if _needs_members(cluster):
+        views, incomplete, _ = _kafka_views(cluster, None)
     found = _series(cluster, window, views)
     return replace(found, incomplete=(*incomplete, *found.incomplete))
 
@@ -114,18 +121,20 @@ def _needs_members(cluster: Cluster) -> bool:
     return any(load_profile(name).member_is != "member" for name in cluster.profiles)
 
 
-def _kafka_views(cluster: Cluster, groups: list[str] | None) -> tuple[pa.Table, list[str]]:
+def _kafka_views(cluster: Cluster, groups: list[str] | None) -> tuple[pa.Table, list[str], bool]:
+    """Groups and members, what could not be had, and whether all of these groups are known."""
     empty = GROUPS_SCHEMA.empty_table()
     if cluster.bootstrap is None:
-        return empty, []
-    kafka = KafkaCluster(cluster.bootstrap, cluster.kafka, deadline_seconds=min(10.0, cluster.timeout_seconds))
+        return empty, [], True
     try:
-        snapshot = kafka.snapshot(groups=groups)
-    except UnknownGroupError:
-        raise
+        snapshot = _kafka(cluster).snapshot(groups=groups, all_known=False)
     except SourceUnreachableError as error:
-        return empty, [error.message]
-    return snapshot.to_groups(cluster.name), list(snapshot.incomplete)
+        return empty, [error.message], True
+    return snapshot.to_groups(cluster.name), list(snapshot.incomplete), not snapshot.unknown
+
+
+def _kafka(cluster: Cluster) -> KafkaCluster:
+    return KafkaCluster(cluster.bootstrap or "", cluster.kafka, deadline_seconds=min(10.0, cluster.timeout_seconds))
 
 
 def observe(

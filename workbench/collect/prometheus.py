@@ -28,7 +28,7 @@ from workbench.collect.http import read_body
 from workbench.collect.join import with_derived_lag, with_groups
 from workbench.collect.selectors import LabelMatcher, one_of, to_promql
 from workbench.errors import SourceUnreachableError
-from workbench.profiles import Profile, Rule
+from workbench.profiles import LeftOut, Profile, Rule
 from workbench.samples import STALE_NAN_BITS, SampleBatch, SeriesTable, concat_series, most_trusted
 from workbench.window import Window
 
@@ -102,6 +102,7 @@ class PrometheusSource:
     _client: Any = None
     _session: Any = None
     _chunks_offered: bool = True
+    _left_out: LeftOut = field(default_factory=LeftOut)
 
     def collect(
         self, window: Window, *, groups: Sequence[str] | None = None, topics: Sequence[str] | None = None
@@ -113,6 +114,7 @@ class PrometheusSource:
         """
         self._connect()
         self._session.warnings.clear()
+        self._left_out = LeftOut()
         tables: list[SeriesTable] = []
         for profile in self.profiles:
             by_group = [rule for rule in profile.signals.values() if "group" in rule.labels]
@@ -123,7 +125,8 @@ class PrometheusSource:
                 found = concat_series([found, self._collect(profile, others, window, groups=None, topics=seen)])
             tables.append(with_groups(found, profile, self.members, groups=groups))
         return Collected(
-            series=with_derived_lag(most_trusted(tables)), incomplete=tuple(dict.fromkeys(self._session.warnings))
+            series=with_derived_lag(most_trusted(tables)),
+            incomplete=(*dict.fromkeys(self._session.warnings), *self._left_out.words()),
         )
 
     def examples(self) -> dict[str, dict[str, str]]:
@@ -187,7 +190,7 @@ class PrometheusSource:
                 matchers.append(one_of(topic_label, topics))
             narrow = len(matchers) > 1
             for matrix in self._fetch(matchers, window, by_chunks=not narrow):
-                tables.append(_to_series(matrix, profile, self.cluster, window))
+                tables.append(_to_series(matrix, profile, self.cluster, window, self._left_out))
         return concat_series(tables)
 
     def _fetch(self, matchers: Sequence[LabelMatcher], window: Window, *, by_chunks: bool) -> Iterator[Matrix]:
@@ -283,12 +286,12 @@ def chunks(start: datetime, end: datetime, step: int) -> Iterator[tuple[datetime
         at = upto + step
 
 
-def _to_series(matrix: Matrix, profile: Profile, cluster: str, window: Window) -> SeriesTable:
+def _to_series(matrix: Matrix, profile: Profile, cluster: str, window: Window, left_out: LeftOut) -> SeriesTable:
     batch = SampleBatch(cluster, profile.name)
     known = np.zeros(len(matrix), bool)
     states = np.full(len(matrix), np.nan)  # what stands in for the values of a series
     for at, labels in enumerate(matrix.labels):
-        meaning = profile.meaning(labels.get("__name__", ""), labels)
+        meaning = profile.meaning(labels.get("__name__", ""), labels, left_out=left_out)
         if meaning is None:
             continue
         known[at] = True

@@ -115,7 +115,8 @@ class Recorder:
         tables: list[SeriesTable] = []
         if self._kafka is not None:
             try:
-                snapshot = self._kafka.snapshot(groups=self._groups)
+                # A wrong name is told at the beginning; a group that vanishes later is a fact about it.
+                snapshot = self._kafka.snapshot(groups=self._groups, all_known=self.rounds == 0)
                 missing += snapshot.incomplete
                 tables.append(SeriesTable.of_samples(snapshot.to_samples(self._cluster.name)))
                 views = snapshot.to_groups(self._cluster.name)
