@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -52,3 +54,19 @@ def test_two_that_write_a_file_at_once_leave_one_of_the_two_whole(tmp_path: Path
         assert path.read_text() == "second"
     assert path.read_text() == "first"
     assert [it.name for it in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_who_comes_second_may_wait_and_is_told_who_holds_the_lock(tmp_path: Path) -> None:
+    """So long as it was given, by the other's number."""
+    with alone(tmp_path / "lock", GuardError("busy")):
+        for hint, told in (("Wait.", f"Wait. It is process {os.getpid()}."), (None, f"It is process {os.getpid()}.")):
+            refusal = GuardError("busy", hint=hint)
+            with pytest.raises(GuardError) as caught, alone(tmp_path / "lock", refusal, wait_seconds=0.1):
+                pytest.fail("two at a time")
+            assert caught.value.hint == told
+    first, entered = alone(tmp_path / "lock", GuardError("busy")), threading.Event()
+    first.__enter__()
+    threading.Timer(0.3, lambda: first.__exit__(None, None, None)).start()
+    with alone(tmp_path / "lock", GuardError("busy"), wait_seconds=60):
+        entered.set()
+    assert entered.is_set()

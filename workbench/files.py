@@ -10,12 +10,16 @@ import errno
 import fcntl
 import os
 import shutil
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 from workbench.errors import GuardError
+
+_LOOK_AGAIN_SECONDS = 0.1  # while another one holds a lock
 
 
 @contextmanager
@@ -132,15 +136,39 @@ def _sync(path: Path) -> None:
 
 
 @contextmanager
-def alone(lock: Path, refusal: GuardError) -> Iterator[None]:
+def alone(lock: Path, refusal: GuardError, *, wait_seconds: float = 0.0) -> Iterator[None]:
     """One process of this machine at a time; the lock goes with the process, however it ends.
 
+    Args:
+        lock: a file that stays.
+        refusal: what is raised if another one holds the lock; its hint then names that process.
+        wait_seconds: so long the other one may take to end.
+
     Raises:
-        GuardError: `refusal`, if another one holds the lock.
+        GuardError: `refusal`.
     """
-    with lock.open("w") as held:
+    deadline = time.monotonic() + wait_seconds
+    with lock.open("a+", encoding="utf-8") as held:
+        while True:
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError:
+                if time.monotonic() >= deadline:
+                    raise _named(refusal, held) from None
+            time.sleep(_LOOK_AGAIN_SECONDS)
+        held.truncate(0)
+        held.write(str(os.getpid()))
+        held.flush()
         try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise refusal from None
-        yield
+            yield
+        finally:
+            held.truncate(0)
+
+
+def _named(refusal: GuardError, held: IO[str]) -> GuardError:
+    """The refusal, with the process that holds the lock."""
+    held.seek(0)
+    if (holder := held.read(32).strip()).isdecimal():
+        refusal.hint = " ".join(filter(None, [refusal.hint, f"It is process {holder}."]))
+    return refusal

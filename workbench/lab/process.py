@@ -94,6 +94,67 @@ def start(name: str, command: Sequence[str | Path], *, folder: Path, env: dict[s
     return Child(name, popen, log, record)
 
 
+def run_within(
+    seconds: float,
+    command: Sequence[str | Path],
+    *,
+    cwd: Path | None = None,
+    on_line: Callable[[str], None] | None = None,
+) -> int:
+    """Run a program to its end, bound to the life of this process; its exit status.
+
+    The limit is one of the program and of all that it has started: what still holds its output open would keep the reader waiting long
+    after the program itself was killed.
+
+    Args:
+        seconds: then all of them are killed.
+        command: program and arguments.
+        cwd: where.
+        on_line: called with each line of its output.
+
+    Raises:
+        TimeoutError: if it has not ended in time.
+    """
+    popen = _launch(
+        [*_leash(), *(str(part) for part in command)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        cwd=cwd,
+        start_new_session=True,  # its group is its own, and so can be killed
+    )
+    late = threading.Event()
+
+    def end() -> None:
+        late.set()
+        _kill_group(popen.pid)
+
+    limit = threading.Timer(seconds, end)
+    limit.daemon = True
+    limit.start()
+    try:
+        for line in popen.stdout or ():
+            if on_line is not None:
+                on_line(line.decode(errors="replace"))
+        status = popen.wait()
+    except BaseException:  # also Ctrl-C
+        _kill_group(popen.pid)
+        raise
+    finally:
+        limit.cancel()
+        popen.wait()
+        if popen.stdout is not None:
+            popen.stdout.close()
+    if late.is_set():
+        raise TimeoutError(f"{Path(command[0]).name} did not end within {seconds:g} s")
+    return status
+
+
+def _kill_group(leader: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):  # all of it has ended
+        os.killpg(leader, signal.SIGKILL)
+
+
 # The kernel takes the thread that started a child for its parent: with that thread's end the child would be killed, though this process
 # lives on. So all children are started by one thread that never ends.
 _orders: SimpleQueue[tuple[Future[subprocess.Popen[bytes]], list[str], dict[str, Any]]] = SimpleQueue()
