@@ -26,6 +26,7 @@ from typing import Any
 import psutil
 
 from workbench.errors import SetupError
+from workbench.files import whole, whole_folder
 
 STOP_SECONDS = 10.0
 
@@ -224,7 +225,17 @@ def sweep(folder: Path) -> list[str]:
 def claim(folder: Path) -> None:
     """Say that this process looks after the processes in `folder`."""
     me = psutil.Process()
-    (folder / "owner.json").write_text(json.dumps({"pid": me.pid, "started": me.create_time()}))
+    with whole(folder / "owner.json") as temporary:  # who reads half of it would take the folder for an orphan
+        temporary.write_text(json.dumps({"pid": me.pid, "started": me.create_time()}), encoding="utf-8")
+
+
+def claimed(folder: Path) -> None:
+    """Make a folder that is looked after from its first moment on, or claim one that is there."""
+    if folder.exists():
+        claim(folder)
+        return
+    with whole_folder(folder) as new:
+        claim(new)
 
 
 def orphaned(folder: Path) -> bool:
