@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,6 +18,7 @@ from tests.stories import THRESHOLDS, WINDOW, lagging
 from workbench.collect.capture import (
     INFO,
     PARTS,
+    ROOM_VARIABLE,
     Capture,
     complete_recording,
     new_info,
@@ -24,6 +27,7 @@ from workbench.collect.capture import (
     write_info,
 )
 from workbench.collect.kafka import GROUPS_SCHEMA
+from workbench.collect.parquet_bounds import Room, read_bounded
 from workbench.errors import DamagedCaptureError, NotACaptureError, UsageError
 
 
@@ -130,8 +134,6 @@ def test_other_columns_are_refused(folder: Path) -> None:
     write_capture(other, Capture(info=made.info, samples=made.samples, groups=made.groups))
     pq.write_table(table, other / "samples.parquet")
     info = json.loads((other / INFO).read_text())
-    import hashlib
-
     info["files"]["samples.parquet"]["sha256"] = hashlib.sha256((other / "samples.parquet").read_bytes()).hexdigest()
     (other / INFO).write_text(json.dumps(info))
     with pytest.raises(DamagedCaptureError, match="flag"):
@@ -242,13 +244,135 @@ def test_a_recording_that_is_completed_while_it_is_read_is_read_anew(
     """Its parts go away in the middle of the reading."""
     target, made = tmp_path / "incident", capture()
     recording(target)
-    read = pq.read_table
 
-    def meanwhile(path: Path) -> pa.Table:
+    def meanwhile(path: Path, schema: pa.Schema, room: Room) -> pa.Table:
         monkeypatch.undo()
         complete_recording(target, made)
-        return read(path)
+        return read_bounded(path, schema, room)
 
-    monkeypatch.setattr("workbench.collect.capture.pq.read_table", meanwhile)
+    monkeypatch.setattr("workbench.collect.capture.read_bounded", meanwhile)
     found = read_capture(target)
     assert (found.info.state, found.samples.num_rows) == ("complete", made.samples.num_rows)
+
+
+def forge(folder: Path, name: str, table: pa.Table, **options: object) -> None:
+    """Put other content into a capture, checksum and all, as whoever sends it can."""
+    path = folder / name
+    pq.write_table(table, path, **options)
+    info = json.loads((folder / INFO).read_text())
+    info["files"][name] = {"sha256": hashlib.sha256(path.read_bytes()).hexdigest(), "rows": table.num_rows}
+    (folder / INFO).write_text(json.dumps(info))
+
+
+def test_a_megabyte_that_decodes_to_gigabytes_is_refused_before_it_does(folder: Path) -> None:
+    """A long word that every row refers to; what was decoded until then is little."""
+    rows, word = 10_000, "x" * (1 << 20)
+    plain = capture().samples.slice(0, 1)
+    again = pa.array(np.zeros(rows, np.int32))
+    columns = {name: plain[name].take(again) for name in plain.schema.names}
+    columns["group"] = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([word]))
+    forge(folder, "samples.parquet", pa.table(columns), compression="zstd")
+    assert (folder / "samples.parquet").stat().st_size < 1 << 20
+    before = pa.total_allocated_bytes()
+    with pytest.raises(UsageError, match="more than 4 GiB") as caught:
+        read_capture(folder)
+    assert ROOM_VARIABLE in (caught.value.hint or "")
+    assert pa.total_allocated_bytes() - before < 64 << 20
+    assert pa.default_memory_pool().max_memory() < 8 << 30, "9.8 GB were never there"
+
+
+def test_rows_without_end_are_refused_by_their_number(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run of one value takes a few bytes, however long; who knows better gives more room."""
+    one = capture().samples.slice(0, 1)
+    forge(folder, "samples.parquet", one.take(pa.array(np.zeros(300_000, np.int32))), compression="zstd")
+    assert (folder / "samples.parquet").stat().st_size < 100_000
+    monkeypatch.setenv(ROOM_VARIABLE, "0.03")
+    with pytest.raises(UsageError, match=r"more than 0\.03 GiB"):
+        read_capture(folder)
+    monkeypatch.setenv(ROOM_VARIABLE, "1")
+    assert read_capture(folder).samples.num_rows == 300_000
+    monkeypatch.setenv(ROOM_VARIABLE, "much")
+    with pytest.raises(UsageError, match="no number"):
+        read_capture(folder)
+
+
+def test_parts_of_a_recording_share_one_room(tmp_path: Path) -> None:
+    """A thousand small files are one large one."""
+    recording(tmp_path)
+    samples = capture().samples
+    whole = samples.nbytes / 2**30
+    with pytest.raises(UsageError, match="memory"):
+        read_capture(tmp_path, room_gib=whole * 0.7)
+    assert read_capture(tmp_path, room_gib=whole * 2).samples.num_rows == samples.num_rows
+
+
+@pytest.mark.parametrize(
+    "name", ["../neighbour/secret", "/etc/hostname", "samples.parquet/../../neighbour/secret", "notes.txt"]
+)
+def test_a_name_that_no_capture_has_is_refused(folder: Path, name: str) -> None:
+    """Above all one that leads out of the folder: nothing there is read."""
+    info = json.loads((folder / INFO).read_text())
+    info["files"][name] = {"sha256": "0" * 64, "rows": 1}
+    (folder / INFO).write_text(json.dumps(info))
+    with pytest.raises(DamagedCaptureError, match="names files that no capture has"):
+        read_capture(folder)
+
+
+@pytest.mark.parametrize("name", ["capture.json", "samples.parquet", "events.jsonl", "parts"])
+def test_a_link_out_of_the_folder_is_not_followed(folder: Path, tmp_path: Path, name: str) -> None:
+    """Nor is one to a folder of parts; a link to the whole capture is the user's own."""
+    link = tmp_path / "link"
+    link.symlink_to(folder)
+    assert read_capture(link).samples.num_rows
+    elsewhere = tmp_path / "elsewhere"
+    if name == "parts":
+        shutil.rmtree(folder)
+        recording(folder)
+    (folder / name).rename(elsewhere)
+    (folder / name).symlink_to(elsewhere)
+    with pytest.raises(DamagedCaptureError, match="leads out of the capture"):
+        read_capture(folder)
+
+
+@pytest.mark.parametrize("year", ["0001", "1969", "3000", "9999"])
+@pytest.mark.parametrize("field", ["baseline_start", "start", "end", "created_at"])
+def test_a_head_with_dates_that_no_clock_shows_is_refused(folder: Path, field: str, year: str) -> None:
+    """At the ends of the calendar the next subtraction is an error of its own; the zone makes it so at once."""
+    info = json.loads((folder / INFO).read_text())
+    place = info if field == "created_at" else info["window"]
+    place[field] = f"{year}-01-01T00:00:00+14:00"
+    (folder / INFO).write_text(json.dumps(info))
+    with pytest.raises(DamagedCaptureError, match=rf"{field}.*the year {int(year)}"):
+        read_capture(folder)
+
+
+@pytest.mark.parametrize("ts_us", [-62_135_596_800_000_000, -1, 32_503_680_000_000_000, 2**63 - 1, -(2**63) + 1])
+@pytest.mark.parametrize("name", ["samples.parquet", "groups.parquet"])
+def test_samples_of_a_time_that_no_clock_shows_are_refused(folder: Path, name: str, ts_us: int) -> None:
+    """Years 1, 1969 and 3000, and those that Python has no date for."""
+    table = pq.read_table(folder / name).slice(0, 1)
+    stamps = pa.array([ts_us], pa.int64()).cast(pa.timestamp("us", tz="UTC"))
+    forge(folder, name, table.set_column(table.schema.get_field_index("ts"), "ts", stamps))
+    with pytest.raises(DamagedCaptureError, match="samples of the years"):
+        read_capture(folder)
+
+
+@pytest.mark.parametrize("content", [b"[1]\n", b"3\n", b"[" * 100_000, b"\xff\n"])
+def test_events_that_are_none_are_refused(folder: Path, content: bytes) -> None:
+    """Before a chart asks them for their time."""
+    (folder / "events.jsonl").write_bytes(content)
+    info = json.loads((folder / INFO).read_text())
+    info["files"]["events.jsonl"] = {"sha256": hashlib.sha256(content).hexdigest(), "rows": 1}
+    (folder / INFO).write_text(json.dumps(info))
+    with pytest.raises(DamagedCaptureError, match=r"events\.jsonl"):
+        read_capture(folder)
+
+
+@pytest.mark.parametrize("kind", [pa.list_(pa.string()), pa.binary(), pa.float64()])
+def test_a_column_of_another_kind_is_refused_undecoded(folder: Path, kind: pa.DataType) -> None:
+    """A list could hold anything."""
+    table = pq.read_table(folder / "samples.parquet")
+    at = table.schema.get_field_index("group")
+    forge(folder, "samples.parquet", table.set_column(at, "group", pa.nulls(table.num_rows, kind)))
+    with pytest.raises(DamagedCaptureError, match="other types"):
+        read_capture(folder)

@@ -138,6 +138,20 @@ def test_old_slots_are_pruned(tmp_path: Path) -> None:
     assert landed.window().end == END
 
 
+def test_folders_of_no_time_are_no_slots(store: Store) -> None:
+    """The window of one in year 1 would begin before the calendar."""
+    for name in (
+        "day=0001-01-01/slot=000100",
+        "day=9999-12-31/slot=235900",
+        "day=x/slot=000100",
+        "day=2026-11-21/slot=99",
+    ):
+        (store.root / "samples" / name).mkdir(parents=True)
+    assert store.landed() == []
+    with pytest.raises(NoSeriesError):
+        store.window()
+
+
 def test_a_window_is_the_newest_slot_or_the_newest_until_then(tmp_path: Path) -> None:
     """And nothing landed is no window."""
     landed = land_fleet(tmp_path / "fleet", subscriptions=4, slot_seconds=600, slots=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -165,10 +166,10 @@ class Recorder:
         """Make one complete capture of the parts."""
         if not (self._folder / INFO).exists():
             raise UsageError("Nothing was recorded: it was stopped before the first round.")
-        recorded = read_capture(self._folder)
+        recorded = read_capture(self._folder, room_gib=math.inf)  # our own, and it is to be kept
         whole = Capture(info=self._info("complete"), samples=recorded.samples, groups=recorded.groups)
         complete_recording(self._folder, whole)
-        return read_capture(self._folder)
+        return read_capture(self._folder, room_gib=math.inf)
 
     def _info(self, state: Literal["recording", "complete"]) -> CaptureInfo:
         now = datetime.now(UTC)

@@ -39,6 +39,7 @@ INCOMPLETE = "_incomplete.json"  # Spark passes over names that begin so
 BASELINE_SLOTS = 4  # quarters of the baseline, as `features.summary` has them
 # A series stands together, and with it what else is known of its group: so it packs best, and so it is condensed.
 ORDER = (*SERIES_ORDER, "le")
+_FIRST_YEAR, _LAST_YEAR = 1970, 2999
 _FILE_ROWS = 1_000_000  # some 60 MB while it is condensed
 _ROW_GROUP = 131_072  # a few groups' rows: what one of them needs is found without reading the others
 _MADE_BY = b"workbench.store/1"
@@ -108,9 +109,12 @@ class Store:
         for path in (self.root / SAMPLES).glob("day=*/slot=*"):
             text = path.parent.name.removeprefix("day=") + path.name.removeprefix("slot=")
             try:
-                found.append(datetime.strptime(text, "%Y-%m-%d%H%M%S").replace(tzinfo=UTC))
+                end = datetime.strptime(text, "%Y-%m-%d%H%M%S").replace(tzinfo=UTC)
             except ValueError:
-                continue  # somebody else's folder, or one that is being written
+                continue  # somebody else's folder
+            # Nor has anything landed at an end of the calendar.
+            if _FIRST_YEAR <= end.year <= _LAST_YEAR and self.folder(end) == path:
+                found.append(end)
         return sorted(found)
 
     def window(self, until: datetime | None = None) -> Window:
