@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from workbench.errors import GuardError
+from workbench.errors import GuardError, OutputError
 
 _LOOK_AGAIN_SECONDS = 0.1  # while another one holds a lock
 
@@ -84,6 +84,14 @@ def restored(parent: Path) -> None:
                 _remove(old)
 
 
+def remove_folder(path: Path) -> None:
+    """Remove a folder in one step, as others see it: a kill leaves it whole or away; nothing happens if somebody else was quicker."""
+    gone = _beside(path, "gone")
+    with suppress(FileNotFoundError):
+        path.rename(gone)
+    shutil.rmtree(gone, ignore_errors=True)
+
+
 def leftovers(path: Path) -> list[Path]:
     """What killed processes have left beside a folder while they wrote or replaced it."""
     return [it for ending in ("new", "old", "gone") for it in sorted(path.parent.glob(f".{path.name}.*.{ending}"))]
@@ -133,6 +141,21 @@ def _sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def writing(what: str) -> Iterator[None]:
+    """Say what cannot be written, and why, in place of a traceback.
+
+    Raises:
+        OutputError: for an OSError of the block.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(
+            f"{what} cannot be written: {error.strerror or error}.", hint="Is there room, and may you write there?"
+        ) from None
 
 
 @contextmanager

@@ -28,7 +28,7 @@ from workbench.collect.capture import (
 )
 from workbench.collect.kafka import GROUPS_SCHEMA
 from workbench.collect.parquet_bounds import Room, read_bounded
-from workbench.errors import DamagedCaptureError, NotACaptureError, UsageError
+from workbench.errors import DamagedCaptureError, NotACaptureError, OutputError, UsageError
 
 
 def capture() -> Capture:
@@ -227,6 +227,17 @@ def test_two_that_save_to_one_folder_do_not_mix(tmp_path: Path, monkeypatch: pyt
         write_capture(target, made)
     assert read_capture(target).samples.num_rows == made.samples.num_rows
     assert [path.name for path in tmp_path.iterdir()] == ["incident"]
+
+
+def test_what_cannot_be_written_is_an_error_of_its_own(tmp_path: Path) -> None:
+    """A file in the way of the folder, or of the folder's folder."""
+    (tmp_path / "file").write_text("keep")
+    with pytest.raises(UsageError, match="not empty"):
+        write_capture(tmp_path / "file", capture())
+    with pytest.raises(OutputError, match="cannot be written"):
+        write_capture(tmp_path / "file" / "incident", capture())
+    assert (tmp_path / "file").read_text() == "keep"
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_a_recording_can_be_read_while_it_goes_on(tmp_path: Path) -> None:

@@ -11,13 +11,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from tests.fleet import END, land_fleet
+from tests.fleet import END, land_fleet, slot_series
 from tests.killed import killed_at_each_change
 from tests.stories import END as STORY_END
 from tests.stories import lagging
 from workbench.collect import store as module
 from workbench.collect.store import Store, StoreInfo, make_store, open_store
-from workbench.errors import DamagedCaptureError, NoSeriesError, UsageError
+from workbench.errors import DamagedCaptureError, NoSeriesError, OutputError, UsageError
 from workbench.samples import SAMPLES_SCHEMA, SeriesTable
 
 
@@ -71,6 +71,27 @@ def test_two_that_land_a_slot_at_once_leave_one_of_the_two(store: Store, monkeyp
     [file] = store.land(STORY_END, half)
     assert 0 < pq.read_metadata(file.path).num_rows < len(samples)
     assert not list((store.root / "samples").rglob(".*")), "nothing is left over"
+
+
+def test_a_kill_while_slots_are_pruned_leaves_them_whole_or_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half a slot would be a fleet of which half is not looked at."""
+    monkeypatch.setattr(module, "_FILE_ROWS", 2_000)
+    landed = land_fleet(tmp_path / "fleet", subscriptions=30, slot_seconds=600, slots=1)
+    whole, seen = len(landed.files([END])), set()
+    assert whole > 3
+    series = slot_series(30, END, 600, 30)
+    for _ in killed_at_each_change(lambda: landed.prune(END), lambda: landed.land(END, series)):
+        seen.add(len(open_store(landed.root).files(landed.landed())))
+    assert seen == {0, whole}
+
+
+def test_a_slot_that_cannot_be_written_is_an_error_of_its_own(store: Store) -> None:
+    """Named, and without a traceback."""
+    (store.root / "samples").write_text("in the way")
+    with pytest.raises(OutputError, match=r"slot=030000 cannot be written"):
+        store.land(STORY_END, SeriesTable.of_samples(lagging().samples()))
 
 
 def test_what_a_kill_has_left_goes_with_its_slot(store: Store) -> None:

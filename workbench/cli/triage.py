@@ -201,7 +201,7 @@ def _check_outputs(html: Path | None, save: Path | None) -> None:
     """Refuse before the work what would fail after it."""
     if html is not None and not html.parent.is_dir():
         raise UsageError(f"There is no folder {html.parent} for the report.", hint="Make it first.")
-    if save is not None and save.exists() and any(save.iterdir()):
+    if save is not None and save.exists() and (not save.is_dir() or any(save.iterdir())):
         raise UsageError(f"{save} exists and is not empty.", hint="Name another folder for the capture.")
 
 

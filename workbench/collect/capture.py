@@ -29,7 +29,7 @@ from workbench import __version__
 from workbench.collect.kafka import GROUPS_SCHEMA
 from workbench.collect.parquet_bounds import Room, TooLargeError, read_bounded
 from workbench.errors import DamagedCaptureError, NotACaptureError, UsageError, WindowError
-from workbench.files import whole, whole_folder
+from workbench.files import whole, whole_folder, writing
 from workbench.samples import SAMPLES_SCHEMA
 from workbench.settings import Thresholds
 from workbench.window import Window
@@ -149,15 +149,17 @@ def write_capture(folder: Path, capture: Capture) -> None:
 
     Raises:
         UsageError: if the folder exists and holds something.
+        OutputError: if it cannot be written.
     """
     refusal = UsageError(f"{folder} exists and is not empty.", hint="Name another folder for the capture.")
-    if folder.exists() and any(folder.iterdir()):
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise refusal
-    try:
-        with whole_folder(folder) as part:
-            _write(part, capture)
-    except FileExistsError:  # somebody was quicker
-        raise refusal from None
+    with writing(f"The capture {folder}"):
+        try:
+            with whole_folder(folder) as part:
+                _write(part, capture)
+        except FileExistsError:  # somebody was quicker
+            raise refusal from None
 
 
 def complete_recording(folder: Path, capture: Capture) -> None:
@@ -165,7 +167,8 @@ def complete_recording(folder: Path, capture: Capture) -> None:
 
     A kill before that leaves the recording, and a kill after it the capture with some files too many.
     """
-    _write(folder, capture)
+    with writing(f"The capture {folder}"):
+        _write(folder, capture)
     shutil.rmtree(folder / PARTS, ignore_errors=True)
 
 

@@ -17,6 +17,7 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -29,7 +30,7 @@ import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from workbench.errors import DamagedCaptureError, NoSeriesError, UsageError
-from workbench.files import leftovers, restored, whole, whole_folder
+from workbench.files import leftovers, remove_folder, restored, whole, whole_folder, writing
 from workbench.samples import SAMPLES_SCHEMA, SERIES_ORDER, SeriesTable, codes_of
 from workbench.settings import Thresholds
 from workbench.window import Window
@@ -167,12 +168,13 @@ class Store:
 
         Raises:
             UsageError: if the instant is not on the grid.
+            OutputError: if it cannot be written.
         """
         if self.slot_end(end) != end:
             raise UsageError(f"{end.isoformat()} is not the end of a slot of {self.info.slot_seconds} s.")
         end_us = round(end.timestamp() * 1e6)
         series = series.between(end_us - self.info.slot_seconds * 1_000_000, end_us)
-        with whole_folder(self.folder(end), replace=True) as folder:
+        with writing(f"The slot {self.folder(end)}"), whole_folder(self.folder(end), replace=True) as folder:
             for piece in _pieces(series):
                 written = folder / "part.tmp"
                 _write(written, piece.to_samples())
@@ -185,9 +187,10 @@ class Store:
         """Remove the slots that end at or before an instant; how many there were."""
         gone = [end for end in self.landed() if end <= before]
         for end in gone:
-            for folder in (*leftovers(self.folder(end)), self.folder(end)):
-                shutil.rmtree(folder)
-            if not any(self.folder(end).parent.iterdir()):
+            remove_folder(self.folder(end))
+            for folder in leftovers(self.folder(end)):
+                shutil.rmtree(folder, ignore_errors=True)
+            with suppress(OSError):  # the day holds other slots, or another sweep prunes, too
                 self.folder(end).parent.rmdir()
         return len(gone)
 
