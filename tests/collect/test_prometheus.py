@@ -108,6 +108,18 @@ def test_warnings_are_kept_as_incomplete() -> None:
             assert asked.collect(WINDOW).incomplete == (), "the next answer is another one"
 
 
+def test_what_is_missing_from_a_list_of_names_is_told_too() -> None:
+    """A metric that is absent because a store was silent is not known to be absent."""
+    names = json.dumps({"status": "success", "isPartial": True, "data": ["up"], "warnings": ["store 7 is silent"]})
+    with scripted(Script(body=names.encode())) as server:
+        asked = source(server.url)
+        assert asked.examples() == {}
+        assert asked.partial == ("store 7 is silent", "the server says that its answer is partial (isPartial)")
+        for server.body in (b"<html>a login page</html>", b"[" * 100_000, b'{"status":"error","error":"boom"}'):
+            with pytest.raises(SourceUnreachableError, match="no Prometheus"):
+                source(server.url).examples()
+
+
 def test_one_odd_label_leaves_one_series_out() -> None:
     """It is named, and the others are there; a lone half of a surrogate pair is JSON that no other text can hold."""
     now = END.timestamp()

@@ -138,24 +138,33 @@ def _parse_fast(body: bytes) -> Answer:
     )
 
 
-def _partial(envelope: Any) -> tuple[str, ...]:
-    """What an answer says of data that are not in it.
+def partial_of(envelope: Any) -> tuple[str, ...]:
+    """What an answer says of data that are not in it, from what stands around them.
 
     Warnings (Prometheus, Thanos, Mimir) and `isPartial` (VictoriaMetrics). What is told for information counts, too, but for remarks
     about the query, which Prometheus marks as such.
+
+    Raises:
+        ValueError: if the answer is an error, or none of this API.
     """
     if not isinstance(envelope, dict) or envelope.get("status") != "success":
         said = envelope.get("error") if isinstance(envelope, dict) else None
         raise ValueError(_line(said or "an answer without a status"))
-    data = envelope.get("data")
-    kind = data.get("resultType") if isinstance(data, dict) else None
-    if kind != "matrix":
-        raise ValueError(f"a {_line(kind or 'broken')} answer where a matrix was asked for")
     warnings, notes = ([_line(text) for text in _listed(envelope.get(name))] for name in ("warnings", "infos"))
     found = [*warnings, *(text for text in notes if not text.startswith(_ABOUT_THE_QUERY))]
     if envelope.get("isPartial") not in (None, False):
         found.append("the server says that its answer is partial (isPartial)")
     return tuple(dict.fromkeys(found))
+
+
+def _partial(envelope: Any) -> tuple[str, ...]:
+    """The same of a matrix."""
+    found = partial_of(envelope)
+    data = envelope.get("data")
+    kind = data.get("resultType") if isinstance(data, dict) else None
+    if kind != "matrix":
+        raise ValueError(f"a {_line(kind or 'broken')} answer where a matrix was asked for")
+    return found
 
 
 def _listed(texts: Any) -> list[Any]:

@@ -7,6 +7,7 @@ one invents points for five minutes after the last true one wherever there is no
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import time
@@ -23,7 +24,7 @@ import urllib3
 from urllib3.util.retry import Retry
 
 from workbench.collect import remote_read
-from workbench.collect.columnar import EMPTY, Matrix, parse_answer
+from workbench.collect.columnar import EMPTY, Matrix, parse_answer, partial_of
 from workbench.collect.http import read_body
 from workbench.collect.join import with_derived_lag, with_groups
 from workbench.collect.selectors import LabelMatcher, one_of, to_promql
@@ -61,6 +62,8 @@ class _ColumnarSession(requests.Session):
         if response.status_code == 200 and "/api/v1/query" in str(url):
             parsed = self._parse(response._content)
             response.json = lambda **_kwargs: parsed  # type: ignore[method-assign]
+        elif response.status_code == 200:
+            self.warnings += partial_of(json.loads(response._content))
         return response
 
     def _parse(self, body: bytes) -> dict[str, Any]:
@@ -126,8 +129,13 @@ class PrometheusSource:
             tables.append(with_groups(found, profile, self.members, groups=groups))
         return Collected(
             series=with_derived_lag(most_trusted(tables)),
-            incomplete=(*dict.fromkeys(self._session.warnings), *self._left_out.words()),
+            incomplete=(*self.partial, *self._left_out.words()),
         )
+
+    @property
+    def partial(self) -> tuple[str, ...]:
+        """What the server said that its last answers lack."""
+        return tuple(dict.fromkeys(self._session.warnings)) if self._session is not None else ()
 
     def examples(self) -> dict[str, dict[str, str]]:
         """Every exported name that some profile knows, with the labels of one of its series of the last minutes.
@@ -263,7 +271,7 @@ class PrometheusSource:
                 f"Prometheus at {host} refuses the query: {_message(str(error))}.",
                 hint="A window with fewer samples (--since, --group) may be within its limits.",
             ) from None
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise SourceUnreachableError(
                 f"What answers at {host} is no Prometheus: {_message(str(error)) or type(error).__name__}.",
                 hint="The URL must be the base of its API, without /api/v1.",
