@@ -379,6 +379,22 @@ def test_events_that_are_none_are_refused(folder: Path, content: bytes) -> None:
         read_capture(folder)
 
 
+@pytest.mark.parametrize("name", ["samples.parquet", "groups.parquet"])
+@pytest.mark.parametrize("text", [b"payments", b"topic"], ids=["a group", "a column"])
+def test_text_that_is_none_is_refused(folder: Path, name: str, text: bytes) -> None:
+    """In a value or in the name of a column, before somebody wants to show it."""
+    table = pq.read_table(folder / name)
+    at = table.schema.get_field_index("group")
+    forge(folder, name, table.set_column(at, "group", pa.array(["payments"] * table.num_rows)), compression="none")
+    path = folder / name
+    path.write_bytes(path.read_bytes().replace(text, b"\xff" + text[1:]))
+    info = json.loads((folder / INFO).read_text())
+    info["files"][name]["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
+    (folder / INFO).write_text(json.dumps(info))
+    with pytest.raises(DamagedCaptureError, match=name):
+        read_capture(folder)
+
+
 @pytest.mark.parametrize("kind", [pa.list_(pa.string()), pa.binary(), pa.float64()])
 def test_a_column_of_another_kind_is_refused_undecoded(folder: Path, kind: pa.DataType) -> None:
     """A list could hold anything."""

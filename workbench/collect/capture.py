@@ -321,7 +321,7 @@ def _read_parquet(path: Path, schema: pa.Schema, room: Room) -> pa.Table:
         raise DamagedCaptureError(
             f"{path} has no column {error.args[0]!r}.", hint="Was it written by another version?"
         ) from None
-    except (TypeError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+    except (TypeError, ValueError, pa.ArrowNotImplementedError) as error:  # pa.ArrowInvalid is a ValueError
         raise DamagedCaptureError(
             f"{path} has other types, or is cut short: {first_line(error)}.", hint="Was it written by another version?"
         ) from None

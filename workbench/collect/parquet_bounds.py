@@ -45,6 +45,7 @@ def read_bounded(path: Path, schema: pa.Schema, room: Room) -> pa.Table:
         TooLargeError: if there is no room for it.
         KeyError: naming a column that the file does not have.
         TypeError: if a column is of another kind.
+        ValueError: if it holds what its kind cannot.
         OSError, pa.ArrowException: if the file cannot be read.
     """
     with pq.ParquetFile(path) as file:
@@ -61,7 +62,9 @@ def read_bounded(path: Path, schema: pa.Schema, room: Room) -> pa.Table:
     with pq.ParquetFile(path, read_dictionary=text) as file:
         for batch in file.iter_batches(_BATCH_ROWS, columns=schema.names):
             room.take(sum(_spread_bytes(column) for column in batch.columns))
-            batches.append(pa.Table.from_batches([batch]).select(schema.names).cast(schema))
+            found = pa.Table.from_batches([batch]).select(schema.names).cast(schema)
+            found.validate(full=True)  # text that is no UTF-8 would be found by whoever shows it
+            batches.append(found)
     return pa.concat_tables([schema.empty_table(), *batches]).combine_chunks() if len(batches) != 1 else batches[0]
 
 
