@@ -68,11 +68,12 @@ clean:  ## remove what the targets made here (downloads in the user's cache stay
 	@-[ -x $(BIN)/workbench ] && $(BIN)/workbench lab down --quiet
 	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
 
-$(READY): pyproject.toml .ci/requirements.lock .ci/requirements-java.lock
+$(READY): pyproject.toml .ci/requirements.lock .ci/requirements-build.lock .ci/requirements-java.lock
 	@[ -n "$(PYTHON)" ] || { echo "Workbench needs Python 3.11 or newer on PATH (python3 is: $$(python3 --version 2>&1))." >&2; exit 2; }
 	@echo "Setting up $(VENV) with $$($(PYTHON) --version): about 2 minutes the first time."
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/pip install -q --require-hashes --only-binary :all: --no-binary pyspark -r .ci/requirements.lock
+	@$(BIN)/pip install -q --require-hashes --only-binary :all: -r .ci/requirements-build.lock
+	@$(BIN)/pip install -q --require-hashes --only-binary :all: --no-binary pyspark --no-build-isolation -r .ci/requirements.lock
 	@$(BIN)/pip install -q --no-deps --no-build-isolation -e .
 	@$(BIN)/python -m workbench.java >/dev/null 2>&1 || { \
 		echo "No Java 17 or newer here: installing one into $(VENV)."; \

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from workbench.collect.store import Store, StoreInfo, make_store
-from workbench.samples import SAMPLES_SCHEMA
+from workbench.samples import NAMES_SCHEMA, SeriesTable
 
 PARTITIONS, READERS = 8, 4  # partitions of a topic, and groups that read it
 END = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -27,61 +27,48 @@ def land_fleet(
     store = make_store(root, StoreInfo(cluster="fleet", slot_seconds=slot_seconds, profiles=["kafka_exporter"]))
     for number in range(slots):
         end = END - timedelta(seconds=slot_seconds) * (slots - 1 - number)
-        store.land_sorted(end, slot_samples(subscriptions, end, slot_seconds, step_seconds))
+        store.land(end, slot_series(subscriptions, end, slot_seconds, step_seconds))
     return store
 
 
-def slot_samples(subscriptions: int, end: datetime, slot_seconds: int, step_seconds: int) -> pa.Table:
-    """One slot's samples in the store's order; text as dictionaries."""
+def slot_series(subscriptions: int, end: datetime, slot_seconds: int, step_seconds: int) -> SeriesTable:
+    """One slot's samples."""
     per = slot_seconds // step_seconds
     stamps = round(end.timestamp() * 1e6) - np.arange(per - 1, -1, -1, dtype=np.int64) * step_seconds * 1_000_000
     seconds = stamps / 1e6 - END.timestamp()  # ≤ 0
     topics = -(-subscriptions // READERS)
-    group = np.arange(subscriptions)
-    part = np.arange(PARTITIONS)
+    group, topic, part = np.arange(subscriptions), np.arange(topics), np.arange(PARTITIONS)
     rate = 20.0 + (group // READERS)[:, None] % 40 + part[None, :]  # of the topic's partition, messages/s
     ends = np.floor(1e6 + rate[:, :, None] * (seconds + 86_400)[None, None, :])
     lag = _lags(group, rate, seconds)
-    # In the order of the store: of each group members (no topic), then committed_offset, consumer_lag; of logs ends, then starts.
-    rows = []
-    names = np.arange(subscriptions)
-    members = np.where(_kind(names) == "stopped", 0.0, 8.0)
-    for signal, values in (("committed_offset", ends - lag), ("consumer_lag", lag)):
-        rows.append((signal, values))
-    per_group = per * (1 + 2 * PARTITIONS)
-    value = np.empty((subscriptions, per_group))
-    value[:, :per] = members[:, None]
-    value[:, per : per + PARTITIONS * per] = rows[0][1].reshape(subscriptions, -1)
-    value[:, per + PARTITIONS * per :] = rows[1][1].reshape(subscriptions, -1)
-    signal = np.repeat([0] + [1] * PARTITIONS + [2] * PARTITIONS, per)
-    partition = np.repeat([-1, *part, *part], per)
-    log_value = np.stack([ends[::READERS], np.zeros_like(ends[::READERS])], axis=1).reshape(topics, -1)
-    log_signal, log_partition = np.repeat([3] * PARTITIONS + [4] * PARTITIONS, per), np.repeat([*part, *part], per)
-    signals = ["group_members", "committed_offset", "consumer_lag", "log_end_offset", "log_start_offset"]
-    count, logs = subscriptions * per_group, topics * 2 * PARTITIONS * per
-    group_code = np.concatenate([np.repeat(group, per_group), np.full(logs, -1)])
-    topic_code = np.concatenate(
-        [
-            np.where(np.tile(signal == 0, subscriptions), -1, np.repeat(group // READERS, per_group)),
-            np.repeat(np.arange(topics), 2 * PARTITIONS * per),
-        ]
-    )
-    number = np.concatenate([np.tile(partition, subscriptions), np.tile(log_partition, topics)]).astype(np.int32)
+    members = np.repeat(np.where(_kind(group) == "stopped", 0.0, 8.0), per)
+    of_group = np.repeat(group, PARTITIONS), np.repeat(group // READERS, PARTITIONS), np.tile(part, subscriptions)
+    of_log = np.full(topics * PARTITIONS, -1), np.repeat(topic, PARTITIONS), np.tile(part, topics)
+    # signal, then (group, topic, partition) of each of its series, -1 for none, then the values.
+    parts = [
+        ("group_members", (group, np.full(subscriptions, -1), np.full(subscriptions, -1)), members),
+        ("committed_offset", of_group, (ends - lag).ravel()),
+        ("consumer_lag", of_group, lag.ravel()),
+        ("log_end_offset", of_log, ends[::READERS].ravel()),
+        ("log_start_offset", of_log, np.zeros(topics * PARTITIONS * per)),
+    ]
+    groups, named, numbers = (np.concatenate([of[at] for _, of, _ in parts]) for at in range(3))
+    count = len(groups)
     columns = {
-        "ts": pa.array(np.tile(stamps, (count + logs) // per)).cast(pa.timestamp("us", tz="UTC")),
-        "signal": _text(np.concatenate([np.tile(signal, subscriptions), np.tile(log_signal, topics)]), signals),
-        "cluster": _text(np.zeros(count + logs, dtype=np.int32), ["fleet"]),
-        "group": _text(group_code, [f"group-{at:06}" for at in range(subscriptions)]),
-        "topic": _text(topic_code, [f"topic-{at:06}" for at in range(topics)]),
-        "partition": pa.array(number, mask=number < 0),
-        "stat": _text(np.zeros(count + logs, dtype=np.int32), ["value"]),
-        "value": pa.array(np.concatenate([value.ravel(), log_value.ravel()])),
-        "source": _text(np.zeros(count + logs, dtype=np.int32), ["kafka_exporter"]),
+        "signal": np.repeat([signal for signal, _, _ in parts], [len(of[0]) for _, of, _ in parts]),
+        "cluster": ["fleet"] * count,
+        "group": _text(groups, [f"group-{at:06}" for at in range(subscriptions)]),
+        "topic": _text(named, [f"topic-{at:06}" for at in range(topics)]),
+        "partition": pa.array(numbers.astype(np.int32), mask=numbers < 0),
+        "stat": ["value"] * count,
+        "source": ["kafka_exporter"] * count,
     }
-    for name in SAMPLES_SCHEMA.names:
-        if name not in columns:
-            columns[name] = pa.nulls(count + logs, SAMPLES_SCHEMA.field(name).type)
-    return pa.table({name: columns[name] for name in SAMPLES_SCHEMA.names})
+    names = pa.table(
+        [columns[each.name] if each.name in columns else pa.nulls(count, each.type) for each in NAMES_SCHEMA],
+        schema=NAMES_SCHEMA,
+    )
+    value = np.concatenate([values for _, _, values in parts])
+    return SeriesTable(names, np.full(count, per), np.tile(stamps, count), value, np.full(len(value), -1, np.int8))
 
 
 def _kind(group: np.ndarray) -> np.ndarray:
@@ -103,6 +90,5 @@ def _lags(group: np.ndarray, rate: np.ndarray, seconds: np.ndarray) -> np.ndarra
     return lag
 
 
-def _text(codes: np.ndarray, names: list[str]) -> pa.DictionaryArray:
-    codes = codes.astype(np.int32)
-    return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), pa.array(names))
+def _text(codes: np.ndarray, names: list[str]) -> pa.Array:
+    return pa.array(names).take(pa.array(codes, mask=codes < 0))

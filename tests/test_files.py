@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -40,3 +42,31 @@ def test_one_at_a_time(tmp_path: Path) -> None:
         pytest.fail("two at a time")
     with alone(tmp_path / "lock", refusal):
         pass
+
+
+def test_two_that_write_a_file_at_once_leave_one_of_the_two_whole(tmp_path: Path) -> None:
+    """Threads of one process are two, and so are processes of two hosts that have one number."""
+    path = tmp_path / "a.json"
+    with whole(path) as first:
+        first.write_text("first")
+        with whole(path) as second:
+            second.write_text("second")
+        assert path.read_text() == "second"
+    assert path.read_text() == "first"
+    assert [it.name for it in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_who_comes_second_may_wait_and_is_told_who_holds_the_lock(tmp_path: Path) -> None:
+    """So long as it was given, by the other's number."""
+    with alone(tmp_path / "lock", GuardError("busy")):
+        for hint, told in (("Wait.", f"Wait. It is process {os.getpid()}."), (None, f"It is process {os.getpid()}.")):
+            refusal = GuardError("busy", hint=hint)
+            with pytest.raises(GuardError) as caught, alone(tmp_path / "lock", refusal, wait_seconds=0.1):
+                pytest.fail("two at a time")
+            assert caught.value.hint == told
+    first, entered = alone(tmp_path / "lock", GuardError("busy")), threading.Event()
+    first.__enter__()
+    threading.Timer(0.3, lambda: first.__exit__(None, None, None)).start()
+    with alone(tmp_path / "lock", GuardError("busy"), wait_seconds=60):
+        entered.set()
+    assert entered.is_set()

@@ -7,10 +7,15 @@ import json
 import os
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from cryptography.hazmat.primitives.serialization import pkcs12
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, pkcs12
+from cryptography.x509.oid import NameOID
 
 from workbench import java, spark_archive
 from workbench.errors import SetupError
@@ -94,6 +99,38 @@ def test_java_is_told_to_trust_what_python_trusts(tmp_path: Path, monkeypatch: p
     loaded = pkcs12.load_pkcs12(store.read_bytes(), java.TRUST_STORE_PASSWORD.encode())
     assert loaded.additional_certs
     assert trust_store().stat().st_mtime == store.stat().st_mtime
+
+
+def test_a_former_networks_authority_is_not_trusted_in_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the dates of the two bundles are: the one that is in force decides, and the store of the other is not taken."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    known = trust_store()
+    authority = tmp_path / "company.pem"
+    authority.write_bytes(_authority())
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority))
+    company = trust_store()
+    assert _trusted(company) == 1
+    monkeypatch.delenv("SSL_CERT_FILE")
+    os.utime(authority, (1, 1))
+    assert trust_store() == known
+    assert _trusted(known) > 1
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority))
+    assert trust_store() == company
+
+
+def _trusted(store: Path) -> int:
+    return len(pkcs12.load_pkcs12(store.read_bytes(), java.TRUST_STORE_PASSWORD.encode()).additional_certs)
+
+
+def _authority() -> bytes:
+    """A certificate that nobody else has."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "a company")])
+    now = datetime.now(UTC)
+    made = x509.CertificateBuilder(
+        name, name, key.public_key(), x509.random_serial_number(), now, now + timedelta(days=1)
+    )
+    return made.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM)
 
 
 @pytest.mark.jvm

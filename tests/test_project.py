@@ -24,7 +24,7 @@ def test_environment_and_project_ask_for_the_same() -> None:
     assert f"python{PROJECT['requires-python']}" in environment["dependencies"]
 
 
-@pytest.mark.parametrize("name", ["requirements.lock", "requirements-java.lock"])
+@pytest.mark.parametrize("name", ["requirements.lock", "requirements-build.lock", "requirements-java.lock"])
 def test_the_locks_are_hashed_and_name_no_host(name: str) -> None:
     """Every requirement has a version and hashes; where they come from is the installer's business."""
     text = (ROOT / ".ci" / name).read_text()
@@ -42,6 +42,20 @@ def test_the_lock_holds_what_the_project_asks_for() -> None:
     for requirement in [*PROJECT["dependencies"], *extras]:
         name = re.split(r"[<>=\[;]", requirement)[0].strip().lower()
         assert re.search(rf"^{re.escape(name)}==", lock, flags=re.M), name
+
+
+def test_what_is_built_is_built_with_what_the_locks_hold() -> None:
+    """A build in isolation fetches its back end by no lock: no version, no hash. So make asks for none, and brings it before."""
+    makefile = (ROOT / "Makefile").read_text()
+    installs = [line for line in makefile.splitlines() if "pip install" in line and "java" not in line]
+    built = [line for line in installs if "--only-binary :all:" not in line or "--no-binary" in line]
+    assert built and all("--no-build-isolation" in line for line in built)
+    assert all("--require-hashes" in line or "--no-deps" in line for line in installs)
+    first = next(line for line in installs if "requirements-build.lock" in line)
+    assert installs.index(first) < min(map(installs.index, built))
+    block = (ROOT / ".ci" / "requirements-build.lock").read_text()
+    assert block in (ROOT / ".ci" / "requirements.lock").read_text()
+    assert ".ci/requirements-build.lock" in next(line for line in makefile.splitlines() if line.startswith("$(READY):"))
 
 
 def test_importing_the_package_is_cheap() -> None:

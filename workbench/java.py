@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workbench.errors import SetupError
+from workbench.files import whole
 from workbench.places import cache_dir
 
 MINIMUM_VERSION = 17
@@ -120,14 +121,15 @@ def spark_home(java: Java) -> Path:
 
 
 def trust_store() -> Path:
-    """A Java trust store of the certificates that Python trusts, made anew when they change.
+    """A Java trust store of the certificates that Python trusts: of those and no others, by the content of Python's bundle.
 
     A company's or a sandbox's authority is in Python's bundle (`SSL_CERT_FILE`, else certifi) but in no Java's own store, and
     downloads then end in PKIX errors.
     """
     bundle = _python_bundle()
-    store = cache_dir() / "trust.p12"
-    if store.exists() and store.stat().st_mtime >= bundle.stat().st_mtime:
+    pem = bundle.read_bytes()
+    store = cache_dir() / f"trust-{hashlib.sha256(pem).hexdigest()[:16]}.p12"
+    if store.exists():
         return store
     from cryptography import x509
     from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
@@ -135,7 +137,7 @@ def trust_store() -> Path:
     certificates = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # old roots with odd serial numbers are the bundle's business, not ours
-        for block in re.findall(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", bundle.read_bytes(), re.S):
+        for block in re.findall(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", pem, re.S):
             try:
                 certificates.append(x509.load_pem_x509_certificate(block))
             except ValueError:
@@ -146,9 +148,8 @@ def trust_store() -> Path:
         )
     entries = [pkcs12.PKCS12Certificate(cert, f"python-{n}".encode()) for n, cert in enumerate(certificates)]
     data = pkcs12.serialize_java_truststore(entries, BestAvailableEncryption(TRUST_STORE_PASSWORD.encode()))
-    temporary = store.with_name(f"trust.{os.getpid()}.p12")
-    temporary.write_bytes(data)
-    temporary.replace(store)
+    with whole(store) as temporary:
+        temporary.write_bytes(data)
     return store
 
 

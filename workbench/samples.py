@@ -1,7 +1,10 @@
 """The samples frame: what every collector hands over, as Arrow, whatever its source.
 
-One row is one measurement. Values that are no measurements (NaN, ±Inf, an exporter's -1 for "none", staleness markers) become
-NULL with a flag *here*, at the border, because Spark sorts NaN above every number and would call it lag.
+One row is one measurement. While they are collected, samples stay by series (`SeriesTable`): the names of a series are kept once and
+not with each of its samples, and what names decide (trust, groups of clients, order) is decided once for each series.
+
+Values that are no measurements (NaN, ±Inf, an exporter's -1 for "none", staleness markers) become NULL with a flag *here*, at the
+border, because Spark sorts NaN above every number and would call it lag.
 """
 
 from __future__ import annotations
@@ -9,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from workbench.signals import SENTINELS, SIGNALS
 
@@ -49,6 +52,9 @@ LABEL_COLUMNS = ("group", "topic", "partition", "member", "broker", "processor",
 # In this order every series, and every thing that several members report, is one run of rows (in order of time within it).
 SERIES_ORDER = ("group", "topic", "signal", "stat", "partition", "processor", "queue", "broker", "member", "source")
 
+# What names a series: the columns of a sample without its instant, its value and its flag.
+NAMES_SCHEMA = pa.schema([field for field in SAMPLES_SCHEMA if field.name not in ("ts", "value", "flag")])
+
 # Prometheus' staleness marker: one particular NaN (model/value in its source).
 STALE_NAN_BITS = np.uint64(0x7FF0000000000002)
 
@@ -64,53 +70,160 @@ class Flag(StrEnum):
     NULL = "null"
 
 
-def clean_values(signal: str, values: FloatArray) -> tuple[FloatArray, npt.NDArray[np.object_]]:
+_FLAGS = tuple(Flag)
+FlagArray = npt.NDArray[np.int8]  # position in `_FLAGS`; -1 for none
+_SENTINEL_SIGNALS = frozenset(name for name, signal in SIGNALS.items() if signal.sentinel)
+
+
+def clean_values(values: FloatArray, sentinel: npt.NDArray[np.bool_] | bool) -> tuple[FloatArray, FlagArray]:
     """Split raw values into usable ones and flags.
 
     Args:
-        signal: canonical name; decides whether a negative value is a sentinel or a skew.
-        values: shape (n,), in the signal's unit.
+        values: shape (n,), in the source's unit.
+        sentinel: of each value, or of all, whether a negative one is a sentinel or a skew, as its signal says.
 
     Returns:
-        values with NaN where there is none (to be stored as NULL), and flags (n,) of `Flag` or None.
+        values with NaN where there is none (to be stored as NULL), and flags (n,) as positions in `Flag`, -1 for none.
     """
     clean = values.astype(np.float64, copy=True)
-    flags = np.full(clean.shape, None, dtype=object)
+    flags = np.full(clean.shape, -1, dtype=np.int8)
     nan = np.isnan(clean)
     if nan.any():
-        flags[nan] = Flag.NAN.value
-        flags[clean.view(np.uint64) == STALE_NAN_BITS] = Flag.STALE.value
+        flags[nan] = _FLAGS.index(Flag.NAN)
+        flags[clean.view(np.uint64) == STALE_NAN_BITS] = _FLAGS.index(Flag.STALE)
     infinite = np.isinf(clean)
     if infinite.any():
-        flags[infinite] = Flag.INF.value
+        flags[infinite] = _FLAGS.index(Flag.INF)
         clean[infinite] = np.nan
-    if SIGNALS[signal].sentinel:
-        sentinel = np.isin(clean, SENTINELS)
-        flags[sentinel] = Flag.SENTINEL.value
-        clean[sentinel] = np.nan
-        negative = clean < 0
-        flags[negative] = Flag.SKEW.value
+    negative = (clean < 0) & sentinel
+    if negative.any():
+        unknown = negative & np.isin(clean, SENTINELS)
+        flags[negative] = _FLAGS.index(Flag.SKEW)
+        flags[unknown] = _FLAGS.index(Flag.SENTINEL)
         clean[negative] = 0.0
+        clean[unknown] = np.nan
     return clean, flags
 
 
-class _Series(NamedTuple):
-    signal: str
-    stat: str
-    labels: Mapping[str, object]
-    le: float | None
+@dataclass(frozen=True, slots=True)
+class SeriesTable:
+    """Samples by series.
+
+    Attributes:
+        names: a row for each of k series, in `NAMES_SCHEMA`.
+        lengths: samples of each series, at least one, (k,).
+        ts_us: µs since the epoch of all n samples, series after series, (n,).
+        values: in the signal's unit, NaN where there is none, (n,).
+        flags: position in `Flag`, -1 for none, (n,).
+    """
+
+    names: pa.Table
+    lengths: IntArray
     ts_us: IntArray
     values: FloatArray
-    scale: float
+    flags: FlagArray
+
+    def __len__(self) -> int:
+        """Number of series."""
+        return len(self.lengths)
+
+    @property
+    def starts(self) -> IntArray:
+        """Where the samples of each series begin, (k,)."""
+        return np.cumsum(self.lengths) - self.lengths
+
+    def take(self, series: IntArray) -> SeriesTable:
+        """These series, in this order."""
+        lengths = self.lengths[series]
+        at = np.repeat(self.starts[series] - (np.cumsum(lengths) - lengths), lengths)
+        at += np.arange(len(at))
+        return SeriesTable(self.names.take(pa.array(series)), lengths, self.ts_us[at], self.values[at], self.flags[at])
+
+    def where(self, wanted: pa.Array | pa.ChunkedArray) -> SeriesTable:
+        """The series for which this is true; not those for which it is null."""
+        chosen = np.flatnonzero(pc.fill_null(wanted, False).to_numpy(zero_copy_only=False))
+        return self if len(chosen) == len(self) else self.take(chosen)
+
+    def between(self, after_us: int, until_us: int) -> SeriesTable:
+        """The samples later than one instant and not later than another; series that have none are left out."""
+        inside = (self.ts_us > after_us) & (self.ts_us <= until_us)
+        if inside.all():
+            return self
+        lengths = np.add.reduceat(inside, self.starts, dtype=np.int64)
+        left = lengths > 0
+        return SeriesTable(
+            self.names.filter(pa.array(left)),
+            lengths[left],
+            self.ts_us[inside],
+            self.values[inside],
+            self.flags[inside],
+        )
+
+    def merged(self) -> SeriesTable:
+        """Series of one name as one, its samples in time: two exporters of one cluster, or a window that was asked for in pieces."""
+        codes = codes_of(self.names, self.names.schema.names)
+        order = np.argsort(codes, kind="stable")
+        new = np.diff(codes[order], prepend=-1) > 0
+        if new.all():
+            return self
+        found = self.take(order)
+        lengths = np.add.reduceat(found.lengths, np.flatnonzero(new))
+        at = np.lexsort((found.ts_us, np.repeat(np.arange(len(lengths)), lengths)))
+        return SeriesTable(
+            found.names.filter(pa.array(new)), lengths, found.ts_us[at], found.values[at], found.flags[at]
+        )
+
+    def to_samples(self) -> pa.Table:
+        """A row for each sample, in `SAMPLES_SCHEMA`."""
+        rows = pa.array(np.repeat(np.arange(len(self)), self.lengths))
+        flags = pa.DictionaryArray.from_arrays(
+            pa.array(self.flags, mask=self.flags < 0), pa.array([str(flag) for flag in _FLAGS])
+        )
+        columns = {
+            **{name: self.names[name].take(rows) for name in self.names.schema.names},
+            "ts": pa.array(self.ts_us).cast(pa.timestamp("us", tz="UTC")),
+            "value": pa.array(self.values, mask=np.isnan(self.values)),
+            "flag": flags.cast(pa.string()),
+        }
+        table = pa.table([columns[name] for name in SAMPLES_SCHEMA.names], schema=SAMPLES_SCHEMA)
+        return table.combine_chunks()  # Spark makes a task of every chunk
+
+    @classmethod
+    def of_samples(cls, samples: pa.Table) -> SeriesTable:
+        """A table in `SAMPLES_SCHEMA`, with a series for each of its rows."""
+        flags = pc.index_in(samples["flag"], pa.array([str(flag) for flag in _FLAGS]))
+        return cls(
+            samples.select(NAMES_SCHEMA.names),
+            np.ones(samples.num_rows, np.int64),
+            pc.cast(samples["ts"], pa.int64()).to_numpy(),
+            pc.fill_null(samples["value"], float("nan")).to_numpy(),
+            pc.fill_null(flags, -1).to_numpy().astype(np.int8),
+        )
+
+
+def codes_of(table: pa.Table, columns: Sequence[str]) -> IntArray:
+    """A number for each row, (k,): the same for rows that are the same in these columns, nulls included."""
+    codes = np.zeros(table.num_rows, np.int64)
+    for name in columns:
+        found = pc.dictionary_encode(table[name].combine_chunks(), null_encoding="encode")
+        found = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+        if len(found.dictionary) > 1:
+            codes = codes * len(found.dictionary) + found.indices.to_numpy()
+            codes = np.unique(codes, return_inverse=True)[1]
+    return codes
 
 
 @dataclass(slots=True)
 class SampleBatch:
-    """Collects series and turns them into one Arrow table in one go; appending is cheap, no object per sample."""
+    """Collects series and turns them into one table in one go; appending is cheap, no object per sample."""
 
     cluster: str
     source: str
-    _parts: list[_Series] = field(default_factory=list)
+    _names: list[tuple[object, ...]] = field(default_factory=list)
+    _scales: list[float] = field(default_factory=list)
+    _lengths: list[IntArray] = field(default_factory=list)
+    _ts_us: list[IntArray] = field(default_factory=list)
+    _values: list[FloatArray] = field(default_factory=list)
 
     def add(
         self,
@@ -128,36 +241,54 @@ class SampleBatch:
         `scale` brings them to the signal's unit; sentinels are recognised before.
         """
         times, raw = np.asarray(ts_us, dtype=np.int64), np.asarray(values, dtype=np.float64)
-        self._parts.append(_Series(signal, stat, labels, le, times, raw, scale))
+        self.name(signal, labels, stat=stat, le=le, scale=scale)
+        self.fill(np.array([len(times)]), times, raw)
+
+    def name(
+        self,
+        signal: str,
+        labels: Mapping[str, object],
+        *,
+        stat: str = "value",
+        le: float | None = None,
+        scale: float = 1.0,
+    ) -> None:
+        """Name one series; its samples come with `fill`."""
+        self._names.append((signal, stat, le, *map(labels.get, LABEL_COLUMNS)))
+        self._scales.append(scale)
+
+    def fill(self, lengths: IntArray, ts_us: IntArray, values: FloatArray) -> None:
+        """Append the samples of the k series that were named last and have none yet: lengths (k,), the others (n,)."""
+        self._lengths.append(lengths)
+        self._ts_us.append(ts_us)
+        self._values.append(values)
+
+    def to_series(self) -> SeriesTable:
+        """All samples so far; series without any are left out."""
+        lengths = np.concatenate([np.zeros(0, np.int64), *self._lengths])
+        raw = np.concatenate([np.zeros(0), *self._values])
+        kept = np.flatnonzero(lengths)
+        columns = list(zip(*self._names, strict=True)) or [()] * (3 + len(LABEL_COLUMNS))
+        named: dict[str, Sequence[object]] = dict(zip(("signal", "stat", "le", *LABEL_COLUMNS), columns, strict=True))
+        signals = named["signal"]
+        sentinel = np.repeat(np.array([name in _SENTINEL_SIGNALS for name in signals], bool), lengths)
+        values, flags = clean_values(raw, sentinel)
+        scales = np.array(self._scales)
+        if (scales != 1.0).any():
+            values *= np.repeat(scales, lengths)
+        named |= {"cluster": [self.cluster] * len(lengths), "source": [self.source] * len(lengths)}
+        names = pa.table([pa.array(named[column.name], column.type) for column in NAMES_SCHEMA], schema=NAMES_SCHEMA)
+        return SeriesTable(
+            names if len(kept) == len(lengths) else names.take(pa.array(kept)),
+            lengths[kept],
+            np.concatenate([np.zeros(0, np.int64), *self._ts_us]),
+            values,
+            flags,
+        )
 
     def to_arrow(self) -> pa.Table:
         """All samples so far, in `SAMPLES_SCHEMA`."""
-        if not self._parts:
-            return SAMPLES_SCHEMA.empty_table()
-        lengths = np.array([len(part.ts_us) for part in self._parts], dtype=np.int64)
-        rows = pa.array(np.repeat(np.arange(len(self._parts)), lengths))
-        cleaned = [clean_values(part.signal, part.values) for part in self._parts]
-        values = np.concatenate([value * part.scale for part, (value, _) in zip(self._parts, cleaned, strict=True)])
-        flags = np.concatenate([flag for _, flag in cleaned])
-        total = int(lengths.sum())
-
-        def per_series(items: Iterable[object], kind: pa.DataType) -> pa.Array:
-            return pa.array(list(items), kind).take(rows)
-
-        columns: dict[str, pa.Array] = {
-            "ts": pa.array(np.concatenate([part.ts_us for part in self._parts])).cast(pa.timestamp("us", tz="UTC")),
-            "signal": per_series((part.signal for part in self._parts), pa.string()),
-            "cluster": pa.repeat(pa.scalar(self.cluster), total),
-            "stat": per_series((part.stat for part in self._parts), pa.string()),
-            "le": per_series((part.le for part in self._parts), pa.float64()),
-            "value": pa.array(values, mask=np.isnan(values)),
-            "flag": pa.array(flags, pa.string()),
-            "source": pa.repeat(pa.scalar(self.source), total),
-        }
-        for name in LABEL_COLUMNS:
-            kind = SAMPLES_SCHEMA.field(name).type
-            columns[name] = per_series((part.labels.get(name) for part in self._parts), kind)
-        return pa.table([columns[name] for name in SAMPLES_SCHEMA.names], schema=SAMPLES_SCHEMA)
+        return self.to_series().to_samples()
 
 
 def concat(tables: Iterable[pa.Table]) -> pa.Table:
@@ -167,16 +298,28 @@ def concat(tables: Iterable[pa.Table]) -> pa.Table:
     return pa.concat_tables(present).combine_chunks() if present else SAMPLES_SCHEMA.empty_table()
 
 
-def most_trusted(tables: Sequence[pa.Table]) -> pa.Table:
-    """Samples of several profiles, in order of trust: a signal of a subscription comes from the first one that has it.
+def concat_series(tables: Iterable[SeriesTable]) -> SeriesTable:
+    """One table of series out of several; an empty one out of none."""
+    present = [table for table in tables if len(table)]
+    if len(present) == 1:
+        return present[0]
+    if not present:
+        return SeriesTable.of_samples(SAMPLES_SCHEMA.empty_table())
+    arrays = (
+        np.concatenate([getattr(table, name) for table in present]) for name in ("lengths", "ts_us", "values", "flags")
+    )
+    return SeriesTable(pa.concat_tables([table.names for table in present]).combine_chunks(), *arrays)
+
+
+def most_trusted(tables: Sequence[SeriesTable]) -> SeriesTable:
+    """Series of several profiles, in order of trust: a signal of a subscription comes from the first one that has it.
 
     Two exporters may well measure the same lag; mixed into one series, their small differences would look like movement.
     """
-    kept: list[pa.Table] = []
-    taken: set[tuple[object, ...]] = set()
-    for table in tables:
-        keys = list(zip(*(table[name].to_pylist() for name in ("signal", "group", "topic")), strict=True))
-        fresh = pa.array([key not in taken for key in keys], pa.bool_())
-        taken.update(keys)
-        kept.append(table.filter(fresh))
-    return concat(kept)
+    every = concat_series(tables)
+    giver = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
+    # The first row of a code is one of its most trusted giver.
+    _, first, codes = np.unique(
+        codes_of(every.names, ("signal", "group", "topic")), return_index=True, return_inverse=True
+    )
+    return every.where(pa.array(giver[first][codes] == giver))

@@ -22,6 +22,7 @@ BENCHES: dict[str, Callable[[], Result]] = {
     "lag_snapshot": lag.lag_snapshot,
     "lag_snapshot_20k": lag.lag_snapshot_20k,
     "sweep_25k": sweep.sweep_25k,
+    "sweep_live": sweep.sweep_live,
     "kafka_records": replay.kafka_records,
     "replay_plan_10k": replay.replay_plan_10k,
     "runtime_noop": runtime.runtime_noop,

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from tests.fleet import land_fleet
-from workbench.cli.triage import command
+from tests.fleet import land_fleet, slot_series
+from workbench.cli.triage import command, exit_code
+from workbench.collect.capture import NO_BASELINE
 from workbench.errors import EvidenceError, ExitCode, UsageError, WorkbenchError
+from workbench.triage.verdict import State, Verdict
 
 
 def refused(*words: str) -> WorkbenchError:
@@ -40,6 +43,21 @@ def test_an_empty_store_is_no_evidence(tmp_path: Path) -> None:
 
 
 @pytest.mark.jvm
+def test_a_slot_that_is_incomplete_is_said_and_is_no_all_clear(spark: Any, tmp_path: Path) -> None:
+    """Exit code 4 where all is well in the part that is known; with whole slots it is 0."""
+    store = land_fleet(tmp_path / "store", subscriptions=4, slot_seconds=600)
+    words = ["--all", "--store", str(tmp_path / "store"), "--json"]
+    assert CliRunner().invoke(command, words, standalone_mode=False).return_value == ExitCode.OK
+    for end in store.landed()[:2]:
+        store.land(end, slot_series(4, end, 600, 30), missing=["store 7 is silent"])
+    shown = CliRunner().invoke(command, words, standalone_mode=False)
+    assert shown.return_value == ExitCode.EVIDENCE
+    incomplete = json.loads(shown.stdout)["incomplete"]
+    assert len(incomplete) == 2
+    assert all("store 7 is silent" in text and f"{store.landed()[0]:%Y-%m-%d}" in text for text in incomplete)
+
+
+@pytest.mark.jvm
 def test_a_table_a_report_and_an_exit_code(spark: Any, tmp_path: Path) -> None:
     """The worst first on the terminal, all of them in Parquet, the worst with charts in one HTML file."""
     land_fleet(tmp_path / "store", subscriptions=120, slot_seconds=600)
@@ -61,3 +79,21 @@ def test_a_table_a_report_and_an_exit_code(spark: Any, tmp_path: Path) -> None:
     assert document["schema"] == "workbench.sweep/1"
     assert document["reading"]["files_read"] == 0
     assert len(document["findings"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("state", "incomplete", "code"),
+    [
+        (State.HEALTHY, (), ExitCode.OK),
+        (State.HEALTHY, ("store 7 is silent",), ExitCode.EVIDENCE),
+        (State.DRAINING, ("store 7 is silent",), ExitCode.EVIDENCE),
+        (State.LAGGING, ("store 7 is silent",), ExitCode.FINDINGS),
+        (State.HEALTHY, (NO_BASELINE,), ExitCode.OK),
+    ],
+)
+def test_a_part_is_no_all_clear_for_one_triage_either(
+    state: State, incomplete: tuple[str, ...], code: ExitCode
+) -> None:
+    """What lags, lags; that nothing lags is known of the whole only. A baseline that nobody asked for is not missed."""
+    finding = SimpleNamespace(state=state, verdict=Verdict.HEALTHY)
+    assert exit_code(SimpleNamespace(findings=(finding,), incomplete=incomplete)) == code  # type: ignore[arg-type]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -54,7 +55,7 @@ def test_raw_samples_are_asked_for_without_compression() -> None:
     assert query["query"][0].endswith("[600000ms]")
     assert float(query["time"][0]) == end
     assert headers["Accept-Encoding"] == "identity"
-    table = found.samples.filter(found.samples["signal"].to_numpy(zero_copy_only=False) == "consumer_lag")
+    table = found.series.where(pc.equal(found.series.names["signal"], "consumer_lag")).to_samples()
     assert table["value"].to_pylist()[:2] == [2.0, None]
     assert table["flag"].to_pylist()[:2] == [None, "sentinel"]
 
@@ -95,12 +96,43 @@ def test_long_windows_are_asked_for_by_step() -> None:
 
 
 def test_warnings_are_kept_as_incomplete() -> None:
-    """A partial answer (Thanos, a truncating limit) is told, not swallowed."""
-    with scripted(
-        Script(body=body((LAG, [[END.timestamp(), "1"]]), warnings=["results truncated due to limit"]))
-    ) as server:
+    """A partial answer (Thanos, a truncating limit, VictoriaMetrics) is told, not swallowed; however many stores are silent."""
+    stores = [f"store {number}: {'x' * 400}" for number in range(20)]
+    for extra, told in (({"warnings": ["truncated"]}, 1), ({"warnings": stores}, 20), ({"isPartial": True}, 1)):
+        with scripted(Script(body=body((LAG, [[END.timestamp(), "1"]]), **extra))) as server:
+            asked = source(server.url)
+            found = asked.collect(WINDOW)
+            assert len(found.incomplete) == told
+            assert len(found.series)
+            server.body = body((LAG, [[END.timestamp(), "1"]]))
+            assert asked.collect(WINDOW).incomplete == (), "the next answer is another one"
+
+
+def test_what_is_missing_from_a_list_of_names_is_told_too() -> None:
+    """A metric that is absent because a store was silent is not known to be absent."""
+    names = json.dumps({"status": "success", "isPartial": True, "data": ["up"], "warnings": ["store 7 is silent"]})
+    with scripted(Script(body=names.encode())) as server:
+        asked = source(server.url)
+        assert asked.examples() == {}
+        assert asked.partial == ("store 7 is silent", "the server says that its answer is partial (isPartial)")
+        for server.body in (b"<html>a login page</html>", b"[" * 100_000, b'{"status":"error","error":"boom"}'):
+            with pytest.raises(SourceUnreachableError, match="no Prometheus"):
+                source(server.url).examples()
+
+
+def test_one_odd_label_leaves_one_series_out() -> None:
+    """It is named, and the others are there; a lone half of a surrogate pair is JSON that no other text can hold."""
+    now = END.timestamp()
+    odd = [({**LAG, "partition": partition}, [[now, "5"]]) for partition in ("²", "99999999999")]
+    odd.append(({**LAG, "consumergroup": "\ud83d"}, [[now, "5"]]))
+    with scripted(Script(body=body(*odd, (LAG, [[now, "1"]])))) as server:
         found = source(server.url).collect(WINDOW)
-    assert found.incomplete == ("results truncated due to limit",)
+    lags = found.series.where(pc.equal(found.series.names["signal"], "consumer_lag")).to_samples()
+    assert set(lags["value"].to_pylist()) == {1.0}
+    assert len(found.incomplete) == 2
+    assert "series of kafka_consumergroup_lag left out: the label partition is no partition" in found.incomplete[0]
+    assert found.incomplete[0].isascii()
+    assert "consumergroup is no text" in found.incomplete[1]
 
 
 @pytest.mark.parametrize(

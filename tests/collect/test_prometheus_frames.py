@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.collect.test_remote_read import A, B, answer, bits_of, encode
+from tests.chunks import answer, bits_of, encode
+from tests.collect.test_remote_read import A, B
 from tests.servers import Script, scripted
 from workbench.collect.prometheus_frames import (
     PrometheusFrames,
@@ -88,9 +89,14 @@ def test_without_remote_read_json_is_asked_for_unless_that_is_forbidden() -> Non
 
 def test_an_incomplete_answer_is_an_error() -> None:
     """Warnings mean that something is missing (a store of Thanos that did not answer): no frame with a hole."""
-    body = MATRIX[:-1] + b',"warnings":["store unreachable"]}'
-    with scripted(Script(body=body)) as server, pytest.raises(RuntimeError, match="store unreachable"):
-        read_range(Request.of(options(server.url, wire="json")), TimeRange(1000, 10_000))
+    many = json.dumps(["store unreachable", *(f"{number} {'x' * 300}" for number in range(20))]).encode()
+    for told, words in (
+        (b',"warnings":["store unreachable"]', "store unreachable"),
+        (b',"warnings":' + many, "store unreachable"),
+        (b',"isPartial":true', "isPartial"),
+    ):
+        with scripted(Script(body=MATRIX[:-1] + told + b"}")) as server, pytest.raises(RuntimeError, match=words):
+            read_range(Request.of(options(server.url, wire="json")), TimeRange(1000, 10_000))
     with (
         scripted(Script(status=422, body=b"too many samples")) as server,
         pytest.raises(RuntimeError, match="too many"),

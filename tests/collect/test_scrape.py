@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.servers import Script, scripted
-from workbench.collect.scrape import Page, page_samples, scrape
+from workbench.collect.scrape import Page, page_series, scrape
 from workbench.errors import SourceUnreachableError
 from workbench.profiles import load_profile
 
@@ -28,13 +28,13 @@ def test_a_page_is_read_by_its_profile() -> None:
     with scripted(Script(body=PAGE)) as server:
         table, missing = scrape([server.url + "/metrics"], [load_profile("runtime")], cluster="c", timeout_seconds=5)
     assert missing == []
-    rows = {(row["signal"], row["stat"], row["group"]): row for row in table.to_pylist()}
+    rows = {(row["signal"], row["stat"], row["group"]): row for row in table.to_samples().to_pylist()}
     assert rows["consumer_lag", "value", "g"]["value"] == 7.0
     assert rows["consumer_lag", "value", 'a"b\nc']["flag"] == "nan"
     assert rows["consumer_lag", "value", 'a"b\nc']["topic"] == "<img>"
     assert rows["process_time", "sum", "g"]["value"] == 0.6
     assert rows["processed", "retry", "g"]["value"] == 2.0
-    assert not any(row["signal"] == "something_else" for row in table.to_pylist())
+    assert not any(row["signal"] == "something_else" for row in table.to_samples().to_pylist())
 
 
 def test_dead_and_hanging_targets_are_told_and_do_not_stop_the_others() -> None:
@@ -42,7 +42,7 @@ def test_dead_and_hanging_targets_are_told_and_do_not_stop_the_others() -> None:
     with scripted(Script(body=PAGE)) as good, scripted(Script(body=PAGE, delay_seconds=6)) as slow:
         urls = [good.url, "http://127.0.0.1:9/metrics", slow.url]
         table, missing = scrape(urls, [load_profile("runtime")], cluster="c", timeout_seconds=2)
-    assert table.num_rows > 0
+    assert len(table) > 0
     assert len(missing) == 2
     assert any("127.0.0.1:9" in text for text in missing)
 
@@ -51,4 +51,33 @@ def test_what_is_no_metrics_page_is_refused() -> None:
     """With the host named, and a hint."""
     page = Page(url="http://127.0.0.1:1/x", taken_at=1.0, text="<html><body>hello {</body></html>")
     with pytest.raises(SourceUnreachableError, match="no metrics page"):
-        page_samples(page, [load_profile("runtime")], cluster="c")
+        page_series(page, [load_profile("runtime")], cluster="c")
+
+
+GARBAGE = (
+    b"<html><body>hello {</body></html>",
+    b'a{b="c} 1\n',
+    b"x{",
+    b'wb_consumer_lag_messages{group="g"} seven\n',
+    b"\xff\xfe{",
+)
+
+
+@pytest.mark.parametrize("garbage", GARBAGE)
+def test_a_page_that_is_none_is_named_and_does_not_stop_the_others(garbage: bytes) -> None:
+    """Somebody else's server at an address is no reason to record nothing."""
+    with scripted(Script(body=PAGE)) as good, scripted(Script(body=garbage)) as bad:
+        urls = [bad.url + "/metrics", good.url + "/metrics"]
+        series, missing = scrape(urls, [load_profile("runtime")], cluster="c", timeout_seconds=5)
+    assert len(series)
+    assert len(missing) == 1
+    assert "no metrics page" in missing[0] and bad.url.removeprefix("http://") in missing[0]
+
+
+def test_an_odd_label_of_a_page_leaves_one_series_out() -> None:
+    """And says so."""
+    odd = 'wb_consumer_lag_messages{group="g",topic="t",partition="²",member="m"} 7.0\n'.encode()
+    with scripted(Script(body=odd + PAGE)) as server:
+        series, missing = scrape([server.url], [load_profile("runtime")], cluster="c", timeout_seconds=5)
+    assert len(series) == 6
+    assert len(missing) == 1 and "partition" in missing[0]

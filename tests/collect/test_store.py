@@ -5,18 +5,20 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from tests.fleet import END, land_fleet
+from tests.fleet import END, land_fleet, slot_series
+from tests.killed import killed_at_each_change
 from tests.stories import END as STORY_END
 from tests.stories import lagging
 from workbench.collect import store as module
 from workbench.collect.store import Store, StoreInfo, make_store, open_store
-from workbench.errors import DamagedCaptureError, NoSeriesError, UsageError
-from workbench.samples import SAMPLES_SCHEMA
+from workbench.errors import DamagedCaptureError, NoSeriesError, OutputError, UsageError
+from workbench.samples import SAMPLES_SCHEMA, SeriesTable
 
 
 @pytest.fixture
@@ -27,7 +29,7 @@ def store(tmp_path: Path) -> Store:
 
 def test_a_slot_holds_its_samples_and_no_others(store: Store) -> None:
     """Open at its beginning, closed at its end; landed again, it is replaced."""
-    samples = lagging().samples()
+    samples = SeriesTable.of_samples(lagging().samples())
     files = store.land(STORY_END, samples)
     landed = pq.read_table(files[0].path)
     assert landed.schema.remove_metadata().equals(SAMPLES_SCHEMA)
@@ -39,10 +41,87 @@ def test_a_slot_holds_its_samples_and_no_others(store: Store) -> None:
     assert not list((store.root / "samples").rglob(".*")), "nothing is left over"
 
 
+def test_a_kill_while_a_slot_is_replaced_does_not_lose_it(store: Store) -> None:
+    """At each change to the disk: whoever opens the store next finds the old slot or the new one, whole."""
+    samples = SeriesTable.of_samples(lagging().samples())
+    half = samples.take(np.arange(len(samples) // 2))
+    both = {store.land(STORY_END, table)[0].digest for table in (samples, half)}
+    seen = set()
+    for _ in killed_at_each_change(lambda: store.land(STORY_END, half), lambda: store.land(STORY_END, samples)):
+        found = open_store(store.root)
+        assert found.landed() == [STORY_END]
+        [file] = found.files([STORY_END])
+        assert file.digest in both
+        seen.add(file.digest)
+    assert seen == both
+
+
+def test_two_that_land_a_slot_at_once_leave_one_of_the_two(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither fails, and neither takes what the other is writing."""
+    samples = SeriesTable.of_samples(lagging().samples())
+    half = samples.take(np.arange(len(samples) // 2))
+    write = module._write
+
+    def meanwhile(path: Path, piece: pa.Table) -> None:
+        monkeypatch.undo()
+        store.land(STORY_END, samples)
+        write(path, piece)
+
+    monkeypatch.setattr(module, "_write", meanwhile)
+    [file] = store.land(STORY_END, half)
+    assert 0 < pq.read_metadata(file.path).num_rows < len(samples)
+    assert not list((store.root / "samples").rglob(".*")), "nothing is left over"
+
+
+def test_a_kill_while_slots_are_pruned_leaves_them_whole_or_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half a slot would be a fleet of which half is not looked at."""
+    monkeypatch.setattr(module, "_FILE_ROWS", 2_000)
+    landed = land_fleet(tmp_path / "fleet", subscriptions=30, slot_seconds=600, slots=1)
+    whole, seen = len(landed.files([END])), set()
+    assert whole > 3
+    series = slot_series(30, END, 600, 30)
+    for _ in killed_at_each_change(lambda: landed.prune(END), lambda: landed.land(END, series)):
+        seen.add(len(open_store(landed.root).files(landed.landed())))
+    assert seen == {0, whole}
+
+
+def test_a_slot_that_cannot_be_written_is_an_error_of_its_own(store: Store) -> None:
+    """Named, and without a traceback."""
+    (store.root / "samples").write_text("in the way")
+    with pytest.raises(OutputError, match=r"slot=030000 cannot be written"):
+        store.land(STORY_END, SeriesTable.of_samples(lagging().samples()))
+
+
+def test_what_a_kill_has_left_goes_with_its_slot(store: Store) -> None:
+    """A slot that was pruned does not come back out of what was left of an older landing."""
+    store.land(STORY_END, SeriesTable.of_samples(lagging().samples()))
+    folder = store.folder(STORY_END)
+    for ending in ("old", "new", "gone"):
+        (folder.parent / f".{folder.name}.0123456789abcdef.{ending}").mkdir()
+    assert store.prune(STORY_END) == 1
+    assert open_store(store.root).landed() == []
+    assert not list((store.root / "samples").iterdir())
+
+
+def test_what_is_missing_stays_with_its_slot(store: Store) -> None:
+    """Until it is landed anew; and Spark, like any reader of the files, sees samples only."""
+    samples = SeriesTable.of_samples(lagging().samples())
+    store.land(STORY_END, samples, missing=["store 7 is silent", "results \u2028 cut"])
+    assert open_store(store.root).missing_of(STORY_END) == ("store 7 is silent", "results \u2028 cut")
+    assert store.rows_of(STORY_END) == pq.read_table(store.root / "samples").num_rows > 0
+    (store.folder(STORY_END) / module.INCOMPLETE).write_text("{")
+    assert "cannot be read" in store.missing_of(STORY_END)[0]
+    store.land(STORY_END, samples)
+    assert store.missing_of(STORY_END) == ()
+    assert store.missing_of(STORY_END + store.slot) == ()
+
+
 def test_an_instant_off_the_grid_is_refused(store: Store) -> None:
     """Or the slots of two landings would overlap."""
     with pytest.raises(UsageError, match="not the end of a slot"):
-        store.land(STORY_END + timedelta(seconds=1), SAMPLES_SCHEMA.empty_table())
+        store.land(STORY_END + timedelta(seconds=1), SeriesTable.of_samples(SAMPLES_SCHEMA.empty_table()))
 
 
 def test_a_group_is_never_divided_between_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,6 +157,20 @@ def test_old_slots_are_pruned(tmp_path: Path) -> None:
     assert landed.prune(END - timedelta(seconds=1200)) == 3
     assert landed.landed() == [END - timedelta(seconds=600), END]
     assert landed.window().end == END
+
+
+def test_folders_of_no_time_are_no_slots(store: Store) -> None:
+    """The window of one in year 1 would begin before the calendar."""
+    for name in (
+        "day=0001-01-01/slot=000100",
+        "day=9999-12-31/slot=235900",
+        "day=x/slot=000100",
+        "day=2026-11-21/slot=99",
+    ):
+        (store.root / "samples" / name).mkdir(parents=True)
+    assert store.landed() == []
+    with pytest.raises(NoSeriesError):
+        store.window()
 
 
 def test_a_window_is_the_newest_slot_or_the_newest_until_then(tmp_path: Path) -> None:

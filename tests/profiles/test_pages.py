@@ -13,20 +13,27 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.profiles.pages import EXPECTED, PAGES
 from workbench.collect.join import groups_of_clients, with_derived_lag, with_groups
 from workbench.collect.kafka import GROUPS_SCHEMA
-from workbench.collect.scrape import Page, page_samples
+from workbench.collect.scrape import Page, page_series
 from workbench.collect.statistics import statistics_samples
 from workbench.errors import SourceUnreachableError
-from workbench.profiles import ESTIMATE, Profile, Quality, load_profile, profile_names
+from workbench.profiles import ESTIMATE, LeftOut, Profile, Quality, load_profile, profile_names
 from workbench.profiles.fit import coverage, fitting, recommended, what_to_add
-from workbench.samples import SampleBatch, most_trusted
+from workbench.samples import SampleBatch, SeriesTable, most_trusted
 from workbench.signals import SIGNALS
 
 NOT_PAGES = {"runtime", "librdkafka"}  # the runtime's own page is tested with it; librdkafka's is JSON, below
 
 
+def series(name: str) -> SeriesTable:
+    """The series of a page through its profile."""
+    page = Page(url="http://page", taken_at=1000.0, text=PAGES[name])
+    [found] = page_series(page, [load_profile(name)], cluster="c")
+    return found
+
+
 def read(name: str) -> pa.Table:
-    """The samples of a page through its profile."""
-    return page_samples(Page(url="http://page", taken_at=1000.0, text=PAGES[name]), [load_profile(name)], cluster="c")
+    """Their samples."""
+    return series(name).to_samples()
 
 
 def examples(*names: str) -> dict[str, dict[str, str]]:
@@ -131,20 +138,21 @@ def test_clients_are_joined_to_their_groups() -> None:
     )
     assert members == {"pay-0": "pay"}
     profile = load_profile("micrometer")
-    joined = with_groups(read("micrometer"), profile, members)
-    assert set(joined["group"].to_pylist()) == {"pay"}
-    assert with_groups(read("micrometer"), profile, {}).num_rows == 0
-    assert with_groups(read("micrometer"), profile, members, groups=["other"]).num_rows == 0
+    joined = with_groups(series("micrometer"), profile, members)
+    assert set(joined.names["group"].to_pylist()) == {"pay"}
+    assert with_groups(series("micrometer"), profile, {}).to_samples().num_rows == 0
+    assert with_groups(series("micrometer"), profile, members, groups=["other"]).to_samples().num_rows == 0
     assert (
-        with_groups(read("decaton"), load_profile("decaton"), {"pay-app": "pay"}).num_rows == read("decaton").num_rows
+        with_groups(series("decaton"), load_profile("decaton"), {"pay-app": "pay"}).to_samples().num_rows
+        == read("decaton").num_rows
     )
 
 
 def test_the_first_profile_that_has_a_signal_gives_it_after_the_join() -> None:
     """A lag from Kafka's side and one from the client's side are not mixed into one series."""
     members = {"pay-0": "pay"}
-    client = with_groups(read("micrometer"), load_profile("micrometer"), members)
-    both = most_trusted([read("kafka_exporter"), client])
+    client = with_groups(series("micrometer"), load_profile("micrometer"), members)
+    both = most_trusted([series("kafka_exporter"), client]).to_samples()
     lag = both.filter(pc.equal(both["signal"], "consumer_lag"))
     assert set(lag["source"].to_pylist()) == {"kafka_exporter"}
     assert "micrometer" in both["source"].to_pylist()
@@ -153,9 +161,9 @@ def test_the_first_profile_that_has_a_signal_gives_it_after_the_join() -> None:
 @pytest.mark.parametrize("name", ["redpanda", "faust"])
 def test_a_lag_is_derived_where_only_the_offsets_are_exported(name: str) -> None:
     """Log end minus commit; and never where a lag is exported already."""
-    table = with_groups(read(name), load_profile(name), {"pay-app": "pay"})
+    table = with_groups(series(name), load_profile(name), {"pay-app": "pay"})
     derived = with_derived_lag(table)
-    [row] = [row for row in derived.to_pylist() if row["signal"] == "consumer_lag"]
+    [row] = [row for row in derived.to_samples().to_pylist() if row["signal"] == "consumer_lag"]
     assert (row["group"], row["topic"], row["partition"], row["value"], row["source"]) == (
         "pay",
         "orders",
@@ -163,7 +171,7 @@ def test_a_lag_is_derived_where_only_the_offsets_are_exported(name: str) -> None
         120.0,
         "derived",
     )
-    assert with_derived_lag(read("kafka_exporter")).num_rows == read("kafka_exporter").num_rows
+    assert len(with_derived_lag(series("kafka_exporter"))) == len(series("kafka_exporter"))
 
 
 def test_a_derived_lag_uses_the_end_that_was_known_at_the_time() -> None:
@@ -178,7 +186,9 @@ def test_a_derived_lag_uses_the_end_that_was_known_at_the_time() -> None:
         [t * 10**6 for t in commits],
         list(commits.values()),
     )
-    found = [row for row in with_derived_lag(batch.to_arrow()).to_pylist() if row["signal"] == "consumer_lag"]
+    found = [
+        row for row in with_derived_lag(batch.to_series()).to_samples().to_pylist() if row["signal"] == "consumer_lag"
+    ]
     oracle = []
     for at, committed in commits.items():
         known = [end for time, end in ends.items() if time <= at]
@@ -244,7 +254,17 @@ def test_librdkafkas_statistics_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["{", "[]", "{}", '{"time": "x", "client_id": "c"}', '{"time": 1, "client_id": "c", "topics": 3}']
+    "line",
+    [
+        "{",
+        "[]",
+        "{}",
+        '{"time": "x", "client_id": "c"}',
+        '{"time": 1, "client_id": "c", "topics": 3}',
+        '{"time": 1e300, "client_id": "c"}',
+        '{"time": Infinity, "client_id": "c"}',
+        "[" * 100_000,
+    ],
 )
 def test_what_is_no_statistics_is_an_error_with_its_line(line: str) -> None:
     """And no traceback."""
@@ -252,9 +272,36 @@ def test_what_is_no_statistics_is_an_error_with_its_line(line: str) -> None:
         statistics_samples([line], cluster="c")
 
 
-def test_partitions_that_are_no_numbers_and_states_that_are_none_are_left_out() -> None:
-    """Hostile labels make no sample and no crash."""
+@pytest.mark.parametrize(
+    "odd", ["²", "١", "99999999999", "2147483648", "x; DROP", "-1", " 1", "1\n", "", "1e3", "9" * 5000, "\ud800"]
+)
+def test_a_partition_that_is_none_is_left_out_and_counted(odd: str) -> None:
+    """Hostile labels make no sample and no crash; the largest number of Kafka's is one."""
     profile: Profile = load_profile("kminion")
     lag = "kminion_kafka_consumer_group_topic_partition_lag"
-    assert profile.meaning(lag, {"group_id": "g", "topic_name": "t", "partition_id": "x; DROP"}) is None
-    assert profile.meaning("kminion_kafka_consumer_group_info", {"group_id": "g", "state": "<script>"}) is None
+    labels = {"group_id": "g", "topic_name": "t"}
+    left_out = LeftOut()
+    assert profile.meaning(lag, {**labels, "partition_id": odd}, left_out=left_out) is None
+    assert profile.meaning(lag, {**labels, "partition_id": odd}) is None
+    [words] = left_out.words()
+    assert "1 series of" in words and "partition_id" in words
+    assert words.isascii() and words.isprintable() and len(words) < 500
+    found = profile.meaning(lag, {**labels, "partition_id": "2147483647"}, left_out=left_out)
+    assert found is not None and found.labels["partition"] == 2**31 - 1
+
+
+def test_other_labels_that_cannot_be_read_are_left_out_and_counted() -> None:
+    """States that are none, bounds that are none, text that is none; what a profile does not know is nobody's loss."""
+    left_out = LeftOut()
+    kminion, runtime = load_profile("kminion"), load_profile("runtime")
+    for state in ("<script>", "<b>"):
+        labels = {"group_id": "g", "state": state}
+        assert kminion.meaning("kminion_kafka_consumer_group_info", labels, left_out=left_out) is None
+    for bound in ({}, {"le": "nan"}, {"le": "x"}):
+        labels = {"group": "g", "topic": "t", "member": "m", "processor": "p", **bound}
+        assert runtime.meaning("wb_process_time_seconds_bucket", labels, left_out=left_out) is None
+    labels = {"group": "\ud800", "topic": "t", "partition": "0", "member": "m"}
+    assert runtime.meaning("wb_consumer_lag_messages", labels, left_out=left_out) is None
+    assert runtime.meaning("node_load1", {"group": "\ud800"}, left_out=left_out) is None
+    assert [words.split()[0] for words in left_out.words()] == ["2", "3", "1"]
+    assert "'<script>'" in left_out.words()[0]

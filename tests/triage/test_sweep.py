@@ -20,6 +20,7 @@ from workbench.collect.capture import Capture, new_info
 from workbench.collect.store import Store, StoreInfo, make_store
 from workbench.errors import DamagedCaptureError, NoSeriesError
 from workbench.lab.lab import LAB_THRESHOLDS
+from workbench.samples import SeriesTable
 from workbench.triage.condensing import condense_missing
 from workbench.triage.engine import triage
 from workbench.triage.finding import Finding
@@ -89,7 +90,7 @@ def test_recorded_incidents_are_found_by_a_sweep(spark: Any, tmp_path: Path) -> 
     info = StoreInfo(cluster="lab", slot_seconds=12, profiles=["kafka_exporter", "runtime"], thresholds=LAB_THRESHOLDS)
     store = make_store(tmp_path / "store", info)
     for end in store.slots_of(store.window_ending(STORY_END)):
-        store.land(end, samples)
+        store.land(end, SeriesTable.of_samples(samples))
     swept = sweep(store, spark, top=len(TRUTH))
     # The sample at the very beginning of the baseline is another slot's.
     since = pc.greater(samples["ts"], pa.scalar(store.window().baseline_start))
@@ -115,7 +116,8 @@ def test_what_was_condensed_is_not_read_again(spark: Any, tmp_path: Path) -> Non
     [new] = store.files(ends[-1:])
     assert (later.files, later.condensed, later.bytes_read) == (5, 1, new.size)
     # A slot that is landed anew with other content is another content.
-    store.land(ends[-1], store.samples_of(store.window(), [("group-000001", "topic-000000")]))
+    few = store.samples_of(store.window(), [("group-000001", "topic-000000")])
+    store.land(ends[-1], SeriesTable.of_samples(few))
     assert condense_missing(store, spark, now).condensed == 1
 
 

@@ -120,6 +120,7 @@ def _ask(cluster: object) -> str:
         timeout_seconds=min(10.0, cluster.timeout_seconds),
     )
     window = Window.ending(datetime.now(UTC), length=timedelta(minutes=5), baseline=timedelta(seconds=1))
-    found = source.collect(window).samples
-    groups = found["group"].drop_null().unique()
-    return f"{found.num_rows:,} samples of {len(groups)} groups in the last 5 minutes"
+    found = source.collect(window)
+    groups = found.series.names["group"].drop_null().unique()
+    partial = f"; incomplete: {found.incomplete[0]}" if found.incomplete else ""
+    return f"{len(found.series.ts_us):,} samples of {len(groups)} groups in the last 5 minutes{partial}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from workbench.cli.options import cluster_option, config_option, json_option, print_json
+from workbench.cli.options import cluster_option, config_option, json_option, print_json, say
 from workbench.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def list_(as_json: bool) -> int:
 def check(url: str | None, cluster: str | None, config: Path | None, as_json: bool) -> int:
     """Find out which profiles fit a live Prometheus, and signal by signal what is exact, a proxy, or absent.
 
-    Exit code 4 if none fits.
+    Exit code 4 if none fits, or the server has left something out.
     """
     from workbench.collect.prometheus import PrometheusSource
     from workbench.profiles import load_profile, profile_names
@@ -96,11 +96,14 @@ def check(url: str | None, cluster: str | None, config: Path | None, as_json: bo
                 "signals": {
                     name: {"quality": str(quality), "profile": profile} for name, (quality, profile) in covered.items()
                 },
+                "incomplete": list(source.partial),
             }
         )
     else:
         _print_check(target.prometheus, fits, chosen, covered, profiles)
-    return ExitCode.OK if fits else ExitCode.EVIDENCE
+        for text in source.partial:
+            say(f"Incomplete: {text}")
+    return ExitCode.OK if fits and not source.partial else ExitCode.EVIDENCE
 
 
 def _print_check(

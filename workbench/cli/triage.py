@@ -88,7 +88,8 @@ def command(
 ) -> int:
     """Find out whether consumers lag, and why, with the evidence for it and what to do.
 
-    Exit codes: 0 all is well (or draining), 3 something lags, 4 something cannot be told for want of data.
+    Exit codes: 0 all is well (or draining), 3 something lags, 4 something cannot be told for want of data, or the
+    sources have left something out.
     """
     if everything:
         if folder is not None or watch or compare or alert or any((groups, topics, since, baseline, observe, save)):
@@ -200,7 +201,7 @@ def _check_outputs(html: Path | None, save: Path | None) -> None:
     """Refuse before the work what would fail after it."""
     if html is not None and not html.parent.is_dir():
         raise UsageError(f"There is no folder {html.parent} for the report.", hint="Make it first.")
-    if save is not None and save.exists() and any(save.iterdir()):
+    if save is not None and save.exists() and (not save.is_dir() or any(save.iterdir())):
         raise UsageError(f"{save} exists and is not empty.", hint="Name another folder for the capture.")
 
 
@@ -277,10 +278,15 @@ def _analyse(capture: Capture, window: Window, groups: list[str], topics: list[s
 
 
 def exit_code(result: Triage) -> int:
-    """What the shell is told: the worst of the findings; what lags outweighs what cannot be told."""
+    """What the shell is told: the worst of the findings; what lags outweighs what cannot be told.
+
+    Where nothing lags in a part of the data, something may lag in the rest.
+    """
+    from workbench.collect.capture import NO_BASELINE
     from workbench.triage.engine import incomplete_verdict
     from workbench.triage.verdict import State
 
     if any(finding.state is State.LAGGING for finding in result.findings):
         return ExitCode.FINDINGS
-    return ExitCode.EVIDENCE if incomplete_verdict(result.findings) else ExitCode.OK
+    partial = any(text != NO_BASELINE for text in result.incomplete)  # that one is what --observe asks for
+    return ExitCode.EVIDENCE if partial or incomplete_verdict(result.findings) else ExitCode.OK

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workbench.cli.options import print_json
-from workbench.errors import ExitCode, NoSeriesError, UsageError
+from workbench.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from workbench.cli.progress import Steps
@@ -66,11 +66,11 @@ def triage_all(
 
 
 def exit_code(result: Sweep) -> int:
-    """The worst of the fleet; what lags outweighs what cannot be told."""
+    """The worst of the fleet; what lags outweighs what cannot be told, and that nobody is late what the sources left out."""
     states = result.states
     if states.get("lagging"):
         return ExitCode.FINDINGS
-    return ExitCode.EVIDENCE if states.get("cannot_tell") else ExitCode.OK
+    return ExitCode.EVIDENCE if states.get("cannot_tell") or result.partial else ExitCode.OK
 
 
 def _instant(until: str | None) -> datetime | None:
@@ -84,11 +84,11 @@ def _landed(
 ) -> tuple[Store, Window]:
     """The cluster's store with the window's slots in it, each asked of Prometheus once."""
     from workbench.collect import live
+    from workbench.collect.landing import land_missing, wanting
     from workbench.collect.store import StoreInfo, make_store
     from workbench.places import state_dir
     from workbench.settings import load_settings
     from workbench.spark import start_in_background
-    from workbench.window import Window
 
     settings = load_settings(config)
     cluster = settings.cluster(name)
@@ -108,21 +108,10 @@ def _landed(
     settled = datetime.now(UTC) - min(_SETTLING, store.slot / 4)
     window = store.window_ending(store.slot_end(until or settled))
     start_in_background()
-    here = set(store.landed())
-    missing = [end for end in store.slots_of(window) if end not in here]
-    with steps.step(f"Asking the sources of {cluster.name} for {len(missing)} of 5 slots") as step:
-        rows = 0
-        for end in missing:
-            slot = Window(baseline_start=end - store.slot, start=end - store.slot, end=end)
-            try:
-                capture = live.collect(cluster, slot, thresholds=thresholds)
-            except NoSeriesError:
-                if end == window.end:
-                    raise
-                continue  # Prometheus does not go back so far: said as a shorter baseline
-            store.land(end, capture.samples)
-            rows += capture.samples.num_rows
-        step.note = f"{rows:,} samples"
+    asked = wanting(store, window)
+    with steps.step(f"Asking the sources of {cluster.name} for {len(asked)} of 5 slots") as step:
+        landed = land_missing(store, window, lambda slot: live.collect_series(cluster, slot))
+        step.note = f"{landed.rows:,} samples"
     if own:  # nobody asked for an archive
         store.prune(window.baseline_start)
     return store, window

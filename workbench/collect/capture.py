@@ -12,21 +12,24 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
 import shutil
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from workbench import __version__
 from workbench.collect.kafka import GROUPS_SCHEMA
+from workbench.collect.parquet_bounds import Room, TooLargeError, read_bounded
 from workbench.errors import DamagedCaptureError, NotACaptureError, UsageError, WindowError
-from workbench.files import whole
+from workbench.files import whole, whole_folder, writing
 from workbench.samples import SAMPLES_SCHEMA
 from workbench.settings import Thresholds
 from workbench.window import Window
@@ -34,15 +37,33 @@ from workbench.words import first_line
 
 INFO, SAMPLES, GROUPS, EVENTS, PARTS = "capture.json", "samples.parquet", "groups.parquet", "events.jsonl", "parts"
 
+_YEARS = (1970, 2999)
+_HEAD_BYTES, _EVENTS_BYTES = 16 << 20, 64 << 20
+_ROOM_GIB = 4.0  # what a sweep of 25,000 subscriptions is given
+ROOM_VARIABLE = "WORKBENCH_CAPTURE_GIB"
+NO_BASELINE = (
+    "no baseline: only the observed seconds are known"  # stands in `incomplete` of what was observed for some seconds
+)
+
+
+def _dated(instant: datetime) -> datetime:
+    """Refuse what no clock has shown: near the ends of the calendar, a day more or less is an error of its own."""
+    if not _YEARS[0] <= instant.year <= _YEARS[1]:
+        raise ValueError(f"the year {instant.year} is none of {_YEARS[0]} to {_YEARS[1]}")
+    return instant
+
+
+_Dated = Annotated[datetime, AfterValidator(_dated)]
+
 
 class WindowModel(BaseModel):
     """The window as it stands in the file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    baseline_start: datetime
-    start: datetime
-    end: datetime
+    baseline_start: _Dated
+    start: _Dated
+    end: _Dated
 
 
 class FileCheck(BaseModel):
@@ -72,7 +93,7 @@ class CaptureInfo(BaseModel):
     incomplete: list[str] = []
     # Those that were in force: a lab's incident is compressed in time, and so are its thresholds.
     thresholds: Thresholds = Thresholds()
-    created_at: datetime
+    created_at: _Dated
     versions: dict[str, str] = {}
     files: dict[str, FileCheck] = {}
 
@@ -123,29 +144,44 @@ def new_info(
     )
 
 
-def write_capture(folder: Path, capture: Capture, *, replace: bool = False) -> None:
+def write_capture(folder: Path, capture: Capture) -> None:
     """Write a capture; the folder appears complete or not at all.
 
     Raises:
-        UsageError: if the folder exists and holds something else, or `replace` is not set.
+        UsageError: if the folder exists and holds something.
+        OutputError: if it cannot be written.
     """
-    if folder.exists() and any(folder.iterdir()) and not (replace and (folder / INFO).exists()):
-        raise UsageError(f"{folder} exists and is not empty.", hint="Name another folder for the capture.")
-    part = folder.with_name(folder.name + ".part")
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True)
+    refusal = UsageError(f"{folder} exists and is not empty.", hint="Name another folder for the capture.")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise refusal
+    with writing(f"The capture {folder}"):
+        try:
+            with whole_folder(folder) as part:
+                _write(part, capture)
+        except FileExistsError:  # somebody was quicker
+            raise refusal from None
+
+
+def complete_recording(folder: Path, capture: Capture) -> None:
+    """Make a recording a complete capture, in its own folder: it is complete from the moment at which its head says so.
+
+    A kill before that leaves the recording, and a kill after it the capture with some files too many.
+    """
+    with writing(f"The capture {folder}"):
+        _write(folder, capture)
+    shutil.rmtree(folder / PARTS, ignore_errors=True)
+
+
+def _write(folder: Path, capture: Capture) -> None:
+    """Write the files of a complete capture, the head last."""
     samples = capture.samples.sort_by([(name, "ascending") for name in _SORT])
-    write_parquet(part / SAMPLES, samples)
-    write_parquet(part / GROUPS, capture.groups)
-    (part / EVENTS).write_text("".join(json.dumps(event) + "\n" for event in capture.events))
+    write_parquet(folder / SAMPLES, samples)
+    write_parquet(folder / GROUPS, capture.groups)
+    with whole(folder / EVENTS) as temporary:
+        temporary.write_text("".join(json.dumps(event) + "\n" for event in capture.events), encoding="utf-8")
     rows = {SAMPLES: samples.num_rows, GROUPS: capture.groups.num_rows, EVENTS: len(capture.events)}
-    files = {name: FileCheck(sha256=_digest(part / name), rows=count) for name, count in rows.items()}
-    write_info(part, capture.info.model_copy(update={"files": files, "state": "complete"}))
-    old = folder.with_name(folder.name + ".old")
-    if folder.exists():
-        folder.replace(old)
-    part.replace(folder)
-    shutil.rmtree(old, ignore_errors=True)
+    files = {name: FileCheck(sha256=_digest(folder / name), rows=count) for name, count in rows.items()}
+    write_info(folder, capture.info.model_copy(update={"files": files, "state": "complete"}))
 
 
 # Series after series, in time: that is how Parquet packs them best.
@@ -173,26 +209,58 @@ def write_info(folder: Path, info: CaptureInfo) -> None:
         temporary.write_text(info.model_dump_json(indent=1, by_alias=True) + "\n")
 
 
-def read_capture(folder: Path) -> Capture:
+def read_capture(folder: Path, *, room_gib: float | None = None) -> Capture:
     """Read a capture and check every file of it; one that is still being recorded is read as far as it has come.
+
+    A capture may come from anywhere: nothing outside of its folder is read, and no more than there is room for.
+
+    Args:
+        folder: of the capture.
+        room_gib: what it may take in memory; $WORKBENCH_CAPTURE_GIB or 4 GiB, if not given.
 
     Raises:
         NotACaptureError: if the folder holds no capture.
-        DamagedCaptureError: if a file is missing, cut short or changed.
+        DamagedCaptureError: if a file is missing, cut short or changed, or holds what no recording can hold.
+        UsageError: if it is too large.
     """
     info = read_info(folder)
     try:
         Window(baseline_start=info.window.baseline_start, start=info.window.start, end=info.window.end)
     except WindowError as error:
         raise DamagedCaptureError(f"{folder / INFO}: {error.message}", hint=error.hint) from None
+    given = _room_gib() if room_gib is None else room_gib
+    try:
+        return _read(folder, info, given)
+    except TooLargeError:
+        raise UsageError(
+            f"The capture {folder} would take more than {given:g} GiB of memory.",
+            hint=f"If it is yours and this machine has more, set {ROOM_VARIABLE}; else capture less: --group, a shorter window.",
+        ) from None
+
+
+def _room_gib() -> float:
+    try:
+        return float(os.environ.get(ROOM_VARIABLE) or _ROOM_GIB)
+    except ValueError:
+        raise UsageError(f"{ROOM_VARIABLE} is no number.", hint="Write it as 16.") from None
+
+
+def _read(folder: Path, info: CaptureInfo, room_gib: float) -> Capture:
+    room = Room(room_gib * 2**30)
     if info.state == "recording":
-        return Capture(
-            info=info,
-            samples=_read_parts(folder, SAMPLES, SAMPLES_SCHEMA),
-            groups=_read_parts(folder, GROUPS, GROUPS_SCHEMA),
-        )
+        try:
+            samples, groups = (
+                _read_parts(folder, *of, room) for of in ((SAMPLES, SAMPLES_SCHEMA), (GROUPS, GROUPS_SCHEMA))
+            )
+        except DamagedCaptureError:
+            if read_info(folder).state == "recording":
+                raise
+        # Completed meanwhile: then its parts were going away while they were read.
+        if (info := read_info(folder)).state == "recording":
+            return Capture(info=info, samples=samples, groups=groups)
+        room = Room(room_gib * 2**30)
     for name, expected in info.files.items():
-        path = folder / name
+        path = _inside(folder, folder / name)
         if not path.is_file():
             raise DamagedCaptureError(f"{path} is missing from the capture.", hint="Copy the whole folder again.")
         if _digest(path) != expected.sha256:
@@ -201,10 +269,17 @@ def read_capture(folder: Path) -> Capture:
             )
     return Capture(
         info=info,
-        samples=_read_parquet(folder / SAMPLES, SAMPLES_SCHEMA),
-        groups=_read_parquet(folder / GROUPS, GROUPS_SCHEMA),
+        samples=_read_parquet(folder / SAMPLES, SAMPLES_SCHEMA, room),
+        groups=_read_parquet(folder / GROUPS, GROUPS_SCHEMA, room),
         events=_read_events(folder / EVENTS),
     )
+
+
+def _inside(folder: Path, path: Path) -> Path:
+    """Refuse a file that is a link to somewhere else."""
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise DamagedCaptureError(f"{path} leads out of the capture.", hint="A capture holds its files themselves.")
+    return path
 
 
 def read_info(folder: Path) -> CaptureInfo:
@@ -221,6 +296,8 @@ def read_info(folder: Path) -> CaptureInfo:
         raise NotACaptureError(
             f"{folder} is no capture: it has no {INFO}.", hint="Captures: workbench capture, workbench watch."
         )
+    if _inside(folder, path).stat().st_size > _HEAD_BYTES:
+        raise DamagedCaptureError(f"{path} is larger than any head of a capture.")
     try:
         info = CaptureInfo.model_validate_json(path.read_bytes())
     except ValidationError as error:
@@ -232,36 +309,51 @@ def read_info(folder: Path) -> CaptureInfo:
     missing = {SAMPLES, GROUPS, EVENTS} - info.files.keys()
     if info.state == "complete" and missing:
         raise DamagedCaptureError(f"{path} names no {sorted(missing)[0]}.", hint="Copy the whole folder again.")
+    if info.files.keys() - {SAMPLES, GROUPS, EVENTS}:
+        raise DamagedCaptureError(f"{path} names files that no capture has.", hint="Where does it come from?")
     return info
 
 
-def _read_parquet(path: Path, schema: pa.Schema) -> pa.Table:
+def _read_parquet(path: Path, schema: pa.Schema, room: Room) -> pa.Table:
     try:
-        table = pq.read_table(path)
+        table = read_bounded(path, schema, room)
+    except KeyError as error:
+        raise DamagedCaptureError(
+            f"{path} has no column {error.args[0]!r}.", hint="Was it written by another version?"
+        ) from None
+    except (TypeError, ValueError, pa.ArrowNotImplementedError) as error:  # pa.ArrowInvalid is a ValueError
+        raise DamagedCaptureError(
+            f"{path} has other types, or is cut short: {first_line(error)}.", hint="Was it written by another version?"
+        ) from None
     except (OSError, pa.ArrowException) as error:
         raise DamagedCaptureError(f"{path} cannot be read: {first_line(error)}", hint="Copy it again.") from None
-    if missing := [name for name in schema.names if name not in table.schema.names]:
-        raise DamagedCaptureError(f"{path} has no column {missing[0]!r}.", hint="Was it written by another version?")
-    try:
-        return table.select(schema.names).cast(schema)
-    except (pa.ArrowException, ValueError) as error:
+    years = pc.min_max(pc.year(table["ts"])).as_py()
+    if table.num_rows and not (_YEARS[0] <= years["min"] <= years["max"] <= _YEARS[1]):
         raise DamagedCaptureError(
-            f"{path} has other types: {error}.", hint="Was it written by another version?"
-        ) from None
+            f"{path} holds samples of the years {years['min']} to {years['max']}.", hint="No clock has shown those."
+        )
+    return table
 
 
-def _read_parts(folder: Path, name: str, schema: pa.Schema) -> pa.Table:
+def _read_parts(folder: Path, name: str, schema: pa.Schema, room: Room) -> pa.Table:
     stem = name.removesuffix(".parquet")
-    parts = [_read_parquet(path, schema) for path in sorted((folder / PARTS).glob(f"{stem}-*.parquet"))]
+    paths = sorted((folder / PARTS).glob(f"{stem}-*.parquet"))
+    parts = [_read_parquet(_inside(folder, path), schema, room) for path in paths]
     return pa.concat_tables(parts) if parts else schema.empty_table()
 
 
 def _read_events(path: Path) -> tuple[dict[str, Any], ...]:
+    if path.stat().st_size > _EVENTS_BYTES:
+        raise DamagedCaptureError(f"{path} is larger than any list of events.")
     try:
-        return tuple(json.loads(line) for line in path.read_text().splitlines() if line.strip())
-    except (OSError, ValueError) as error:
-        raise DamagedCaptureError(f"{path} cannot be read: {error}.", hint="Copy it again.") from None
+        found = tuple(json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip())
+    except (OSError, ValueError, RecursionError) as error:
+        raise DamagedCaptureError(f"{path} cannot be read: {first_line(error)}.", hint="Copy it again.") from None
+    if not all(isinstance(event, dict) for event in found):
+        raise DamagedCaptureError(f"{path} holds what is no event.", hint="Each line is an object.")
+    return found
 
 
 def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +22,10 @@ _SERIES_START = b'{"metric":'
 _VALUES_START = b',"values":[['
 _VALUES_END = b"]]"
 _CSV_BLOCK_BYTES = 8 << 20
+_ABOUT_THE_QUERY = (
+    "PromQL info:"  # util/annotations in Prometheus: a metric's name might not be a counter's, and the like
+)
+_LINE_CHARACTERS = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,21 +67,48 @@ class Matrix:
 EMPTY = Matrix([], np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float64))
 
 
-def parse_matrix(body: bytes) -> Matrix:
-    """Parse the `result` of a matrix answer of Prometheus' HTTP API.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """An answer of Prometheus' HTTP API.
+
+    Attributes:
+        matrix: its samples.
+        partial: what the server says of data that are not in it; nothing if it says that they are whole.
+    """
+
+    matrix: Matrix
+    partial: tuple[str, ...] = ()
+
+
+def parse_answer(body: bytes) -> Answer:
+    """Parse a matrix answer of Prometheus' HTTP API, and what the server says of it, before or after the data.
 
     Takes the fast way when the body has the very shape that Prometheus writes (no blanks, "metric" before "values", no native
     histograms), else the plain one through `json`. A quote inside of a label is always escaped, so the marks cannot occur in one.
 
     Raises:
-        ValueError: if the body is no matrix.
+        ValueError: if the body is no matrix, or the server's own error.
     """
-    if b'"histograms":' not in body and body.count(_SERIES_START) == body.count(_VALUES_START):
-        return _parse_fast(body)
-    return _parse_plain(body)
+    try:
+        series = body.count(_SERIES_START)
+        if series and b'"histograms":' not in body and series == body.count(_VALUES_START):
+            answer = _parse_fast(body)
+        else:
+            envelope = json.load(io.BytesIO(body))
+            partial = _partial(envelope)
+            answer = Answer(matrix=_matrix_of(envelope), partial=partial)
+    except (AttributeError, KeyError, IndexError, TypeError, OverflowError, RecursionError) as error:
+        raise ValueError(f"an answer of another shape ({type(error).__name__})") from None
+    if not all(map(_are_labels, answer.matrix.labels)):
+        raise ValueError("an answer whose labels are no text")
+    return answer
 
 
-def _parse_fast(body: bytes) -> Matrix:
+def _are_labels(found: object) -> bool:
+    return isinstance(found, dict) and all(type(value) is str for value in found.values())
+
+
+def _parse_fast(body: bytes) -> Answer:
     labels: list[dict[str, str]] = []
     parts: list[bytes] = []
     at = 0
@@ -85,8 +118,8 @@ def _parse_fast(body: bytes) -> Matrix:
         labels.append(json.loads(body[start + len(_SERIES_START) : values]))
         parts.append(body[values + len(_VALUES_START) : end].replace(b"],[", b"\n").replace(b'"', b""))
         at = end
-    if not parts:
-        return _parse_plain(body)
+    # What stands around the series, of any length, with one empty series in the place of all.
+    partial = _partial(json.loads(body[: body.find(_SERIES_START)] + b'{"values":[[' + body[at:]))
     lengths = np.array([part.count(b"\n") + 1 for part in parts], dtype=np.int64)
     table = csv.read_csv(
         pa.BufferReader(b"\n".join(parts)),
@@ -99,15 +132,54 @@ def _parse_fast(body: bytes) -> Matrix:
     )
     if len(table) != int(lengths.sum()):
         raise ValueError("the samples of the answer do not add up")
-    return Matrix(labels, lengths, _microseconds(table["ts"].to_numpy()), table["value"].to_numpy())
+    return Answer(
+        matrix=Matrix(labels, lengths, _microseconds(table["ts"].to_numpy()), table["value"].to_numpy()),
+        partial=partial,
+    )
 
 
-def _parse_plain(body: bytes) -> Matrix:
-    answer = json.load(io.BytesIO(body))
-    data = answer.get("data", {})
-    if data.get("resultType") != "matrix":
-        raise ValueError(f"a {data.get('resultType') or 'broken'} answer where a matrix was asked for")
-    series = [item for item in data.get("result", []) if item.get("values")]  # native histograms have no "values"
+def partial_of(envelope: Any) -> tuple[str, ...]:
+    """What an answer says of data that are not in it, from what stands around them.
+
+    Warnings (Prometheus, Thanos, Mimir) and `isPartial` (VictoriaMetrics). What is told for information counts, too, but for remarks
+    about the query, which Prometheus marks as such.
+
+    Raises:
+        ValueError: if the answer is an error, or none of this API.
+    """
+    if not isinstance(envelope, dict) or envelope.get("status") != "success":
+        said = envelope.get("error") if isinstance(envelope, dict) else None
+        raise ValueError(_line(said or "an answer without a status"))
+    warnings, notes = ([_line(text) for text in _listed(envelope.get(name))] for name in ("warnings", "infos"))
+    found = [*warnings, *(text for text in notes if not text.startswith(_ABOUT_THE_QUERY))]
+    if envelope.get("isPartial") not in (None, False):
+        found.append("the server says that its answer is partial (isPartial)")
+    return tuple(dict.fromkeys(found))
+
+
+def _partial(envelope: Any) -> tuple[str, ...]:
+    """The same of a matrix."""
+    found = partial_of(envelope)
+    data = envelope.get("data")
+    kind = data.get("resultType") if isinstance(data, dict) else None
+    if kind != "matrix":
+        raise ValueError(f"a {_line(kind or 'broken')} answer where a matrix was asked for")
+    return found
+
+
+def _listed(texts: Any) -> list[Any]:
+    return texts if isinstance(texts, list) else [texts] if texts else []
+
+
+def _line(text: object) -> str:
+    """Words of a server, cut to a line, without control characters."""
+    return re.sub(r"[\s\x00-\x1f\x7f-\x9f]+", " ", str(text)).strip()[:_LINE_CHARACTERS]
+
+
+def _matrix_of(answer: dict[str, Any]) -> Matrix:
+    series = [
+        item for item in answer["data"].get("result") or [] if item.get("values")
+    ]  # native histograms have no "values"
     if not series:
         return EMPTY
     pairs = np.array([(float(ts), float(value)) for item in series for ts, value in item["values"]])

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from workbench.profiles import Profile
-from workbench.samples import SAMPLES_SCHEMA, SampleBatch, concat
+from workbench.samples import NAMES_SCHEMA, SampleBatch, SeriesTable, codes_of, concat_series
 
 DERIVED = "derived"
 
@@ -27,76 +29,80 @@ def groups_of_clients(views: pa.Table) -> dict[str, str]:
 
 
 def with_groups(
-    samples: pa.Table, profile: Profile, members: Mapping[str, str], *, groups: Sequence[str] | None = None
-) -> pa.Table:
-    """Give samples of a profile that knows clients only the group of their member; what belongs to nobody known is left out.
+    series: SeriesTable, profile: Profile, members: Mapping[str, str], *, groups: Sequence[str] | None = None
+) -> SeriesTable:
+    """Give series of a profile that knows clients only the group of their member; what belongs to nobody known is left out.
 
     Args:
-        samples: of one profile.
+        series: of one profile.
         profile: says what its `member` is.
         members: client id or application to group.
         groups: only these, if any are named.
     """
-    if profile.member_is == "member" or samples.num_rows == 0:
-        return samples
-    homeless = pc.and_(pc.is_null(samples["group"]), pc.is_valid(samples["member"]))
+    if profile.member_is == "member" or not len(series):
+        return series
+    names = series.names
+    homeless = pc.and_(pc.is_null(names["group"]), pc.is_valid(names["member"]))
     known = pa.array(
-        [members.get(name) if name is not None else None for name in samples["member"].to_pylist()], pa.string()
+        [members.get(name) if name is not None else None for name in names["member"].to_pylist()], pa.string()
     )
-    at = samples.schema.get_field_index("group")
-    joined = samples.set_column(at, SAMPLES_SCHEMA.field("group"), pc.if_else(homeless, known, samples["group"]))
-    keep = pc.or_(pc.is_valid(joined["group"]), pc.is_null(joined["member"]))
+    at = names.schema.get_field_index("group")
+    names = names.set_column(at, NAMES_SCHEMA.field("group"), pc.if_else(homeless, known, names["group"]))
+    keep = pc.or_(pc.is_valid(names["group"]), pc.is_null(names["member"]))
     if groups is not None:
         keep = pc.and_(
-            keep, pc.or_(pc.is_null(joined["group"]), pc.is_in(joined["group"], pa.array(groups, pa.string())))
+            keep, pc.or_(pc.is_null(names["group"]), pc.is_in(names["group"], pa.array(groups, pa.string())))
         )
-    return joined.filter(keep)
+    return replace(series, names=names).where(keep)
 
 
-def with_derived_lag(samples: pa.Table) -> pa.Table:
+def with_derived_lag(series: SeriesTable) -> SeriesTable:
     """Add the lag of subscriptions that export a committed offset but no lag: log end (the latest before or at it) minus commit.
 
     The end is at most one scrape older than the commit, so the lag may be short by what was produced in between; where that makes it
     negative it is 0.
     """
-    has_lag = _keys(samples.filter(pc.equal(samples["signal"], "consumer_lag")))
-    commits = samples.filter(pc.and_(pc.equal(samples["signal"], "committed_offset"), pc.is_valid(samples["value"])))
-    missing = [key for key in _keys(commits) if key not in has_lag]
-    if not missing:
-        return samples
-    ends = _series(
-        samples.filter(pc.and_(pc.equal(samples["signal"], "log_end_offset"), pc.is_valid(samples["value"])))
-    )
-    batch = SampleBatch(samples["cluster"][0].as_py(), DERIVED)
-    for (group, topic, partition), (times, committed) in _series(commits, by_group=True).items():
-        end = ends.get((None, topic, partition))
-        if (group, topic) not in missing or end is None:
+    commits = series.where(pc.equal(series.names["signal"], "committed_offset"))
+    has_lag = set(_subscriptions(series.where(pc.equal(series.names["signal"], "consumer_lag"))))
+    lacking = np.array([at for at, key in enumerate(_subscriptions(commits)) if key not in has_lag], np.int64)
+    if not len(lacking):
+        return series
+    ends = _by_name(series.where(pc.equal(series.names["signal"], "log_end_offset")), "topic", "partition")
+    batch = SampleBatch(series.names["cluster"][0].as_py(), DERIVED)
+    for (group, topic, partition), (times, committed) in _by_name(
+        commits.take(lacking), "group", "topic", "partition"
+    ).items():
+        end = ends.get((topic, partition))
+        if end is None:
             continue
         at = np.searchsorted(end[0], times, side="right") - 1
         there = at >= 0
         behind = np.maximum(0.0, end[1][at[there]] - committed[there])
         batch.add("consumer_lag", {"group": group, "topic": topic, "partition": partition}, times[there], behind)
-    return concat([samples, batch.to_arrow()])
+    return concat_series([series, batch.to_series()])
 
 
-_Key = tuple[str | None, str, int]
+def _subscriptions(series: SeriesTable) -> Iterator[tuple[str, str]]:
+    return zip(series.names["group"].to_pylist(), series.names["topic"].to_pylist(), strict=True)
 
 
-def _keys(table: pa.Table) -> set[tuple[str, str]]:
-    return set(zip(table["group"].to_pylist(), table["topic"].to_pylist(), strict=True))
-
-
-def _series(table: pa.Table, *, by_group: bool = False) -> dict[_Key, tuple[np.ndarray, np.ndarray]]:
-    """(times in µs, values) by (group or None, topic, partition), in time."""
-    positions: dict[_Key, list[int]] = {}
-    groups = table["group"].to_pylist() if by_group else [None] * table.num_rows
-    keys = zip(groups, table["topic"].to_pylist(), table["partition"].to_pylist(), strict=True)
-    for position, key in enumerate(keys):
-        positions.setdefault(key, []).append(position)
-    times = pc.cast(table["ts"], pa.int64()).to_numpy()
-    values = table["value"].to_numpy(zero_copy_only=False) if table.num_rows else np.empty(0)
+def _by_name(series: SeriesTable, *names: str) -> dict[tuple[Any, ...], tuple[np.ndarray, np.ndarray]]:
+    """(times in µs, values) of what is known under some names, in time."""
     found = {}
-    for key, at in positions.items():
-        order = np.array(at)[np.argsort(times[at], kind="stable")]
-        found[key] = (times[order], values[order])
+    if not len(series):
+        return {}
+    codes = codes_of(series.names, names)
+    order = np.argsort(codes, kind="stable")
+    grouped, every = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1), series.starts
+    for members in grouped:
+        spans = [slice(every[at], every[at] + series.lengths[at]) for at in members]
+        times, values = (np.concatenate([of[span] for span in spans]) for of in (series.ts_us, series.values))
+        known = ~np.isnan(values)
+        times, values = times[known], values[known]
+        if len(times):
+            in_time = np.argsort(times, kind="stable")
+            found[tuple(series.names[name][int(members[0])].as_py() for name in names)] = (
+                times[in_time],
+                values[in_time],
+            )
     return found

@@ -84,6 +84,7 @@ class Snapshot:
         commits: (group, topic, partition) to committed offset; None where the group never committed.
         ends, starts: (topic, partition) to offset; a partition that did not answer is left out.
         incomplete: what could not be read, in words.
+        unknown: groups that were asked for, and that the cluster does not have.
     """
 
     taken_at: float
@@ -92,6 +93,7 @@ class Snapshot:
     ends: Mapping[Partition, int]
     starts: Mapping[Partition, int]
     incomplete: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
 
     def lag(self, group: str, topic: str, partition: int) -> int | None:
         """Log end minus committed offset in messages; None where one of the two is not known."""
@@ -160,8 +162,12 @@ class KafkaCluster:
     requests: int = 0  # counted, so that a test can hold the promise of few
     _admin: Any = None
 
-    def snapshot(self, *, groups: Sequence[str] | None = None) -> Snapshot:
+    def snapshot(self, *, groups: Sequence[str] | None = None, all_known: bool = True) -> Snapshot:
         """Read groups, commits and ends, of all groups or of some.
+
+        Args:
+            groups: only these, if any are named.
+            all_known: whether a group that the cluster does not have is an error; else it is named, and the others are read.
 
         Raises:
             SourceUnreachableError: if the cluster does not answer in time.
@@ -170,13 +176,15 @@ class KafkaCluster:
         deadline = time.monotonic() + self.deadline_seconds
         admin = self.connect()
         known, incomplete = self._list_groups(deadline)
-        missing = [name for name in groups or () if name not in known]
-        if missing and not incomplete:  # of a list with holes nobody can say that a group is not there
+        # Of a list with holes nobody can say that a group is not there.
+        unknown = [name for name in groups or () if name not in known] if not incomplete else []
+        if unknown and all_known:
             raise UnknownGroupError(
-                f"The cluster at {self.bootstrap} has no consumer group {missing[0]!r}.",
-                hint=_similar(missing[0], known) or "See its groups with: workbench snapshot.",
+                f"The cluster at {self.bootstrap} has no consumer group {unknown[0]!r}.",
+                hint=_similar(unknown[0], known) or "See its groups with: workbench snapshot.",
             )
-        names = list(groups) if groups is not None else sorted(known)
+        incomplete += [f"group {name!r}: the cluster has no such group" for name in unknown]
+        names = [name for name in groups if name not in unknown] if groups is not None else sorted(known)
         views = self._describe(admin, names, deadline, incomplete)
         commits = self._commits(admin, views, deadline, incomplete)
         partitions = sorted({(topic, number) for _, topic, number in commits})
@@ -190,6 +198,7 @@ class KafkaCluster:
             ends=ends,
             starts=starts,
             incomplete=tuple(incomplete),
+            unknown=tuple(unknown),
         )
 
     def cluster_id(self) -> str:
@@ -301,6 +310,9 @@ class KafkaCluster:
                     commits.setdefault((view.group, topic, number), None)
             if is_over(deadline):
                 incomplete.append(f"commits of group {view.group!r}: {_NOT_ASKED}")
+                continue
+            if not view.group:  # a name that Kafka allows (the oldest clients have it) and the client does not take
+                incomplete.append("commits of group '': the client cannot ask for them")
                 continue
             request = self.ask(
                 lambda view=view: admin.list_consumer_group_offsets(  # type: ignore[misc]

@@ -5,17 +5,18 @@ from __future__ import annotations
 import tempfile
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
 
-from workbench.collect.capture import Capture, new_info
+from workbench.collect.capture import NO_BASELINE, Capture, new_info
 from workbench.collect.join import groups_of_clients
 from workbench.collect.kafka import GROUPS_SCHEMA, KafkaCluster
-from workbench.collect.prometheus import PrometheusSource
+from workbench.collect.prometheus import Collected, PrometheusSource
 from workbench.collect.record import Recorder
-from workbench.errors import NoSeriesError, SourceUnreachableError, UnknownGroupError, UsageError
+from workbench.errors import NoSeriesError, SourceUnreachableError, UsageError
 from workbench.profiles import load_profile
 from workbench.settings import Cluster, Thresholds
 from workbench.window import Window
@@ -37,32 +38,16 @@ def collect(
         UsageError: if the cluster has no Prometheus.
         SourceUnreachableError: if Prometheus does not answer. Kafka's silence alone only makes the capture incomplete.
         NoSeriesError: if Prometheus has nothing of what was asked for.
-        UnknownGroupError: if Kafka says that there is no such group.
+        UnknownGroupError: if Kafka says that there is no such group, and Prometheus has nothing of it in the window either.
     """
-    if cluster.prometheus is None:
-        raise UsageError(
-            f"The cluster {cluster.name!r} has no Prometheus in the settings.",
-            hint="Record it first with `workbench watch`, then triage the recording with --capture; or use --observe 60s.",
-        )
-    views, incomplete = _kafka_views(cluster, groups)
-    source = PrometheusSource(
-        url=cluster.prometheus,
-        cluster=cluster.name,
-        profiles=[load_profile(name) for name in cluster.profiles],
-        headers=cluster.prometheus_headers,
-        timeout_seconds=cluster.timeout_seconds,
-        members={**groups_of_clients(views), **cluster.members},
-    )
-    found = source.collect(window, groups=groups, topics=topics)
-    if found.samples.num_rows == 0:
-        what = " and ".join(
-            [*(f"group {name!r}" for name in groups or ()), *(f"topic {name!r}" for name in topics or ())]
-        )
-        raise NoSeriesError(
-            f"Prometheus has no series of {what or 'any consumer group'} between "
-            f"{window.baseline_start:%Y-%m-%d %H:%M:%SZ} and {window.end:%H:%M:%SZ}.",
-            hint=f"Profiles in use: {', '.join(cluster.profiles)}. Is the name right, and does one of them fit your exporter?",
-        )
+    _check_prometheus(cluster)
+    views, incomplete, all_known = _kafka_views(cluster, groups)
+    try:
+        found = _series(cluster, window, views, groups=groups, topics=topics)
+    except NoSeriesError:
+        if not all_known:  # a name that nobody knows is a wrong one
+            _kafka(cluster).snapshot(groups=groups)
+        raise
     return Capture(
         info=new_info(
             cluster=cluster.name,
@@ -75,23 +60,81 @@ def collect(
             incomplete=[*incomplete, *found.incomplete],
             thresholds=thresholds,
         ),
-        samples=found.samples,
+        samples=found.series.to_samples(),
         groups=views,
     )
 
 
-def _kafka_views(cluster: Cluster, groups: list[str] | None) -> tuple[pa.Table, list[str]]:
+def collect_series(cluster: Cluster, window: Window) -> Collected:
+    """Ask Prometheus for all series of a window; and Kafka only where some of them get their group by its member list.
+
+    Raises:
+        UsageError, SourceUnreachableError, NoSeriesError: as `collect`.
+    """
+    _check_prometheus(cluster)
+    views, incomplete = GROUPS_SCHEMA.empty_table(), list[str]()
+    if _needs_members(cluster):
+        views, incomplete, _ = _kafka_views(cluster, None)
+    found = _series(cluster, window, views)
+    return replace(found, incomplete=(*incomplete, *found.incomplete))
+
+
+def _check_prometheus(cluster: Cluster) -> None:
+    if cluster.prometheus is None:
+        raise UsageError(
+            f"The cluster {cluster.name!r} has no Prometheus in the settings.",
+            hint="Record it first with `workbench watch`, then triage the recording with --capture; or use --observe 60s.",
+        )
+
+
+def _series(
+    cluster: Cluster,
+    window: Window,
+    views: pa.Table,
+    *,
+    groups: list[str] | None = None,
+    topics: list[str] | None = None,
+) -> Collected:
+    source = PrometheusSource(
+        url=cluster.prometheus or "",
+        cluster=cluster.name,
+        profiles=[load_profile(name) for name in cluster.profiles],
+        headers=cluster.prometheus_headers,
+        timeout_seconds=cluster.timeout_seconds,
+        members={**groups_of_clients(views), **cluster.members},
+    )
+    found = source.collect(window, groups=groups, topics=topics)
+    if not len(found.series):
+        what = " and ".join(
+            [*(f"group {name!r}" for name in groups or ()), *(f"topic {name!r}" for name in topics or ())]
+        )
+        raise NoSeriesError(
+            f"Prometheus has no series of {what or 'any consumer group'} between "
+            f"{window.baseline_start:%Y-%m-%d %H:%M:%SZ} and {window.end:%H:%M:%SZ}.",
+            hint=f"Profiles in use: {', '.join(cluster.profiles)}. Is the name right, and does one of them fit your exporter?",
+        )
+    return found
+
+
+def _needs_members(cluster: Cluster) -> bool:
+    """Whether some samples get their group by Kafka's member list."""
+    return any(load_profile(name).member_is != "member" for name in cluster.profiles)
+
+
+def _kafka_views(cluster: Cluster, groups: list[str] | None) -> tuple[pa.Table, list[str], bool]:
+    """Groups and members, what could not be had, and whether all of these groups are known."""
     empty = GROUPS_SCHEMA.empty_table()
     if cluster.bootstrap is None:
-        return empty, []
-    kafka = KafkaCluster(cluster.bootstrap, cluster.kafka, deadline_seconds=min(10.0, cluster.timeout_seconds))
+        return empty, [], True
     try:
-        snapshot = kafka.snapshot(groups=groups)
-    except UnknownGroupError:
-        raise
+        snapshot = _kafka(cluster).snapshot(groups=groups, all_known=False)
     except SourceUnreachableError as error:
-        return empty, [error.message]
-    return snapshot.to_groups(cluster.name), list(snapshot.incomplete)
+        return empty, [error.message], True
+    return snapshot.to_groups(cluster.name), list(snapshot.incomplete), not snapshot.unknown
+
+
+def _kafka(cluster: Cluster) -> KafkaCluster:
+    return KafkaCluster(cluster.bootstrap or "", cluster.kafka, deadline_seconds=min(10.0, cluster.timeout_seconds))
 
 
 def observe(
@@ -124,7 +167,7 @@ def observe(
         profiles=recorded.info.profiles,
         window=window,
         groups=groups,
-        incomplete=[*recorded.info.incomplete, "no baseline: only the observed seconds are known"],
+        incomplete=[*recorded.info.incomplete, NO_BASELINE],
         thresholds=thresholds,
     )
     return Capture(info=info, samples=recorded.samples, groups=recorded.groups)

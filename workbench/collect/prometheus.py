@@ -18,19 +18,19 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
-import pyarrow as pa
+import pyarrow.compute as pc
 import requests
 import urllib3
 from urllib3.util.retry import Retry
 
 from workbench.collect import remote_read
-from workbench.collect.columnar import EMPTY, Matrix, parse_matrix
+from workbench.collect.columnar import EMPTY, Matrix, parse_answer, partial_of
 from workbench.collect.http import read_body
 from workbench.collect.join import with_derived_lag, with_groups
 from workbench.collect.selectors import LabelMatcher, one_of, to_promql
 from workbench.errors import SourceUnreachableError
-from workbench.profiles import Profile, Rule
-from workbench.samples import STALE_NAN_BITS, SampleBatch, concat, most_trusted
+from workbench.profiles import LeftOut, Profile, Rule
+from workbench.samples import STALE_NAN_BITS, SampleBatch, SeriesTable, concat_series, most_trusted
 from workbench.window import Window
 
 # Prometheus refuses more than 11,000 points per series in one range query.
@@ -62,24 +62,21 @@ class _ColumnarSession(requests.Session):
         if response.status_code == 200 and "/api/v1/query" in str(url):
             parsed = self._parse(response._content)
             response.json = lambda **_kwargs: parsed  # type: ignore[method-assign]
+        elif response.status_code == 200:
+            self.warnings += partial_of(json.loads(response._content))
         return response
 
     def _parse(self, body: bytes) -> dict[str, Any]:
-        # Status and warnings stand around the data; the data itself may be hundreds of MB and is not parsed for them.
-        head, tail = body[:200], body[-4000:]
-        if b'"status":"success"' not in head.replace(b" ", b"") or b'"warnings"' in tail or b'"infos"' in tail:
-            around = json.loads(body)
-            if around.get("status") != "success":
-                raise ValueError(str(around.get("error") or "an error without a message")[:300])
-            self.warnings += [str(text) for text in around.get("warnings") or []]
-        return {"data": {"result": parse_matrix(body)}}
+        answer = parse_answer(body)
+        self.warnings += answer.partial
+        return {"data": {"result": answer.matrix}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
-    """Samples and what is known to be missing from them."""
+    """Samples by series, and what is known to be missing from them."""
 
-    samples: pa.Table
+    series: SeriesTable
     incomplete: tuple[str, ...] = ()
 
 
@@ -108,6 +105,7 @@ class PrometheusSource:
     _client: Any = None
     _session: Any = None
     _chunks_offered: bool = True
+    _left_out: LeftOut = field(default_factory=LeftOut)
 
     def collect(
         self, window: Window, *, groups: Sequence[str] | None = None, topics: Sequence[str] | None = None
@@ -118,18 +116,26 @@ class PrometheusSource:
             SourceUnreachableError: if Prometheus does not answer, or answers with an error.
         """
         self._connect()
-        tables: list[pa.Table] = []
+        self._session.warnings.clear()
+        self._left_out = LeftOut()
+        tables: list[SeriesTable] = []
         for profile in self.profiles:
             by_group = [rule for rule in profile.signals.values() if "group" in rule.labels]
             others = [rule for rule in profile.signals.values() if "group" not in rule.labels]
             found = self._collect(profile, by_group, window, groups=groups, topics=topics)
-            if others and (found.num_rows or not by_group):
-                seen = topics or (sorted(set(found["topic"].drop_null().to_pylist())) if groups else None)
-                found = concat([found, self._collect(profile, others, window, groups=None, topics=seen)])
+            if others and (len(found) or not by_group):
+                seen = topics or (sorted(pc.unique(found.names["topic"].drop_null()).to_pylist()) if groups else None)
+                found = concat_series([found, self._collect(profile, others, window, groups=None, topics=seen)])
             tables.append(with_groups(found, profile, self.members, groups=groups))
         return Collected(
-            samples=with_derived_lag(most_trusted(tables)), incomplete=tuple(dict.fromkeys(self._session.warnings))
+            series=with_derived_lag(most_trusted(tables)),
+            incomplete=(*self.partial, *self._left_out.words()),
         )
+
+    @property
+    def partial(self) -> tuple[str, ...]:
+        """What the server said that its last answers lack."""
+        return tuple(dict.fromkeys(self._session.warnings)) if self._session is not None else ()
 
     def examples(self) -> dict[str, dict[str, str]]:
         """Every exported name that some profile knows, with the labels of one of its series of the last minutes.
@@ -177,7 +183,7 @@ class PrometheusSource:
         *,
         groups: Sequence[str] | None,
         topics: Sequence[str] | None,
-    ) -> pa.Table:
+    ) -> SeriesTable:
         tables = []
         wanted = {id(rule) for rule in rules}
         by_labels: dict[tuple[str | None, str | None], list[str]] = {}
@@ -192,8 +198,8 @@ class PrometheusSource:
                 matchers.append(one_of(topic_label, topics))
             narrow = len(matchers) > 1
             for matrix in self._fetch(matchers, window, by_chunks=not narrow):
-                tables.append(_to_samples(matrix, profile, self.cluster, window))
-        return concat(tables)
+                tables.append(_to_series(matrix, profile, self.cluster, window, self._left_out))
+        return concat_series(tables)
 
     def _fetch(self, matchers: Sequence[LabelMatcher], window: Window, *, by_chunks: bool) -> Iterator[Matrix]:
         total = window.end - window.baseline_start
@@ -265,7 +271,7 @@ class PrometheusSource:
                 f"Prometheus at {host} refuses the query: {_message(str(error))}.",
                 hint="A window with fewer samples (--since, --group) may be within its limits.",
             ) from None
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise SourceUnreachableError(
                 f"What answers at {host} is no Prometheus: {_message(str(error)) or type(error).__name__}.",
                 hint="The URL must be the base of its API, without /api/v1.",
@@ -288,24 +294,32 @@ def chunks(start: datetime, end: datetime, step: int) -> Iterator[tuple[datetime
         at = upto + step
 
 
-def _to_samples(matrix: Matrix, profile: Profile, cluster: str, window: Window) -> pa.Table:
+def _to_series(matrix: Matrix, profile: Profile, cluster: str, window: Window, left_out: LeftOut) -> SeriesTable:
     batch = SampleBatch(cluster, profile.name)
-    first, last = round(window.baseline_start.timestamp() * 1e6), round(window.end.timestamp() * 1e6)
-    for labels, ts_us, values in matrix.series():
-        meaning = profile.meaning(labels.get("__name__", ""), labels)
+    known = np.zeros(len(matrix), bool)
+    states = np.full(len(matrix), np.nan)  # what stands in for the values of a series
+    for at, labels in enumerate(matrix.labels):
+        meaning = profile.meaning(labels.get("__name__", ""), labels, left_out=left_out)
         if meaning is None:
             continue
-        inside = (ts_us >= first) & (ts_us <= last)  # chunks and servers differ about the edges
-        batch.add(
-            meaning.signal,
-            meaning.labels,
-            ts_us[inside],
-            values[inside] if meaning.value is None else np.where(values[inside] != 0, meaning.value, np.nan),
-            stat=meaning.stat,
-            le=meaning.le,
-            scale=meaning.scale,
+        known[at] = True
+        if meaning.value is not None:
+            states[at] = meaning.value
+        batch.name(meaning.signal, meaning.labels, stat=meaning.stat, le=meaning.le, scale=meaning.scale)
+    first, last = round(window.baseline_start.timestamp() * 1e6), round(window.end.timestamp() * 1e6)
+    inside = (matrix.ts_us >= first) & (matrix.ts_us <= last)  # chunks and servers differ about the edges
+    if not known.all():
+        inside &= np.repeat(known, matrix.lengths)
+    found = matrix.where(inside)
+    values = found.values
+    if (stated := ~np.isnan(states)).any():
+        values = np.where(
+            np.repeat(stated, found.lengths),
+            np.where(values != 0, np.repeat(states, found.lengths), np.nan),
+            values,
         )
-    return batch.to_arrow()
+    batch.fill(found.lengths[known], found.ts_us, values)
+    return batch.to_series()
 
 
 def _reason(error: Exception) -> str:

@@ -57,7 +57,7 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from workbench.collect.columnar import Matrix, parse_matrix
+from workbench.collect.columnar import Matrix, parse_answer
 from workbench.collect.remote_read import NotOffered, fetch
 from workbench.collect.selectors import LabelMatcher, one_of, parse_selector, to_promql
 from workbench.samples import STALE_NAN_BITS
@@ -264,10 +264,10 @@ def _read_json(session: requests.Session, request: Request, of: TimeRange) -> Ma
     length = of.end_ms - of.start_ms + 1
     params = {"query": f"{to_promql(request.matchers)}[{length}ms]", "time": f"{of.end_ms / 1000:.3f}"}
     body = _ask(session, request, params)
-    tail = body[-4000:]
-    if b'"warnings"' in tail and (warnings := json.loads(body).get("warnings")):
-        raise RuntimeError(f"prometheus: the answer is incomplete: {str(warnings[0])[:200]}")
-    found = parse_matrix(body)
+    answer = parse_answer(body)
+    if answer.partial:
+        raise RuntimeError(f"prometheus: the answer is incomplete: {answer.partial[0][:200]}")
+    found = answer.matrix
     return found.where((found.ts_us >= of.start_ms * 1000) & (found.ts_us <= of.end_ms * 1000))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -16,9 +17,9 @@ from workbench.collect.capture import (
     PARTS,
     Capture,
     CaptureInfo,
+    complete_recording,
     new_info,
     read_capture,
-    write_capture,
     write_info,
     write_parquet,
 )
@@ -28,7 +29,7 @@ from workbench.collect.kafka import KafkaCluster
 from workbench.collect.scrape import scrape
 from workbench.errors import SourceUnreachableError, UsageError
 from workbench.profiles import load_profile
-from workbench.samples import concat, most_trusted
+from workbench.samples import SeriesTable, concat, most_trusted
 from workbench.settings import Cluster, Thresholds
 from workbench.window import Window
 
@@ -112,12 +113,13 @@ class Recorder:
     def round(self) -> list[str]:
         """One look at everything; returns what did not answer."""
         missing: list[str] = []
-        tables: list[pa.Table] = []
+        tables: list[SeriesTable] = []
         if self._kafka is not None:
             try:
-                snapshot = self._kafka.snapshot(groups=self._groups)
+                # A wrong name is told at the beginning; a group that vanishes later is a fact about it.
+                snapshot = self._kafka.snapshot(groups=self._groups, all_known=self.rounds == 0)
                 missing += snapshot.incomplete
-                tables.append(snapshot.to_samples(self._cluster.name))
+                tables.append(SeriesTable.of_samples(snapshot.to_samples(self._cluster.name)))
                 views = snapshot.to_groups(self._cluster.name)
                 self._views.append(views)
                 self._members |= groups_of_clients(views)
@@ -132,7 +134,7 @@ class Recorder:
         )
         missing += unreachable
         # Kafka's own word comes first: it is fresher than any exporter's.
-        found = with_derived_lag(most_trusted([*tables, pages]))
+        found = with_derived_lag(most_trusted([*tables, pages])).to_samples()
         self._samples.append(found)
         self.rounds += 1
         self.total_samples += found.num_rows
@@ -164,10 +166,10 @@ class Recorder:
         """Make one complete capture of the parts."""
         if not (self._folder / INFO).exists():
             raise UsageError("Nothing was recorded: it was stopped before the first round.")
-        recorded = read_capture(self._folder)
+        recorded = read_capture(self._folder, room_gib=math.inf)  # our own, and it is to be kept
         whole = Capture(info=self._info("complete"), samples=recorded.samples, groups=recorded.groups)
-        write_capture(self._folder, whole, replace=True)
-        return read_capture(self._folder)
+        complete_recording(self._folder, whole)
+        return read_capture(self._folder, room_gib=math.inf)
 
     def _info(self, state: Literal["recording", "complete"]) -> CaptureInfo:
         now = datetime.now(UTC)

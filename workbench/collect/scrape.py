@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-import pyarrow as pa
 import requests
 import urllib3
 from prometheus_client.parser import text_string_to_metric_families
@@ -17,8 +16,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from workbench.collect.http import read_body
 from workbench.collect.join import with_groups
 from workbench.errors import SourceUnreachableError
-from workbench.profiles import Profile
-from workbench.samples import SampleBatch, concat, most_trusted
+from workbench.profiles import LeftOut, Profile
+from workbench.samples import SampleBatch, SeriesTable, concat_series, most_trusted
 
 MAX_PAGE_BYTES = 64 << 20
 _PARALLEL = 8
@@ -55,8 +54,10 @@ def fetch_all(urls: Sequence[str], *, timeout_seconds: float) -> list[Page]:
         return list(pool.map(lambda url: fetch(url, timeout_seconds=timeout_seconds), urls))
 
 
-def page_samples(page: Page, profiles: Sequence[Profile], *, cluster: str) -> pa.Table:
-    """Samples of one page, in `SAMPLES_SCHEMA`; each profile takes what it knows.
+def page_series(
+    page: Page, profiles: Sequence[Profile], *, cluster: str, left_out: LeftOut | None = None
+) -> list[SeriesTable]:
+    """The series of one page, for each profile what it knows; what cannot be read is noted in `left_out`.
 
     Raises:
         SourceUnreachableError: if what answers is no metrics page.
@@ -67,7 +68,7 @@ def page_samples(page: Page, profiles: Sequence[Profile], *, cluster: str) -> pa
         for family in text_string_to_metric_families(page.text):
             for sample in family.samples:
                 for profile, batch in zip(profiles, batches, strict=True):
-                    meaning = profile.meaning(sample.name, sample.labels)
+                    meaning = profile.meaning(sample.name, sample.labels, left_out=left_out)
                     if meaning is not None:
                         batch.add(
                             meaning.signal,
@@ -78,13 +79,13 @@ def page_samples(page: Page, profiles: Sequence[Profile], *, cluster: str) -> pa
                             le=meaning.le,
                             scale=meaning.scale,
                         )
-    except (ValueError, KeyError, IndexError) as error:
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:  # the parser trusts its input
         host = urlsplit(page.url).netloc.rpartition("@")[2]
         raise SourceUnreachableError(
             f"What answers at {host} is no metrics page ({error.__class__.__name__}).",
             hint="The URL usually ends in /metrics.",
         ) from None
-    return concat(batch.to_arrow() for batch in batches)
+    return [batch.to_series() for batch in batches]
 
 
 def scrape(
@@ -94,13 +95,23 @@ def scrape(
     cluster: str,
     timeout_seconds: float,
     members: Mapping[str, str] | None = None,
-) -> tuple[pa.Table, list[str]]:
-    """One round over all pages: samples, and what could not be had. `members` as for `join.with_groups`."""
+) -> tuple[SeriesTable, list[str]]:
+    """One round over all pages: series, and what could not be had. `members` as for `join.with_groups`."""
     pages = fetch_all(urls, timeout_seconds=timeout_seconds)
-    missing = [page.error for page in pages if page.error is not None]
-    table = concat(page_samples(page, profiles, cluster=cluster) for page in pages if page.error is None)
+    missing: list[str] = []
+    found: list[list[SeriesTable]] = []
+    left_out = LeftOut()
+    for page in pages:
+        if page.error is not None:
+            missing.append(page.error)
+            continue
+        try:
+            found.append(page_series(page, profiles, cluster=cluster, left_out=left_out))
+        except SourceUnreachableError as error:  # one page that is none must not take the others along
+            missing.append(error.message)
+    missing += left_out.words()
     by_profile = [
-        with_groups(table.filter(pa.compute.equal(table["source"], profile.name)), profile, members or {})
-        for profile in profiles
+        with_groups(concat_series(series), profile, members or {})
+        for profile, series in zip(profiles, zip(*found, strict=True), strict=False)
     ]
     return most_trusted(by_profile), missing

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from workbench.errors import SourceUnreachableError
@@ -31,9 +32,9 @@ def statistics_samples(lines: Iterable[str], *, cluster: str) -> pa.Table:
             continue
         try:
             document = json.loads(line)
-            ts_us = [int(document["time"]) * _MICROSECONDS_FROM]
+            ts_us = np.array([int(document["time"]) * _MICROSECONDS_FROM], np.int64)
             numbers = list(_numbers(document))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise SourceUnreachableError(
                 f"Line {number} is no statistics of librdkafka ({type(error).__name__}).",
                 hint="It is one JSON object a line, with time, client_id, topics and brokers.",

@@ -2,6 +2,7 @@
 
     store.json                                          cluster, length of a slot, thresholds, profiles
     samples/day=2026-11-21/slot=0315/part-<digest>.parquet    samples that end at 03:15 UTC, `workbench.samples.SAMPLES_SCHEMA`
+    samples/day=…/slot=…/_incomplete.json               what the source said was missing from the slot; only where something was
     summaries/…                                         what sweeps have condensed (`workbench.triage.sweep`)
 
 A slot appears whole or not at all. All rows of a group are in one file of a slot, and so are all rows of a topic that belong to no
@@ -11,30 +12,35 @@ group: then a file can be condensed by itself. Spark reads a store like any othe
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from workbench.errors import DamagedCaptureError, NoSeriesError, UsageError
-from workbench.files import whole
-from workbench.samples import SAMPLES_SCHEMA, SERIES_ORDER
+from workbench.files import leftovers, remove_folder, restored, whole, whole_folder, writing
+from workbench.samples import SAMPLES_SCHEMA, SERIES_ORDER, SeriesTable, codes_of
 from workbench.settings import Thresholds
 from workbench.window import Window
 
 INFO, SAMPLES, SUMMARIES = "store.json", "samples", "summaries"
+INCOMPLETE = "_incomplete.json"  # Spark passes over names that begin so
 BASELINE_SLOTS = 4  # quarters of the baseline, as `features.summary` has them
 # A series stands together, and with it what else is known of its group: so it packs best, and so it is condensed.
-ORDER = (*SERIES_ORDER, "le", "ts")
+ORDER = (*SERIES_ORDER, "le")
+_FIRST_YEAR, _LAST_YEAR = 1970, 2999
 _FILE_ROWS = 1_000_000  # some 60 MB while it is condensed
 _ROW_GROUP = 131_072  # a few groups' rows: what one of them needs is found without reading the others
 _MADE_BY = b"workbench.store/1"
@@ -104,9 +110,12 @@ class Store:
         for path in (self.root / SAMPLES).glob("day=*/slot=*"):
             text = path.parent.name.removeprefix("day=") + path.name.removeprefix("slot=")
             try:
-                found.append(datetime.strptime(text, "%Y-%m-%d%H%M%S").replace(tzinfo=UTC))
+                end = datetime.strptime(text, "%Y-%m-%d%H%M%S").replace(tzinfo=UTC)
             except ValueError:
-                continue  # somebody else's folder, or one that is being written
+                continue  # somebody else's folder
+            # Nor has anything landed at an end of the calendar.
+            if _FIRST_YEAR <= end.year <= _LAST_YEAR and self.folder(end) == path:
+                found.append(end)
         return sorted(found)
 
     def window(self, until: datetime | None = None) -> Window:
@@ -133,48 +142,55 @@ class Store:
                 found.append(LandedFile(path=path, end=end, size=path.stat().st_size, digest=digest))
         return found
 
-    def land(self, end: datetime, samples: pa.Table) -> list[LandedFile]:
+    def missing_of(self, end: datetime) -> tuple[str, ...]:
+        """What the source said was missing from a slot that has landed."""
+        path = self.folder(end) / INCOMPLETE
+        try:
+            return tuple(str(text) for text in json.loads(path.read_bytes()))
+        except FileNotFoundError:
+            return ()
+        except (OSError, ValueError, TypeError) as error:
+            return (
+                f"{path} cannot be read ({type(error).__name__})",
+            )  # something was missing, or it would not be there
+
+    def rows_of(self, end: datetime) -> int:
+        """How many samples of a slot have landed."""
+        return sum(pq.read_metadata(file.path).num_rows for file in self.files([end]))
+
+    def land(self, end: datetime, series: SeriesTable, *, missing: Sequence[str] = ()) -> list[LandedFile]:
         """Write the samples of the slot that ends then; what is there of it is replaced.
 
         Args:
             end: on the slots' grid.
-            samples: in `SAMPLES_SCHEMA`; those outside of the slot are left out.
+            series: their samples outside of the slot are left out.
+            missing: what is known to be missing from them; it stays with the slot.
 
         Raises:
             UsageError: if the instant is not on the grid.
+            OutputError: if it cannot be written.
         """
         if self.slot_end(end) != end:
             raise UsageError(f"{end.isoformat()} is not the end of a slot of {self.info.slot_seconds} s.")
-        begin = end - self.slot
-        stamps = samples["ts"]
-        inside = pc.and_(pc.greater(stamps, pa.scalar(begin)), pc.less_equal(stamps, pa.scalar(end)))
-        samples = samples.filter(inside).sort_by([(name, "ascending") for name in ORDER])
-        return self.land_sorted(end, samples)
-
-    def land_sorted(self, end: datetime, samples: pa.Table) -> list[LandedFile]:
-        """The same for samples of this slot that are in `ORDER` already."""
-        folder = self.folder(end)
-        part = folder.with_name(f".{folder.name}.{os.getpid()}")
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir(parents=True)
-        for piece in _pieces(samples):
-            written = part / "part.tmp"
-            _write(written, piece)
-            written.rename(part / f"part-{_digest(written)}.parquet")
-        old = folder.with_name(f".{folder.name}.old")
-        shutil.rmtree(old, ignore_errors=True)
-        if folder.exists():
-            folder.rename(old)
-        part.rename(folder)
-        shutil.rmtree(old, ignore_errors=True)
+        end_us = round(end.timestamp() * 1e6)
+        series = series.between(end_us - self.info.slot_seconds * 1_000_000, end_us)
+        with writing(f"The slot {self.folder(end)}"), whole_folder(self.folder(end), replace=True) as folder:
+            for piece in _pieces(series):
+                written = folder / "part.tmp"
+                _write(written, piece.to_samples())
+                written.rename(folder / f"part-{_digest(written)}.parquet")
+            if missing:
+                (folder / INCOMPLETE).write_text(json.dumps(list(missing), indent=1) + "\n", encoding="utf-8")
         return self.files([end])
 
     def prune(self, before: datetime) -> int:
         """Remove the slots that end at or before an instant; how many there were."""
         gone = [end for end in self.landed() if end <= before]
         for end in gone:
-            shutil.rmtree(self.folder(end))
-            if not any(self.folder(end).parent.iterdir()):
+            remove_folder(self.folder(end))
+            for folder in leftovers(self.folder(end)):
+                shutil.rmtree(folder, ignore_errors=True)
+            with suppress(OSError):  # the day holds other slots, or another sweep prunes, too
                 self.folder(end).parent.rmdir()
         return len(gone)
 
@@ -191,7 +207,7 @@ class Store:
 
 
 def open_store(root: Path) -> Store:
-    """A store that is there.
+    """A store that is there; a slot that a killed landing has moved aside is brought back.
 
     Raises:
         UsageError: if the folder holds no store.
@@ -203,6 +219,8 @@ def open_store(root: Path) -> Store:
             f"{root} is no store: it has no {INFO}.",
             hint="workbench triage --all --cluster NAME --store FOLDER makes one.",
         )
+    for day in (root / SAMPLES).glob("day=*"):
+        restored(day)
     try:
         return Store(root=root, info=StoreInfo.model_validate_json(path.read_bytes()))
     except ValidationError as error:
@@ -270,38 +288,21 @@ def _may_be_null(statistics: Any) -> bool:
     return statistics is None or not statistics.has_null_count or statistics.null_count > 0
 
 
-def _pieces(samples: pa.Table) -> Iterator[pa.Table]:
-    """Runs of rows of about a file's size, never dividing a group (or, of rows without a group, a topic)."""
-    begin = 0
-    while begin < samples.num_rows:
-        stop = begin + _FILE_ROWS
-        if stop < samples.num_rows:
-            stop = _next_boundary(samples, stop)
-        yield samples.slice(begin, stop - begin)
-        begin = stop
-
-
-def _next_boundary(samples: pa.Table, at: int) -> int:
-    """The first row from `at` on that belongs to another group, or to another topic where there is no group."""
-    step = 65_536
-    last = samples.slice(at - 1, 1)
-    group, topic = last["group"][0].as_py(), last["topic"][0].as_py()
-    while at < samples.num_rows:
-        chunk = samples.slice(at, step)
-        same = _equal(chunk["group"], group)
-        if group is None:
-            same = pc.and_(same, _equal(chunk["topic"], topic))
-        other = int(pc.index(same, pa.scalar(False)).as_py())
-        if other >= 0:
-            return at + other
-        at += chunk.num_rows
-    return int(samples.num_rows)
-
-
-def _equal(column: pa.ChunkedArray, value: str | None) -> pa.ChunkedArray:
-    if value is None:
-        return pc.is_null(column)
-    return pc.fill_null(pc.equal(pc.cast(column, pa.string()), value), False)
+def _pieces(series: SeriesTable) -> Iterator[SeriesTable]:
+    """The series in order, about a file's samples at a time, never dividing a group (or, of series without a group, a topic)."""
+    series = series.merged()
+    # Only the order is made of all at once; the samples of a fleet's slot are put in order a file at a time.
+    order = pc.sort_indices(series.names, sort_keys=[(name, "ascending") for name in ORDER]).to_numpy()
+    names = series.names.select(["group", "topic"])
+    topic = pc.if_else(pc.is_null(names["group"]), names["topic"], pa.scalar(None, pa.string()))
+    codes = codes_of(names.set_column(1, "topic", topic), ("group", "topic"))[order]
+    edges = np.append(np.flatnonzero(np.diff(codes)) + 1, len(series))
+    until = np.cumsum(series.lengths[order])[edges - 1] if len(series) else edges  # samples up to each edge
+    begin = done = 0
+    while begin < len(series):
+        at = min(int(np.searchsorted(until, done + _FILE_ROWS)), len(edges) - 1)
+        yield series.take(order[begin : edges[at]])
+        begin, done = int(edges[at]), int(until[at])
 
 
 def _write(path: Path, samples: pa.Table) -> None:

@@ -5,25 +5,23 @@ Every jar is held against the committed SHA-256 list in `checksums/`; nothing th
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import re
-import shutil
-import subprocess
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
-from workbench.errors import SetupError
+from workbench.errors import GuardError, SetupError
+from workbench.files import alone, whole_folder
 from workbench.java import find_java, trust_options
+from workbench.lab.process import run_within
 from workbench.places import cache_dir
 
 KAFKA_VERSION = "4.2.0"
-_TIMEOUT_SECONDS = 600  # Ivy took 27 to 61 s on a good line; ten minutes is a bad one
+_TIMEOUT_SECONDS = 600.0  # Ivy took 27 to 61 s on a good line; ten minutes is a bad one
+_WAIT_SECONDS = 2 * _TIMEOUT_SECONDS  # for another process, which may fetch both sets
 
 # Called with (done, total) jars.
 Progress = Callable[[int, int], None]
@@ -49,9 +47,12 @@ class JarSet:
 
     @property
     def ready(self) -> bool:
-        """Whether the jars are here, by the mark that is set after the check."""
-        mark = self.folder / ".checked"
-        return mark.exists() and mark.read_text() == _digest_of(self.checksums)
+        """Whether the jars are here, and still what they were when they came: each is read, which takes a third of a second."""
+        try:
+            check(self.folder, self.checksums, what=self.name)
+        except (SetupError, OSError):
+            return False
+        return True
 
     @property
     def classpath(self) -> str:
@@ -64,30 +65,32 @@ TOOLS = JarSet("tools", "kafka-tools")  # kafka-consumer-groups and its siblings
 
 
 def ensure(jars: JarSet, *, progress: Progress | None = None) -> Path:
-    """The folder of a jar set, fetched and checked if it is not there yet.
+    """The folder of a jar set, fetched and checked if it is not there yet, or no longer what it was.
 
     Safe to call from several processes: the first one fetches, the others wait.
 
     Raises:
-        SetupError: if the download fails or a jar is missing, unexpected or changed.
+        SetupError: if the download fails or takes too long, or a jar is missing, unexpected or changed.
     """
     if jars.ready:
         return jars.folder
-    with _one_at_a_time():
-        if not jars.ready:
-            _fetch(jars, progress or (lambda _done, _total: None))
+    busy = GuardError(
+        f"Another process has been fetching Kafka's jars for over {_WAIT_SECONDS / 60:.0f} minutes.",
+        hint="End it, and try again.",
+    )
+    try:
+        with alone(cache_dir() / "kafka.lock", busy, wait_seconds=_WAIT_SECONDS):
+            if not jars.ready:
+                _fetch(jars, progress or (lambda _done, _total: None))
+    except GuardError as error:
+        raise SetupError(error.message, hint=error.hint) from None
     return jars.folder
 
 
 def _fetch(jars: JarSet, progress: Progress) -> None:
-    part = jars.folder.with_name(jars.folder.name + ".part")
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True)
-    _run_ivy(jars, part, progress)
-    check(part, jars.checksums, what=f"the {jars.name} jars of Kafka {KAFKA_VERSION}")
-    (part / ".checked").write_text(_digest_of(jars.checksums))
-    shutil.rmtree(jars.folder, ignore_errors=True)
-    part.replace(jars.folder)
+    with whole_folder(jars.folder, replace=True) as part:
+        _run_ivy(jars, part, progress)
+        check(part, jars.checksums, what=f"the {jars.name} jars of Kafka {KAFKA_VERSION}")
 
 
 def _run_ivy(jars: JarSet, target: Path, progress: Progress) -> None:
@@ -99,19 +102,24 @@ def _run_ivy(jars: JarSet, target: Path, progress: Progress) -> None:
     command += ["-retrieve", f"{target}/[artifact]-[revision](-[classifier]).[ext]"]
     total, done = len(jars.checksums), 0
     tail: deque[str] = deque(maxlen=4)
+
+    def read(line: str) -> None:
+        nonlocal done
+        if "[SUCCESSFUL" in line and "!" in line:
+            done += 1
+            progress(min(done, total), total)
+        elif "download" in line.lower() or "error" in line.lower() or "unresolved" in line.lower():
+            tail.append(line.strip())
+
     progress(0, total)
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as ivy:
-        try:
-            for line in _lines(ivy.stdout):
-                if "[SUCCESSFUL" in line and "!" in line:
-                    done += 1
-                    progress(min(done, total), total)
-                elif "download" in line.lower() or "error" in line.lower() or "unresolved" in line.lower():
-                    tail.append(line.strip())
-            code = ivy.wait(timeout=_TIMEOUT_SECONDS)
-        except BaseException:
-            ivy.kill()
-            raise
+    try:
+        code = run_within(_TIMEOUT_SECONDS, command, on_line=read)
+    except TimeoutError:
+        raise SetupError(
+            f"Kafka {KAFKA_VERSION} could not be fetched from the jar repository within {_TIMEOUT_SECONDS:g} s: "
+            + _without_hosts(" / ".join(tail) or "it said nothing"),
+            hint="Is the network slow, or does a proxy hold the download? What has come is kept: try again.",
+        ) from None
     if code != 0:
         raise SetupError(
             f"Kafka {KAFKA_VERSION} could not be fetched from the jar repository (Ivy ended with {code}): "
@@ -133,7 +141,9 @@ def check(folder: Path, expected: dict[str, str], *, what: str) -> None:
             raise SetupError(
                 f"{name} is missing among {what}.", hint="Delete the cache folder of the lab and try again."
             )
-        if hashlib.sha256(found[name].read_bytes()).hexdigest() != digest:
+        with found[name].open("rb") as jar:
+            actual = hashlib.file_digest(jar, "sha256").hexdigest()
+        if actual != digest:
             raise SetupError(
                 f"{name} is not the file that was expected (its SHA-256 differs).",
                 hint="A mirror serves another build, or the download was cut short. Delete the cache folder and try again.",
@@ -151,20 +161,5 @@ def _ivy_jar() -> Path:
     return found[-1]
 
 
-def _digest_of(checksums: dict[str, str]) -> str:
-    return hashlib.sha256(repr(sorted(checksums.items())).encode()).hexdigest()
-
-
 def _without_hosts(text: str) -> str:
     return re.sub(r"https?://[^/\s]+", "…", text)
-
-
-def _lines(stream: IO[str] | None) -> Iterator[str]:
-    yield from stream or ()
-
-
-@contextmanager
-def _one_at_a_time() -> Iterator[None]:
-    with (cache_dir() / "kafka.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield

@@ -20,6 +20,7 @@ from typing import Any
 import psutil
 
 from workbench.errors import GuardError, SetupError, WorkbenchError
+from workbench.files import alone, whole
 from workbench.lab import process
 from workbench.lab.lab import Lab, lab_dir, remove_folder, start_lab
 from workbench.settings import lab_cluster_file
@@ -27,6 +28,7 @@ from workbench.settings import lab_cluster_file
 _UP_SECONDS = 180.0
 _DOWN_SECONDS = 40.0
 _CHECK_SECONDS = 1.0
+_KEEPER = (sys.executable, "-m", "workbench.lab.keeper")
 
 
 def _state_file() -> Path:
@@ -50,22 +52,30 @@ def attach(state: dict[str, Any]) -> Lab:
 
 
 def up(*, ttl_seconds: float, with_prometheus: bool = True) -> dict[str, Any]:
-    """Bring a lab up that outlives this process.
+    """Bring a lab up that outlives this process. One at a time: a second call waits until the first has ended, and finds its lab.
 
     Raises:
-        GuardError: if one is up already.
+        GuardError: if one is up already, or another call takes too long.
         SetupError: if it does not come up; nothing is left behind then.
     """
-    if running() is not None:
-        raise GuardError(
-            "A lab is up already.", hint="See it with: workbench lab status. End it with: workbench lab down."
-        )
-    down()  # what a killed keeper left
+    busy = GuardError(
+        "Another `workbench lab up` is under way.", hint="Wait for it, or end it with: workbench lab down."
+    )
+    with alone(lab_dir() / "up.lock", busy, wait_seconds=_UP_SECONDS + _DOWN_SECONDS):
+        if running() is not None:
+            raise GuardError(
+                "A lab is up already.", hint="See it with: workbench lab status. End it with: workbench lab down."
+            )
+        down()  # what a killed keeper left
+        return _bring_up(ttl_seconds, with_prometheus)
+
+
+def _bring_up(ttl_seconds: float, with_prometheus: bool) -> dict[str, Any]:
     folder = lab_dir() / f"up-{os.getpid()}"
     folder.mkdir(parents=True)
     with (folder / "keeper.log").open("wb") as log:
         keeper = subprocess.Popen(
-            [sys.executable, "-m", "workbench.lab.keeper", str(folder), str(ttl_seconds), str(int(with_prometheus))],
+            [*_KEEPER, str(folder), str(ttl_seconds), str(int(with_prometheus))],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -75,8 +85,7 @@ def up(*, ttl_seconds: float, with_prometheus: bool = True) -> dict[str, Any]:
         deadline = time.monotonic() + _UP_SECONDS
         while (state := running()) is None:
             if keeper.poll() is not None:
-                said = (folder / "keeper.log").read_text(errors="replace").strip().splitlines()
-                raise SetupError(said[-1] if said else "The lab ended at once.")
+                raise SetupError(_last_words(folder) or "The lab ended at once.")
             if time.monotonic() > deadline:
                 raise SetupError(f"The lab was not up after {_UP_SECONDS:.0f} s.", hint=f"Its log: {folder}/keeper.log")
             time.sleep(0.1)
@@ -87,6 +96,14 @@ def up(*, ttl_seconds: float, with_prometheus: bool = True) -> dict[str, Any]:
         down()
         raise
     return state
+
+
+def _last_words(folder: Path) -> str | None:
+    """The last line of a keeper's log; none if `lab down` has removed it meanwhile."""
+    with suppress(OSError):
+        said = (folder / "keeper.log").read_text(errors="replace").strip().splitlines()
+        return said[-1] if said else None
+    return None
 
 
 def down() -> list[str]:
@@ -113,9 +130,8 @@ def down() -> list[str]:
 
 
 def _write(path: Path, text: str) -> None:
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(text)
-    temporary.replace(path)
+    with whole(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 def _keep(folder: Path, ttl_seconds: float, with_prometheus: bool) -> None:

@@ -154,8 +154,7 @@ def start_lab(
     Raises:
         SetupError: if Kafka cannot be had or does not start.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    process.claim(folder)
+    process.claimed(folder)
     try:
         broker = start_broker(folder / "kafka", progress=progress)
     except BaseException:

@@ -26,6 +26,7 @@ from typing import Any
 import psutil
 
 from workbench.errors import SetupError
+from workbench.files import whole, whole_folder
 
 STOP_SECONDS = 10.0
 
@@ -92,6 +93,67 @@ def start(name: str, command: Sequence[str | Path], *, folder: Path, env: dict[s
         started = psutil.Process(popen.pid).create_time()
         record.write_text(json.dumps({"name": name, "pid": popen.pid, "started": started}))
     return Child(name, popen, log, record)
+
+
+def run_within(
+    seconds: float,
+    command: Sequence[str | Path],
+    *,
+    cwd: Path | None = None,
+    on_line: Callable[[str], None] | None = None,
+) -> int:
+    """Run a program to its end, bound to the life of this process; its exit status.
+
+    The limit is one of the program and of all that it has started: what still holds its output open would keep the reader waiting long
+    after the program itself was killed.
+
+    Args:
+        seconds: then all of them are killed.
+        command: program and arguments.
+        cwd: where.
+        on_line: called with each line of its output.
+
+    Raises:
+        TimeoutError: if it has not ended in time.
+    """
+    popen = _launch(
+        [*_leash(), *(str(part) for part in command)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        cwd=cwd,
+        start_new_session=True,  # its group is its own, and so can be killed
+    )
+    late = threading.Event()
+
+    def end() -> None:
+        late.set()
+        _kill_group(popen.pid)
+
+    limit = threading.Timer(seconds, end)
+    limit.daemon = True
+    limit.start()
+    try:
+        for line in popen.stdout or ():
+            if on_line is not None:
+                on_line(line.decode(errors="replace"))
+        status = popen.wait()
+    except BaseException:  # also Ctrl-C
+        _kill_group(popen.pid)
+        raise
+    finally:
+        limit.cancel()
+        popen.wait()
+        if popen.stdout is not None:
+            popen.stdout.close()
+    if late.is_set():
+        raise TimeoutError(f"{Path(command[0]).name} did not end within {seconds:g} s")
+    return status
+
+
+def _kill_group(leader: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):  # all of it has ended
+        os.killpg(leader, signal.SIGKILL)
 
 
 # The kernel takes the thread that started a child for its parent: with that thread's end the child would be killed, though this process
@@ -163,7 +225,17 @@ def sweep(folder: Path) -> list[str]:
 def claim(folder: Path) -> None:
     """Say that this process looks after the processes in `folder`."""
     me = psutil.Process()
-    (folder / "owner.json").write_text(json.dumps({"pid": me.pid, "started": me.create_time()}))
+    with whole(folder / "owner.json") as temporary:  # who reads half of it would take the folder for an orphan
+        temporary.write_text(json.dumps({"pid": me.pid, "started": me.create_time()}), encoding="utf-8")
+
+
+def claimed(folder: Path) -> None:
+    """Make a folder that is looked after from its first moment on, or claim one that is there."""
+    if folder.exists():
+        claim(folder)
+        return
+    with whole_folder(folder) as new:
+        claim(new)
 
 
 def orphaned(folder: Path) -> bool:

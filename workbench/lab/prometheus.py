@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import tempfile
 import urllib.request
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,7 +62,7 @@ def ensure_prometheus() -> Path | None:
         return found
     if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
         return None
-    with suppress(subprocess.SubprocessError, OSError):
+    with suppress(OSError, StopIteration):  # a time that has run out is one of them
         _unpack_debian_package("prometheus")
     return find_prometheus()
 
@@ -73,7 +73,7 @@ def ensure_alertmanager() -> Path | None:
         return Path(on_path)
     cached = cache_dir() / "prometheus-alertmanager" / "usr" / "bin" / "prometheus-alertmanager"
     if not cached.exists() and shutil.which("apt-get") and shutil.which("dpkg-deb"):
-        with suppress(subprocess.SubprocessError, OSError):
+        with suppress(OSError, StopIteration):
             _unpack_debian_package("prometheus-alertmanager")
     return cached if cached.exists() else None
 
@@ -93,14 +93,18 @@ def _unpack_debian_package(name: str) -> None:
             f"-oDir::Cache={room}/cache",
             "-oAPT::Sandbox::User=",
         ]
-        quiet = {"cwd": room, "check": True, "timeout": _PACKAGE_SECONDS, "stdin": subprocess.DEVNULL}
         for command in ([*apt, "update"], [*apt, "download", name]):
-            subprocess.run(command, capture_output=True, **quiet)  # type: ignore[call-overload]
+            _run(command, Path(room))
         package = next(Path(room).glob(f"{name}_*.deb"))
-        subprocess.run(["dpkg-deb", "-x", package, f"{room}/unpacked"], capture_output=True, **quiet)  # type: ignore[call-overload]
+        _run(["dpkg-deb", "-x", package, f"{room}/unpacked"], Path(room))
         target = cache_dir() / name
         shutil.rmtree(target, ignore_errors=True)
         os.rename(f"{room}/unpacked", target)  # noqa: PTH104 - atomic, and Path.replace refuses folders on some systems
+
+
+def _run(command: Sequence[str | Path], folder: Path) -> None:
+    if process.run_within(_PACKAGE_SECONDS, command, cwd=folder) != 0:
+        raise OSError(f"{command[0]} has failed")
 
 
 def start_prometheus(folder: Path, *, scrape_seconds: int = 1) -> PrometheusServer:

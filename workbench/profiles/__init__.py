@@ -6,9 +6,10 @@ answers "cannot tell", never "healthy".
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from importlib import resources
@@ -20,6 +21,10 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError,
 from workbench.errors import ConfigError
 from workbench.samples import LABEL_COLUMNS
 from workbench.signals import GROUP_STATES, SIGNALS, Kind
+
+_NUMBER = re.compile(r"[0-9]{1,10}")  # str.isdigit takes "²" and "١" for digits, too
+_LAST_PARTITION = 2**31 - 1  # Kafka's own type
+_EXAMPLE_CHARACTERS = 40
 
 # `stat` of a time lag that somebody has estimated; what the consumer read off the record itself is a `value`.
 ESTIMATE = "estimate"
@@ -80,6 +85,27 @@ class Meaning:
     value: float | None = None
 
 
+@dataclass(slots=True)
+class LeftOut:
+    """Series that a profile knows and whose labels cannot be read: counted, and one of each kind kept as an example."""
+
+    _counts: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    _examples: dict[tuple[str, str, str], str] = field(default_factory=dict)
+
+    def add(self, metric: str, label: str, value: str | None, *, wanted: str) -> None:
+        """One more."""
+        key = (metric, label, wanted)
+        self._counts[key] = self._counts.get(key, 0) + 1
+        self._examples.setdefault(key, "missing" if value is None else ascii(value[:_EXAMPLE_CHARACTERS]))
+
+    def words(self) -> list[str]:
+        """What was left out, a line for each metric and label."""
+        return [
+            f"{count} series of {metric} left out: the label {label} is no {wanted} ({self._examples[metric, label, wanted]})"
+            for (metric, label, wanted), count in self._counts.items()
+        ]
+
+
 class Profile(BaseModel):
     """One exporter or framework."""
 
@@ -119,8 +145,8 @@ class Profile(BaseModel):
             else:
                 names[rule.metric] = (signal, rule, "value")
 
-    def meaning(self, metric: str, labels: Mapping[str, str]) -> Meaning | None:
-        """What a series means; None if this profile does not know it or a label cannot be read."""
+    def meaning(self, metric: str, labels: Mapping[str, str], *, left_out: LeftOut | None = None) -> Meaning | None:
+        """What a series means; None if this profile does not know it or a label cannot be read, which is noted in `left_out`."""
         known = self._index.get(metric)
         if known is None:
             return None
@@ -130,29 +156,61 @@ class Profile(BaseModel):
         canonical: dict[str, Any] = dict(rule.constants)
         for name, theirs in rule.labels.items():
             value: Any = labels.get(theirs)
+            if value is not None and not _is_text(value):
+                return _unreadable(left_out, metric, theirs, value, wanted="text")
             if name == "partition" and value is not None:
-                if not value.isdigit():
-                    return None
+                if not _NUMBER.fullmatch(value) or int(value) > _LAST_PARTITION:
+                    return _unreadable(left_out, metric, theirs, value, wanted="partition")
                 value = int(value)
             canonical[name] = value
         if rule.stat_label is not None:
             stat = labels.get(rule.stat_label, "value")
+            if not _is_text(stat):
+                return _unreadable(left_out, metric, rule.stat_label, stat, wanted="text")
         le = None
         if stat == "bucket":
-            try:
-                le = float(labels["le"]) * rule.scale
-            except (KeyError, ValueError):
-                return None
+            le = _bound(labels.get("le"))
+            if le is None:
+                return _unreadable(left_out, metric, "le", labels.get("le"), wanted="number")
+            le *= rule.scale
         state = None
         if rule.state_label is not None:
             state = GROUP_STATES.get(re.sub(r"[^a-z]+", "_", snake(labels.get(rule.state_label, ""))).strip("_"))
             if state is None:
-                return None
+                return _unreadable(
+                    left_out, metric, rule.state_label, labels.get(rule.state_label), wanted="known state"
+                )
         if signal == "time_lag" and rule.quality is Quality.PROXY:
             stat = ESTIMATE
         # A count is a number of observations whatever the unit of what is observed.
         scale = 1.0 if stat in ("bucket", "count") else rule.scale
         return Meaning(signal, canonical, stat, le, scale, state)
+
+
+def _unreadable(left_out: LeftOut | None, metric: str, label: str, value: str | None, *, wanted: str) -> Meaning | None:
+    if left_out is not None:
+        left_out.add(metric, label, value, wanted=wanted)
+    return None
+
+
+def _is_text(value: str) -> bool:
+    """Whether it can be written as UTF-8: JSON lets half of a surrogate pair through, Arrow does not."""
+    if value.isascii():
+        return True
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _bound(text: str | None) -> float | None:
+    """The upper bound of a bucket."""
+    try:
+        found = float(text or "")
+    except ValueError:
+        return None
+    return None if math.isnan(found) else found
 
 
 def snake(name: str) -> str:

@@ -57,6 +57,8 @@ class Sweep:
         table: a row for each subscription, worst first: the columns of `_TABLE` and `state`.
         findings: of the worst, in full.
         reading: what was read for it.
+        partial: what the sources left out of the window's slots.
+        shorter: what of the baseline has not landed.
     """
 
     window: Window
@@ -64,7 +66,13 @@ class Sweep:
     table: pa.Table
     findings: tuple[Finding, ...]
     reading: Reading
-    incomplete: tuple[str, ...] = ()
+    partial: tuple[str, ...] = ()
+    shorter: tuple[str, ...] = ()
+
+    @property
+    def incomplete(self) -> tuple[str, ...]:
+        """All that is known to be missing."""
+        return (*self.partial, *self.shorter)
 
     @property
     def verdicts(self) -> dict[str, int]:
@@ -154,7 +162,12 @@ def sweep(
         table=table,
         findings=findings,
         reading=reading,
-        incomplete=tuple(
+        partial=tuple(
+            f"the slot that ends at {end:%Y-%m-%d %H:%M:%SZ} is incomplete: {text}"
+            for end in ends
+            for text in store.missing_of(end)
+        ),
+        shorter=tuple(
             f"the slot that ends at {end:%Y-%m-%d %H:%M:%SZ} has not landed: the baseline is shorter by it"
             for end in ends
             if end not in here

@@ -1,0 +1,122 @@
+"""Landing out of a live source: what was incomplete stays known as such, and is asked for again until it is whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from tests.collect.test_prometheus import LAG, body
+from tests.fleet import END, land_fleet, slot_series
+from tests.servers import Script, scripted
+from workbench.collect import live
+from workbench.collect.capture import read_capture, write_capture
+from workbench.collect.landing import land_missing, wanting
+from workbench.collect.prometheus import Collected
+from workbench.collect.store import Store
+from workbench.errors import NoSeriesError, SourceUnreachableError, WorkbenchError
+from workbench.settings import Cluster, Thresholds
+from workbench.window import Window
+
+SILENT = "store 7 is silent"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """Empty, with slots of ten minutes."""
+    return land_fleet(tmp_path / "store", subscriptions=4, slot_seconds=600, slots=0)
+
+
+class Source:
+    """Answers for each slot with some subscriptions of a fleet, or an error; keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.subscriptions = 4
+        self.missing: list[str] = []
+        self.refusals: dict[datetime, WorkbenchError] = {}
+        self.asked: list[datetime] = []
+
+    def __call__(self, window: Window) -> Collected:
+        self.asked.append(window.end)
+        if window.end in self.refusals:
+            raise self.refusals[window.end]
+        return Collected(series=slot_series(self.subscriptions, window.end, 600, 30), incomplete=tuple(self.missing))
+
+
+def test_what_is_incomplete_is_asked_for_again_until_it_is_whole(store: Store) -> None:
+    """It lands, for a part is better than nothing; and what is whole is never asked for again."""
+    window, source = store.window_ending(END), Source()
+    source.missing, source.subscriptions = [SILENT], 2
+    assert land_missing(store, window, source).slots == 5
+    assert {store.missing_of(end) for end in store.slots_of(window)} == {(SILENT,)}
+    assert wanting(store, window) == store.slots_of(window)
+    few = store.rows_of(END)
+    source.missing, source.subscriptions = [], 4
+    assert land_missing(store, window, source).slots == 5
+    assert store.missing_of(END) == ()
+    assert store.rows_of(END) > few
+    source.asked.clear()
+    assert land_missing(store, window, source).slots == 0
+    assert source.asked == []
+
+
+def test_asking_again_loses_nothing(store: Store) -> None:
+    """Neither by an answer with less, nor by none; what is more is taken, though it is not all."""
+    window, source = store.window_ending(END), Source()
+    source.missing, source.subscriptions = [SILENT], 3
+    land_missing(store, window, source)
+    landed = store.rows_of(END)
+    source.subscriptions = 1
+    assert land_missing(store, window, source).slots == 0
+    for refusal in (NoSeriesError("nothing"), SourceUnreachableError("nobody")):
+        source.refusals = dict.fromkeys(store.slots_of(window), refusal)
+        assert land_missing(store, window, source).slots == 0
+    assert store.rows_of(END) == landed
+    assert store.missing_of(END) == (SILENT,)
+    source.refusals, source.subscriptions = {}, 4
+    land_missing(store, window, source)
+    assert store.rows_of(END) > landed
+    assert store.missing_of(END) == (SILENT,)
+
+
+@pytest.mark.parametrize("error", [NoSeriesError, SourceUnreachableError])
+def test_what_has_never_landed_is_no_slot(store: Store, error: Callable[[str], WorkbenchError]) -> None:
+    """The judged slot must be there, older ones may be beyond the source's memory; a source that is silent is an error."""
+    window, source = store.window_ending(END), Source()
+    first = store.slots_of(window)[0]
+    source.refusals = {END: error("no"), first: NoSeriesError("too long ago")}
+    with pytest.raises(WorkbenchError, match="no"):
+        land_missing(store, window, source)
+    del source.refusals[END]
+    land_missing(store, window, source)
+    assert store.landed() == store.slots_of(window)[1:]
+
+
+@pytest.mark.parametrize(
+    "extra", [{"warnings": [f"{number} {'x' * 400}" for number in range(20)]}, {"isPartial": True}]
+)
+def test_a_partial_answer_is_known_as_such_in_a_slot_and_in_a_saved_capture(
+    store: Store, tmp_path: Path, extra: dict[str, object]
+) -> None:
+    """From the server's own words to what lies on the disk."""
+    with scripted(Script(body=body((LAG, [[END.timestamp(), "1"]]), **extra))) as server:
+        cluster = Cluster(name="fleet", prometheus=server.url, profiles=["kafka_exporter"])
+        window = store.window_ending(END)
+        land_missing(store, window, lambda slot: live.collect_series(cluster, slot))
+        saved = live.collect(cluster, window, thresholds=Thresholds())
+    assert len(store.missing_of(END)) == len(extra.get("warnings", [1]))  # type: ignore[arg-type]
+    write_capture(tmp_path / "saved", saved)
+    assert tuple(read_capture(tmp_path / "saved").info.incomplete) == store.missing_of(END)
+
+
+def test_kafka_is_asked_only_where_samples_need_its_members(tmp_path: Path) -> None:
+    """Its silence is no hole in samples that name their group; it is one where clients are joined to groups."""
+    with scripted(Script(body=body((LAG, [[END.timestamp(), "1"]])))) as server:
+        for profiles, silent in ((["kafka_exporter"], 0), (["kafka_exporter", "micrometer"], 1)):
+            cluster = Cluster(
+                name="c", prometheus=server.url, profiles=profiles, bootstrap="127.0.0.1:9", timeout_seconds=1
+            )
+            window = Window.ending(END, length=END - END.replace(hour=11), baseline=END - END.replace(hour=11))
+            assert len(live.collect_series(cluster, window).incomplete) == silent

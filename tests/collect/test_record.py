@@ -1,0 +1,149 @@
+"""Rules of the recorder: what goes wrong while it records is a fact in the recording and does not end it."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from tests.collect.test_prometheus import LAG, body
+from tests.collect.test_scrape import GARBAGE, PAGE
+from tests.fleet import END
+from tests.servers import Script, scripted
+from workbench.collect import live
+from workbench.collect.capture import read_capture
+from workbench.collect.kafka import KafkaCluster
+from workbench.collect.record import Recorder
+from workbench.errors import NoSeriesError, SourceUnreachableError, UnknownGroupError
+from workbench.settings import Cluster, Thresholds
+from workbench.window import Window
+
+
+class Admin:
+    """An admin client of a cluster with some groups, without members, that have committed 1 of 5 records."""
+
+    def __init__(self, *groups: str) -> None:
+        self.groups = set(groups)
+
+    def list_consumer_groups(self, **_: Any) -> Future[Any]:
+        return done(SimpleNamespace(valid=[SimpleNamespace(group_id=name) for name in self.groups], errors=[]))
+
+    def describe_consumer_groups(self, names: list[str], **_: Any) -> dict[str, Future[Any]]:
+        return {name: self._of(name) for name in names}
+
+    def _of(self, name: str) -> Future[Any]:
+        if name not in self.groups:
+            return done(KafkaException(KafkaError(KafkaError.GROUP_ID_NOT_FOUND)))
+        state = SimpleNamespace(name="EMPTY")
+        return done(SimpleNamespace(members=[], state=state, type=None, coordinator=None))
+
+    def list_consumer_group_offsets(self, asked: list[Any], **_: Any) -> dict[str, Future[Any]]:
+        [of] = asked
+        if not of.group_id:
+            raise ValueError("'group_id' cannot be empty")  # as the real client does
+        parts = [SimpleNamespace(topic="t", partition=0, offset=1, error=None)]
+        return {of.group_id: done(SimpleNamespace(topic_partitions=parts))}
+
+    def list_offsets(self, asked: dict[Any, Any], **_: Any) -> dict[Any, Future[Any]]:
+        return {part: done(SimpleNamespace(offset=5)) for part in asked}
+
+
+def done(result: Any) -> Future[Any]:
+    """An answer that is there."""
+    future: Future[Any] = Future()
+    if isinstance(result, Exception):
+        future.set_exception(result)
+    else:
+        future.set_result(result)
+    return future
+
+
+@pytest.fixture
+def admin(monkeypatch: pytest.MonkeyPatch) -> Admin:
+    """A cluster with the groups a and b."""
+    found = Admin("a", "b")
+    monkeypatch.setattr(KafkaCluster, "connect", lambda self: setattr(self, "_admin", found) or found)
+    return found
+
+
+def recorder(folder: Path, *pages: str, groups: list[str] | None = None) -> Recorder:
+    """One that has Kafka and some pages to look at."""
+    cluster = Cluster(name="c", bootstrap="broker:9092", metrics=list(pages), profiles=["runtime"], timeout_seconds=5)
+    return Recorder(cluster, folder, interval_seconds=1, groups=groups)
+
+
+def test_a_group_that_vanishes_is_named_and_the_others_are_recorded(admin: Admin, tmp_path: Path) -> None:
+    """Its last member left and its commits expired; that it is gone is what the recording is for."""
+    it = recorder(tmp_path / "a", groups=["a", "b"])
+    assert it.round() == []
+    admin.groups.remove("a")
+    assert it.round() == ["group 'a': the cluster has no such group"]
+    assert {name for table in it._samples[1:] for name in table["group"].to_pylist()} == {"b", None}
+    admin.groups.clear()
+    assert len(it.round()) == 2
+
+
+def test_a_group_that_was_never_there_is_a_wrong_name(admin: Admin, tmp_path: Path) -> None:
+    """Told at the beginning, with names that are like it."""
+    with pytest.raises(UnknownGroupError, match="'bb'") as caught:
+        recorder(tmp_path / "a", groups=["a", "bb"]).round()
+    assert "'b'" in (caught.value.hint or "")
+
+
+def test_a_group_without_a_name_does_not_hide_the_others(admin: Admin) -> None:
+    """Kafka allows it, the client does not take it."""
+    admin.groups.add("")
+    found = KafkaCluster("broker:9092").snapshot()
+    assert found.incomplete == ("commits of group '': the client cannot ask for them",)
+    assert {group for group, _, _ in found.commits} == {"a", "b"}
+
+
+def test_garbage_in_the_middle_of_a_recording_ends_nothing(admin: Admin, tmp_path: Path) -> None:
+    """A page that turns into something else for a while is missing for that while, and the capture says so."""
+    with scripted(Script(body=PAGE)) as server:
+        it = recorder(tmp_path / "a", server.url)
+        assert it.round() == []
+        it._begin([])
+        for server.body in GARBAGE:
+            [missing] = it.round()
+            assert "no metrics page" in missing
+        server.body = PAGE
+        assert it.round() == []
+        it.flush()
+        it.close()
+    [text] = read_capture(tmp_path / "a").info.incomplete
+    assert f"({len(GARBAGE)} of {len(GARBAGE) + 2} rounds)" in text
+
+
+def test_nothing_but_garbage_is_no_recording(tmp_path: Path) -> None:
+    """The first round says what it has found instead."""
+    with scripted(Script(body=GARBAGE[0])) as server:
+        cluster = Cluster(name="c", metrics=[server.url], profiles=["runtime"], timeout_seconds=5)
+        it = Recorder(cluster, tmp_path / "a", interval_seconds=1)
+        missing = it.round()
+        with pytest.raises(SourceUnreachableError, match="no metrics page"):
+            it._begin(missing)
+
+
+def test_a_triage_of_a_group_that_vanished_goes_on_with_what_was_measured(admin: Admin) -> None:
+    """Prometheus remembers it, and the capture says that Kafka does not; of a name that nobody knows there is nothing to tell."""
+    window = Window.ending(END, length=END - END.replace(hour=11), baseline=END - END.replace(hour=11))
+    admin.groups.discard("a")
+
+    def collect(url: str, group: str) -> list[str]:
+        cluster = Cluster(name="c", bootstrap="broker:9092", prometheus=url, profiles=["kafka_exporter"])
+        found = live.collect(cluster, window, thresholds=Thresholds(), groups=[group])
+        assert found.samples.num_rows
+        return found.info.incomplete
+
+    with scripted(Script(body=body(({**LAG, "consumergroup": "a"}, [[END.timestamp(), "1"]])))) as server:
+        assert collect(server.url, "a") == ["group 'a': the cluster has no such group"]
+        server.body = body()
+        with pytest.raises(UnknownGroupError, match="'a'"):
+            collect(server.url, "a")
+        with pytest.raises(NoSeriesError):
+            collect(server.url, "b")
