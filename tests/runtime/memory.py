@@ -6,7 +6,8 @@ What it takes from librdkafka (held against it in `test_differential.py`):
 - callbacks (assignments, results of commits without `wait`) come inside of `poll` or `close` only;
 - commits are stored in the order in which they were sent, and the broker takes one that goes back;
 - a position beyond the end of a log that was cut or made anew is set to its start, without an error;
-- a commit with a leader epoch is held against the log by the next assignment, which begins where the log was cut below it.
+- a commit with a leader epoch is held against the log by the next assignment, which begins where the log was cut below it; so is a
+  position when the leader epoch changes.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ class MemoryBroker:
         self.starts: dict[TopicPartition, int] = dict.fromkeys(self.logs, 0)
         self.epochs: dict[TopicPartition, int] = dict.fromkeys(self.logs, 0)
         self.committed: dict[TopicPartition, int] = {}
+        self.hidden: set[TopicPartition] = set()
         self.commit_epochs: dict[TopicPartition, int] = {}
         self.history: list[dict[TopicPartition, int]] = []
         self.refuses: Callable[[TopicPartition], str | None] = lambda _partition: None
@@ -57,9 +59,12 @@ class MemoryBroker:
             self.logs[partition] = [item for item in self.logs[partition] if item.offset >= offset]
             self.starts[partition] = max(offset, self.starts[partition])
 
-    def remake(self, partition: TopicPartition) -> None:
-        """Have the log begin anew at 0, as after an unclean election or when a topic is deleted and created again."""
+    def remake(self, partition: TopicPartition, *, hidden: bool = False) -> None:
+        """Have the log begin anew at 0, as after an unclean election; or hidden from the client, as a topic that is deleted and
+        created again at once."""
         with self.lock:
+            if hidden:
+                self.hidden.add(partition)
             self.logs[partition] = []
             self.starts[partition] = 0
             self.epochs[partition] += 1
@@ -111,6 +116,7 @@ class MemorySource:
         self.failure: BaseException | None = None  # raised by the next poll
         self._alone = alone
         self._sleep = sleep
+        self._epochs: dict[TopicPartition, int] = {}  # of positions
         self._sent: list[_Commit] = []  # under way
         self._failures: dict[TopicPartition, str] = {}
 
@@ -172,6 +178,7 @@ class MemorySource:
             }
             for part, offset in committed.items():
                 self.positions[part] = begin.get(part, self.broker.starts[part] if offset is None else offset)
+                self._epochs[part] = self.broker.epochs[part]
                 epoch = self.broker.commit_epochs.get(part)
                 if offset and epoch is not None:
                     self.positions[part] = min(offset, self.broker.end_of_epoch(part, epoch))
@@ -197,6 +204,9 @@ class MemorySource:
             for part, position in self.positions.items():
                 if part in self.paused:
                     continue
+                if self._epochs[part] != self.broker.epochs[part] and part not in self.broker.hidden:
+                    position = self.positions[part] = min(position, self.broker.end_of_epoch(part, self._epochs[part]))
+                    self._epochs[part] = self.broker.epochs[part]
                 if not self.broker.starts[part] <= position <= self.broker.end(part):
                     position = self.positions[part] = self.broker.starts[part]
                 fresh = [item for item in self.logs[part] if item.offset >= position][: max_records - len(found)]

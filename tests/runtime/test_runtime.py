@@ -548,7 +548,7 @@ def test_a_topic_that_was_made_anew_and_has_grown_is_read_from_its_beginning() -
         it.wait_for_commit(10)
         before = time.monotonic()
         with it.source.broker.lock:
-            it.source.broker.remake(("t", 0))
+            it.source.broker.remake(("t", 0), hidden=True)
             it.source.produce(record(n) for n in range(15))
         until(lambda: (1, 14) in handled)
         assert (1, 0) not in handled, "the source is kinder than Kafka's client"

@@ -1,0 +1,404 @@
+"""A whole runtime in a world that a test moves step by step: its clock, its broker, its handlers, its producer of dead letters.
+
+Consumers are stepped by the test, processors and dead letters have their own threads. What must hold is judged by a naive oracle that
+knows only what was written, what handlers did, which letters were taken, and what the broker was told.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict, deque
+from collections.abc import Mapping
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+
+from tests.runtime.helpers import Clock
+from tests.runtime.memory import MemoryBroker, MemorySource
+from workbench.runtime import Dead, Event, Failed, Record, Retry, RuntimeConfig, Skip
+from workbench.runtime.event import TopicPartition
+from workbench.runtime.task import Seams, Task
+
+PARTITIONS, CONSUMERS = 3, 2
+Place = tuple[int, int, int]  # partition, leader epoch, offset
+BEHAVIOURS = (
+    *("ok",) * 10,
+    *("skip", "retry", "uncounted", "fail", "dead", "odd_code", "large", "slow", "exit", "undecodable", "late"),
+)
+
+
+class Letters:
+    """A producer of dead letters whose topic takes them, refuses them, finds them too large, or which fails for good."""
+
+    def __init__(self, world: World, process: int) -> None:
+        self._world, self._process = world, process
+        self._reports: deque[tuple[Any, int | None]] = deque()
+        self._dead = False
+
+    def produce(self, _topic: str, *, value: Any, key: Any, headers: Any, on_delivery: Any) -> None:
+        if self._dead:
+            raise KafkaException(KafkaError(KafkaError._FATAL))
+        mode = self._world.letters
+        said = {name: text for name, text in headers if name.startswith("wb_")}
+        code: int | None = None
+        if mode == "fatal":
+            self._world.letters, self._dead, code = "ok", True, KafkaError._FATAL
+        elif mode == "refuse":
+            code = KafkaError.NOT_ENOUGH_REPLICAS
+        elif value == b"large":
+            code = KafkaError.MSG_SIZE_TOO_LARGE
+        if code is None and self._process == self._world.process:
+            self._world.lettered.add((int(said["wb_partition"]), int(said["wb_timestamp_ms"]), int(said["wb_offset"])))
+        self._reports.append((on_delivery, code))
+
+    def poll(self, timeout: float) -> None:
+        if not self._reports:
+            time.sleep(min(timeout, 0.001))
+        while self._reports:
+            report, code = self._reports.popleft()
+            report(None if code is None else KafkaError(code), None)
+
+    def purge(self) -> None:
+        """Nothing is under way here but reports."""
+
+    def flush(self, timeout: float) -> None:
+        self.poll(0)
+
+
+class JudgedBroker(MemoryBroker):
+    """Takes commits only from the living process, and shows each to the oracle."""
+
+    world: World
+
+    def store(
+        self, offsets: Mapping[TopicPartition, int], epochs: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, str]:
+        with self.lock:
+            for part, offset in offsets.items():
+                self.world.judge_commit(part, offset, epochs.get(part))
+            return super().store(offsets, epochs)
+
+
+class World:
+    """See the module."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.process = 0  # counts restarts: what belongs to an earlier one is dead
+        self.broken: list[str] = []
+        self.letters = "ok"
+        self.behaviours: dict[Place, str] = {}
+        self.gates: dict[Place, threading.Event] = {}
+        self._forget()
+        self.broker = self._new_broker(None)
+        self.owners: dict[TopicPartition, int | None] = dict.fromkeys(self.broker.logs)
+        self.task = self._new_task()
+
+    def _forget(self) -> None:
+        """What the oracle knows of one group."""
+        self.finished: set[Place] = set()  # by a handler, for good
+        self.lettered: set[Place] = set()
+        self.begun: dict[tuple[int, int, bytes], list[int]] = defaultdict(
+            list
+        )  # offsets in the order of their first handling
+        self.active: dict[bytes, Place] = {}
+        self.blocked: set[Place] = set()
+        self.put: dict[int, int] = defaultdict(int)  # letters by event
+        self.kept: list[Event] = []  # those events, so that no two have one identity
+
+    def _new_broker(self, before: JudgedBroker | None) -> JudgedBroker:
+        made = JudgedBroker(PARTITIONS)
+        if before is not None:
+            made.logs, made.starts, made.epochs, made.lock = before.logs, before.starts, before.epochs, before.lock
+        made.world = self
+        return made
+
+    def _new_task(self) -> Task:
+        process = self.process
+        config = RuntimeConfig.parse(
+            {
+                "bootstrap": "127.0.0.1:9",
+                "group": "g",
+                "topics": ["t"],
+                "client_id": "w",
+                "consumers": CONSUMERS,
+                "commit_interval_seconds": 0.1,
+                "rebalance_drain_seconds": 0.05,
+                "shutdown_seconds": 0.2,
+                "max_poll_records": 4,
+                "max_uncommitted_per_partition": 8,
+                "carry_over_per_partition": 1,
+                "delay_capacity": 2,
+                "dead_letter_topic": "dlq",
+                "default_processor": {
+                    "threads": 3,
+                    "queues": 2,
+                    "queue_capacity": 3,
+                    "timeout_seconds": 2.0,
+                    "max_attempts": 2,
+                    "retry_backoff_seconds": 0.1,
+                },
+            }
+        )
+        seams = Seams(
+            clock=self.clock,
+            wall_clock=self.clock,
+            sleep=self._sleep,
+            make_producer=lambda _properties: Letters(self, process),  # type: ignore[arg-type,return-value]
+        )
+        task = Task(
+            config,
+            {"*": lambda event: self._handle(event, process)},
+            decode=self._decode,
+            make_source=lambda _config, _member: MemorySource(  # type: ignore[arg-type,return-value]
+                broker=self.broker, alone=False, sleep=self._sleep
+            ),
+            probe_log_ends=False,
+            seams=seams,
+        )
+        assert task._letters is not None
+        put = task._letters.put
+
+        def counting(event: Event, code: object, *, safe: Any) -> None:
+            self.put[id(event)] += 1
+            self.kept.append(event)
+            put(event, code, safe=safe)
+
+        task._letters.put = counting  # type: ignore[method-assign]
+        for pool in task.processors:
+            pool.start()
+        for consumer in task.consumers:
+            consumer._source.subscribe(["t"], consumer)
+        return task
+
+    def _sleep(self, seconds: float) -> None:
+        """Somebody waits in the runtime: time goes on, and other threads get a moment."""
+        self.clock.now += max(seconds, 0.001)
+        time.sleep(0.0002)
+
+    # What the runtime calls
+
+    def _decode(self, record: Record) -> Event | None:
+        behaviour = self.behaviours[place(record)]
+        if behaviour == "undecodable":
+            raise ValueError("no event")
+        event = Event(type=(record.value or b"").decode(), key=record.key or b"", payload=behaviour, record=record)
+        if behaviour == "late":
+            event.delay_until_ms = round((self.clock.now + 0.4) * 1000)
+        return event
+
+    def _handle(self, event: Event, process: int) -> object:
+        where, behaviour = place(event.record), event.payload
+        if process != self.process:
+            return None  # it was killed: what it does is seen by nobody
+        begun = self.begun[where[0], where[1], event.key]
+        if where[2] not in begun:
+            begun.append(where[2])
+        if self.active.setdefault(event.key, where) != where:
+            self.broken.append(f"{where} is handled beside {self.active[event.key]}, of one key")
+        try:
+            if behaviour == "slow":
+                self.blocked.add(where)
+                self.gates[where].wait(30)
+                self.blocked.discard(where)
+        finally:
+            if self.active.get(event.key) == where:
+                del self.active[event.key]
+        if process != self.process:
+            return None
+        match behaviour:
+            case "retry" if event.tries == 1:
+                return Retry()
+            case "uncounted" if event.tries < 4:
+                return Retry(after=0.05, counted=False)
+            case "fail":
+                return Failed("no")
+            case "dead" | "large":
+                return Dead("600")
+            case "odd_code":
+                return Dead(600)  # type: ignore[arg-type]
+            case "exit":
+                raise SystemExit(1)
+        self.finished.add(where)
+        return Skip() if behaviour == "skip" else None
+
+    def judge_commit(self, part: TopicPartition, offset: int, epoch: int | None) -> None:
+        """Every record of the log below a commit is done. A commit of a former log says nothing of this one."""
+        if epoch is not None and epoch != self.broker.epochs[part]:
+            return
+        for record in self.broker.logs[part]:
+            where = place(record)
+            if record.offset < offset and where not in self.finished | self.lettered:
+                self.broken.append(f"{part} was committed at {offset} (epoch {epoch}), and {where} is not done")
+
+    # What may happen
+
+    def produce(self, partition: int, key: int, behaviour: str) -> None:
+        part = ("t", partition)
+        with self.broker.lock:
+            offset, epoch = self.broker.end(part), self.broker.epochs[part]
+            where = (partition, epoch, offset)
+            self.behaviours[where], self.gates[where] = behaviour, threading.Event()
+            # The epoch goes as the timestamp, too, so that a letter tells it.
+            kind = b"large" if behaviour == "large" else b"x"
+            self.broker.produce([Record("t", partition, offset, b"%d-%d" % (partition, key), kind, epoch)])
+
+    def step(self, consumer: int) -> None:
+        member = self.task.consumers[consumer]
+        member._step()
+        self.quiesce()
+
+    def assign(self, partition: int, consumer: int | None) -> None:
+        """Give a partition to a consumer, or to somebody else (None), as a coordinator does: revoked first, then assigned."""
+        part = ("t", partition)
+        self.take_away(part, "revoked")
+        if consumer is not None:
+            self._source(consumer).later("assigned", [part])
+            self.owners[part] = consumer
+            self.step(consumer)
+
+    def take_away(self, part: TopicPartition, how: str) -> None:
+        owner = self.owners[part]
+        if owner is not None:
+            self._source(owner).later(how, [part])
+            self.owners[part] = None
+            self.step(owner)
+
+    def _source(self, consumer: int) -> MemorySource:
+        source: Any = self.task.consumers[consumer]._source
+        return source
+
+    def advance(self, seconds: float) -> None:
+        self.clock.now += seconds
+        for pool in self.task.processors:
+            for slot in pool.slots:
+                with slot.queue._lock:
+                    slot.queue._readable.notify_all()
+        self.quiesce()
+
+    def release(self) -> None:
+        for where in list(self.blocked):
+            self.gates[where].set()
+        self.quiesce()
+
+    def remake(self, partition: int) -> None:
+        self.broker.remake(("t", partition))
+
+    def crash(self) -> None:
+        """As `kill -9`: nothing is finished or committed any more; a new process has no partition yet."""
+        old, self.process = self.task, self.process + 1
+        self._release_all()
+        for pool in old.processors:
+            assert pool.stop(10)
+        assert old._letters is not None
+        old._letters.close(10)
+        self._note_sentinels(old)
+        self.active.clear()
+        self.blocked.clear()
+        self.owners = dict.fromkeys(self.owners)
+        self.task = self._new_task()
+
+    def stop(self, *, group: bool = False) -> None:
+        """A graceful stop, or a switch to another group that begins at the start of the logs; with all that it waits for."""
+        old = self.task
+        for consumer in old.consumers:
+            consumer._finish()
+        for consumer in old.consumers:
+            consumer._source.close()
+        self.process += 1
+        self._release_all()
+        for pool in old.processors:
+            assert pool.stop(10)
+        assert old._letters is not None
+        old._letters.close(10)
+        self._note_sentinels(old)
+        if group:
+            assert isinstance(self.broker, JudgedBroker)
+            self._forget()
+            self.broker = self._new_broker(self.broker)
+        self.active.clear()
+        self.blocked.clear()
+        self.owners = dict.fromkeys(self.owners)
+        self.task = self._new_task()
+
+    def _release_all(self) -> None:
+        for gate in self.gates.values():
+            gate.set()
+
+    def _note_sentinels(self, task: Task) -> None:
+        readings = task.metrics.sentinels.readings()
+        if any(readings.values()):
+            self.broken.append(f"sentinels: {readings}")
+        if task.failure is not None:
+            self.broken.append(f"failure: {task.failure!r}")
+
+    def quiesce(self) -> None:
+        """Wait until each processor thread has nothing to do, or waits at a gate."""
+        deadline = time.monotonic() + 10
+        while not all(self._is_quiet(slot) for pool in self.task.processors for slot in pool.slots):
+            assert time.monotonic() < deadline, "the processors do not come to rest"
+            time.sleep(0.0001)
+
+    def _is_quiet(self, slot: Any) -> bool:
+        busy = [worker.event for worker in list(slot.workers) if worker.event is not None]
+        if any(place(event.record) not in self.blocked for event in busy):
+            return False
+        with slot.queue._lock:
+            if slot.queue._retries and slot.queue._retries[0][0] <= self.clock():
+                return len(busy) == len(slot.workers)
+            waiting = any(slot.queue._out is None or event.key not in slot.queue._out for event in slot.queue._waiting)
+        return not waiting or len(busy) == len(slot.workers)
+
+    # The end
+
+    def judge_order(self) -> None:
+        """First handlings of each key are in the order of the log."""
+        for (partition, epoch, key), offsets in self.begun.items():
+            if offsets != sorted(offsets):
+                self.broken.append(f"{key!r} of {partition} (epoch {epoch}) was handled in the order {offsets}")
+        twice = [count for count in self.put.values() if count > 1]
+        if twice:
+            self.broken.append(f"events were given up more than once: {twice}")
+
+    def calm(self) -> None:
+        """Let all troubles end: everything that lies in the logs is done and committed, and no partition stands still."""
+        self.letters = "ok"
+        self.broker.refuses = lambda _partition: None
+        for consumer in self.task.consumers:
+            consumer.hold.clear()
+        for number, part in enumerate(self.owners):
+            self.produce(part[1], 0, "ok")  # a log that was cut and is empty cannot be noticed
+            if self.owners[part] is None:
+                self.assign(part[1], number % CONSUMERS)
+        for _ in range(600):
+            self._release_all()
+            for number in range(CONSUMERS):
+                self.step(number)
+            if all(self.broker.committed.get(part, 0) == self.broker.end(part) for part in self.owners):
+                break
+            self.advance(0.3)
+        for part in self.owners:
+            if self.broker.committed.get(part, 0) != self.broker.end(part):
+                self.broken.append(
+                    f"{part} stands still at {self.broker.committed.get(part)} of {self.broker.end(part)}: "
+                    f"{[consumer.partitions.get(part) for consumer in self.task.consumers]}"
+                )
+            for record in self.broker.logs[part]:
+                if place(record) not in self.finished | self.lettered:
+                    self.broken.append(f"{place(record)} was lost")
+        self.judge_order()
+
+    def close(self) -> None:
+        self.process += 1
+        self._release_all()
+        for pool in self.task.processors:
+            pool.stop(10)
+        if self.task._letters is not None:
+            self.task._letters.close(10)
+        self._note_sentinels(self.task)
+
+
+def place(record: Record) -> Place:
+    """Where a record lies, whatever log was there before."""
+    return (record.partition, record.timestamp_ms, record.offset)
