@@ -29,6 +29,7 @@ class MemoryBroker:
         self.epochs: dict[TopicPartition, int] = dict.fromkeys(self.logs, 0)
         self.committed: dict[TopicPartition, int] = {}
         self.hidden: set[TopicPartition] = set()
+        self.notes: dict[TopicPartition, str] = {}  # with commits
         self.commit_epochs: dict[TopicPartition, int] = {}
         self.history: list[dict[TopicPartition, int]] = []
         self.refuses: Callable[[TopicPartition], str | None] = lambda _partition: None
@@ -182,7 +183,7 @@ class MemorySource:
                 epoch = self.broker.commit_epochs.get(part)
                 if offset and epoch is not None:
                     self.positions[part] = min(offset, self.broker.end_of_epoch(part, epoch))
-        self.listener.on_assigned(committed, begin)
+        self.listener.on_assigned(committed, begin, dict(self.broker.notes))
 
     def _revoked(self, partitions: Sequence[TopicPartition]) -> None:
         assert self.listener is not None
@@ -230,8 +231,10 @@ class MemorySource:
         *,
         wait: bool,
         epochs: Mapping[TopicPartition, int] | None = None,
+        notes: Mapping[TopicPartition, str] | None = None,
     ) -> dict[TopicPartition, str] | None:
         """See `Source`."""
+        self.broker.notes.update(notes or {})
         commit = (dict(offsets), dict(epochs or {}))
         if not wait:
             self._sent.append(commit)

@@ -39,7 +39,10 @@ class Heard:
     calls: list[tuple[str, Any]] = field(default_factory=list)
 
     def on_assigned(
-        self, committed: Mapping[Partition, int | None], begin: Mapping[Partition, int] | None = None
+        self,
+        committed: Mapping[Partition, int | None],
+        begin: Mapping[Partition, int] | None = None,
+        notes: Mapping[Partition, str] | None = None,
     ) -> None:
         self.calls.append(("assigned", {number: offset for (_, number), offset in committed.items()}))
 

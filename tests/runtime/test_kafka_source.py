@@ -54,7 +54,7 @@ class Told:
     def __init__(self) -> None:
         self.assigned: list[tuple[dict[Any, Any], dict[Any, Any]]] = []
 
-    def on_assigned(self, committed: Any, begin: Any = None) -> None:
+    def on_assigned(self, committed: Any, begin: Any = None, notes: Any = None) -> None:
         self.assigned.append((dict(committed), dict(begin or {})))
 
     def on_revoked(self, partitions: Any) -> None:

@@ -313,12 +313,17 @@ class Refused(KafkaSource):
     refusals = 0
 
     def commit(
-        self, offsets: Mapping[tuple[str, int], int], *, wait: bool, epochs: Mapping[tuple[str, int], int] | None = None
+        self,
+        offsets: Mapping[tuple[str, int], int],
+        *,
+        wait: bool,
+        epochs: Mapping[tuple[str, int], int] | None = None,
+        notes: Mapping[tuple[str, int], str] | None = None,
     ) -> dict[tuple[str, int], str] | None:
         if wait and Refused.refusals:
             Refused.refusals -= 1
             return dict.fromkeys(offsets, "REBALANCE_IN_PROGRESS")
-        return super().commit(offsets, wait=wait, epochs=epochs)
+        return super().commit(offsets, wait=wait, epochs=epochs, notes=notes)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

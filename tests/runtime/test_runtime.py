@@ -553,13 +553,43 @@ def test_a_topic_that_was_made_anew_and_has_grown_is_read_from_its_beginning() -
         until(lambda: (1, 14) in handled)
         assert (1, 0) not in handled, "the source is kinder than Kafka's client"
         for _ in range(2):
-            it.runtime.task._remade(Remade("t", before, {}))
+            it.runtime.task._remade(Remade("t", "new", before, {}))
         until(lambda: it.source.committed[("t", 0)] == 15 and (1, 9) in handled)
-        it.runtime.task._remade(Remade("t", before, {}))
+        it.runtime.task._remade(Remade("t", "new", before, {}))
         it.source.produce([record(15)])
         it.wait_for_commit(16)
         assert it.total("wb_log_restarts_total") == 1
     assert {offset for epoch, offset in handled if epoch == 1} == set(range(16))
+
+
+def test_a_commit_of_a_former_topic_is_not_believed() -> None:
+    """The owner of a deleted topic commits once more; Kafka keeps that for the topic that has the name now. It bears the old id."""
+    handled: list[int] = []
+    source = MemorySource(1)
+    source.produce(record(n) for n in range(20))
+    source.commit({("t", 0): 15}, wait=True, notes={("t", 0): "topic-id=old"})
+    runtime = Runtime(
+        config(),
+        {"*": lambda e: handled.append(e.record.offset)},
+        make_source=lambda _c, _m: source,
+        probe_log_ends=False,
+    )
+    with running(runtime):
+        until(lambda: source.committed["t", 0] == 20)
+        assert min(handled) == 15  # nothing is known of the topic yet
+        runtime.task.log_ends.ids["t"] = ("new", 0.0)
+        until(lambda: set(handled) == set(range(20)))
+        until(lambda: source.broker.notes["t", 0] == "topic-id=new" and source.committed["t", 0] == 20)
+    again: list[int] = []
+    other = MemorySource(broker=source.broker)
+    runtime = Runtime(
+        config(), {"*": lambda e: again.append(e.record.offset)}, make_source=lambda _c, _m: other, probe_log_ends=False
+    )
+    runtime.task.log_ends.ids["t"] = ("new", 0.0)
+    source.produce([record(20)])
+    with running(runtime):
+        until(lambda: source.committed["t", 0] == 21)
+    assert again == [20]
 
 
 def test_commits_name_the_epoch_of_the_record_before_them() -> None:
@@ -568,7 +598,7 @@ def test_commits_name_the_epoch_of_the_record_before_them() -> None:
     with Running(lambda _e: None, partitions=1, commit_interval_seconds=0.01) as it:
         commit = it.source.commit
 
-        def noting(offsets: Any, *, wait: bool, epochs: Any = None) -> Any:
+        def noting(offsets: Any, *, wait: bool, epochs: Any = None, notes: Any = None) -> Any:
             sent.update({offsets[part]: epoch for part, epoch in (epochs or {}).items()})
             return commit(offsets, wait=wait, epochs=epochs)
 

@@ -125,7 +125,7 @@ def test_no_order_of_troubles_breaks_a_promise(caplog: pytest.LogCaptureFixture)
     run_state_machine_as_test(
         Machine,
         settings=settings(
-            max_examples=max(1, STEPS // STEPS_EACH),
+            max_examples=1 + STEPS * 13 // (10 * STEPS_EACH),  # a draw may end early
             stateful_step_count=STEPS_EACH,
             deadline=None,
             database=None,
@@ -134,4 +134,4 @@ def test_no_order_of_troubles_breaks_a_promise(caplog: pytest.LogCaptureFixture)
             **({"phases": (Phase.generate,)} if "MACHINE_STEPS" in os.environ else {}),
         ),
     )
-    assert Machine.steps >= 0.9 * STEPS
+    assert Machine.steps >= STEPS

@@ -14,7 +14,14 @@ from workbench.runtime.source import Source
 
 _log = logging.getLogger(__name__)
 
+_TOPIC_ID_NOTE = "topic-id="
+
 _Wanted = dict[TopicPartition, tuple[PartitionState, int]]
+
+
+def noted_topic_id(note: str | None) -> str | None:
+    """The id of the topic that a commit was made of, if its note tells."""
+    return note.removeprefix(_TOPIC_ID_NOTE) if note and note.startswith(_TOPIC_ID_NOTE) else None
 
 
 class Committer:
@@ -65,7 +72,13 @@ class Committer:
             for partition, (state, offset) in wanted.items()
             if (epoch := state.epoch_before(offset)) is not None
         }
-        return self._source.commit(offsets, wait=wait, epochs=epochs)
+        # Kafka takes a commit of the former owner of a topic that was deleted for one of the topic that has its name now.
+        notes = {
+            partition: f"{_TOPIC_ID_NOTE}{state.topic_id}"
+            for partition, (state, _) in wanted.items()
+            if state.topic_id is not None
+        }
+        return self._source.commit(offsets, wait=wait, epochs=epochs, notes=notes)
 
     def _wanted(self, states: Iterable[PartitionState]) -> _Wanted:
         wanted: _Wanted = {}

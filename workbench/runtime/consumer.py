@@ -7,16 +7,15 @@ no race between a completion, a rebalance and a commit.
 from __future__ import annotations
 
 import logging
-import math
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from time import monotonic, sleep, time
-from typing import Any
 
 from workbench.runtime.budget import ByteBudget
-from workbench.runtime.committer import Committer
+from workbench.runtime.committer import Committer, noted_topic_id
 from workbench.runtime.config import RuntimeConfig
+from workbench.runtime.decoding import Decoding
 from workbench.runtime.delay import DelayQueue
 from workbench.runtime.event import UNDECODABLE, Decoder, Event, Record, TopicPartition
 from workbench.runtime.metrics import RuntimeMetrics
@@ -56,6 +55,7 @@ class ConsumerThread:
         metrics: RuntimeMetrics,
         give_up: Callable[[Event, str], None],
         budget: ByteBudget | None = None,
+        topic_id: Callable[[str], str | None] = lambda _topic: None,
         clock: Callable[[], float] = monotonic,
         wall_clock: Callable[[], float] = time,
         sleep: Callable[[float], object] = sleep,
@@ -66,17 +66,16 @@ class ConsumerThread:
         self.last_poll = clock()
         self._config = config
         self._source = source
-        self._decode = decode
+        self._decoding = Decoding(config, decode, metrics)
         self._processors = processors
         self._metrics = metrics
         self._give_up = give_up
         self._budget = budget
+        self._topic_id = topic_id
         self._clock = clock
         self._sleep = sleep
         self._completions: deque[tuple[PartitionState, int]] = deque()
         self._placing = Placing(config, processors, metrics, give_up=give_up, clock=clock, wall_clock=wall_clock)
-        self._delays_ms = {name: round(of.delay_seconds * 1000) for name, of in config.processors.items()}
-        self._default_delay_ms = round(config.default_processor.delay_seconds * 1000)
         self._committer = Committer(config, source, metrics, member=member, clock=clock)
         self._last_housekeeping = clock()
         self._stopping = threading.Event()
@@ -172,7 +171,7 @@ class ConsumerThread:
                 continue  # handed out just before its partition was taken away; the next owner reads it again
             if state.position is not None and record.offset < state.position:
                 state = self._begin_anew(state, record.offset)
-            event = self._event(record)
+            event = self._decoding.event(record)
             now = clock()
             decoded[record.topic] = decoded.get(record.topic, 0) + 1
             if state.first_offset is None:
@@ -232,48 +231,41 @@ class ConsumerThread:
             self._metrics.deserialized(topic, self.member, count)
         decoded.clear()
 
-    def _event(self, record: Record) -> Event | None:
-        try:
-            event = _checked(self._decode(record))
-        except (Exception, SystemExit) as error:
-            self._metrics.undecodable.labels(self._config.group, record.topic).inc()
-            _log.warning(
-                "undecodable record %s-%d@%d: %s", record.topic, record.partition, record.offset, type(error).__name__
-            )
-            return Event(type=UNDECODABLE, key=record.key or b"", payload=None, record=record)
-        if event is None:
-            return None
-        delay_ms = self._delays_ms.get(event.type, self._default_delay_ms)
-        if event.delay_until_ms is None and delay_ms and record.timestamp_ms >= 0:
-            event.delay_until_ms = record.timestamp_ms + delay_ms
-        return event
-
     # Housekeeping
 
     def _keep_house(self) -> None:
         self._last_housekeeping = self._clock()
         self._collect_completions()
-        while self.remade:
-            self._rewind(self.remade.popleft())
+        self._look_at_topics()
         self._placing.go_on()
         self._pause_and_resume()
         self._committer.commit_if_due(self.partitions.values())
         for pool in self._processors:
             pool.check_timeouts()
 
-    def _rewind(self, remade: Remade) -> None:
-        """Go to the beginning of a topic that was made anew, where the client has not done so by itself: it may have gone on in it."""
-        behind = [
-            state
-            for state in self.partitions.values()
-            if state.partition[0] == remade.topic
-            and state.position
-            and (state.began_anew_at is None or state.began_anew_at < remade.last_seen)
-        ]
-        for state in behind:
-            self._begin_anew(state, remade.starts.get(state.partition, 0))
-        if behind:
-            self._source.rewind([state.partition for state in behind])
+    def _look_at_topics(self) -> None:
+        """Go to the beginning of topics that were made anew, where the client has not done so by itself: it may have gone on in them,
+        or have begun at a commit of the former one."""
+        while self.remade:
+            remade = self.remade.popleft()
+            states = [state for state in self.partitions.values() if state.partition[0] == remade.topic]
+            self._rewind(
+                [s for s in states if s.position and (s.began_anew_at is None or s.began_anew_at < remade.last_seen)],
+                remade.starts,
+            )
+            for state in states:
+                self.partitions[state.partition].topic_id = remade.topic_id
+        for state in list(self.partitions.values()):
+            if state.topic_id is None and (topic_id := self._topic_id(state.partition[0])) is not None:
+                if state.committed_topic_id not in (None, topic_id) and state.position:
+                    self._rewind([state], {})
+                self.partitions[state.partition].topic_id = topic_id
+
+    def _rewind(self, states: Sequence[PartitionState], starts: Mapping[TopicPartition, int]) -> None:
+        for state in states:
+            self._begin_anew(state, starts.get(state.partition, 0))
+        if states:
+            self._source.rewind([state.partition for state in states])
 
     def _collect_completions(self) -> None:
         completions = self._completions
@@ -326,7 +318,10 @@ class ConsumerThread:
     # Assignment (called by the source on this thread, inside of poll or close)
 
     def on_assigned(
-        self, committed: Mapping[TopicPartition, int | None], begin: Mapping[TopicPartition, int] | None = None
+        self,
+        committed: Mapping[TopicPartition, int | None],
+        begin: Mapping[TopicPartition, int] | None = None,
+        notes: Mapping[TopicPartition, str] | None = None,
     ) -> None:
         """See `AssignmentListener`."""
         self.rebalances += 1
@@ -336,6 +331,7 @@ class ConsumerThread:
             topic, number = partition
             first = begin.get(partition, offset)
             state = PartitionState(partition, self._completions, position=first, committed=offset)
+            state.committed_topic_id = noted_topic_id((notes or {}).get(partition))
             if partition in begin:
                 state.tracker.begin(begin[partition])
             state.enqueue_time = self._metrics.enqueue_time(topic, number, self.member)
@@ -419,27 +415,3 @@ class ConsumerThread:
                     return
             self._source.poll(1, _BUSY_POLL_SECONDS)  # stay in the group meanwhile
         self._committer.commit_now(self.partitions.values())
-
-
-def _checked(event: Any) -> Event | None:
-    """What a decoder has made, if it can be handled.
-
-    Raises:
-        TypeError: if it cannot: the record is undecodable, which ends neither the member nor the partition.
-    """
-    if event is None:
-        return None
-    if not isinstance(event, Event):
-        raise TypeError(f"a decoder makes an Event or None, not {type(event).__name__}")
-    kind: Any = event.type  # whatever it has put there
-    key: Any = event.key
-    delay: Any = event.delay_until_ms
-    if type(kind) is str and type(key) is bytes and delay is None:
-        return event  # nearly all of them
-    if key is None:  # as of a record without a key
-        event.key = key = b""
-    if not (isinstance(key, bytes) and isinstance(kind, str)):
-        raise TypeError("an event has a type that is a string and a key that is bytes")
-    if delay is not None and not (isinstance(delay, int | float) and math.isfinite(delay)):
-        raise TypeError("an event's delay_until_ms is a number")
-    return event

@@ -89,6 +89,7 @@ class KafkaSource:
         self._closing = False
         # Commits of this assignment whose leader epoch is not held against the log yet; see `_verify`.
         self._unverified: dict[Partition, TopicPartition] = {}
+        self._notes: dict[Partition, str] = {}  # of the commits of the last assignment
 
     def subscribe(self, topics: Sequence[str], listener: AssignmentListener) -> None:
         """Join the group."""
@@ -97,9 +98,9 @@ class KafkaSource:
             if self._closing:
                 return  # the client gives them back at once, and the broker is not asked any more
             if self._start_at_ms is None or not partitions:
-                listener.on_assigned(self._committed_if_known(partitions))
+                listener.on_assigned(self._committed_if_known(partitions), None, self._notes)
             else:
-                listener.on_assigned(*self._placed(partitions, self._start_at_ms))
+                listener.on_assigned(*self._placed(partitions, self._start_at_ms), self._notes)
 
         def on_revoke(_consumer: Consumer, partitions: list[TopicPartition]) -> None:
             listener.on_revoked(self._given_up(partitions))
@@ -116,6 +117,7 @@ class KafkaSource:
         return found
 
     def _noted(self, answers: list[TopicPartition]) -> dict[Partition, int | None]:
+        self._notes = {(part.topic, part.partition): part.metadata for part in answers if part.metadata}
         for part in answers:
             if part.error is None and part.offset > 0 and part.leader_epoch not in (None, _NO_EPOCH):
                 self._unverified[part.topic, part.partition] = TopicPartition(
@@ -258,12 +260,17 @@ class KafkaSource:
                 _log.warning("%s-%d cannot be read from its beginning: %s", *partition, error)
 
     def commit(
-        self, offsets: Mapping[Partition, int], *, wait: bool, epochs: Mapping[Partition, int] | None = None
+        self,
+        offsets: Mapping[Partition, int],
+        *,
+        wait: bool,
+        epochs: Mapping[Partition, int] | None = None,
+        notes: Mapping[Partition, str] | None = None,
     ) -> dict[Partition, str] | None:
         """See `Source.commit`."""
-        epochs = epochs or {}
+        epochs, notes = epochs or {}, notes or {}
         wanted = [
-            TopicPartition(*partition, offset, leader_epoch=epochs.get(partition, _NO_EPOCH))
+            TopicPartition(*partition, offset, notes.get(partition, ""), epochs.get(partition, _NO_EPOCH))
             for partition, offset in offsets.items()
         ]
         try:

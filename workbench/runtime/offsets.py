@@ -32,11 +32,13 @@ class Remade:
     """A topic that was deleted and created again.
 
     Attributes:
+        topic_id: its new id.
         last_seen: the last instant (monotonic) at which it was the old one.
         starts: where its new logs begin, as far as the broker has told.
     """
 
     topic: str
+    topic_id: str
     last_seen: float
     starts: Mapping[Partition, int]
 
@@ -87,7 +89,7 @@ class LogEnds:
                 self.ends = self._ask(wanted, OffsetSpec.latest())
                 self.starts = self._ask(wanted, OffsetSpec.earliest())
                 for topic, last_seen in remade.items():
-                    self._on_remade(Remade(topic, last_seen, self.starts))
+                    self._on_remade(Remade(topic, self.ids[topic][0], last_seen, self.starts))
             elif not topics <= self.ids.keys():
                 self._look_at_ids(topics - self.ids.keys())  # at once: a topic is not watched before its id is known
 

@@ -63,6 +63,9 @@ class PartitionState:
     # The state of the log that was here before this one began anew: its events are still handled, and nothing of it is committed.
     former: PartitionState | None = None
     began_anew_at: float | None = None  # by the consumer thread's clock
+    # Id of the topic whose offsets these are, as far as it is known; a commit bears it. And the one that the commit we began at bears.
+    topic_id: str | None = None
+    committed_topic_id: str | None = None
     enqueue_time: Tally = field(default_factory=lambda: Tally(()))
 
     @property

@@ -13,9 +13,12 @@ class AssignmentListener(Protocol):
     """Told of changes of the assignment, always on the thread that polls, inside of `poll` or `close`."""
 
     def on_assigned(
-        self, committed: Mapping[TopicPartition, int | None], begin: Mapping[TopicPartition, int] | None = None
+        self,
+        committed: Mapping[TopicPartition, int | None],
+        begin: Mapping[TopicPartition, int] | None = None,
+        notes: Mapping[TopicPartition, str] | None = None,
     ) -> None:
-        """These partitions are ours from now on; with their committed offsets (None: never committed).
+        """These partitions are ours from now on; with their committed offsets (None: never committed), and the notes with those.
 
         `begin` says where those without a commit begin, if that was decided for them. It is still to be committed where
         `committed` does not have it.
@@ -81,11 +84,12 @@ class Source(Protocol):
         *,
         wait: bool,
         epochs: Mapping[TopicPartition, int] | None = None,
+        notes: Mapping[TopicPartition, str] | None = None,
     ) -> Mapping[TopicPartition, str] | None:
         """Commit. With `wait`, returns what failed and why; without, returns None and `commit_result` tells later.
 
         `epochs` has the leader epoch of the last record below each offset, where it is known: a log that was cut below a commit and
-        has grown beyond it again is recognised by it.
+        has grown beyond it again is recognised by it. `notes` are kept with the commits, for the next assignment.
         """
 
     def commit_result(self) -> Mapping[TopicPartition, str] | None:

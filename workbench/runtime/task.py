@@ -87,6 +87,7 @@ class Task:
                     metrics=self.metrics,
                     give_up=self.dead,
                     budget=budget,
+                    topic_id=self._topic_id,
                     clock=seams.clock,
                     wall_clock=seams.wall_clock,
                     sleep=seams.sleep,
@@ -200,6 +201,10 @@ class Task:
             return not owner.revoked
         with owner.gate:
             return not owner.revoked and event.record.offset <= owner.drain_until
+
+    def _topic_id(self, topic: str) -> str | None:
+        known = self.log_ends.ids.get(topic)
+        return known[0] if known is not None else None
 
     def _remade(self, remade: Remade) -> None:
         for consumer in self.consumers:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import random
 import signal
 import subprocess
@@ -12,12 +13,15 @@ import threading
 import time
 import urllib.request
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
+from workbench.errors import SetupError
 from workbench.lab import process
 from workbench.lab.kafka import Broker, create_topic
 
@@ -26,6 +30,8 @@ PARTITIONS, KEYS, INSTANCES = 8, 100, 3
 SESSION_SECONDS = 6.0
 FREEZE_SECONDS = SESSION_SECONDS + 2.0
 RATE = 250  # records per second and fleet
+CONSUMERS = {"i0": 1, "i1": 2, "i2": 1}  # in each instance
+DEAD_EVERY, LETTER_BYTES = 50, 20_000
 TOKEN = "chaos"
 
 PROTOCOLS: dict[str, dict[str, Any]] = {
@@ -40,11 +46,11 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
 
 
 class Done(NamedTuple):
-    """One line of the ledger."""
+    """One line of the ledger. Records have numbers, since an offset may be that of several records once a log was cut."""
 
     key: str
     partition: int
-    offset: int
+    number: int
     began: int
     ended: int
     pid: int
@@ -89,6 +95,16 @@ class Fleet:
         return f"chaos-{self.protocol}"
 
     @property
+    def letters(self) -> str:
+        """Its dead-letter topic."""
+        return f"{self.topic}-dead"
+
+    @property
+    def pressed(self) -> Path:
+        """A file; while it is there, handlers are slow."""
+        return self.ledger.with_suffix(".pressed")
+
+    @property
     def ledger(self) -> Path:
         """What its instances did."""
         return self.folder / f"{self.protocol}.ledger"
@@ -96,6 +112,8 @@ class Fleet:
     def start(self) -> None:
         """Everything; returns when all instances have partitions."""
         create_topic(self.broker.bootstrap, self.topic, PARTITIONS)
+        create_topic(self.broker.bootstrap, self.letters, 1)
+        self._configure(self.letters, "max.message.bytes", str(LETTER_BYTES))
         self.ledger.touch()
         for number in range(INSTANCES):
             self.launch(f"i{number}")
@@ -117,7 +135,8 @@ class Fleet:
         config.write_text(
             f'[runtime]\nbootstrap = "{self.broker.bootstrap}"\ngroup = "{self.topic}"\ntopics = ["{self.topic}"]\n'
             f'client_id = "{name}"\nmetrics_port = {port}\nadmin_token = "{TOKEN}"\ncommit_interval_seconds = 0.5\n'
-            "rebalance_drain_seconds = 3.0\nshutdown_seconds = 5.0\n"
+            f"rebalance_drain_seconds = 3.0\nshutdown_seconds = 5.0\nconsumers = {CONSUMERS[name]}\n"
+            f'dead_letter_topic = "{self.letters}"\nmax_uncommitted_per_partition = 200\ncarry_over_per_partition = 20\n'
             f"[runtime.default_processor]\nthreads = 4\nqueue_capacity = 50\n[runtime.kafka]\n{kafka}\n"
         )
         child = process.start(
@@ -135,7 +154,15 @@ class Fleet:
         number = 0
         while self._producing.is_set():
             for _ in range(RATE // 20):
-                producer.produce(self.topic, str(number).encode(), f"k{number % KEYS}".encode())
+                value, headers = f"{number:012d}".encode(), []
+                if number % DEAD_EVERY == 0:  # given up, and every other one too large for the dead-letter topic
+                    headers = [("event_type", b"dead")]
+                    value += os.urandom(2 * LETTER_BYTES) if number % (2 * DEAD_EVERY) == 0 else b""
+                try:
+                    producer.produce(self.topic, value, f"k{number % KEYS}".encode(), headers=headers)
+                except KafkaException:  # the topic is being made anew
+                    producer.poll(0.1)
+                    continue
                 number += 1
             producer.poll(0)
             time.sleep(0.05)
@@ -170,6 +197,46 @@ class Fleet:
         time.sleep(FREEZE_SECONDS)
         popen.send_signal(signal.SIGCONT)
 
+    def press(self, name: str) -> None:
+        """Everything is slow, so that partitions are paused, while an instance is restarted; then it goes on."""
+        self.pressed.touch()
+        time.sleep(2.5)
+        self.restart(name)
+        time.sleep(1.0)
+        self.pressed.unlink()
+
+    def refuse(self, _name: str) -> None:
+        """For some seconds the broker does not take dead letters."""
+        self._configure(self.letters, "min.insync.replicas", "2")
+        time.sleep(3.0)
+        self._configure(self.letters, "min.insync.replicas", "1")
+
+    def remake(self, _name: str) -> None:
+        """Delete the topic and create it again, while everybody reads and writes."""
+        admin = AdminClient({"bootstrap.servers": self.broker.bootstrap, "log_level": 0})
+        admin.delete_topics([self.topic])[self.topic].result(30)
+
+        def is_made() -> bool:  # the broker deletes in its own time
+            with suppress(SetupError):
+                create_topic(self.broker.bootstrap, self.topic, PARTITIONS)
+                return True
+            return False
+
+        process_wait(is_made, 60, f"{self.topic} is made anew")
+
+    def cut(self, partition: int) -> None:
+        """Take a partition's log from the disk of a broker that is down, as an unclean election of an empty replica does."""
+        for file in self.broker.folder.rglob(f"{self.topic}-{partition}/*"):
+            if file.name != "partition.metadata":
+                file.unlink()
+
+    def _configure(self, topic: str, name: str, value: str) -> None:
+        admin = AdminClient({"bootstrap.servers": self.broker.bootstrap, "log_level": 0})
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+        resource.add_incremental_config(ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET))
+        for answer in admin.incremental_alter_configs([resource]).values():
+            answer.result(30)
+
     # The end
 
     def finish(self) -> None:
@@ -178,7 +245,11 @@ class Fleet:
         assert self._thread is not None
         self._thread.join(160)
         assert not self._thread.is_alive(), "the producer is not done"
-        process_wait(lambda: self.committed() == self.ends(), 120, f"{self.protocol}: all commits")
+        try:
+            process_wait(lambda: self.committed() == self.ends(), 120, f"{self.protocol}: all commits")
+        except AssertionError as error:
+            state = {name: item.status() for name, item in self.instances.items()}
+            raise AssertionError(f"{error}: {self.committed()} of {self.ends()}; {json.dumps(state)}") from None
         for item in self.instances.values():
             self.note_sentinels(item)
             item.popen.terminate()
@@ -205,7 +276,7 @@ class Fleet:
         asker = self._ask()
         try:
             parts = asker.committed([TopicPartition(self.topic, number) for number in range(PARTITIONS)], timeout=30)
-            return {part.partition: part.offset for part in parts}
+            return {part.partition: max(0, part.offset) for part in parts}  # none where nothing was written
         except KafkaException:  # a coordinator is loading after the broker's restart
             return {}
         finally:
@@ -221,6 +292,41 @@ class Fleet:
             }
         finally:
             asker.close()
+
+    def log(self) -> dict[int, list[tuple[str, int]]]:
+        """What lies in the log in the end: (key, number) by partition."""
+        return {
+            number: [((item.key() or b"").decode(), int((item.value() or b"")[:12])) for item in items]
+            for number, items in self._read(self.topic, PARTITIONS).items()
+        }
+
+    def dead(self) -> set[tuple[int, int]]:
+        """Partition and offset of every dead letter."""
+        said = [dict(item.headers() or ()) for items in self._read(self.letters, 1).values() for item in items]
+        return {(int(headers["wb_partition"]), int(headers["wb_offset"])) for headers in said}
+
+    def _read(self, topic: str, partitions: int) -> dict[int, list[Message]]:
+        reader = Consumer({"bootstrap.servers": self.broker.bootstrap, "group.id": "judge", "log_level": 0})
+        parts = [TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(partitions)]
+        ends = {
+            number: reader.get_watermark_offsets(TopicPartition(topic, number), timeout=30)
+            for number in range(partitions)
+        }
+        reader.assign(parts)
+        found: dict[int, list[Message]] = {number: [] for number in range(partitions)}
+
+        def is_read() -> bool:
+            for item in reader.consume(1000, 0.2):
+                if item.error() is None:
+                    found[item.partition()].append(item)
+            return all(
+                ends[number][0] == ends[number][1] or (items and items[-1].offset() + 1 >= ends[number][1])
+                for number, items in found.items()
+            )
+
+        process_wait(is_read, 60, f"all of {topic} is read")
+        reader.close()
+        return found
 
     def lines(self) -> list[Done]:
         """The ledger, in order of completion."""
@@ -239,35 +345,40 @@ def process_wait(ready: Any, seconds: float, what: str) -> None:
         time.sleep(0.2)
 
 
+KINDS = ("restart", "kill", "freeze", "broker", "press", "refuse", "remake", "cut")
+# About how long each takes, so that a draw fills the time it is given.
+_TAKES = {"freeze": FREEZE_SECONDS, "press": 5.0, "refuse": 3.0, "cut": 6.0}
+
+
 def schedule(seed: int, seconds: float) -> list[tuple[float, str, str]]:
     """(seconds to wait before, what, whom), from the seed alone; each kind comes at least once."""
     dice = random.Random(seed)
-    kinds = ["restart", "kill", "freeze", "broker"]
+    kinds = list(KINDS)
     dice.shuffle(kinds)
     plan: list[tuple[float, str, str]] = []
     spent = 0.0
     while kinds or spent < seconds:
-        what = kinds.pop() if kinds else dice.choice(["restart", "kill", "freeze", "kill", "restart"])
-        wait = dice.uniform(0.5, 4.0)
+        what = kinds.pop() if kinds else dice.choice([*KINDS, "kill", "restart", "press"])
+        wait = dice.uniform(0.5, 3.0)
         plan.append((wait, what, f"i{dice.randrange(INSTANCES)}"))
-        spent += wait + (FREEZE_SECONDS if what == "freeze" else 3.0)
+        spent += wait + _TAKES.get(what, 3.0)
     return plan
 
 
-def judge(lines: list[Done], ends: dict[int, int]) -> dict[str, int]:
+def judge(lines: list[Done], log: dict[int, list[tuple[str, int]]]) -> dict[str, int]:
     """Count what was broken, and what was repeated.
 
-    lost: offsets that nobody completed. disorder: keys whose first completions are not in the order of the log. overlap: events of
-    one key at work at once in one process. repeats: completions beyond the first.
+    lost: records that lie in the log and that nobody completed. disorder: keys whose first completions are not in the order in which
+    they were written. overlap: events of one key at work at once in one process. repeats: completions beyond the first.
     """
-    first: dict[tuple[int, int], Done] = {}
+    first: dict[int, Done] = {}
     for item in lines:
-        first.setdefault((item.partition, item.offset), item)
-    lost = sum((partition, offset) not in first for partition, end in ends.items() for offset in range(end))
+        first.setdefault(item.number, item)
+    lost = sum(number not in first for records in log.values() for _, number in records)
     by_key: dict[str, list[int]] = defaultdict(list)
     for item in first.values():
-        by_key[item.key].append(item.offset)
-    disorder = sum(offsets != sorted(offsets) for offsets in by_key.values())
+        by_key[item.key].append(item.number)
+    disorder = sum(numbers != sorted(numbers) for numbers in by_key.values())
     overlap = 0
     by_process: dict[tuple[int, str], list[Done]] = defaultdict(list)
     for item in lines:

@@ -1,0 +1,65 @@
+"""From records to events: what a decoder makes is checked, and delays are added."""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import Any
+
+from workbench.runtime.config import RuntimeConfig
+from workbench.runtime.event import UNDECODABLE, Decoder, Event, Record
+from workbench.runtime.metrics import RuntimeMetrics
+
+_log = logging.getLogger(__name__)
+
+
+class Decoding:
+    """Makes events for one consumer thread."""
+
+    def __init__(self, config: RuntimeConfig, decode: Decoder, metrics: RuntimeMetrics) -> None:
+        self._group = config.group
+        self._decode = decode
+        self._metrics = metrics
+        self._delays_ms = {name: round(of.delay_seconds * 1000) for name, of in config.processors.items()}
+        self._default_delay_ms = round(config.default_processor.delay_seconds * 1000)
+
+    def event(self, record: Record) -> Event | None:
+        """Event of a record; None where there is nothing to do for it. What cannot be decoded has the type `UNDECODABLE`."""
+        try:
+            event = _checked(self._decode(record))
+        except (Exception, SystemExit) as error:
+            self._metrics.undecodable.labels(self._group, record.topic).inc()
+            _log.warning(
+                "undecodable record %s-%d@%d: %s", record.topic, record.partition, record.offset, type(error).__name__
+            )
+            return Event(type=UNDECODABLE, key=record.key or b"", payload=None, record=record)
+        if event is None:
+            return None
+        delay_ms = self._delays_ms.get(event.type, self._default_delay_ms)
+        if event.delay_until_ms is None and delay_ms and record.timestamp_ms >= 0:
+            event.delay_until_ms = record.timestamp_ms + delay_ms
+        return event
+
+
+def _checked(event: Any) -> Event | None:
+    """What a decoder has made, if it can be handled.
+
+    Raises:
+        TypeError: if it cannot: the record is undecodable, which ends neither the member nor the partition.
+    """
+    if event is None:
+        return None
+    if not isinstance(event, Event):
+        raise TypeError(f"a decoder makes an Event or None, not {type(event).__name__}")
+    kind: Any = event.type  # whatever it has put there
+    key: Any = event.key
+    delay: Any = event.delay_until_ms
+    if type(kind) is str and type(key) is bytes and delay is None:
+        return event  # nearly all of them
+    if key is None:  # as of a record without a key
+        event.key = key = b""
+    if not (isinstance(key, bytes) and isinstance(kind, str)):
+        raise TypeError("an event has a type that is a string and a key that is bytes")
+    if delay is not None and not (isinstance(delay, int | float) and math.isfinite(delay)):
+        raise TypeError("an event's delay_until_ms is a number")
+    return event
