@@ -39,9 +39,9 @@ bench: $(READY)  ## ours and its peers in the same run, into build/bench.json; f
 	@$(BIN)/workbench lab setup
 	@$(BIN)/python -m tests.bench $(if $(ONLY),--only $(ONLY)) $(if $(RECORD),--record)
 
-chaos: $(READY)  ## restarts, kills, freezes and a broker's restart on real groups  [SEED=1 SECONDS=120]
+chaos: $(READY)  ## kills, freezes, back-pressure, cut logs, remade topics and more on real groups  [SEEDS=1-20 SECONDS=20]
 	@$(BIN)/workbench lab setup
-	@CHAOS_SEED=$(or $(SEED),1) CHAOS_SECONDS=$(or $(SECONDS),120) $(BIN)/python -m pytest -s -m lab tests/runtime/test_chaos.py
+	@CHAOS_SEEDS=$(or $(SEEDS),1) CHAOS_SECONDS=$(or $(SECONDS),20) $(BIN)/python -m pytest -s -m lab tests/runtime/test_chaos.py
 
 bench-report: $(READY)  ## the scheduled report over many subscriptions, from a capture  [N=500]
 	@$(BIN)/python -m tests.bench.health $(or $(N),500)
