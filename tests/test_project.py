@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -98,3 +99,48 @@ def test_every_module_says_what_it_is_for() -> None:
         text = path.read_text()
         assert text.startswith('"""'), path
         assert text.count("\n") <= 450, path
+
+
+_PRINTERS = {  # what reaches a person's terminal: (owner, name)
+    *(("click", name) for name in ("echo", "secho", "echo_via_pager", "prompt", "confirm", "pause", "style")),
+    *(("sys", name) for name in ("stdout", "stderr", "__stdout__", "__stderr__")),
+    *(("logging", name) for name in ("basicConfig", "StreamHandler")),
+    *(("traceback", name) for name in ("print_exc", "print_exception", "print_stack")),
+}
+_RICH_PRINTERS = {"rich", "rich.console", "rich.live", "rich.markup", "rich.progress", "rich.prompt", "rich.status"}
+
+
+def printers_of(source: str) -> list[str]:
+    """What of a module writes to people, by its syntax tree; what stands under TYPE_CHECKING is no code."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            node.body = []
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id in ("print", "input"):
+            found.append(node.id)
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            if (node.value.id, node.attr) in _PRINTERS:
+                found.append(f"{node.value.id}.{node.attr}")
+        elif isinstance(node, ast.ImportFrom):
+            names = {alias.name for alias in node.names}
+            of_rich = names & {"Console", "Progress", "Status", "Live", "TextColumn", "print", "Prompt", "render"}
+            if node.module in _RICH_PRINTERS and of_rich:
+                found.append(f"{node.module}: {', '.join(sorted(of_rich))}")
+            found += [f"{node.module}.{name}" for name in sorted(names) if (node.module, name) in _PRINTERS]
+        elif isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names if alias.name in _RICH_PRINTERS]
+    return found
+
+
+def test_one_place_writes_to_people() -> None:
+    """`screen` and its tables in `console` escape and mask; nothing else may print."""
+    for hidden in ("print(1)", "import click\nclick.echo(1)", "from click import echo", "from rich.console import Console",
+                   "import sys\nsys.stdout.write('')", "from sys import stderr", "import rich.progress"):  # fmt: skip
+        assert printers_of(hidden), hidden
+    found = {}
+    for path in (ROOT / "workbench").rglob("*.py"):
+        if path.name not in ("screen.py", "console.py") or path.parent.name != "workbench":
+            found[str(path.relative_to(ROOT))] = printers_of(path.read_text(encoding="utf-8"))
+    assert {name: what for name, what in found.items() if what} == {}

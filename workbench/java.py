@@ -172,12 +172,14 @@ def trust_options() -> list[str]:
 
 def main() -> int:
     """Say which Java would be used; exit status 0 if there is one (the Makefile asks)."""
+    from workbench.screen import tell, tell_page
+
     try:
         java = find_java()
     except SetupError as error:
-        print(f"{error}\n{error.hint}")
+        tell_page(f"{error}\n{error.hint}")
         return int(error.exit_code)
-    print(f"Java {java.version} from {java.found_in}: {java.program}")
+    tell(f"Java {java.version} from {java.found_in}: {java.program}")
     return 0
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import click
 
-from workbench.cli.options import cluster_option, say
+from workbench.cli.options import cluster_option
 from workbench.errors import UsageError
+from workbench.screen import say
 
 _DEMO = Path("build/demo/capture")
 _SHIPPED = ("captures",)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -80,15 +78,3 @@ def pick_cluster(settings: Settings, name: str) -> Cluster:
         UnknownClusterError: if there is none.
     """
     return settings.cluster(name)
-
-
-def print_json(document: Any) -> None:
-    """Write JSON to stdout; never NaN, which is none."""
-    json.dump(document, sys.stdout, allow_nan=False, indent=1, default=str)
-    sys.stdout.write("\n")
-    sys.stdout.flush()
-
-
-def say(text: str) -> None:
-    """Words for people, on stderr."""
-    click.echo(text, err=True)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from workbench.screen import log_to_stderr, say, tell
+
 if TYPE_CHECKING:
     from workbench.runtime import Runtime
 
@@ -28,12 +30,9 @@ def run(config: Path, processors: str, verbose: bool) -> None:
     CONFIG is a TOML file (`[runtime]`, or the whole file); variables WORKBENCH_RUNTIME_GROUP and so on stand over it. MODULE holds
     functions marked with @processor; or NAME in it is a dict of handlers by event type.
     """
-    logging.basicConfig(
-        level=logging.INFO if verbose else logging.WARNING,
-        format="%(asctime)s %(levelname)s %(threadName)s %(message)s",
-    )
+    log_to_stderr(logging.INFO if verbose else logging.WARNING)
     runtime = _made(config, processors)
-    runtime.run(started=lambda: click.echo(_first_words(runtime), err=True))
+    runtime.run(started=lambda: say(_first_words(runtime)))
 
 
 @command.command()
@@ -50,7 +49,7 @@ def check(config: Path, processors: str) -> None:
     check_handlers(handlers, settings)
     for name in sorted(handlers):
         of = settings.processor(name)
-        click.echo(f"{name}: {of.threads} threads, {of.queues or of.threads} queues of {of.queue_capacity}")
+        tell(f"{name}: {of.threads} threads, {of.queues or of.threads} queues of {of.queue_capacity}")
 
 
 @command.command()
@@ -59,11 +58,12 @@ def settings() -> None:
     from workbench.runtime.config import ProcessorConfig, RuntimeConfig
 
     for title, model in (("[runtime]", RuntimeConfig), ("[runtime.processors.<event type>]", ProcessorConfig)):
-        click.echo(title)
+        tell(title)
         for name, field in model.model_fields.items():
             default = "required" if field.is_required() else field.get_default(call_default_factory=True)
             shown = "" if isinstance(default, ProcessorConfig | dict) else f" = {default}"
-            click.echo(f"  {name}{shown if name != 'client_id' else ''}\n      {field.description}")
+            tell(f"  {name}{shown if name != 'client_id' else ''}")
+            tell(f"      {field.description}")
 
 
 def _first_words(runtime: Runtime) -> str:

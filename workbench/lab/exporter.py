@@ -21,6 +21,7 @@ from prometheus_client.registry import Collector
 from workbench.collect.kafka import KafkaCluster, Snapshot
 from workbench.errors import WorkbenchError
 from workbench.lab.spec import ExporterFault
+from workbench.screen import tell
 from workbench.signals import GROUP_STATES
 
 _PERIOD_SECONDS = 1.0
@@ -43,7 +44,7 @@ class KafkaExporter(Collector):
             try:
                 self._snapshot = self._cluster.snapshot()
             except WorkbenchError as error:
-                print(error, flush=True)
+                tell(str(error))
             time.sleep(max(0.0, _PERIOD_SECONDS - (time.monotonic() - started)))
 
     def collect(self) -> Iterator[Metric]:

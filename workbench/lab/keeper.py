@@ -22,6 +22,7 @@ import psutil
 from workbench.errors import GuardError, SetupError, WorkbenchError
 from workbench.lab import process
 from workbench.lab.lab import Lab, lab_dir, remove_folder, start_lab
+from workbench.screen import tell
 from workbench.settings import lab_cluster_file
 
 _UP_SECONDS = 180.0
@@ -126,7 +127,7 @@ def _keep(folder: Path, ttl_seconds: float, with_prometheus: bool) -> None:
     state: dict[str, Any] = {"keeper": os.getpid(), "started": started, "pids": {}, "directory": str(folder)}
     _write(_state_file(), json.dumps(state))
     try:
-        with start_lab(folder, with_prometheus=with_prometheus, say=lambda text: print(text, flush=True)) as lab:
+        with start_lab(folder, with_prometheus=with_prometheus, say=tell) as lab:
             state |= {
                 "cluster": "lab",
                 "cluster_id": lab._broker.cluster_id if lab._broker else None,
@@ -140,7 +141,7 @@ def _keep(folder: Path, ttl_seconds: float, with_prometheus: bool) -> None:
             deadline = time.monotonic() + ttl_seconds
             while not stop.wait(_CHECK_SECONDS) and time.monotonic() < deadline:
                 if (name := lab.failed()) is not None:
-                    print(f"{name} has died; the lab ends.", flush=True)
+                    tell(f"{name} has died; the lab ends.")
                     break
     finally:
         lab_cluster_file().unlink(missing_ok=True)
@@ -152,7 +153,7 @@ def main() -> int:
     try:
         _keep(Path(sys.argv[1]), float(sys.argv[2]), sys.argv[3] == "1")
     except WorkbenchError as error:
-        print(error.message + (f" {error.hint}" if error.hint else ""), flush=True)
+        tell(error.message + (f" {error.hint}" if error.hint else ""))
         return int(error.exit_code)
     return 0
 

@@ -13,7 +13,7 @@ import requests
 
 from workbench.errors import SourceUnreachableError, UsageError
 from workbench.triage.verdict import Verdict, runbook_of
-from workbench.words import duration, printable
+from workbench.words import duration, for_chat, printable
 
 ATTEMPTS = 3
 _TIMEOUT_SECONDS = 10.0
@@ -47,7 +47,7 @@ def alerts_of(
                     "source": "workbench",
                 },
                 "annotations": {
-                    "summary": line["headline"],
+                    "summary": for_chat(line["headline"]),  # the text that an Alertmanager sends to chats
                     "runbook_url": runbook,
                     "run_id": document["run_id"],
                     "time_lag": duration(line["time_lag_seconds"]),
@@ -70,21 +70,25 @@ def annotation_of(document: Document) -> dict[str, Any]:
             f"cluster:{document['cluster']}",
             *(f"verdict:{it}" for it in sorted(document["verdicts"])),
         ],
-        "text": "<br>".join(escape(text) for text in chat_text(document).splitlines()),
+        "text": "<br>".join(escape(text) for text in _words(document, str)),
     }
 
 
 def chat_text(document: Document) -> str:
-    """A few lines in plain text, worst first."""
+    """A few lines in plain text, worst first. Nobody is called by a name in it, and no name becomes a link."""
+    return "\n".join(_words(document, for_chat))
+
+
+def _words(document: Document, shown: Callable[[str], str]) -> list[str]:
     states = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in document["states"].items() if number)
-    lines = [f"{printable(document['cluster'])}: {states}; {document['over_budget']} over their error budget."]
+    lines = [f"{shown(printable(document['cluster']))}: {states}; {document['over_budget']} over their error budget."]
     sick = _sick(document)
     for line in sick[:_CHAT_LINES]:
-        who = f"{printable(line['group'])} ← {printable(line['topic'])}"
+        who = f"{shown(printable(line['group']))} ← {shown(printable(line['topic']))}"
         lines.append(f"• {who}: {duration(line['time_lag_seconds'])} behind, {line['verdict'].replace('_', ' ')}")
     if len(sick) > _CHAT_LINES:
         lines.append(f"… and {len(sick) - _CHAT_LINES} more.")
-    return "\n".join(lines)
+    return lines
 
 
 def _sick(document: Document) -> list[Any]:
