@@ -134,6 +134,18 @@ def printers_of(source: str) -> list[str]:
     return found
 
 
+def test_one_place_asks_http_servers() -> None:
+    """`web` bounds what is read and sends nothing to another host; the REST sink speaks to one server by a socket of its own."""
+    asks = re.compile(
+        r"requests\.(?:get|post|put|delete|head|patch|request)\(|(?<![\w.])requests\.Session\(|urlopen|urlretrieve|http\.client|HTTPConnection"
+    )
+    found = {}
+    for path in (ROOT / "workbench").rglob("*.py"):
+        found[str(path.relative_to(ROOT / "workbench"))] = asks.findall(path.read_text(encoding="utf-8"))
+    own = {"runtime/rest_sink.py"}
+    assert {name for name, calls in found.items() if calls} - own == set()
+
+
 def test_one_place_writes_to_people() -> None:
     """`screen` and its tables in `console` escape and mask; nothing else may print."""
     for hidden in ("print(1)", "import click\nclick.echo(1)", "from click import echo", "from rich.console import Console",

@@ -16,6 +16,7 @@ from urllib3.exceptions import HTTPError, NewConnectionError, ReadTimeoutError
 
 from workbench.errors import ConfigError, NoAnswerError, SourceUnreachableError
 from workbench.settings import from_environment
+from workbench.web import WebSession
 from workbench.words import one_line
 
 _MAX_ANSWER_BYTES = 50_000_000
@@ -217,18 +218,14 @@ class HttpFleet:
         url = instance.rstrip("/") + path
         headers = {"Authorization": f"Bearer {self.file.token}"} if self.file.token else {}
         try:
-            with requests.Session() as session:
-                session.trust_env = False  # a proxy of the environment must not see the token
-                answer = session.request(
-                    method,
-                    url,
-                    json=body,
-                    headers=headers,
-                    timeout=self.file.request_timeout_seconds,
-                    allow_redirects=False,
-                    stream=True,
-                )
-                content: bytes = answer.raw.read(_MAX_ANSWER_BYTES, decode_content=True)
+            with WebSession(
+                deadline_seconds=self.file.request_timeout_seconds,
+                max_bytes=_MAX_ANSWER_BYTES,
+                headers=headers,
+                by_proxy=False,  # a proxy of the environment must not see the token
+            ) as session:
+                answer = session.request(method, url, json=body, allow_redirects=False)
+                content = answer.content
         except (requests.RequestException, HTTPError, OSError) as error:
             late = isinstance(error, requests.Timeout | TimeoutError | ReadTimeoutError)
             reason = "no answer in time" if late else type(error).__name__

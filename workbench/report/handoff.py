@@ -13,10 +13,12 @@ import requests
 
 from workbench.errors import SourceUnreachableError, UsageError
 from workbench.triage.verdict import Verdict, runbook_of
+from workbench.web import WebSession
 from workbench.words import duration, for_chat, printable
 
 ATTEMPTS = 3
 _TIMEOUT_SECONDS = 10.0
+_MAX_ANSWER_BYTES = 1 << 20  # only its status is looked at
 # Twice the usual interval of the report: one run that is missed ends its alerts visibly late, not early.
 ALERT_LASTS = timedelta(hours=48)
 _CHAT_LINES = 20  # a chat's message has room for about 3,000 characters
@@ -111,8 +113,8 @@ def send(url: str, body: Any, *, what: str, token: str | None = None, sleep: Sle
         if attempt:
             sleep(4.0 ** (attempt - 1))
         try:
-            # A redirect would carry the token to another place.
-            answer = requests.post(url, json=body, headers=headers, timeout=_TIMEOUT_SECONDS, allow_redirects=False)
+            with WebSession(deadline_seconds=_TIMEOUT_SECONDS, max_bytes=_MAX_ANSWER_BYTES, headers=headers) as session:
+                answer = session.post(url, json=body, allow_redirects=False)
         except requests.RequestException as error:
             reason = type(error).__name__
             continue
