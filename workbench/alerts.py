@@ -25,7 +25,7 @@ _MAX_BYTES = 4 << 20  # Alertmanager groups alerts; a payload beyond this is not
 
 
 class _Alert(BaseModel):
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(hide_input_in_errors=True, extra="ignore")
 
     status: str = "firing"
     labels: dict[str, str] = {}
@@ -35,7 +35,7 @@ class _Alert(BaseModel):
 
 
 class _Webhook(BaseModel):
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(hide_input_in_errors=True, extra="ignore")
 
     version: str = "4"
     alerts: list[_Alert]

@@ -36,7 +36,7 @@ _SHAPES = (
     # name=value, as in the parameters of a URL: ;token=… of Spark Connect, ?access_token=… of others
     (
         re.compile(
-            r"(?i)((?:password|passphrase|passwd|secret|token|api[_-]?key|credential)s?=)(?![\"'\\]|\$\{)[^\s;,&\"'<>}\)]+"
+            r"(?i)((?:password|passphrase|passwd|secret|token|api[_-]?key|credential)s?=)(?![\"'\\]|\$\{)[^\s;,&\"'\\<>}\)]+"
         ),
         rf"\1{MASK}",
     ),
@@ -69,6 +69,12 @@ def secrets_in_url(url: str) -> list[str]:
         return []
     found = parts.password or ("" if parts.password is not None else parts.username or "")
     return [found, unquote(found)]
+
+
+def secrets_in_connection(url: str) -> list[str]:
+    """The token of Spark Connect's `sc://host:port/;token=…;…`, and whatever else its parameters call a secret."""
+    pairs = [part.partition("=") for part in url.split(";")[1:]]
+    return [*(value for name, _, value in pairs if _SECRET_NAME.search(name)), *secrets_in_url(url)]
 
 
 def masked(text: str, secrets: Iterable[str] = ()) -> str:

@@ -71,11 +71,15 @@ def check(url: str | None, cluster: str | None, config: Path | None, as_json: bo
     from workbench.collect.prometheus import PrometheusSource
     from workbench.profiles import load_profile, profile_names
     from workbench.profiles.fit import coverage, fitting, recommended
-    from workbench.settings import Cluster, load_settings
+    from workbench.settings import checked_cluster, load_settings
 
     if (url is None) == (cluster is None):
         raise UsageError("Name either --url or --cluster.", hint="For example: --url http://prometheus:9090")
-    target = Cluster(name="checked", prometheus=url) if cluster is None else load_settings(config).cluster(cluster)
+    target = (
+        checked_cluster({"name": "checked", "prometheus": url})
+        if cluster is None
+        else load_settings(config).cluster(cluster)
+    )
     if target.prometheus is None:
         raise UsageError(f"The cluster {target.name!r} has no Prometheus in the settings.", hint="Name one with --url.")
     profiles = [load_profile(name) for name in profile_names()]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from workbench.masking import remember, secret_values
 from workbench.screen import log_to_stderr, say, tell
 
 if TYPE_CHECKING:
@@ -79,5 +80,6 @@ def _made(config: Path, processors: str) -> Runtime:
     from workbench.runtime.registry import load
 
     settings = RuntimeConfig.from_toml(config, environ=os.environ)
+    remember(settings.admin_token.get_secret_value() if settings.admin_token else None, *secret_values(settings.kafka))
     handlers, decode = load(processors)
     return Runtime(settings, handlers, decode=decode or decode_by_header)

@@ -41,12 +41,12 @@ def command(
     What is recorded so far can be analysed at any moment with `workbench triage --capture`.
     """
     from workbench.collect.record import Recorder
-    from workbench.settings import Cluster, load_settings
+    from workbench.settings import load_settings
     from workbench.window import parse_duration
 
     settings = load_settings(config)
     known = settings.cluster(cluster)
-    chosen = Cluster.model_validate({**known.model_dump(), "metrics": [*known.metrics, *pages]})
+    chosen = known.with_pages(pages)
     seconds = parse_duration(length).total_seconds() if length else None
     recorder = Recorder(
         chosen,

@@ -38,7 +38,7 @@ INFO, SAMPLES, GROUPS, EVENTS, PARTS = "capture.json", "samples.parquet", "group
 class WindowModel(BaseModel):
     """The window as it stands in the file."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
 
     baseline_start: datetime
     start: datetime
@@ -48,7 +48,7 @@ class WindowModel(BaseModel):
 class FileCheck(BaseModel):
     """What a file must be."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
 
     sha256: str
     rows: int
@@ -57,7 +57,7 @@ class FileCheck(BaseModel):
 class CaptureInfo(BaseModel):
     """The content of `capture.json`."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
 
     format: Literal["workbench.capture/1"] = Field(default="workbench.capture/1", alias="schema")
     state: Literal["recording", "complete"] = "complete"

@@ -43,7 +43,7 @@ _MADE_BY = b"workbench.store/1"
 class StoreInfo(BaseModel):
     """The content of `store.json`."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
 
     format: Literal["workbench.store/1"] = Field(default="workbench.store/1", alias="schema")
     cluster: str

@@ -46,7 +46,7 @@ class Rule(BaseModel):
         state_label: for a group's state, the label that holds its name; the series with the value 1, or the only one, counts.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
 
     metric: str = Field(pattern=r"^[a-zA-Z_:][a-zA-Z0-9_:]*$")
     labels: dict[str, str]
@@ -83,7 +83,7 @@ class Meaning:
 class Profile(BaseModel):
     """One exporter or framework."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
 
     name: str
     title: str

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from urllib3.exceptions import HTTPError, NewConnectionError, ReadTimeoutError
 
 from workbench.errors import ConfigError, NoAnswerError, SourceUnreachableError
+from workbench.masking import remember, secrets_in_url
 from workbench.settings import from_environment
 from workbench.web import WebSession
 from workbench.words import one_line
@@ -38,7 +39,7 @@ def check_placeholders(words: Sequence[str], known: Sequence[str]) -> None:
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
 
 
 class Health(_Part):
@@ -97,7 +98,8 @@ class FleetFile(_Part):
                 raise ValueError("kind is command, but there is no [command]")
             check_placeholders(self.command.switch, _NAMES)
             check_placeholders(self.command.check or [], _NAMES[:2])
-        elif any(not url.startswith(("http://", "https://")) for url in self.instances):
+        remember(self.token, *(it for url in self.instances for it in secrets_in_url(url)))
+        if self.kind == "http" and any(not url.startswith(("http://", "https://")) for url in self.instances):
             raise ValueError("with kind http every instance is a URL")
         return self
 
@@ -124,7 +126,7 @@ def read_fleet(path: Path) -> FleetFile:
 
 
 class _Answer(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = ConfigDict(hide_input_in_errors=True, extra="ignore", frozen=True)
 
 
 class HeldPartition(_Answer):
@@ -194,7 +196,7 @@ class HttpFleet:
         try:
             return InstanceStatus.model_validate_json(answer)
         except ValidationError as error:
-            field = ".".join(str(part) for part in error.errors()[0]["loc"]) or "the whole"
+            field = ".".join(str(part) for part in error.errors(include_input=False)[0]["loc"]) or "the whole"
             raise SourceUnreachableError(
                 f"{instance} answers /status with something else: {field} is missing or wrong."
             ) from None

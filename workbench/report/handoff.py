@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import requests
 
 from workbench.errors import SourceUnreachableError, UsageError
+from workbench.masking import remember, secrets_in_url
 from workbench.triage.verdict import Verdict, runbook_of
 from workbench.web import WebSession
 from workbench.words import duration, for_chat, printable
@@ -107,6 +108,7 @@ def send(url: str, body: Any, *, what: str, token: str | None = None, sleep: Sle
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise UsageError(f"The address of the {what} is no http or https URL.")
+    remember(token, *secrets_in_url(url))
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     where, reason = f"{parts.hostname}:{parts.port or parts.scheme}", ""
     for attempt in range(ATTEMPTS):

@@ -22,7 +22,7 @@ _BLOCK = re.compile(r"(<!-- generated: (\w+) -->\n).*?(\n<!-- end -->)", re.DOTA
 class FrontMatter(BaseModel):
     """What stands at the head of a runbook."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid")
 
     alert: str
     severity: str

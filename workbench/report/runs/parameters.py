@@ -22,7 +22,7 @@ _SLUG = re.compile(r"[^A-Za-z0-9]+")
 class HealthParameters(BaseModel):
     """Parameters of the health report, as its notebook gets them: plain text, for a notebook's parameters keep no other types."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
 
     cluster: str = Field(default="", max_length=200, description="a cluster of the settings")
     capture: str = Field(default="", description="or a recorded folder")

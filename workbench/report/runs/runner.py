@@ -18,6 +18,7 @@ from workbench import __version__, errors
 from workbench.assets import notebook
 from workbench.errors import ExitCode, GuardError, WorkbenchError
 from workbench.files import alone
+from workbench.masking import masked, masked_document
 from workbench.report.runs.parameters import HealthParameters, run_id
 from workbench.report.runs.record import (
     EXECUTED,
@@ -35,7 +36,6 @@ from workbench.report.runs.record import (
     write_record,
     write_text,
 )
-from workbench.report.runs.secrets import masked, secrets_of
 from workbench.settings import load_settings
 
 DEADLINE_SECONDS = 600.0
@@ -119,10 +119,8 @@ class _Run:
 
         self._parameters, self._folder, self._source, self._say = parameters, folder, source, say
         self._began = time.monotonic()
-        self._secrets: frozenset[str] = frozenset()
-        if parameters.cluster:
-            config = Path(parameters.config) if parameters.config else None
-            self._secrets = secrets_of(load_settings(config).cluster(parameters.cluster))
+        if parameters.cluster:  # its secrets are known from here on, and masked
+            load_settings(Path(parameters.config) if parameters.config else None).cluster(parameters.cluster)
         self.record = RunRecord(
             run_id=parameters.run_id,
             report="health",
@@ -184,14 +182,14 @@ class _Run:
         import nbformat
 
         with suppress(WorkbenchError):
-            text: str = nbformat.writes(executed)  # type: ignore[no-untyped-call]
-            write_text(self._folder / EXECUTED, masked(text, self._secrets))
+            text: str = nbformat.writes(nbformat.from_dict(masked_document(executed)))  # type: ignore[no-untyped-call]
+            write_text(self._folder / EXECUTED, text)
 
     def _end(self, state: RunState, code: int, message: str | None, hint: str | None) -> None:
         record = self.record
         record.state, record.exit_code = state, code
-        record.message = masked(message, self._secrets) if message else None
-        record.hint = masked(hint, self._secrets) if hint else None
+        record.message = masked(message) if message else None
+        record.hint = masked(hint) if hint else None
         record.ended_at = datetime.now(UTC)
         record.seconds = round(time.monotonic() - self._began, 2)
         record.outputs = digests(self._folder)
