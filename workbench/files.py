@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from collections.abc import Iterator
@@ -12,14 +13,16 @@ from workbench.errors import GuardError
 
 
 @contextmanager
-def whole(path: Path, *, durable: bool = False) -> Iterator[Path]:
+def whole(path: Path, *, durable: bool = False, new: bool = False) -> Iterator[Path]:
     """Where to write what shall become `path` when the block ends; if it fails, `path` stays as it is and nothing is left over.
 
     Args:
         path: a reader sees its old content or its new one, never half of one.
         durable: content and name are on the disk when the block has ended.
+        new: whatever is there already is somebody else's, and stays.
 
     Raises:
+        FileExistsError: with `new`, if something is there.
         OSError: if it cannot be written.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -27,12 +30,27 @@ def whole(path: Path, *, durable: bool = False) -> Iterator[Path]:
         yield temporary
         if durable:
             _sync(temporary)
-        temporary.replace(path)
+        if new:
+            _place(temporary, path)
+        else:
+            temporary.replace(path)
         if durable:
             _sync(path.parent)
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def _place(temporary: Path, path: Path) -> None:
+    """Give a file its name, unless the name is taken."""
+    try:
+        path.hardlink_to(temporary)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links: looked at first, which is nearly as good
+        if path.exists():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)) from None
+        temporary.replace(path)
 
 
 def _sync(path: Path) -> None:

@@ -19,11 +19,12 @@ from workbench.places import config_file, state_dir
 from workbench.window import parse_duration
 
 LAB_CLUSTER = "lab"
+_LONGEST = timedelta(days=36_525)  # a hundred years: a date can bear it
 _ENV = re.compile(r"\$\{(\w+)\}")
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
+    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Thresholds(_Strict):
@@ -122,8 +123,15 @@ class Thresholds(_Strict):
 class Windows(_Strict):
     """The lengths of time that a triage looks at unless told otherwise."""
 
-    length: timedelta = Field(default=timedelta(minutes=15), description="What is judged: long enough to see a trend.")
-    baseline: timedelta = Field(default=timedelta(hours=1), description="What was normal: the time before it.")
+    length: timedelta = Field(
+        default=timedelta(minutes=15),
+        gt=timedelta(0),
+        le=_LONGEST,
+        description="What is judged: long enough to see a trend.",
+    )
+    baseline: timedelta = Field(
+        default=timedelta(hours=1), ge=timedelta(0), le=_LONGEST, description="What was normal: the time before it."
+    )
 
     @field_validator("length", "baseline", mode="before")
     @classmethod

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from workbench.errors import WindowError
 from workbench.settings import Cluster, Settings, Windows
 from workbench.window import Window, parse_duration, parse_instant
 
@@ -66,9 +67,14 @@ def window_of(since: str | None, until: str | None, baseline: str | None, window
     """
     now = datetime.now(UTC)
     end = parse_instant(until, now=now) if until else now
-    start = parse_instant(since, now=now) if since else end - windows.length
     length = parse_duration(baseline) if baseline else windows.baseline
-    return Window(baseline_start=min(start, start - length), start=start, end=end)
+    if since is None:
+        return Window.ending(end, length=windows.length, baseline=length)
+    start = parse_instant(since, now=now)
+    try:
+        return Window(baseline_start=start - length, start=start, end=end)
+    except OverflowError:
+        raise WindowError("The baseline starts before the calendar begins.", hint="Shorten it: --baseline.") from None
 
 
 def pick_cluster(settings: Settings, name: str) -> Cluster:

@@ -39,7 +39,7 @@ def check_placeholders(words: Sequence[str], known: Sequence[str]) -> None:
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
+    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Health(_Part):

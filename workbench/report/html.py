@@ -49,16 +49,24 @@ class Section:
     anchor: str
 
 
-def write_html(path: Path, result: Triage, capture: Capture) -> None:
+def write_html(path: Path, result: Triage, capture: Capture, *, new: bool = False) -> None:
     """Write the report of a triage; the file appears whole or not at all.
+
+    Args:
+        path: the file.
+        result: what was found.
+        capture: what it was found in, for the charts.
+        new: another file that is there stays.
 
     Raises:
         UsageError: if it cannot be written there.
     """
     text = render_html(result, capture)
     try:
-        with whole(path) as temporary:
-            temporary.write_text(text)
+        with whole(path, new=new) as temporary:
+            temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
+    except FileExistsError:
+        raise UsageError(f"{path} exists already, and is left as it is.", hint="Name another file.") from None
     except OSError as error:
         raise UsageError(f"The report {path} cannot be written: {error.strerror}.") from None
 
