@@ -7,10 +7,15 @@ import json
 import os
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from cryptography.hazmat.primitives.serialization import pkcs12
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, pkcs12
+from cryptography.x509.oid import NameOID
 
 from workbench import java, spark_archive
 from workbench.errors import SetupError
@@ -93,7 +98,62 @@ def test_java_is_told_to_trust_what_python_trusts(tmp_path: Path, monkeypatch: p
     store = trust_store()
     loaded = pkcs12.load_pkcs12(store.read_bytes(), java.TRUST_STORE_PASSWORD.encode())
     assert loaded.additional_certs
+    assert trust_store() == store
     assert trust_store().stat().st_mtime == store.stat().st_mtime
+
+
+def authority(name: str) -> bytes:
+    """A self-signed certificate."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    who = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    made = x509.CertificateBuilder().subject_name(who).issuer_name(who).public_key(key.public_key()).serial_number(7)
+    made = made.not_valid_before(datetime(2026, 1, 1, tzinfo=UTC)).not_valid_after(datetime(2036, 1, 1, tzinfo=UTC))
+    return made.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM)
+
+
+def trusted() -> set[str]:
+    """The names in the store that Java would be given."""
+    loaded = pkcs12.load_pkcs12(trust_store().read_bytes(), java.TRUST_STORE_PASSWORD.encode())
+    return {it.certificate.subject.rfc4514_string() for it in loaded.additional_certs}
+
+
+def test_the_authorities_of_a_former_network_are_not_trusted_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another bundle is another store, whatever the dates of the files are; so is a bundle that was changed."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    office, home = tmp_path / "office.pem", tmp_path / "home.pem"
+    office.write_bytes(authority("Office") + authority("Everybody"))
+    home.write_bytes(authority("Home"))
+    os.utime(home, (1_000_000_000, 1_000_000_000))  # older than any store
+    monkeypatch.setenv("SSL_CERT_FILE", str(office))
+    assert trusted() == {"CN=Office", "CN=Everybody"}
+    monkeypatch.setenv("SSL_CERT_FILE", str(home))
+    assert trusted() == {"CN=Home"}
+    home.write_bytes(authority("Another home"))
+    os.utime(home, (1_000_000_000, 1_000_000_000))
+    assert trusted() == {"CN=Another home"}
+    monkeypatch.setenv("SSL_CERT_FILE", str(office))
+    assert trusted() == {"CN=Office", "CN=Everybody"}
+
+
+def test_a_trust_store_that_was_changed_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And those of former bundles, the one of earlier versions too, do not lie about for ever."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    bundle = tmp_path / "bundle.pem"
+    monkeypatch.setenv("SSL_CERT_FILE", str(bundle))
+    bundle.write_bytes(authority("Former"))
+    former = trust_store()
+    former_bytes = former.read_bytes()
+    bundle.write_bytes(authority("Present"))
+    assert former.exists()  # perhaps a Java is about to read it
+    old = former.with_name("trust.p12")
+    old.write_bytes(former_bytes)
+    for path in (former.with_suffix(".sha256"), old):
+        os.utime(path, (1_000_000_000, 1_000_000_000))
+    trust_store().write_bytes(former_bytes)
+    assert trusted() == {"CN=Present"}
+    assert {it.name for it in former.parent.glob("trust*.p12")} == {trust_store().name}
 
 
 @pytest.mark.jvm
