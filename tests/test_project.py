@@ -101,6 +101,38 @@ def test_every_module_says_what_it_is_for() -> None:
         assert text.count("\n") <= 450, path
 
 
+def guessed_encodings(source: str) -> list[str]:
+    """Calls that read or write text in whatever encoding the machine is set to."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Call):
+            continue
+        given = {it.arg: it.value for it in node.keywords}
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        owner = getattr(getattr(node.func, "value", None), "id", "")
+        first = node.args if isinstance(node.func, ast.Attribute) else node.args[1:]
+        mode = given.get("mode") or (first[0] if first else ast.Constant("r"))
+        text = (
+            (name in ("read_text", "write_text") and isinstance(node.func, ast.Attribute))
+            or (name == "open" and owner != "os" and isinstance(mode, ast.Constant) and "b" not in str(mode.value))
+            or any(ast.unparse(given.get(it, ast.Constant(0))) == "True" for it in ("text", "universal_newlines"))
+        )
+        if text and "encoding" not in given:
+            found.append(f"{node.lineno}: {ast.unparse(node)[:60]}")
+    return found
+
+
+def test_every_text_has_its_encoding() -> None:
+    """UTF-8 wherever a text is read or written: a machine in another locale reads the same files, and writes what others can read."""
+    for guess in ("p.read_text()", "p.write_text('x')", "p.open('w')", "open('x')", "p.open()", "run(x, text=True)"):
+        assert guessed_encodings(guess), guess
+    for certain in ("p.open('rb')", "open('x', 'wb')", "p.open(encoding='utf-8')", "os.open(p, 1)"):
+        assert not guessed_encodings(certain), certain
+    paths = list((ROOT / "workbench").rglob("*.py"))
+    found = {str(path.relative_to(ROOT)): guessed_encodings(path.read_text(encoding="utf-8")) for path in paths}
+    assert {name: calls for name, calls in found.items() if calls} == {}
+
+
 _PRINTERS = {  # what reaches a person's terminal: (owner, name)
     *(("click", name) for name in ("echo", "secho", "echo_via_pager", "prompt", "confirm", "pause", "style")),
     *(("sys", name) for name in ("stdout", "stderr", "__stdout__", "__stderr__")),

@@ -69,7 +69,7 @@ def read_alerts(path: Path) -> list[Alert]:
     try:
         if path.stat().st_size > _MAX_BYTES:
             raise UsageError(f"{path} is larger than any webhook of an Alertmanager.")
-        text = path.read_text()
+        text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise UsageError(f"The alert {path} cannot be read: {reason}.") from None

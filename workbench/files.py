@@ -89,7 +89,7 @@ def alone(lock: Path, refusal: GuardError) -> Iterator[None]:
     Raises:
         GuardError: `refusal`, if another one holds the lock.
     """
-    with lock.open("w") as held:
+    with lock.open("w", encoding="utf-8") as held:
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -47,10 +47,18 @@ def java_version(program: Path) -> int | None:
     """Major version of a `java` program, as its installation says or else it itself; None if it does not run."""
     with suppress(OSError, ValueError):
         home = program.resolve(strict=True).parent.parent
-        if os.access(program, os.X_OK) and (match := _RELEASE.search((home / "release").read_text())):
+        if os.access(program, os.X_OK) and (match := _RELEASE.search((home / "release").read_text(encoding="utf-8"))):
             return _major(match)  # a tenth of a second sooner than by starting it
     try:
-        shown = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=30, check=False)
+        shown = subprocess.run(
+            [program, "-version"],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+            encoding="utf-8",
+            errors="replace",
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     match = re.search(r'version "(\d+)(?:\.(\d+))?', shown.stderr + shown.stdout)
@@ -113,10 +121,10 @@ def spark_home(java: Java) -> Path:
         "done\n"
         f'exec {shlex.quote(str(java.program))} "${{arguments[@]}}"\n'
     )
-    if not wrapper.exists() or wrapper.read_text() != script:
+    if not wrapper.exists() or wrapper.read_text(encoding="utf-8") != script:
         wrapper.parent.mkdir(parents=True, exist_ok=True)
         temporary = wrapper.with_name(f"java.{os.getpid()}")
-        temporary.write_text(script)
+        temporary.write_text(script, encoding="utf-8")
         temporary.chmod(0o755)
         temporary.replace(wrapper)  # atomic: another process may be starting it at this moment
     return wrapper.parent.parent

@@ -256,7 +256,7 @@ def lab_cluster_file() -> Path:
 def _running_lab() -> Cluster | None:
     path = lab_cluster_file()
     try:
-        return Cluster.model_validate_json(path.read_text())
+        return Cluster.model_validate_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except (OSError, ValidationError) as error:
@@ -275,7 +275,7 @@ def load_settings(path: Path | None = None) -> Settings:
     if chosen is None:
         return Settings()
     try:
-        values = tomllib.loads(chosen.read_text())
+        values = tomllib.loads(chosen.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise ConfigError(f"The settings file {chosen} cannot be read: {reason}.") from None

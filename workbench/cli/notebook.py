@@ -158,7 +158,7 @@ def prepare(folder: Path, source: Path) -> None:
         for setting, text in _LAB_SETTINGS.items():
             file = folder / ".lab" / "settings" / setting
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text)
+            file.write_text(text, encoding="utf-8")
     except OSError as error:
         raise UsageError(
             f"{folder} cannot be written: {error.strerror}.", hint="Name another folder with --dir."

@@ -72,7 +72,7 @@ def write(folder: Path | None) -> int:
     for book in read_books(_folder(folder)):
         text = book.regenerated()
         if text != book.text:
-            book.path.write_text(text)
+            book.path.write_text(text, encoding="utf-8")
             changed += 1
     say(f"{changed} runbooks changed.")
     return ExitCode.OK

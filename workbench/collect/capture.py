@@ -137,7 +137,7 @@ def write_capture(folder: Path, capture: Capture, *, replace: bool = False) -> N
     samples = capture.samples.sort_by([(name, "ascending") for name in _SORT])
     write_parquet(part / SAMPLES, samples)
     write_parquet(part / GROUPS, capture.groups)
-    (part / EVENTS).write_text("".join(json.dumps(event) + "\n" for event in capture.events))
+    (part / EVENTS).write_text("".join(json.dumps(event) + "\n" for event in capture.events), encoding="utf-8")
     rows = {SAMPLES: samples.num_rows, GROUPS: capture.groups.num_rows, EVENTS: len(capture.events)}
     files = {name: FileCheck(sha256=_digest(part / name), rows=count) for name, count in rows.items()}
     write_info(part, capture.info.model_copy(update={"files": files, "state": "complete"}))
@@ -170,7 +170,7 @@ def write_parquet(path: Path, table: pa.Table) -> None:
 def write_info(folder: Path, info: CaptureInfo) -> None:
     """Write `capture.json` in one step."""
     with whole(folder / INFO) as temporary:
-        temporary.write_text(info.model_dump_json(indent=1, by_alias=True) + "\n")
+        temporary.write_text(info.model_dump_json(indent=1, by_alias=True) + "\n", encoding="utf-8")
 
 
 def read_capture(folder: Path) -> Capture:
@@ -258,7 +258,7 @@ def _read_parts(folder: Path, name: str, schema: pa.Schema) -> pa.Table:
 
 def _read_events(path: Path) -> tuple[dict[str, Any], ...]:
     try:
-        return tuple(json.loads(line) for line in path.read_text().splitlines() if line.strip())
+        return tuple(json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip())
     except (OSError, ValueError) as error:
         raise DamagedCaptureError(f"{path} cannot be read: {error}.", hint="Copy it again.") from None
 

@@ -229,7 +229,7 @@ def make_store(root: Path, info: StoreInfo) -> Store:
         raise UsageError(f"{root} exists, is not empty, and is no store.", hint="Name another folder.")
     root.mkdir(parents=True, exist_ok=True)
     with whole(root / INFO) as temporary:
-        temporary.write_text(info.model_dump_json(indent=1, by_alias=True) + "\n")
+        temporary.write_text(info.model_dump_json(indent=1, by_alias=True) + "\n", encoding="utf-8")
     return Store(root=root, info=info)
 
 

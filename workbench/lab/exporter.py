@@ -79,7 +79,9 @@ class KafkaExporter(Collector):
         yield from (current, lag, members, state)
 
     def _current_faults(self) -> dict[str, ExporterFault]:
-        found = [ExporterFault.model_validate_json(path.read_text()) for path in self._faults.glob("*.json")]
+        found = [
+            ExporterFault.model_validate_json(path.read_text(encoding="utf-8")) for path in self._faults.glob("*.json")
+        ]
         return {fault.group: fault for fault in found}
 
     def _topics(self, snapshot: Snapshot, hidden: set[str]) -> Iterator[Metric]:
@@ -105,7 +107,7 @@ def main(bootstrap: str, address: Path) -> None:
     registry.register(exporter)
     server, _ = start_http_server(0, "127.0.0.1", registry=registry)
     temporary = address.with_suffix(".tmp")
-    temporary.write_text(json.dumps({"metrics": f"127.0.0.1:{server.server_port}"}))
+    temporary.write_text(json.dumps({"metrics": f"127.0.0.1:{server.server_port}"}), encoding="utf-8")
     temporary.replace(address)
     thread = threading.Thread(target=exporter.run, daemon=True)
     thread.start()

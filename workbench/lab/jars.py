@@ -44,14 +44,14 @@ class JarSet:
     @property
     def checksums(self) -> dict[str, str]:
         """File name to SHA-256, as committed."""
-        text = (Path(__file__).parent / "checksums" / f"{self.name}.sha256").read_text()
+        text = (Path(__file__).parent / "checksums" / f"{self.name}.sha256").read_text(encoding="utf-8")
         return {name: digest for digest, name in (line.split() for line in text.splitlines())}
 
     @property
     def ready(self) -> bool:
         """Whether the jars are here, by the mark that is set after the check."""
         mark = self.folder / ".checked"
-        return mark.exists() and mark.read_text() == _digest_of(self.checksums)
+        return mark.exists() and mark.read_text(encoding="utf-8") == _digest_of(self.checksums)
 
     @property
     def classpath(self) -> str:
@@ -85,7 +85,7 @@ def _fetch(jars: JarSet, progress: Progress) -> None:
     part.mkdir(parents=True)
     _run_ivy(jars, part, progress)
     check(part, jars.checksums, what=f"the {jars.name} jars of Kafka {KAFKA_VERSION}")
-    (part / ".checked").write_text(_digest_of(jars.checksums))
+    (part / ".checked").write_text(_digest_of(jars.checksums), encoding="utf-8")
     shutil.rmtree(jars.folder, ignore_errors=True)
     part.replace(jars.folder)
 
@@ -100,7 +100,9 @@ def _run_ivy(jars: JarSet, target: Path, progress: Progress) -> None:
     total, done = len(jars.checksums), 0
     tail: deque[str] = deque(maxlen=4)
     progress(0, total)
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as ivy:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, encoding="utf-8", errors="replace"
+    ) as ivy:
         try:
             for line in _lines(ivy.stdout):
                 if "[SUCCESSFUL" in line and "!" in line:
@@ -165,6 +167,6 @@ def _lines(stream: IO[str] | None) -> Iterator[str]:
 
 @contextmanager
 def _one_at_a_time() -> Iterator[None]:
-    with (cache_dir() / "kafka.lock").open("w") as lock:
+    with (cache_dir() / "kafka.lock").open("w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -37,7 +37,7 @@ def _state_file() -> Path:
 def running() -> dict[str, Any] | None:
     """The state of the lab that is up: folder, bootstrap, prometheus_url, pids; None if there is none."""
     try:
-        state: dict[str, Any] = json.loads(_state_file().read_text())
+        state: dict[str, Any] = json.loads(_state_file().read_text(encoding="utf-8"))
         keeper = psutil.Process(state["keeper"])
         alive = abs(keeper.create_time() - state["started"]) < 1.0 and keeper.status() != psutil.STATUS_ZOMBIE
     except (OSError, ValueError, KeyError, psutil.Error):
@@ -76,7 +76,7 @@ def up(*, ttl_seconds: float, with_prometheus: bool = True) -> dict[str, Any]:
         deadline = time.monotonic() + _UP_SECONDS
         while (state := running()) is None:
             if keeper.poll() is not None:
-                said = (folder / "keeper.log").read_text(errors="replace").strip().splitlines()
+                said = (folder / "keeper.log").read_text(errors="replace", encoding="utf-8").strip().splitlines()
                 raise SetupError(said[-1] if said else "The lab ended at once.")
             if time.monotonic() > deadline:
                 raise SetupError(f"The lab was not up after {_UP_SECONDS:.0f} s.", hint=f"Its log: {folder}/keeper.log")
@@ -94,7 +94,7 @@ def down() -> list[str]:
     """End the lab, in order if its keeper lives, else by sweeping what it left; returns what was ended."""
     ended: list[str] = []
     with suppress(OSError, ValueError, KeyError, psutil.Error):
-        state = json.loads(_state_file().read_text())
+        state = json.loads(_state_file().read_text(encoding="utf-8"))
         keeper = psutil.Process(state["keeper"])
         if abs(keeper.create_time() - state["started"]) < 1.0:
             ended += [name for name in state["pids"] if name != "keeper"]
@@ -115,7 +115,7 @@ def down() -> list[str]:
 
 def _write(path: Path, text: str) -> None:
     temporary = path.with_suffix(".tmp")
-    temporary.write_text(text)
+    temporary.write_text(text, encoding="utf-8")
     temporary.replace(path)
 
 

@@ -119,7 +119,7 @@ def start_prometheus(folder: Path, *, scrape_seconds: int = 1) -> PrometheusServ
     targets = folder / "targets"
     targets.mkdir(parents=True)
     config = folder / "prometheus.yml"
-    config.write_text(_CONFIG.format(scrape_seconds=scrape_seconds, targets=targets))
+    config.write_text(_CONFIG.format(scrape_seconds=scrape_seconds, targets=targets), encoding="utf-8")
     port = process.free_port()
     child = process.start(
         "prometheus",

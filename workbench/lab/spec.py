@@ -87,7 +87,7 @@ class Watched(Generic[M]):
 
     def _read(self) -> M:
         self._seen = self._path.stat().st_mtime_ns
-        return self._model.model_validate_json(self._path.read_text())
+        return self._model.model_validate_json(self._path.read_text(encoding="utf-8"))
 
     def refresh(self) -> M:
         """The current content."""
@@ -101,5 +101,5 @@ class Watched(Generic[M]):
 def write(path: Path, model: BaseModel) -> None:
     """Write a model so that a reader sees the old content or the new, never half of one."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(model.model_dump_json(indent=1))
+    temporary.write_text(model.model_dump_json(indent=1), encoding="utf-8")
     temporary.replace(path)

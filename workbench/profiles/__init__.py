@@ -184,7 +184,7 @@ def load_profile(name: str) -> Profile:
     source = resources.files(__package__) / f"{name}.yaml"
     if not name.replace("_", "").isalnum() or not source.is_file():
         raise ConfigError(f"There is no profile {name!r}.", hint=f"There are: {', '.join(profile_names())}.")
-    return parse_profile(source.read_text(), name=name)
+    return parse_profile(source.read_text(encoding="utf-8"), name=name)
 
 
 def profile_names() -> list[str]:

@@ -111,7 +111,7 @@ def read_fleet(path: Path) -> FleetFile:
         ConfigError: naming the field that is wrong.
     """
     try:
-        values = from_environment(tomllib.loads(path.read_text()), path)
+        values = from_environment(tomllib.loads(path.read_text(encoding="utf-8")), path)
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise ConfigError(f"The fleet file {path} cannot be read: {reason}.") from None
@@ -285,6 +285,7 @@ class CommandFleet:
                 stdin=subprocess.DEVNULL,
                 timeout=self.commands.timeout_seconds,
                 check=False,
+                encoding="utf-8",
             )
         except FileNotFoundError:
             raise ConfigError(f"The command {command[0]!r} of the fleet file does not exist.") from None

@@ -294,6 +294,6 @@ def write_file(path: Path, document: dict[str, Any]) -> None:
     """
     try:
         with whole(path, durable=True) as temporary:
-            temporary.write_text(_legible(document))
+            temporary.write_text(_legible(document), encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}.", hint="Choose another place.") from None

@@ -86,8 +86,8 @@ def render_html(result: Triage, capture: Capture, *, health: Health | None = Non
     ]
     charts = {f"{section.anchor}-{chart.id}": chart.figure for section in sections for chart in section.charts}
     plotly = _plotly_js() if charts else ""
-    start = resources.files(__package__).joinpath("report.js").read_text()
-    style = resources.files(__package__).joinpath("report.css").read_text()
+    start = resources.files(__package__).joinpath("report.js").read_text(encoding="utf-8")
+    style = resources.files(__package__).joinpath("report.css").read_text(encoding="utf-8")
     return environment().get_template("report.html.j2").render(
         result=result,
         capture=capture,
@@ -124,7 +124,11 @@ def _hash(text: str) -> str:
 
 def _plotly_js() -> str:
     # The last thing that could end the script element early; inside of a string or regular expression `<\/` means the same.
-    return (resources.files("plotly") / "package_data" / "plotly.min.js").read_text().replace("</script", "<\\/script")
+    return (
+        (resources.files("plotly") / "package_data" / "plotly.min.js")
+        .read_text(encoding="utf-8")
+        .replace("</script", "<\\/script")
+    )
 
 
 def _json_block(value: Any) -> Markup:

@@ -70,7 +70,7 @@ def read_book(path: Path) -> Book:
     Raises:
         UsageError: if its front matter is missing or wrong.
     """
-    text = path.read_text()
+    text = path.read_text(encoding="utf-8")
     found = _FRONT.match(text)
     if found is None:
         raise UsageError(f"{path} has no front matter.")

@@ -203,7 +203,7 @@ class RuntimeConfig(BaseModel):
             ConfigError: if it cannot be read or a field is wrong.
         """
         try:
-            values = tomllib.loads(path.read_text())
+            values = tomllib.loads(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise ConfigError(f"{path} cannot be read: {error}.") from None
         table = values.get("runtime", values)

@@ -79,7 +79,7 @@ def write_text(path: Path, text: str) -> None:
     """
     try:
         with whole(path, durable=True) as temporary:
-            temporary.write_text(text)
+            temporary.write_text(text, encoding="utf-8")
     except OSError as error:
         raise cannot_write(path, error) from None
 
