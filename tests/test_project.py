@@ -188,3 +188,18 @@ def test_one_place_writes_to_people() -> None:
         if path.name not in ("screen.py", "console.py") or path.parent.name != "workbench":
             found[str(path.relative_to(ROOT))] = printers_of(path.read_text(encoding="utf-8"))
     assert {name: what for name, what in found.items() if what} == {}
+
+
+def test_the_threat_model_names_tests_and_modules_that_exist() -> None:
+    """Each border of docs/security.md has at least one test, and each of them is there."""
+    text = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if (line.startswith("| ") and "→" in line) or "←" in line]
+    assert len(rows) >= 12
+    for row in rows:
+        _, _, _, where, tests, _ = row.split("|")
+        named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", tests)
+        assert named, row
+        for path, name in named:
+            assert f"\ndef {name}(" in (ROOT / path).read_text(encoding="utf-8"), (path, name)
+        for module in re.findall(r"`([\w/]+\.py)`", where):
+            assert (ROOT / "workbench" / module).is_file(), module
