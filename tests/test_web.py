@@ -5,14 +5,25 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import socket
+import ssl
+import threading
 import time
 import tracemalloc
 import zlib
+from contextlib import suppress
+from datetime import UTC, datetime
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import pytest
 import requests
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from urllib3.response import HTTPResponse
@@ -163,6 +174,26 @@ def test_a_trickle_has_a_deadline() -> None:
         assert time.monotonic() - began < 10
 
 
+def test_headers_that_trickle_have_a_deadline() -> None:
+    """A server that sends a byte of a header now and then would hold us for ever; a slow page is not told as broken."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            with suppress(OSError):
+                taken, _ = listening.accept()
+                with taken:
+                    taken.sendall(b"HTTP/1.1 200 OK\r\nX-Slow: ")
+                    while True:
+                        taken.sendall(b"x")
+                        time.sleep(0.05)
+
+        threading.Thread(target=serve, daemon=True).start()
+        began = time.monotonic()
+        with pytest.raises(requests.Timeout):
+            session(deadline_seconds=0.5).get(f"http://127.0.0.1:{listening.getsockname()[1]}/")
+        assert time.monotonic() - began < 10
+
+
 @pytest.mark.parametrize(
     ("encoding", "body"),
     [
@@ -191,3 +222,36 @@ def test_what_is_read_is_what_was_sent(parts: list[bytes], encoding: str) -> Non
     response.headers["Content-Encoding"] = encoding
     response.raw = HTTPResponse(io.BytesIO(sent), headers={}, preload_content=False)
     assert read_body(response, deadline=time.monotonic() + 60) == plain
+
+
+def test_tls_is_checked_against_the_environments_bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A company's authority is where `REQUESTS_CA_BUNDLE` says, as for every program that uses requests; else it is refused."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    made = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key()).serial_number(7)
+    made = made.not_valid_before(datetime(2020, 1, 1, tzinfo=UTC)).not_valid_after(datetime(2090, 1, 1, tzinfo=UTC))
+    made = made.add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+    certificate = made.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM)
+    pem, bundle = tmp_path / "server.pem", tmp_path / "bundle.pem"
+    pem.write_bytes(certificate + key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    bundle.write_bytes(certificate)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pem)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    plain, _ = listening.accept()
+                    with suppress(OSError), context.wrap_socket(plain, server_side=True) as taken:
+                        taken.recv(4096)
+                        taken.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nsafe")
+
+        threading.Thread(target=serve, daemon=True).start()
+        url = f"https://127.0.0.1:{listening.getsockname()[1]}/"
+        for variable in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
+            monkeypatch.delenv(variable, raising=False)
+        with pytest.raises(requests.exceptions.SSLError):
+            session().get(url)
+        monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(bundle))
+        assert session().get(url).content == b"safe"

@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import sys
+import threading
 import traceback
 from typing import Any
 
@@ -75,8 +76,13 @@ def nobody_reads() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def write_whatever_the_encoding() -> None:
-    """Where the terminal cannot show a character, show its number instead of failing in the middle of a result."""
+def prepare() -> None:
+    """Have this process write as this module does, whatever happens in it.
+
+    Where the terminal cannot show a character, its number is shown instead of failing in the middle of a result. A thread that ends
+    with an error tells it here.
+    """
+    threading.excepthook = lambda told: say_crash(told.exc_value) if told.exc_value is not None else None
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")

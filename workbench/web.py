@@ -9,14 +9,20 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import socket
+import threading
 import time
 import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from typing import Any
 from urllib.parse import SplitResult, urljoin, urlsplit
 
 import requests
 from requests.utils import get_environ_proxies
+from urllib3 import HTTPConnectionPool, HTTPResponse, HTTPSConnectionPool
+from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import HTTPError, ReadTimeoutError
 
 # A fleet's samples of hours are hundreds of MB of JSON; more than this is no answer to a question of ours.
@@ -62,6 +68,12 @@ class WebSession(requests.Session):
         self.headers.update(headers or {})
         self._deadline_seconds, self._max_bytes, self._by_proxy = deadline_seconds, max_bytes, by_proxy
 
+    def mount(self, prefix: str | bytes, adapter: Any) -> None:
+        """See `requests.Session.mount`; connections of any adapter know the deadline."""
+        super().mount(prefix, adapter)
+        if isinstance(adapter, requests.adapters.HTTPAdapter):
+            adapter.poolmanager.pool_classes_by_scheme = _POOLS
+
     def request(self, method: str | bytes, url: str | bytes, *args: Any, **kwargs: Any) -> requests.Response:
         """See `requests.Session.request`; the body is read when this returns, unless `stream` is asked for.
 
@@ -82,7 +94,8 @@ class WebSession(requests.Session):
             kwargs["auth"] = _as_it_is  # a password in the URL must not replace it
         for _ in range(_MOST_REDIRECTS + 1):
             asked = {**kwargs, "stream": True, "allow_redirects": False}
-            response = super().request(method, text, *args, **asked)
+            with _until(deadline):
+                response = super().request(method, text, *args, **asked)
             target = self._target(response) if follow else None
             if target is None:
                 break
@@ -154,6 +167,69 @@ def read_body(response: requests.Response, *, deadline: float, max_bytes: int = 
         raise
     response.raw.release_conn()
     return bytes(body)
+
+
+# When the request of this thread must have its answer's head. A server may send a header now and then for ever.
+_deadline: ContextVar[float | None] = ContextVar("deadline", default=None)
+
+
+@contextmanager
+def _until(deadline: float) -> Iterator[None]:
+    token = _deadline.set(deadline)
+    try:
+        yield
+    finally:
+        _deadline.reset(token)
+
+
+class _Bounded(HTTPConnection):
+    """A connection that is cut when the head of an answer is not there by the deadline."""
+
+    def getresponse(self) -> HTTPResponse:  # type: ignore[override]
+        """See the base class.
+
+        Raises:
+            TimeoutError: if it was cut; a head that ends early would pass for a whole one.
+        """
+        deadline, sock = _deadline.get(), self.sock
+        if deadline is None or sock is None:
+            return super().getresponse()
+        late = threading.Event()
+
+        def cut() -> None:
+            late.set()
+            with suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+
+        timer = threading.Timer(max(0.0, deadline - time.monotonic()), cut)
+        timer.daemon = True
+        timer.start()
+        try:
+            answer = super().getresponse()
+        except Exception:
+            if late.is_set():
+                raise TimeoutError("no answer in time") from None
+            raise
+        finally:
+            timer.cancel()
+        if late.is_set():
+            raise TimeoutError("no answer in time")
+        return answer
+
+
+class _BoundedSecure(_Bounded, HTTPSConnection):
+    """The same, by TLS."""
+
+
+class _Pool(HTTPConnectionPool):
+    ConnectionCls = _Bounded
+
+
+class _SecurePool(HTTPSConnectionPool):
+    ConnectionCls = _BoundedSecure
+
+
+_POOLS = {"http": _Pool, "https": _SecurePool}
 
 
 class _Unpacker:

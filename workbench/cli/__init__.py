@@ -69,9 +69,9 @@ def root() -> None:
 
 def main() -> None:
     """Run the command line; every way out has its exit code, and a user's mistake no traceback."""
-    from workbench.screen import nobody_reads, say_crash, write_whatever_the_encoding
+    from workbench.screen import nobody_reads, prepare, say_crash
 
-    write_whatever_the_encoding()
+    prepare()
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     # The interpreter would look for cycles once more at its end, among all that was loaded, for half a second.
     atexit.register(gc.freeze)

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from workbench.console import SafeConsole
+from workbench.masking import masked
 from workbench.words import count, moment, one_line, plural, printable, size
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def show_journal(entries: list[Entry]) -> None:
             outcome,
             (some + more) or (entry.detail or ""),
         ]
-        table.add_row(*(Text(printable(word)) for word in words))
+        table.add_row(*(Text(printable(masked(word))) for word in words))
     console.print(table)
 
 
