@@ -31,7 +31,7 @@ token = st.text("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-
 @given(token)
 def test_what_has_the_shape_of_a_secret_is_masked(secret: str) -> None:
     """URLs, headers and properties in a library's message, which nobody has told us about."""
-    assume(not set(secret) <= set("-._~+/=!$%"))
+    secret = f"Zq9{secret}"  # no part of the texts around it
     for text in (
         f"HTTPConnectionPool: GET http://user:{secret}@host:9090/x failed",
         f"http://{quote(secret, safe='')}@host/x",

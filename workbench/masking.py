@@ -22,9 +22,9 @@ _SECRET_NAME = re.compile(
 )
 _SHAPES = (
     # The user and password of a URL. A password may hold "/" or "?" that nobody has quoted.
-    (re.compile(r"(?<=://)(?:[^\s/?#@]*|[^\s/?#@:]*:(?!\d{1,5}(?:[/?#\s]|$))[^\s\"'<>]*)@"), f"{MASK}@"),
+    (re.compile(r"(?<=://)(?:[^\s/?#@]*|[^\s/?#@:]*:[^\s\"'<>]*)@"), f"{MASK}@"),
     (re.compile(r"(?i)(\bauthorization\\*[\"']?\s*[:=]\s*\\*[\"']?)(?:(?:bearer|basic|token|apikey)\s+)?[^\s\"'\\,}]+"), rf"\1{MASK}"),
-    (re.compile(r"(\b[Bb]earer\s+)(?!token|auth|\*)[\w.~+/=-]{8,}"), rf"\1{MASK}"),
+    (re.compile(r"(\b[Bb]earer\s+)(?!(?:tokens?|authentication|authorization)(?![\w.~+/=-]))[\w.~+/=-]{8,}"), rf"\1{MASK}"),
     # name="value", as in JAAS, in JSON and in the repr of a dict
     (
         re.compile(
