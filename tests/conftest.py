@@ -54,3 +54,4 @@ def _own_places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.delenv("WORKBENCH_CONFIG", raising=False)
+    monkeypatch.setattr("workbench.masking._known", {})  # the secrets of one test are not those of the next

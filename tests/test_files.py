@@ -29,6 +29,20 @@ def test_a_file_is_the_old_one_or_the_new_one(tmp_path: Path, durable: bool) -> 
     assert path.read_text() == "new"
 
 
+@pytest.mark.parametrize("links", [True, False])
+def test_a_new_file_takes_nobodys_place(tmp_path: Path, links: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is there stays, on file systems without links, too."""
+    if not links:
+        monkeypatch.setattr(Path, "hardlink_to", lambda *_: (_ for _ in ()).throw(PermissionError()))
+    path = tmp_path / "a.json"
+    with whole(path, new=True) as temporary:
+        temporary.write_text("mine")
+    with pytest.raises(FileExistsError), whole(path, new=True) as temporary:
+        temporary.write_text("another's")
+    assert path.read_text() == "mine"
+    assert [it.name for it in tmp_path.iterdir()] == ["a.json"]
+
+
 def test_what_cannot_be_written_says_so(tmp_path: Path) -> None:
     """The caller knows what the user meant to write, and makes the words."""
     with pytest.raises(OSError, match="No such file"), whole(tmp_path / "none" / "a") as temporary:

@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -98,39 +98,62 @@ def test_java_is_told_to_trust_what_python_trusts(tmp_path: Path, monkeypatch: p
     store = trust_store()
     loaded = pkcs12.load_pkcs12(store.read_bytes(), java.TRUST_STORE_PASSWORD.encode())
     assert loaded.additional_certs
+    assert trust_store() == store
     assert trust_store().stat().st_mtime == store.stat().st_mtime
 
 
-def test_a_former_networks_authority_is_not_trusted_in_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the dates of the two bundles are: the one that is in force decides, and the store of the other is not taken."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    known = trust_store()
-    authority = tmp_path / "company.pem"
-    authority.write_bytes(_authority())
-    monkeypatch.setenv("SSL_CERT_FILE", str(authority))
-    company = trust_store()
-    assert _trusted(company) == 1
-    monkeypatch.delenv("SSL_CERT_FILE")
-    os.utime(authority, (1, 1))
-    assert trust_store() == known
-    assert _trusted(known) > 1
-    monkeypatch.setenv("SSL_CERT_FILE", str(authority))
-    assert trust_store() == company
-
-
-def _trusted(store: Path) -> int:
-    return len(pkcs12.load_pkcs12(store.read_bytes(), java.TRUST_STORE_PASSWORD.encode()).additional_certs)
-
-
-def _authority() -> bytes:
-    """A certificate that nobody else has."""
+def authority(name: str) -> bytes:
+    """A self-signed certificate."""
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "a company")])
-    now = datetime.now(UTC)
-    made = x509.CertificateBuilder(
-        name, name, key.public_key(), x509.random_serial_number(), now, now + timedelta(days=1)
-    )
+    who = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    made = x509.CertificateBuilder().subject_name(who).issuer_name(who).public_key(key.public_key()).serial_number(7)
+    made = made.not_valid_before(datetime(2026, 1, 1, tzinfo=UTC)).not_valid_after(datetime(2036, 1, 1, tzinfo=UTC))
     return made.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM)
+
+
+def trusted() -> set[str]:
+    """The names in the store that Java would be given."""
+    loaded = pkcs12.load_pkcs12(trust_store().read_bytes(), java.TRUST_STORE_PASSWORD.encode())
+    return {it.certificate.subject.rfc4514_string() for it in loaded.additional_certs}
+
+
+def test_the_authorities_of_a_former_network_are_not_trusted_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another bundle is another store, whatever the dates of the files are; so is a bundle that was changed."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    office, home = tmp_path / "office.pem", tmp_path / "home.pem"
+    office.write_bytes(authority("Office") + authority("Everybody"))
+    home.write_bytes(authority("Home"))
+    os.utime(home, (1_000_000_000, 1_000_000_000))  # older than any store
+    monkeypatch.setenv("SSL_CERT_FILE", str(office))
+    assert trusted() == {"CN=Office", "CN=Everybody"}
+    monkeypatch.setenv("SSL_CERT_FILE", str(home))
+    assert trusted() == {"CN=Home"}
+    home.write_bytes(authority("Another home"))
+    os.utime(home, (1_000_000_000, 1_000_000_000))
+    assert trusted() == {"CN=Another home"}
+    monkeypatch.setenv("SSL_CERT_FILE", str(office))
+    assert trusted() == {"CN=Office", "CN=Everybody"}
+
+
+def test_a_trust_store_that_was_changed_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And those of former bundles, the one of earlier versions too, do not lie about for ever."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    bundle = tmp_path / "bundle.pem"
+    monkeypatch.setenv("SSL_CERT_FILE", str(bundle))
+    bundle.write_bytes(authority("Former"))
+    former = trust_store()
+    former_bytes = former.read_bytes()
+    bundle.write_bytes(authority("Present"))
+    assert former.exists()  # perhaps a Java is about to read it
+    old = former.with_name("trust.p12")
+    old.write_bytes(former_bytes)
+    for path in (former.with_suffix(".sha256"), old):
+        os.utime(path, (1_000_000_000, 1_000_000_000))
+    trust_store().write_bytes(former_bytes)
+    assert trusted() == {"CN=Present"}
+    assert {it.name for it in former.parent.glob("trust*.p12")} == {trust_store().name}
 
 
 @pytest.mark.jvm

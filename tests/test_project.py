@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -112,3 +113,107 @@ def test_every_module_says_what_it_is_for() -> None:
         text = path.read_text()
         assert text.startswith('"""'), path
         assert text.count("\n") <= 450, path
+
+
+def guessed_encodings(source: str) -> list[str]:
+    """Calls that read or write text in whatever encoding the machine is set to."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Call):
+            continue
+        given = {it.arg: it.value for it in node.keywords}
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        owner = getattr(getattr(node.func, "value", None), "id", "")
+        first = node.args if isinstance(node.func, ast.Attribute) else node.args[1:]
+        mode = given.get("mode") or (first[0] if first else ast.Constant("r"))
+        text = (
+            (name in ("read_text", "write_text") and isinstance(node.func, ast.Attribute))
+            or (name == "open" and owner != "os" and isinstance(mode, ast.Constant) and "b" not in str(mode.value))
+            or any(ast.unparse(given.get(it, ast.Constant(0))) == "True" for it in ("text", "universal_newlines"))
+        )
+        if text and "encoding" not in given:
+            found.append(f"{node.lineno}: {ast.unparse(node)[:60]}")
+    return found
+
+
+def test_every_text_has_its_encoding() -> None:
+    """UTF-8 wherever a text is read or written: a machine in another locale reads the same files, and writes what others can read."""
+    for guess in ("p.read_text()", "p.write_text('x')", "p.open('w')", "open('x')", "p.open()", "run(x, text=True)"):
+        assert guessed_encodings(guess), guess
+    for certain in ("p.open('rb')", "open('x', 'wb')", "p.open(encoding='utf-8')", "os.open(p, 1)"):
+        assert not guessed_encodings(certain), certain
+    paths = list((ROOT / "workbench").rglob("*.py"))
+    found = {str(path.relative_to(ROOT)): guessed_encodings(path.read_text(encoding="utf-8")) for path in paths}
+    assert {name: calls for name, calls in found.items() if calls} == {}
+
+
+_PRINTERS = {  # what reaches a person's terminal: (owner, name)
+    *(("click", name) for name in ("echo", "secho", "echo_via_pager", "prompt", "confirm", "pause", "style")),
+    *(("sys", name) for name in ("stdout", "stderr", "__stdout__", "__stderr__")),
+    *(("logging", name) for name in ("basicConfig", "StreamHandler")),
+    *(("traceback", name) for name in ("print_exc", "print_exception", "print_stack")),
+}
+_RICH_PRINTERS = {"rich", "rich.console", "rich.live", "rich.markup", "rich.progress", "rich.prompt", "rich.status"}
+
+
+def printers_of(source: str) -> list[str]:
+    """What of a module writes to people, by its syntax tree; what stands under TYPE_CHECKING is no code."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            node.body = []
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id in ("print", "input"):
+            found.append(node.id)
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            if (node.value.id, node.attr) in _PRINTERS:
+                found.append(f"{node.value.id}.{node.attr}")
+        elif isinstance(node, ast.ImportFrom):
+            names = {alias.name for alias in node.names}
+            of_rich = names & {"Console", "Progress", "Status", "Live", "TextColumn", "print", "Prompt", "render"}
+            if node.module in _RICH_PRINTERS and of_rich:
+                found.append(f"{node.module}: {', '.join(sorted(of_rich))}")
+            found += [f"{node.module}.{name}" for name in sorted(names) if (node.module, name) in _PRINTERS]
+        elif isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names if alias.name in _RICH_PRINTERS]
+    return found
+
+
+def test_one_place_asks_http_servers() -> None:
+    """`web` bounds what is read and sends nothing to another host; the REST sink speaks to one server by a socket of its own."""
+    asks = re.compile(
+        r"requests\.(?:get|post|put|delete|head|patch|request)\(|(?<![\w.])requests\.Session\(|urlopen|urlretrieve|http\.client|HTTPConnection"
+    )
+    found = {}
+    for path in (ROOT / "workbench").rglob("*.py"):
+        found[str(path.relative_to(ROOT / "workbench"))] = asks.findall(path.read_text(encoding="utf-8"))
+    own = {"web.py", "runtime/rest_sink.py"}
+    assert {name for name, calls in found.items() if calls} - own == set()
+
+
+def test_one_place_writes_to_people() -> None:
+    """`screen` and its tables in `console` escape and mask; nothing else may print."""
+    for hidden in ("print(1)", "import click\nclick.echo(1)", "from click import echo", "from rich.console import Console",
+                   "import sys\nsys.stdout.write('')", "from sys import stderr", "import rich.progress"):  # fmt: skip
+        assert printers_of(hidden), hidden
+    found = {}
+    for path in (ROOT / "workbench").rglob("*.py"):
+        if path.name not in ("screen.py", "console.py") or path.parent.name != "workbench":
+            found[str(path.relative_to(ROOT))] = printers_of(path.read_text(encoding="utf-8"))
+    assert {name: what for name, what in found.items() if what} == {}
+
+
+def test_the_threat_model_names_tests_and_modules_that_exist() -> None:
+    """Each border of docs/security.md has at least one test, and each of them is there."""
+    text = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if (line.startswith("| ") and "→" in line) or "←" in line]
+    assert len(rows) >= 12
+    for row in rows:
+        _, _, _, where, tests, _ = row.split("|")
+        named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", tests)
+        assert named, row
+        for path, name in named:
+            assert f"\ndef {name}(" in (ROOT / path).read_text(encoding="utf-8"), (path, name)
+        for module in re.findall(r"`([\w/]+\.py)`", where):
+            assert (ROOT / "workbench" / module).is_file(), module

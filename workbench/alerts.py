@@ -25,7 +25,7 @@ _MAX_BYTES = 4 << 20  # Alertmanager groups alerts; a payload beyond this is not
 
 
 class _Alert(BaseModel):
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(hide_input_in_errors=True, extra="ignore")
 
     status: str = "firing"
     labels: dict[str, str] = {}
@@ -35,7 +35,7 @@ class _Alert(BaseModel):
 
 
 class _Webhook(BaseModel):
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(hide_input_in_errors=True, extra="ignore")
 
     version: str = "4"
     alerts: list[_Alert]
@@ -69,7 +69,7 @@ def read_alerts(path: Path) -> list[Alert]:
     try:
         if path.stat().st_size > _MAX_BYTES:
             raise UsageError(f"{path} is larger than any webhook of an Alertmanager.")
-        text = path.read_text()
+        text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise UsageError(f"The alert {path} cannot be read: {reason}.") from None

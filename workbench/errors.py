@@ -19,12 +19,14 @@
     └── KernelDiedError               8  the kernel of a scheduled notebook ended by itself
 
 Exit code 3 (findings above the threshold) is a result and no error.
-A message is one sentence that names the thing; a hint says what to do. Neither ever carries a password or a token.
+A message is one sentence that names the thing; a hint says what to do. Passwords and tokens in either are masked.
 """
 
 from __future__ import annotations
 
 from enum import IntEnum
+
+from workbench.masking import masked
 
 
 class ExitCode(IntEnum):
@@ -47,9 +49,9 @@ class WorkbenchError(Exception):
     exit_code = ExitCode.INTERNAL
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        self.message = masked(message)
+        self.hint = masked(hint) if hint is not None else None
+        super().__init__(self.message)
 
 
 class OutputError(WorkbenchError):

@@ -23,14 +23,16 @@ _LOOK_AGAIN_SECONDS = 0.1  # while another one holds a lock
 
 
 @contextmanager
-def whole(path: Path, *, durable: bool = False) -> Iterator[Path]:
+def whole(path: Path, *, durable: bool = False, new: bool = False) -> Iterator[Path]:
     """Where to write what shall become `path` when the block ends; if it fails, `path` stays as it is and nothing is left over.
 
     Args:
         path: a reader sees its old content or its new one, never half of one.
         durable: content and name are on the disk when the block has ended.
+        new: whatever is there already is somebody else's, and stays.
 
     Raises:
+        FileExistsError: with `new`, if something is there.
         OSError: if it cannot be written.
     """
     temporary = _beside(path, "tmp")
@@ -38,7 +40,10 @@ def whole(path: Path, *, durable: bool = False) -> Iterator[Path]:
         yield temporary
         if durable:
             _sync(temporary)
-        temporary.replace(path)
+        if new:
+            _place(temporary, path)
+        else:
+            temporary.replace(path)
         if durable:
             _sync(path.parent)
     finally:
@@ -133,6 +138,18 @@ def _remove(old: Path) -> None:
 
 def _beside(path: Path, ending: str) -> Path:
     return path.with_name(f".{path.name}.{uuid.uuid4().hex[:16]}.{ending}")
+
+
+def _place(temporary: Path, path: Path) -> None:
+    """Give a file its name, unless the name is taken."""
+    try:
+        path.hardlink_to(temporary)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links: looked at first, which is nearly as good
+        if path.exists():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)) from None
+        temporary.replace(path)
 
 
 def _sync(path: Path) -> None:

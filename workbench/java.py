@@ -15,6 +15,7 @@ import shlex
 import shutil
 import ssl
 import subprocess
+import time
 import warnings
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from workbench.places import cache_dir
 
 MINIMUM_VERSION = 17
 TRUST_STORE_PASSWORD = "changeit"  # noqa: S105 - Java's customary password for a store of public certificates; it protects nothing
+_IN_USE_SECONDS = 3600.0  # Java reads it when it first opens a connection
 _REMOVED_PACKAGE = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
 _REMOVED_IN = 24
 _RELEASE = re.compile(r'^JAVA_VERSION="(\d+)(?:\.(\d+))?', re.MULTILINE)
@@ -45,10 +47,18 @@ def java_version(program: Path) -> int | None:
     """Major version of a `java` program, as its installation says or else it itself; None if it does not run."""
     with suppress(OSError, ValueError):
         home = program.resolve(strict=True).parent.parent
-        if os.access(program, os.X_OK) and (match := _RELEASE.search((home / "release").read_text())):
+        if os.access(program, os.X_OK) and (match := _RELEASE.search((home / "release").read_text(encoding="utf-8"))):
             return _major(match)  # a tenth of a second sooner than by starting it
     try:
-        shown = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=30, check=False)
+        shown = subprocess.run(
+            [program, "-version"],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+            encoding="utf-8",
+            errors="replace",
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     match = re.search(r'version "(\d+)(?:\.(\d+))?', shown.stderr + shown.stdout)
@@ -111,33 +121,54 @@ def spark_home(java: Java) -> Path:
         "done\n"
         f'exec {shlex.quote(str(java.program))} "${{arguments[@]}}"\n'
     )
-    if not wrapper.exists() or wrapper.read_text() != script:
+    if not wrapper.exists() or wrapper.read_text(encoding="utf-8") != script:
         wrapper.parent.mkdir(parents=True, exist_ok=True)
         temporary = wrapper.with_name(f"java.{os.getpid()}")
-        temporary.write_text(script)
+        temporary.write_text(script, encoding="utf-8")
         temporary.chmod(0o755)
         temporary.replace(wrapper)  # atomic: another process may be starting it at this moment
     return wrapper.parent.parent
 
 
 def trust_store() -> Path:
-    """A Java trust store of the certificates that Python trusts: of those and no others, by the content of Python's bundle.
+    """A Java trust store of the certificates that Python trusts now, and of no others.
 
     A company's or a sandbox's authority is in Python's bundle (`SSL_CERT_FILE`, else certifi) but in no Java's own store, and
-    downloads then end in PKIX errors.
+    downloads then end in PKIX errors. The store's name is the fingerprint of what it was made of: on another network, with another
+    bundle, it is another store, whatever the files' dates say. Stores of former bundles are removed once they are surely not in use.
+
+    Raises:
+        SetupError: if the bundle holds no certificate.
     """
     bundle = _python_bundle()
-    pem = bundle.read_bytes()
-    store = cache_dir() / f"trust-{hashlib.sha256(pem).hexdigest()[:16]}.p12"
-    if store.exists():
-        return store
+    content = bundle.read_bytes()
+    store = cache_dir() / f"trust-{hashlib.sha256(content).hexdigest()[:32]}.p12"
+    seal = store.with_suffix(".sha256")  # of the store itself: one that was changed later is made anew
+    if not _is_sealed(store, seal):
+        data = _java_store(content, bundle)
+        for path, written in ((store, data), (seal, hashlib.sha256(data).hexdigest().encode())):
+            with whole(path) as temporary:
+                temporary.write_bytes(written)
+    seal.touch()  # its date tells when the store was last asked for
+    _remove_former(store)
+    return store
+
+
+def _is_sealed(store: Path, seal: Path) -> bool:
+    try:
+        return hashlib.sha256(store.read_bytes()).hexdigest().encode() == seal.read_bytes()
+    except OSError:
+        return False
+
+
+def _java_store(content: bytes, bundle: Path) -> bytes:
     from cryptography import x509
     from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
 
     certificates = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # old roots with odd serial numbers are the bundle's business, not ours
-        for block in re.findall(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", pem, re.S):
+        for block in re.findall(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", content, re.S):
             try:
                 certificates.append(x509.load_pem_x509_certificate(block))
             except ValueError:
@@ -147,10 +178,18 @@ def trust_store() -> Path:
             f"The certificate bundle {bundle} holds no certificate.", hint="Set SSL_CERT_FILE to one that does."
         )
     entries = [pkcs12.PKCS12Certificate(cert, f"python-{n}".encode()) for n, cert in enumerate(certificates)]
-    data = pkcs12.serialize_java_truststore(entries, BestAvailableEncryption(TRUST_STORE_PASSWORD.encode()))
-    with whole(store) as temporary:
-        temporary.write_bytes(data)
-    return store
+    return pkcs12.serialize_java_truststore(entries, BestAvailableEncryption(TRUST_STORE_PASSWORD.encode()))
+
+
+def _remove_former(current: Path) -> None:
+    """Stores of other bundles; another process may have asked for one a moment ago, and its Java may not have read it yet."""
+    for path in current.parent.glob("trust*.p12"):
+        with suppress(OSError):
+            seal = path.with_suffix(".sha256")
+            asked = (seal if seal.exists() else path).stat().st_mtime
+            if path != current and time.time() - asked > _IN_USE_SECONDS:
+                path.unlink()
+                seal.unlink(missing_ok=True)
 
 
 def _python_bundle() -> Path:
@@ -173,12 +212,14 @@ def trust_options() -> list[str]:
 
 def main() -> int:
     """Say which Java would be used; exit status 0 if there is one (the Makefile asks)."""
+    from workbench.screen import tell, tell_page
+
     try:
         java = find_java()
     except SetupError as error:
-        print(f"{error}\n{error.hint}")
+        tell_page(f"{error}\n{error.hint}")
         return int(error.exit_code)
-    print(f"Java {java.version} from {java.found_in}: {java.program}")
+    tell(f"Java {java.version} from {java.found_in}: {java.program}")
     return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,16 +13,18 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from workbench.errors import ConfigError, UnknownClusterError, WindowError
+from workbench.errors import ConfigError, UnknownClusterError, UsageError, WindowError
+from workbench.masking import remember, secret_values, secrets_in_header, secrets_in_url
 from workbench.places import config_file, state_dir
 from workbench.window import parse_duration
 
 LAB_CLUSTER = "lab"
+_LONGEST = timedelta(days=36_525)  # a hundred years: a date can bear it
 _ENV = re.compile(r"\$\{(\w+)\}")
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Thresholds(_Strict):
@@ -120,8 +123,15 @@ class Thresholds(_Strict):
 class Windows(_Strict):
     """The lengths of time that a triage looks at unless told otherwise."""
 
-    length: timedelta = Field(default=timedelta(minutes=15), description="What is judged: long enough to see a trend.")
-    baseline: timedelta = Field(default=timedelta(hours=1), description="What was normal: the time before it.")
+    length: timedelta = Field(
+        default=timedelta(minutes=15),
+        gt=timedelta(0),
+        le=_LONGEST,
+        description="What is judged: long enough to see a trend.",
+    )
+    baseline: timedelta = Field(
+        default=timedelta(hours=1), ge=timedelta(0), le=_LONGEST, description="What was normal: the time before it."
+    )
 
     @field_validator("length", "baseline", mode="before")
     @classmethod
@@ -138,7 +148,9 @@ class Cluster(_Strict):
 
     name: str
     bootstrap: str | None = Field(default=None, description="host:port of some brokers, with commas between them.")
-    prometheus: str | None = Field(default=None, description="URL of a Prometheus, Thanos, Mimir or VictoriaMetrics.")
+    prometheus: str | None = Field(
+        default=None, repr=False, description="URL of a Prometheus, Thanos, Mimir or VictoriaMetrics."
+    )
     profiles: list[str] = Field(
         default=["kafka_exporter", "runtime"],
         description="In order of trust: the first one that has a signal gives it.",
@@ -147,7 +159,7 @@ class Cluster(_Strict):
         default={},
         description="Client id or application name to group, for metrics that know no group; Kafka's member list adds client ids.",
     )
-    metrics: list[str] = Field(default=[], description="URLs of metrics pages, for `workbench watch`.")
+    metrics: list[str] = Field(default=[], repr=False, description="URLs of metrics pages, for `workbench watch`.")
     kafka: dict[str, str | int | float | bool] = Field(
         default={}, repr=False, description="Further librdkafka properties; ${NAME} takes a value from the environment."
     )
@@ -164,8 +176,42 @@ class Cluster(_Strict):
         for url in [value] if isinstance(value, str) else value or []:
             parts = urlsplit(url)
             if parts.scheme not in ("http", "https") or not parts.hostname:
-                raise ValueError(f"{url!r} is not an http or https URL")
+                raise ValueError("this is no http or https URL, such as http://host:9090")  # it may hold a password
         return value.rstrip("/") if isinstance(value, str) else value
+
+    def model_post_init(self, _context: Any) -> None:
+        """From now on nothing that this process writes holds the cluster's secrets."""
+        remember(*self.secrets())
+
+    def secrets(self) -> frozenset[str]:
+        """What must never be seen: passwords, tokens, and whatever stands in HTTP headers and in URLs."""
+        found = secret_values(self.kafka)
+        for value in self.prometheus_headers.values():
+            found += secrets_in_header(value)
+        for url in filter(None, [self.prometheus, *self.metrics]):
+            found += secrets_in_url(url)
+        return frozenset(text for text in found if text)
+
+    def with_pages(self, pages: Sequence[str]) -> Cluster:
+        """The same cluster with further metrics pages.
+
+        Raises:
+            UsageError: if one of them is no URL.
+        """
+        return checked_cluster({**self.model_dump(), "metrics": [*self.metrics, *pages]})
+
+
+def checked_cluster(values: Mapping[str, Any]) -> Cluster:
+    """A cluster of what a command was given.
+
+    Raises:
+        UsageError: naming the field that is wrong, and never its value.
+    """
+    try:
+        return Cluster.model_validate(values)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        raise UsageError(f"{first['loc'][0] if first['loc'] else 'the cluster'}: {first['msg']}.") from None
 
 
 class Settings(_Strict):
@@ -210,11 +256,11 @@ def lab_cluster_file() -> Path:
 def _running_lab() -> Cluster | None:
     path = lab_cluster_file()
     try:
-        return Cluster.model_validate_json(path.read_text())
+        return Cluster.model_validate_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except (OSError, ValidationError) as error:
-        reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error.strerror
+        reason = error.errors(include_input=False)[0]["msg"] if isinstance(error, ValidationError) else error.strerror
         raise ConfigError(f"{path} cannot be read: {reason}.", hint="Clean up with: workbench lab down.") from None
 
 
@@ -229,7 +275,7 @@ def load_settings(path: Path | None = None) -> Settings:
     if chosen is None:
         return Settings()
     try:
-        values = tomllib.loads(chosen.read_text())
+        values = tomllib.loads(chosen.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise ConfigError(f"The settings file {chosen} cannot be read: {reason}.") from None

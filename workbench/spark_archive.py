@@ -78,7 +78,7 @@ def learned(java: Java) -> Learned | None:
         archive = archive_path(java)
         use = (_AOT_USE if java.version >= _AOT_SINCE else _CDS_USE) if archive.exists() else (_SILENT,)
     try:
-        told = json.loads(learned_path(archive).read_text())
+        told = json.loads(learned_path(archive).read_text(encoding="utf-8"))
         options, expressions = ([str(text) for text in told[name]] for name in ("options", "expressions"))
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -105,7 +105,7 @@ def build_archive() -> bool:
     part = path.with_name(f"{path.name}.{os.getpid()}{_PART}")
     try:
         known = {"jars": str(class_path()[0].parent), "options": java_options(java), "expressions": []}
-        learned_path(part).write_text(json.dumps(known))
+        learned_path(part).write_text(json.dumps(known), encoding="utf-8")
         run = subprocess.run(
             [sys.executable, "-m", "workbench.spark_archive"],
             env={**os.environ, _WRITE_VARIABLE: str(part)},
@@ -151,7 +151,7 @@ def _build_behind(env: dict[str, str]) -> None:
 
 
 def _build_alone() -> None:
-    with (cache_dir() / "spark-archive.lock").open("w") as lock:
+    with (cache_dir() / "spark-archive.lock").open("w", encoding="utf-8") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -166,7 +166,7 @@ def _sweep_up(folder: Path) -> None:
             _remove(part)
     for archive in folder.glob("spark-*.jsa"):
         with suppress(OSError, ValueError, KeyError, TypeError):
-            if not Path(json.loads(learned_path(archive).read_text())["jars"]).exists():
+            if not Path(json.loads(learned_path(archive).read_text(encoding="utf-8"))["jars"]).exists():
                 _remove(archive)
 
 
@@ -198,7 +198,9 @@ def _warm_up() -> None:
     spark = session()
     plan = answered(spark.createDataFrame(batch.to_arrow()), window, Thresholds())
     place = learned_path(Path(os.environ[_WRITE_VARIABLE]))
-    place.write_text(json.dumps({**json.loads(place.read_text()), "expressions": parsed()}))
+    place.write_text(
+        json.dumps({**json.loads(place.read_text(encoding="utf-8")), "expressions": parsed()}), encoding="utf-8"
+    )
     plan.toArrow()
     end(spark, seconds=_BUILD_SECONDS)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from workbench.errors import SetupError
+from workbench.masking import remember, secrets_in_connection
 from workbench.words import first_line
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def connected(url: str, conf: Mapping[str, str], *, variable: str) -> SparkSessi
     """
     from pyspark.sql import SparkSession
 
+    remember(*secrets_in_connection(url))
     hint = f"{variable} names it, for example {SCHEME}host:{_PORT}."
     try:
         address = urlsplit(url)

@@ -71,7 +71,13 @@ def java_options(java: Java) -> list[str]:
     """
     env = {**os.environ, "JAVA_HOME": str(spark_home(java)), "SPARK_PRINT_LAUNCH_COMMAND": "1"}
     shown = subprocess.run(
-        [_pyspark() / "bin" / "spark-submit", "--version"], env=env, capture_output=True, text=True, check=False
+        [_pyspark() / "bin" / "spark-submit", "--version"],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+        encoding="utf-8",
+        errors="replace",
     )
     for line in shown.stderr.splitlines():
         if line.startswith("Spark Command: "):

@@ -8,6 +8,9 @@ from datetime import UTC, datetime, timedelta
 
 from workbench.errors import WindowError
 
+# Kafka counts from 1970, and no record was written long after today; a margin of centuries is left for adding and taking away.
+_FIRST, _LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
+_LONGEST_SECONDS = 100 * 365.25 * 86400  # a thread can wait that long, and a date can bear it
 _UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
 _INSTANT_HINT = 'Write it with a zone: "2026-11-21T03:00:00+08:00", "2026-11-20T19:00:00Z", "now" or "15m ago".'
@@ -26,10 +29,9 @@ def parse_duration(text: str) -> timedelta:
     seconds = sum(float(number) * _UNIT_SECONDS[unit] for number, unit in parts)
     if seconds <= 0:
         raise WindowError(f"The duration {text!r} is not longer than zero.", hint="Write it as 90s, 15m, 2h30m or 7d.")
-    try:
-        return timedelta(seconds=seconds)
-    except OverflowError:
-        raise WindowError(f"The duration {text!r} is longer than time itself.", hint="Write 90s, 15m or 7d.") from None
+    if seconds > _LONGEST_SECONDS:
+        raise WindowError(f"The duration {text!r} is longer than a hundred years.", hint="Write 90s, 15m or 7d.")
+    return timedelta(seconds=seconds)
 
 
 def parse_instant(text: str, *, now: datetime | None = None) -> datetime:
@@ -44,9 +46,9 @@ def parse_instant(text: str, *, now: datetime | None = None) -> datetime:
         return now
     if stripped.lower().endswith("ago"):
         try:
-            return now - parse_duration(stripped[:-3])
+            return _in_calendar(now - parse_duration(stripped[:-3]), text)
         except OverflowError:
-            raise WindowError(f"The instant {text!r} lies before the calendar begins.", hint=_INSTANT_HINT) from None
+            raise _outside(text) from None
     try:
         instant = datetime.fromisoformat(stripped)
     except ValueError:
@@ -54,9 +56,21 @@ def parse_instant(text: str, *, now: datetime | None = None) -> datetime:
     if instant.tzinfo is None:
         raise WindowError(f"The instant {text!r} has no time zone.", hint=_INSTANT_HINT)
     try:
-        return instant.astimezone(UTC)
+        return _in_calendar(instant.astimezone(UTC), text)
     except OverflowError:
-        raise WindowError(f"The instant {text!r} lies outside of the calendar.", hint=_INSTANT_HINT) from None
+        raise _outside(text) from None
+
+
+def _in_calendar(instant: datetime, text: str) -> datetime:
+    if not _FIRST <= instant <= _LAST:
+        raise _outside(text)
+    return instant
+
+
+def _outside(text: str) -> WindowError:
+    return WindowError(
+        f"The instant {text!r} lies outside of the calendar ({_FIRST:%Y} to {_LAST:%Y}).", hint=_INSTANT_HINT
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,12 @@ import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+# C0, DEL and C1 steer a terminal; the others turn the direction of text round or are not seen; half of a pair cannot be written.
+_CONTROL = re.compile(
+    "[\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
+    "\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]"
+)
+_CHAT = str.maketrans({"<": "‹", ">": "›", "@": "＠", "`": "ˋ"})  # what chats read as a mention, a command or code
 _MAX_NAME = 80
 
 
@@ -23,6 +28,18 @@ def one_line(text: str) -> str:
     return _CONTROL.sub(lambda match: " " if match[0] in "\r\n\t" else match[0].encode("unicode_escape").decode(), text)
 
 
+def lines(text: str) -> str:
+    """A text of many lines for a terminal: harmless, with its line breaks and tabs."""
+    return _CONTROL.sub(
+        lambda match: match[0] if match[0] in "\n\t" else match[0].encode("unicode_escape").decode(), text
+    )
+
+
+def for_chat(text: str) -> str:
+    """One line for a chat that nobody is called by and that holds no link: what a chat would read is shown by its look-alike."""
+    return one_line(text).translate(_CHAT).replace("://", "[:]//").replace("](", "] (")
+
+
 def shell_word(text: str) -> str:
     """One word of a shell command, whatever characters the text holds, on one line."""
     if _CONTROL.search(text):
@@ -32,7 +49,7 @@ def shell_word(text: str) -> str:
 
 
 def _shell_escape(match: re.Match[str]) -> str:
-    return "".join(f"\\x{byte:02x}" for byte in match[0].encode())
+    return "".join(f"\\x{byte:02x}" for byte in match[0].encode(errors="surrogatepass"))
 
 
 def duration(seconds: float | None) -> str:

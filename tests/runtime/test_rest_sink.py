@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.runtime.helpers import Clock, event
+from tests.servers import Script, scripted
 from workbench.errors import ConfigError
 from workbench.runtime import Dead, Done, Failed, RestSink, Retry
 from workbench.runtime.rest_sink import plain_status
@@ -204,3 +206,16 @@ def test_a_wrong_url_is_refused_at_once(url: str) -> None:
     """Not at the first event."""
     with pytest.raises(ConfigError, match="URL"):
         RestSink(url)
+
+
+def test_an_answer_without_end_is_not_read_to_its_end() -> None:
+    """Only the status counts; a service cannot fill the memory of whoever hands it events."""
+    with scripted(Script(body=b"x" * (32 << 20))) as server:
+        sink = RestSink(server.url)
+        tracemalloc.start()
+        try:
+            assert isinstance(sink(event(0)), Done)
+            assert isinstance(sink(event(0)), Done)
+            assert tracemalloc.get_traced_memory()[1] < 8 << 20
+        finally:
+            tracemalloc.stop()

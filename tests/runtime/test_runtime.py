@@ -592,6 +592,27 @@ def test_a_commit_of_a_former_topic_is_not_believed() -> None:
     assert again == [20]
 
 
+def test_a_commit_of_a_former_topic_that_leads_into_the_new_log_is_not_believed_either() -> None:
+    """Held against the new log, its epoch leads to where that ended: the records below were never read."""
+    handled: list[int] = []
+    source = MemorySource(1)
+    source.produce(record(n) for n in range(20))
+    source.commit({("t", 0): 35}, wait=True, epochs={("t", 0): 0}, notes={("t", 0): "topic-id=old"})
+    runtime = Runtime(
+        config(),
+        {"*": lambda e: handled.append(e.record.offset)},
+        make_source=lambda _c, _m: source,
+        probe_log_ends=False,
+    )
+    with running(runtime):
+        until(lambda: source.positions.get(("t", 0)) == 20)
+        source.produce(record(n) for n in range(20, 25))
+        until(lambda: source.committed["t", 0] == 25)
+        runtime.task.log_ends.ids["t"] = ("new", 0.0)
+        until(lambda: set(handled) == set(range(25)))
+        until(lambda: source.committed["t", 0] == 25)
+
+
 def test_commits_name_the_epoch_of_the_record_before_them() -> None:
     """Kafka tells by it whether the log was cut below the commit, even where it has grown beyond it again."""
     sent: dict[int, int] = {}

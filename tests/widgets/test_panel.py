@@ -69,6 +69,13 @@ def test_the_panel_answers_and_hostile_names_stay_text(panel: TriagePanel, tmp_p
     assert (tmp_path / "saved" / "capture.json").is_file()
     panel.save_capture.click()
     assert "not empty" in panel.trouble.value
+    (tmp_path / "saved.html").write_text("another's")
+    panel.save_html.click()
+    assert "exists already" in panel.trouble.value
+    assert (tmp_path / "saved.html").read_text() == "another's"
+    panel.path.value = str(tmp_path / "saved.v2")
+    panel.save_html.click()
+    assert (tmp_path / "saved.v2.html").is_file()
 
 
 def test_a_mistake_is_told_in_the_panel() -> None:

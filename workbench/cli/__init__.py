@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import gc
 import importlib
-import os
 import sys
 from typing import Any
 
@@ -70,6 +69,9 @@ def root() -> None:
 
 def main() -> None:
     """Run the command line; every way out has its exit code, and a user's mistake no traceback."""
+    from workbench.screen import nobody_reads, prepare, say_crash
+
+    prepare()
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     # The interpreter would look for cycles once more at its end, among all that was loaded, for half a second.
     atexit.register(gc.freeze)
@@ -88,15 +90,22 @@ def main() -> None:
         sys.exit(_report("Stopped.", None, 130))
     except BrokenPipeError:
         # Whoever read our output has gone (`| head`): not an error, and nothing may be written any more.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        nobody_reads()
         sys.exit(0)
+    except Exception as error:  # ours: with its traceback, which may quote what a library was given
+        say_crash(error)
+        sys.exit(
+            _report(
+                f"This should not happen: {type(error).__name__}.",
+                "Report it, with the lines above.",
+                ExitCode.INTERNAL,
+            )
+        )
     sys.exit(code if isinstance(code, int) else 0)
 
 
 def _report(message: str, hint: str | None, code: int) -> int:
-    from workbench.words import one_line
+    from workbench.screen import say_error
 
-    click.echo(f"{click.style('Error', fg='red', bold=True)}: {one_line(message)}", err=True)
-    if hint:
-        click.echo(f"Hint:  {one_line(hint)}", err=True)
+    say_error(message, hint)
     return int(code)

@@ -10,13 +10,12 @@ from workbench.cli.options import (
     cluster_option,
     config_option,
     json_option,
-    print_json,
-    say,
     selection_options,
     window_of,
     window_options,
 )
 from workbench.errors import ExitCode, UsageError
+from workbench.screen import say, write_json
 
 
 @click.command(name="capture")
@@ -56,7 +55,7 @@ def command(
     )
     write_capture(out, found)
     if as_json:
-        print_json({"capture": str(out), "samples": found.samples.num_rows, "incomplete": found.info.incomplete})
+        write_json({"capture": str(out), "samples": found.samples.num_rows, "incomplete": found.info.incomplete})
     else:
         say(f"Saved {found.samples.num_rows:,} samples in {out}. Analyse: workbench triage --capture {out}")
     for text in found.info.incomplete:

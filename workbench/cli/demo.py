@@ -10,8 +10,8 @@ from pathlib import Path
 
 import click
 
-from workbench.cli.options import say
 from workbench.errors import ExitCode, UsageError
+from workbench.screen import say
 
 _MARK = ".workbench-demo"
 
@@ -70,7 +70,8 @@ def command(out: Path, seed: int) -> int:
         with steps.step("Ending Kafka and everything else"):
             end(session())
             stack.close()
-    from workbench.report.terminal import open_console, show
+    from workbench.console import open_console
+    from workbench.report.terminal import show
 
     show(open_console(), result.triage, result.capture.samples)
     right = "which is what was done to it" if result.match else f"but {result.scenario.expected} was done to it"

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import click
 
-from workbench.cli.options import config_option, json_option, print_json
+from workbench.cli.options import config_option, json_option
 from workbench.errors import ExitCode, WorkbenchError
+from workbench.screen import tell, write_json
 
 
 @click.command(name="doctor")
@@ -47,13 +48,11 @@ def command(as_json: bool, config: Path | None) -> int:
         if cluster.prometheus is not None:
             check(f"{cluster.name}: prometheus", lambda cluster=cluster: _ask(cluster), needed=True)  # type: ignore[misc]
     if as_json:
-        print_json([{"check": name, "ok": good, "what": text, "needed": needed} for name, good, text, needed in checks])
+        write_json([{"check": name, "ok": good, "what": text, "needed": needed} for name, good, text, needed in checks])
     else:
-        from workbench.words import one_line
-
         for name, good, text, needed in checks:
-            mark = click.style("✓", fg="green") if good else click.style("✗", fg="red" if needed else "yellow")
-            click.echo(f"{mark} {name:22} {one_line(text)}")
+            mark = ("✓", "green") if good else ("✗", "red" if needed else "yellow")
+            tell(f" {name:22} {text}", mark=mark)
     return ExitCode.OK if all(good or not needed for _, good, _, needed in checks) else ExitCode.SOURCE
 
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workbench.cli.options import json_option, print_json, say
+from workbench.cli.options import json_option
 from workbench.errors import ExitCode
+from workbench.screen import say, tell, write_json
 
 if TYPE_CHECKING:
     from workbench.cli.progress import Steps
@@ -54,7 +55,7 @@ def down(quiet: bool, as_json: bool) -> int:
 
     ended = keeper.down()
     if as_json:
-        print_json({"ended": ended})
+        write_json({"ended": ended})
     elif ended or not quiet:
         say(f"Ended: {', '.join(ended)}." if ended else "No lab was up.")
     return ExitCode.OK
@@ -69,7 +70,7 @@ def status(as_json: bool) -> int:
     state = keeper.running()
     if state is None:
         if as_json:
-            print_json({"up": False})
+            write_json({"up": False})
         else:
             say("No lab is up. Start it with: workbench lab up")
         return ExitCode.SOURCE
@@ -82,12 +83,12 @@ def _print_state(state: dict[str, Any], as_json: bool) -> None:
         name: state[name] for name in ("cluster", "cluster_id", "bootstrap", "prometheus_url", "directory", "pids")
     }
     if as_json:
-        print_json({"up": True, **shown})
+        write_json({"up": True, **shown})
         return
     for name, value in shown.items():
         if name == "pids":
             value = ", ".join(f"{process} {pid}" for process, pid in value.items())
-        click.echo(f"{name.replace('_', ' '):15} {'none' if value is None else value}")
+        tell(f"{name.replace('_', ' '):15} {'none' if value is None else value}")
 
 
 @command.command(name="list")
@@ -97,10 +98,10 @@ def list_(as_json: bool) -> int:
     from workbench.lab.scenarios import SCENARIOS
 
     if as_json:
-        print_json([{"scenario": name, "what": text} for name, (_, text) in SCENARIOS.items()])
+        write_json([{"scenario": name, "what": text} for name, (_, text) in SCENARIOS.items()])
     else:
         for name, (_, text) in SCENARIOS.items():
-            click.echo(f"{name:22} {text}")
+            tell(f"{name:22} {text}")
     return ExitCode.OK
 
 
@@ -153,17 +154,18 @@ def run(scenario: str, seed: int, source: str, apply_advice: bool, out: Path | N
             )
             step.note = "match" if result.match else "NO MATCH"
     if as_json:
-        print_json(result.to_json())
+        write_json(result.to_json())
     else:
-        from workbench.report.terminal import open_console, show
+        from workbench.console import open_console
+        from workbench.report.terminal import show
 
         show(open_console(), result.triage, result.capture.samples)
-        click.echo(
+        tell(
             f"Expected {result.scenario.expected} {result.scenario.scope or ''}: {'match' if result.match else 'NO MATCH'}"
         )
         if result.outcome is not None:
-            click.echo(outcome_words(result.outcome))
-        click.echo(f"Capture: {result.folder / 'capture'}")
+            tell(outcome_words(result.outcome))
+        tell(f"Capture: {result.folder / 'capture'}")
     return ExitCode.OK if result.match else ExitCode.FINDINGS
 
 

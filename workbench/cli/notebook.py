@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
-from workbench.cli.options import cluster_option, say
+from workbench.cli.options import cluster_option
 from workbench.errors import UsageError
+from workbench.screen import say
 
 _DEMO = Path("build/demo/capture")
 _SHIPPED = ("captures",)
@@ -20,6 +24,11 @@ _LAB_SETTINGS = {
     "@jupyterlab/apputils-extension/notification.jupyterlab-settings": '{"fetchNews": "false", "checkForUpdates": false}',
     "@jupyterlab/notebook-extension/tracker.jupyterlab-settings": '{"windowingMode": "none"}',
 }
+
+
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_LOOK_SECONDS = 0.2
+_PATIENCE_SECONDS = 30.0  # JupyterLab gives its kernels ten
 
 
 @click.command(name="notebook")
@@ -77,10 +86,46 @@ def command(
     )
     words = lab_command(folder, source.name, port=port, browser=not no_browser)
     say(f"Your notebooks: {folder.resolve()}. Ctrl-C ends JupyterLab.")
+    return supervised(words, environment)
+
+
+def supervised(words: list[str], environment: Mapping[str, str], *, patience_seconds: float = _PATIENCE_SECONDS) -> int:
+    """Run JupyterLab until it ends, and have it end its kernels when somebody wants it to end.
+
+    It is not in our terminal's process group, where Ctrl-C would reach it as a question that nobody answers. A signal to us becomes
+    SIGTERM for it, upon which it ends its kernels and then itself; that is waited for.
+
+    Returns:
+        its exit status; 0 after Ctrl-C, and 128 and the signal's number after another.
+    """
+    heard: list[int] = []
+    before = {number: signal.signal(number, lambda number, _: heard.append(number)) for number in _ENDING}
     try:
-        return subprocess.run(words, env=environment, check=False).returncode
-    except KeyboardInterrupt:
-        return 0
+        child = subprocess.Popen(words, env=dict(environment), start_new_session=True)
+        while (code := _ended(child)) is None and not heard:
+            pass
+        if code is not None:
+            return code
+        child.terminate()
+        deadline = time.monotonic() + patience_seconds
+        while (code := _ended(child)) is None and time.monotonic() < deadline:
+            pass
+        if code is None:
+            say("JupyterLab does not end; it is killed, and its kernels end by themselves.")
+            child.kill()
+            child.wait()
+        return 0 if heard[0] == signal.SIGINT else 128 + heard[0]
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _ended(child: subprocess.Popen[bytes]) -> int | None:
+    """Its exit status, or None if it goes on; asked for a moment, since a signal does not end the waiting."""
+    try:
+        return child.wait(_LOOK_SECONDS)
+    except subprocess.TimeoutExpired:
+        return None
 
 
 def _capture(given: Path | None) -> Path | None:
@@ -113,7 +158,7 @@ def prepare(folder: Path, source: Path) -> None:
         for setting, text in _LAB_SETTINGS.items():
             file = folder / ".lab" / "settings" / setting
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text)
+            file.write_text(text, encoding="utf-8")
     except OSError as error:
         raise UsageError(
             f"{folder} cannot be written: {error.strerror}.", hint="Name another folder with --dir."

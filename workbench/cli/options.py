@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from workbench.errors import WindowError
 from workbench.settings import Cluster, Settings, Windows
 from workbench.window import Window, parse_duration, parse_instant
 
@@ -68,9 +67,14 @@ def window_of(since: str | None, until: str | None, baseline: str | None, window
     """
     now = datetime.now(UTC)
     end = parse_instant(until, now=now) if until else now
-    start = parse_instant(since, now=now) if since else end - windows.length
     length = parse_duration(baseline) if baseline else windows.baseline
-    return Window(baseline_start=min(start, start - length), start=start, end=end)
+    if since is None:
+        return Window.ending(end, length=windows.length, baseline=length)
+    start = parse_instant(since, now=now)
+    try:
+        return Window(baseline_start=start - length, start=start, end=end)
+    except OverflowError:
+        raise WindowError("The baseline starts before the calendar begins.", hint="Shorten it: --baseline.") from None
 
 
 def pick_cluster(settings: Settings, name: str) -> Cluster:
@@ -80,15 +84,3 @@ def pick_cluster(settings: Settings, name: str) -> Cluster:
         UnknownClusterError: if there is none.
     """
     return settings.cluster(name)
-
-
-def print_json(document: Any) -> None:
-    """Write JSON to stdout; never NaN, which is none."""
-    json.dump(document, sys.stdout, allow_nan=False, indent=1, default=str)
-    sys.stdout.write("\n")
-    sys.stdout.flush()
-
-
-def say(text: str) -> None:
-    """Words for people, on stderr."""
-    click.echo(text, err=True)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from workbench.cli.options import cluster_option, config_option, json_option, print_json, say
+from workbench.cli.options import cluster_option, config_option, json_option
 from workbench.errors import ExitCode, UsageError
+from workbench.screen import say, tell, tell_page, write_json
 
 if TYPE_CHECKING:
     from workbench.profiles import Profile, Quality
@@ -29,7 +30,7 @@ def list_(as_json: bool) -> int:
 
     profiles = [load_profile(name) for name in profile_names()]
     if as_json:
-        print_json(
+        write_json(
             [
                 {
                     "profile": profile.name,
@@ -40,8 +41,9 @@ def list_(as_json: bool) -> int:
             ]
         )
         return ExitCode.OK
-    from rich.console import Console
     from rich.table import Table
+
+    from workbench.console import SafeConsole
 
     table = Table(box=None, header_style="bold")
     for name in ("profile", "what it is", "exact", "proxy"):
@@ -52,7 +54,7 @@ def list_(as_json: bool) -> int:
             for quality in Quality
         }
         table.add_row(profile.name, profile.title, by_quality[Quality.EXACT], by_quality[Quality.PROXY])
-    Console(highlight=False).print(table)
+    SafeConsole().print(table)
     return ExitCode.OK
 
 
@@ -69,11 +71,15 @@ def check(url: str | None, cluster: str | None, config: Path | None, as_json: bo
     from workbench.collect.prometheus import PrometheusSource
     from workbench.profiles import load_profile, profile_names
     from workbench.profiles.fit import coverage, fitting, recommended
-    from workbench.settings import Cluster, load_settings
+    from workbench.settings import checked_cluster, load_settings
 
     if (url is None) == (cluster is None):
         raise UsageError("Name either --url or --cluster.", hint="For example: --url http://prometheus:9090")
-    target = Cluster(name="checked", prometheus=url) if cluster is None else load_settings(config).cluster(cluster)
+    target = (
+        checked_cluster({"name": "checked", "prometheus": url})
+        if cluster is None
+        else load_settings(config).cluster(cluster)
+    )
     if target.prometheus is None:
         raise UsageError(f"The cluster {target.name!r} has no Prometheus in the settings.", hint="Name one with --url.")
     profiles = [load_profile(name) for name in profile_names()]
@@ -88,7 +94,7 @@ def check(url: str | None, cluster: str | None, config: Path | None, as_json: bo
     chosen = recommended(fits)
     covered = coverage(chosen)
     if as_json:
-        print_json(
+        write_json(
             {
                 "url": target.prometheus,
                 "fits": [{"profile": it.profile.name, "found": it.found, "absent": it.absent} for it in fits],
@@ -115,24 +121,24 @@ def _print_check(
 ) -> None:
     from urllib.parse import urlsplit
 
-    from rich.console import Console
     from rich.table import Table
 
+    from workbench.console import SafeConsole
     from workbench.profiles.fit import what_to_add
 
     host = urlsplit(url).netloc.rpartition("@")[2]
     if not fits:
-        click.echo(f"No profile fits what {host} shows. See what each one looks for: workbench profiles list")
+        tell(f"No profile fits what {host} shows. See what each one looks for: workbench profiles list")
         return
-    click.echo(f"At {host} these profiles find something:")
+    tell(f"At {host} these profiles find something:")
     for it in fits:
         absent = f", not there: {', '.join(it.absent)}" if it.absent else ""
-        click.echo(f"  {it.profile.name:20} {len(it.found)} of {len(it.found) + len(it.absent)} signals{absent}")
+        tell(f"  {it.profile.name:20} {len(it.found)} of {len(it.found) + len(it.absent)} signals{absent}")
     names = ", ".join(f'"{it.profile.name}"' for it in chosen)
-    click.echo(f"\nFor workbench.toml: profiles = [{names}]\n")
+    tell_page(f"\nFor workbench.toml: profiles = [{names}]\n")
     table = Table(box=None, header_style="bold")
     for name in ("signal", "quality", "from, or how to get it"):
         table.add_column(name)
     for signal, (quality, profile) in covered.items():
         table.add_row(signal, str(quality), profile or what_to_add(signal, profiles))
-    Console(highlight=False, soft_wrap=True).print(table)
+    SafeConsole(soft_wrap=True).print(table)

@@ -6,11 +6,17 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.status import Status
 from rich.text import Text
+
+from workbench.console import SafeConsole, step_bar
+from workbench.masking import masked
+from workbench.words import one_line
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+    from rich.status import Status
 
 
 class Step:
@@ -24,7 +30,7 @@ class Steps:
     """Announces steps; silent when `quiet`. On a terminal a step under way has a spinner, elsewhere each leaves one plain line."""
 
     def __init__(self, *, quiet: bool = False) -> None:
-        self._console = Console(stderr=True, quiet=quiet, highlight=False)
+        self._console = SafeConsole(stderr=True, quiet=quiet)
         self._status: Status | None = None
 
     def __enter__(self) -> Steps:
@@ -45,7 +51,7 @@ class Steps:
         """Announce a step, and say how long it took once it is done."""
         step, started = Step(), time.monotonic()
         if self._console.is_terminal:
-            self._status = self._console.status(Text(title))
+            self._status = self._console.status(Text(one_line(title)))
             self._status.start()
         try:
             yield step
@@ -53,16 +59,15 @@ class Steps:
             self._stop()
         note = f"  {step.note}" if step.note else ""
         took = f"{time.monotonic() - started:.1f} s{note}"
-        self._console.print(Text.assemble(("✓ ", "green"), f"{title}  ", (took, "dim")), soft_wrap=True)
+        words = one_line(masked(title)), one_line(masked(took))
+        self._console.print(Text.assemble(("✓ ", "green"), f"{words[0]}  ", (words[1], "dim")), soft_wrap=True)
 
     @contextmanager
     def bar(self, title: str) -> Iterator[Progress]:
         """A progress bar; the caller adds the task."""
-        with Progress(
-            TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=self._console
-        ) as progress:
+        with step_bar(self._console, title) as progress:
             yield progress
 
     def say(self, text: str) -> None:
         """A line of its own."""
-        self._console.print(Text(text), soft_wrap=True)
+        self._console.line_of(text)

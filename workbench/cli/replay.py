@@ -6,12 +6,13 @@ from pathlib import Path
 
 import click
 
-from workbench.cli.options import cluster_option, config_option, json_option, print_json, say
+from workbench.cli.options import cluster_option, config_option, json_option
 from workbench.cli.replay_cutover import cutover_command
 from workbench.cli.replay_options import PLAN_FILE, collect_no_garbage, confirm_hash, seconds_of
 from workbench.cli.replay_watch import follow_command, inspect_command, verify_command
 from workbench.errors import ExitCode, UsageError
 from workbench.replay.connect import gateway_of
+from workbench.screen import say, write_json
 
 
 @click.group(name="replay")
@@ -97,9 +98,9 @@ def plan_command(
     if out is not None:
         write_file(out, plan.document())
     if csv_file is not None:
-        csv_file.write_text(to_csv(plan))
+        csv_file.write_text(to_csv(plan), encoding="utf-8")
     if as_json:
-        print_json(plan.document())
+        write_json(plan.document())
     else:
         show_plan(plan, gateway.bootstrap, out)
     return ExitCode.OK
@@ -164,7 +165,7 @@ def apply_command(
         confirm_hash(plan.hash, confirm, summary)
     receipt = apply_plan(plan, plan_file, gateway, Journal.of_user(), options)
     if as_json:
-        print_json(receipt.document())
+        write_json(receipt.document())
     show_receipt(receipt, plan_file, as_json=as_json)
     return ExitCode.OK if receipt.outcome in (Outcome.DONE, Outcome.DRY_RUN) else ExitCode.GUARD
 
@@ -199,7 +200,7 @@ def rollback_command(
     if as_json:
         failed = [{"topic": t, "partition": n, "error": words} for (t, n), words in sorted(found.failed.items())]
         document = {"schema": "workbench.replay-rolled-back/1", "group": found.group, "deleted": found.deleted}
-        print_json({**document, "restored": found.restored, "failed": failed})
+        write_json({**document, "restored": found.restored, "failed": failed})
     for (topic, number), words in sorted(found.failed.items()):
         say(f"{topic}-{number}: {words}")
     if not found.failed and not as_json:
@@ -222,7 +223,7 @@ def log_command(plan_hash: str | None, group: str | None, as_json: bool) -> int:
     entries, torn = Journal.of_user().read()
     chosen = [entry for entry in entries if entry.plan.startswith(plan_hash or "") and group in (None, entry.group)]
     if as_json:
-        print_json([entry.model_dump(mode="json", by_alias=True) for entry in chosen])
+        write_json([entry.model_dump(mode="json", by_alias=True) for entry in chosen])
     else:
         show_journal(chosen)
     if torn:

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import click
 
-from workbench.cli.options import cluster_option, config_option, json_option, print_json, say
+from workbench.cli.options import cluster_option, config_option, json_option
 from workbench.cli.replay_options import PLAN_FILE, confirm_hash
 from workbench.errors import ExitCode, UsageError
 from workbench.replay.connect import counter_of, gateway_of
+from workbench.screen import say, write_json
 
 
 @click.command(name="cutover")
@@ -100,5 +101,5 @@ def cutover_command(
         say(f"Then: workbench replay follow {plan_file}")
     if as_json:
         document = {"schema": "workbench.replay-cutover/1", "plan": plan.hash, "group": where}
-        print_json({**document, "instances": file.instances, "outcome": "done"})
+        write_json({**document, "instances": file.instances, "outcome": "done"})
     return ExitCode.OK

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from workbench.cli.options import say
 from workbench.errors import UsageError
 from workbench.replay.connect import SHORT_HASH, check_hash
+from workbench.screen import ask, say
 
 PLAN_FILE = click.Path(path_type=Path, dir_okay=False)
 
@@ -35,7 +35,7 @@ def confirm_hash(full: str, given: str | None, summary: str) -> None:
                 "Without a terminal the hash has to be given.", hint=f"Read it, then add: --confirm {short}"
             )
         say(summary)
-        given = click.prompt(f"Type {short} to go on", default="", show_default=False, err=True)
+        given = ask(f"Type {short} to go on")
     check_hash(full, given)
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from workbench.console import SafeConsole
+from workbench.masking import masked
 from workbench.words import count, moment, one_line, plural, printable, size
 
 if TYPE_CHECKING:
@@ -25,10 +26,10 @@ def show_plan(plan: Plan, bootstrap: str, path: Path | None) -> None:
     """Head, table, totals, warnings, the way to do it with Kafka's own tool, and the next step."""
     from workbench.replay.plan import bytes_per_broker, kafka_command
 
-    console = Console(highlight=False)
-    console.print(Text(f"Replay of {one_line(plan.from_group)} into {one_line(plan.new_group)}", style="bold"))
+    console = SafeConsole()
+    console.line_of(f"Replay of {one_line(plan.from_group)} into {one_line(plan.new_group)}", style="bold")
     until = plan.until or "the end as it is now"
-    console.print(Text(f"from {plan.since} to {until}, on cluster {printable(plan.cluster)} ({plan.cluster_id})"))
+    console.line_of(f"from {plan.since} to {until}, on cluster {printable(plan.cluster)} ({plan.cluster_id})")
     table = Table(box=None)
     table.add_column("topic")
     for name in ("partition", "old commit", "target", "record time", "messages", "bytes ≈"):
@@ -49,57 +50,47 @@ def show_plan(plan: Plan, bootstrap: str, path: Path | None) -> None:
         )
     console.print(table)
     if len(shown) < len(plan.partitions):
-        console.print(
-            Text(f"… and {len(plan.partitions) - len(shown):,} partitions with fewer messages; all are in the plan.")
+        console.line_of(
+            f"… and {len(plan.partitions) - len(shown):,} partitions with fewer messages; all are in the plan."
         )
-    console.print(
-        Text(
-            f"Total: {plural(len(plan.partitions), 'partition')}, {count(plan.messages)} messages, "
-            f"{size(plan.bytes_estimate)}. By broker: "
-            + (
-                ", ".join(f"{broker}: {size(load)}" for broker, load in sorted(bytes_per_broker(plan).items()))
-                or "nothing"
-            )
-        )
+    console.line_of(
+        f"Total: {plural(len(plan.partitions), 'partition')}, {count(plan.messages)} messages, "
+        f"{size(plan.bytes_estimate)}. By broker: "
+        + (", ".join(f"{broker}: {size(load)}" for broker, load in sorted(bytes_per_broker(plan).items())) or "nothing")
     )
     for warning in plan.warnings:
-        console.print(Text(f"! {one_line(warning)}", style="yellow"), soft_wrap=True)
-    console.print(Text(f"Hash {plan.short_hash}", style="bold"))
-    console.print(
-        Text(f"With Kafka's own tool (CSV: --csv plan.csv): {kafka_command(plan, bootstrap)}"), soft_wrap=True
-    )
+        console.line_of(f"! {one_line(warning)}", style="yellow")
+    console.line_of(f"Hash {plan.short_hash}", style="bold")
+    console.line_of(f"With Kafka's own tool (CSV: --csv plan.csv): {kafka_command(plan, bootstrap)}")
     if path is not None:
-        console.print(Text(f"Next: workbench replay apply {path}"), soft_wrap=True)
+        console.line_of(f"Next: workbench replay apply {path}")
     else:
-        console.print(Text("Keep it with -o plan.json; nothing has been changed."))
+        console.line_of("Keep it with -o plan.json; nothing has been changed.")
 
 
 def show_receipt(receipt: Receipt, plan_file: Path, *, as_json: bool) -> None:
     """The outcome first, then why, then each partition that is not as it should be, then what to do. All on stderr with JSON."""
-    console = Console(highlight=False, stderr=as_json or receipt.outcome.value not in ("done", "dry_run"))
+    console = SafeConsole(stderr=as_json or receipt.outcome.value not in ("done", "dry_run"))
     good = receipt.outcome.value in ("done", "dry_run")
-    console.print(Text(receipt.sentence, style="bold green" if good else "bold red"))
+    console.line_of(receipt.sentence, style="bold green" if good else "bold red")
     for reason in receipt.reasons[:_MOST_REASONS]:
-        console.print(Text(f"  {one_line(reason)}"), soft_wrap=True)
+        console.line_of(f"  {one_line(reason)}")
     counts = ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in sorted(receipt.counts().items()))
-    console.print(Text(f"Partitions: {counts}.  {receipt.seconds:.1f} s"), soft_wrap=True)
+    console.line_of(f"Partitions: {counts}.  {receipt.seconds:.1f} s")
     for part in [part for part in receipt.partitions if part.error][:_MOST_ROWS]:
-        console.print(Text(f"  {printable(part.topic)}-{part.partition}: {one_line(part.error or '')}"), soft_wrap=True)
+        console.line_of(f"  {printable(part.topic)}-{part.partition}: {one_line(part.error or '')}")
     for hint in receipt.hints:
-        console.print(Text(f"Hint:  {one_line(hint)}"), soft_wrap=True)
+        console.line_of(f"Hint:  {one_line(hint)}")
     if receipt.rollback is not None:
-        console.print(Text(f"Way back: workbench replay rollback {receipt.rollback}"), soft_wrap=True)
+        console.line_of(f"Way back: workbench replay rollback {receipt.rollback}")
     if receipt.outcome.value == "done":
-        console.print(
-            Text(f"Next: workbench replay cutover {plan_file} --fleet fleet.toml, or start consumers in"),
-            soft_wrap=True,
-        )
-        console.print(Text(f"      {one_line(receipt.group)} and: workbench replay follow {plan_file}"), soft_wrap=True)
+        console.line_of(f"Next: workbench replay cutover {plan_file} --fleet fleet.toml, or start consumers in")
+        console.line_of(f"      {one_line(receipt.group)} and: workbench replay follow {plan_file}")
 
 
 def show_journal(entries: list[Entry]) -> None:
     """One line for each entry, the latest last."""
-    console = Console(highlight=False)
+    console = SafeConsole()
     table = Table(box=None)
     for name in ("when", "who", "plan", "group", "action", "outcome", "changes"):
         table.add_column(name)
@@ -120,7 +111,7 @@ def show_journal(entries: list[Entry]) -> None:
             outcome,
             (some + more) or (entry.detail or ""),
         ]
-        table.add_row(*(Text(printable(word)) for word in words))
+        table.add_row(*(Text(printable(masked(word))) for word in words))
     console.print(table)
 
 
@@ -133,35 +124,33 @@ _VERDICT_STYLES = {"verified": "bold green", "incomplete": "bold red"}
 
 def show_verdict(found: Checked) -> None:
     """The verdict, what it rests on, and each partition that is not verified."""
-    console = Console(highlight=False)
+    console = SafeConsole()
     style = _VERDICT_STYLES.get(found.verdict.value, "bold yellow")
-    console.print(Text(found.sentence, style=style))
-    console.print(Text(f"By: {', '.join(found.evidence)}. {plural(len(found.partitions), 'partition')}."))
+    console.line_of(found.sentence, style=style)
+    console.line_of(f"By: {', '.join(found.evidence)}. {plural(len(found.partitions), 'partition')}.")
     for part in [part for part in found.partitions if part.verdict.value not in ("verified", "not_planned")][
         :_MOST_ROWS
     ]:
-        console.print(Text(f"  {printable(part.topic)}-{part.partition}: {part.reason}"), soft_wrap=True)
+        console.line_of(f"  {printable(part.topic)}-{part.partition}: {part.reason}")
     total = [part.records for part in found.partitions if part.records is not None]
     if total:
-        console.print(Text(f"Records read: {sum(total):,}."))
+        console.line_of(f"Records read: {sum(total):,}.")
     for row in found.key_ranges:
         name = "without a key" if row["key_range"] < 0 else f"key range {row['key_range']}"
-        console.print(Text(f"  {name}: {row['records']:,} records, {row['processed']:,} processed"))
+        console.line_of(f"  {name}: {row['records']:,} records, {row['processed']:,} processed")
     for note in found.notes:
-        console.print(Text(f"! {one_line(note)}", style="yellow"), soft_wrap=True)
+        console.line_of(f"! {one_line(note)}", style="yellow")
     moved = len(found.old_moved)
-    console.print(
-        Text(
-            "The old group's offsets are as they were when it was planned."
-            if not moved
-            else f"The old group has moved on in {plural(moved, 'partition')} since the plan was made (it goes on by itself)."
-        )
+    console.line_of(
+        "The old group's offsets are as they were when it was planned."
+        if not moved
+        else f"The old group has moved on in {plural(moved, 'partition')} since the plan was made (it goes on by itself)."
     )
 
 
 def show_counts(found: dict[str, list[dict[str, Any]]]) -> None:
     """A table for each kind of count."""
-    console = Console(highlight=False)
+    console = SafeConsole()
     for kind, rows in found.items():
         table = Table(box=None)
         table.add_column(kind)

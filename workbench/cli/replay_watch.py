@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from workbench.cli.options import cluster_option, config_option, json_option, print_json, say
+from workbench.cli.options import cluster_option, config_option, json_option
 from workbench.cli.replay_options import PLAN_FILE, seconds_of
 from workbench.errors import DeadlineError, ExitCode, UsageError
 from workbench.replay.connect import counter_of, gateway_of
+from workbench.screen import say, write_json
 
 if TYPE_CHECKING:
     from workbench.replay.kafka_gateway import KafkaGateway
@@ -85,21 +84,12 @@ class _Screen:
     """A bar for each topic on a terminal, plain lines elsewhere, or JSON lines."""
 
     def __init__(self, plan: Plan, *, as_json: bool) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
+        from workbench.console import SafeConsole, worded_bars
         from workbench.words import printable
 
         self._plan, self._json = plan, as_json
-        self._console = Console(stderr=True, highlight=False, quiet=as_json)
-        self._bars = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[words]}", markup=False),
-            console=self._console,
-            disable=as_json or not self._console.is_terminal,
-        )
+        self._console = SafeConsole(stderr=True, quiet=as_json)
+        self._bars = worded_bars(self._console, disable=as_json or not self._console.is_terminal)
         self._tasks = {topic: self._bars.add_task(printable(topic), total=None, words="") for topic in plan.topics}
         self._next_line = 0.0
 
@@ -113,8 +103,7 @@ class _Screen:
     def show(self, look: Progress, pace: Pace) -> None:
         """One look."""
         if self._json:
-            sys.stdout.write(json.dumps(look_document(self._plan, look, pace), allow_nan=False) + "\n")
-            sys.stdout.flush()
+            write_json(look_document(self._plan, look, pace), indent=None)
             return
         from workbench.replay.progress import in_words
 
@@ -194,7 +183,7 @@ def verify_command(
     )
     found = check(plan, chosen, gateway_of(chosen), counter_of(chosen), asked)
     if as_json:
-        print_json(found.document())
+        write_json(found.document())
     else:
         show_verdict(found)
     return {Verdict.VERIFIED: ExitCode.OK, Verdict.INCOMPLETE: ExitCode.FINDINGS}.get(found.verdict, ExitCode.EVIDENCE)
@@ -227,7 +216,7 @@ def inspect_command(
     chosen = load_settings(config).cluster(cluster or plan.cluster)
     found = _inspected(plan, chosen, gateway_of(chosen), list(dict.fromkeys(kinds)), most)
     if as_json:
-        print_json({"schema": "workbench.replay-inspect/1", "plan": plan.hash, **found})
+        write_json({"schema": "workbench.replay-inspect/1", "plan": plan.hash, **found})
     else:
         show_counts(found)
     return ExitCode.OK

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
-from workbench.cli.options import cluster_option, config_option, json_option, print_json, say
+from workbench.cli.options import cluster_option, config_option, json_option
 from workbench.errors import ExitCode
+from workbench.screen import say, say_error, tell, tell_page, write_json
 
 
 @click.group(name="report")
@@ -56,21 +57,19 @@ def health(
     from workbench.report.runs.record import REPORT
     from workbench.report.runs.runner import run_health
     from workbench.window import parse_duration
-    from workbench.words import one_line
 
     seconds = parse_duration(deadline).total_seconds()
     parameters = health_parameters(cluster=cluster, capture=capture, since=since, until=until, config=config)
-    ended = run_health(parameters, out, deadline_seconds=seconds, again=again, say=lambda text: say(one_line(text)))
+    ended = run_health(parameters, out, deadline_seconds=seconds, again=again, say=say)
     record = ended.record
     if as_json:
-        print_json(
+        write_json(
             {**record.model_dump(mode="json", by_alias=True), "folder": str(ended.folder), "repeated": ended.repeated}
         )
     elif record.message is None:
-        click.echo(str(ended.folder / REPORT))
+        tell(str(ended.folder / REPORT))
     if record.message is not None:
-        say(f"{click.style('Error', fg='red', bold=True)}: {one_line(record.message)}")
-        say(f"Hint:  {one_line(record.hint or f'See {ended.folder}.')}")
+        say_error(record.message, record.hint or f"See {ended.folder}.")
     return int(record.exit_code if record.exit_code is not None else ExitCode.INTERNAL)
 
 
@@ -86,11 +85,11 @@ def health(
 def list_(out: Path, as_json: bool) -> int:
     """All runs in a folder, oldest first, and how each ended. One whose process is gone is "lost"."""
     from workbench.report.runs.record import runs_in
-    from workbench.words import duration, one_line
+    from workbench.words import duration
 
     runs = runs_in(out)
     if as_json:
-        print_json(
+        write_json(
             [{**record.model_dump(mode="json", by_alias=True), "folder": str(folder)} for folder, record in runs]
         )
         return ExitCode.OK
@@ -99,11 +98,7 @@ def list_(out: Path, as_json: bool) -> int:
     for folder, record in runs:
         code = "-" if record.exit_code is None else record.exit_code
         words = f"{record.state:<11} exit {code}  {duration(record.seconds):>10}  {folder.name}"
-        click.echo(
-            one_line(
-                f"{record.started_at:%Y-%m-%d %H:%M:%SZ}  {words}" + (f"  {record.message}" if record.message else "")
-            )
-        )
+        tell(f"{record.started_at:%Y-%m-%d %H:%M:%SZ}  {words}" + (f"  {record.message}" if record.message else ""))
     return ExitCode.OK
 
 
@@ -126,7 +121,7 @@ def send(folder: Path, alertmanager: str | None, webhook: str | None, grafana: s
     if document is None:
         raise UsageError(f"{folder} holds no result of a run.", hint="See: workbench report list")
     if as_text:
-        click.echo(handoff.chat_text(document))
+        tell_page(handoff.chat_text(document))
     sends = [
         (alertmanager, "Alertmanager", "/api/v2/alerts", handoff.alerts_of(document), None),
         (webhook, "webhook", "", document, os.environ.get("WORKBENCH_WEBHOOK_TOKEN")),

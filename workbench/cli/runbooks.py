@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
-from workbench.cli.options import json_option, print_json, say
+from workbench.cli.options import json_option
 from workbench.errors import ExitCode, UsageError
+from workbench.screen import say, tell, tell_page, write_json
 
 
 @click.group(name="runbooks")
@@ -50,12 +51,12 @@ def check(folder: Path | None, as_json: bool) -> int:
     found += syntax.problems
     books, rules = len(read_books(place)), len(read_rules(place))
     if as_json:
-        print_json({"runbooks": books, "rules": rules, "problems": found, "promtool": syntax.ran})
+        write_json({"runbooks": books, "rules": rules, "problems": found, "promtool": syntax.ran})
     else:
         for text in found:
-            click.echo(text)
+            tell(text)
         if not found:
-            click.echo(f"{books} runbooks, {rules} alert rules, one for one with the tree's verdicts.")
+            tell(f"{books} runbooks, {rules} alert rules, one for one with the tree's verdicts.")
         if not syntax.ran:
             say("promtool is not here: the syntax of the rules was not checked.")
     return ExitCode.FINDINGS if found else ExitCode.OK
@@ -71,7 +72,7 @@ def write(folder: Path | None) -> int:
     for book in read_books(_folder(folder)):
         text = book.regenerated()
         if text != book.text:
-            book.path.write_text(text)
+            book.path.write_text(text, encoding="utf-8")
             changed += 1
     say(f"{changed} runbooks changed.")
     return ExitCode.OK
@@ -87,6 +88,6 @@ def show(name: str, folder: Path | None) -> int:
     books = read_books(_folder(folder))
     for book in books:
         if name in (book.front.alert, str(book.front.verdict)):
-            click.echo(book.text)
+            tell_page(book.text)
             return ExitCode.OK
     raise UsageError(f"There is no runbook {name!r}.", hint=f"Runbooks: {', '.join(it.front.alert for it in books)}.")

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from workbench.masking import remember, secret_values
+from workbench.screen import log_to_stderr, say, tell
+
 if TYPE_CHECKING:
     from workbench.runtime import Runtime
 
@@ -28,12 +31,9 @@ def run(config: Path, processors: str, verbose: bool) -> None:
     CONFIG is a TOML file (`[runtime]`, or the whole file); variables WORKBENCH_RUNTIME_GROUP and so on stand over it. MODULE holds
     functions marked with @processor; or NAME in it is a dict of handlers by event type.
     """
-    logging.basicConfig(
-        level=logging.INFO if verbose else logging.WARNING,
-        format="%(asctime)s %(levelname)s %(threadName)s %(message)s",
-    )
+    log_to_stderr(logging.INFO if verbose else logging.WARNING)
     runtime = _made(config, processors)
-    runtime.run(started=lambda: click.echo(_first_words(runtime), err=True))
+    runtime.run(started=lambda: say(_first_words(runtime)))
 
 
 @command.command()
@@ -50,7 +50,7 @@ def check(config: Path, processors: str) -> None:
     check_handlers(handlers, settings)
     for name in sorted(handlers):
         of = settings.processor(name)
-        click.echo(f"{name}: {of.threads} threads, {of.queues or of.threads} queues of {of.queue_capacity}")
+        tell(f"{name}: {of.threads} threads, {of.queues or of.threads} queues of {of.queue_capacity}")
 
 
 @command.command()
@@ -59,11 +59,12 @@ def settings() -> None:
     from workbench.runtime.config import ProcessorConfig, RuntimeConfig
 
     for title, model in (("[runtime]", RuntimeConfig), ("[runtime.processors.<event type>]", ProcessorConfig)):
-        click.echo(title)
+        tell(title)
         for name, field in model.model_fields.items():
             default = "required" if field.is_required() else field.get_default(call_default_factory=True)
             shown = "" if isinstance(default, ProcessorConfig | dict) else f" = {default}"
-            click.echo(f"  {name}{shown if name != 'client_id' else ''}\n      {field.description}")
+            tell(f"  {name}{shown if name != 'client_id' else ''}")
+            tell(f"      {field.description}")
 
 
 def _first_words(runtime: Runtime) -> str:
@@ -79,5 +80,6 @@ def _made(config: Path, processors: str) -> Runtime:
     from workbench.runtime.registry import load
 
     settings = RuntimeConfig.from_toml(config, environ=os.environ)
+    remember(settings.admin_token.get_secret_value() if settings.admin_token else None, *secret_values(settings.kafka))
     handlers, decode = load(processors)
     return Runtime(settings, handlers, decode=decode or decode_by_header)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workbench.cli.options import cluster_option, config_option, json_option, print_json, say
+from workbench.cli.options import cluster_option, config_option, json_option
 from workbench.errors import ExitCode, UsageError
+from workbench.screen import say, write_json
 
 if TYPE_CHECKING:
     from workbench.collect.kafka import Snapshot
@@ -62,7 +63,7 @@ def command(
     old: Ages | None = ages(kafka, snapshot, incomplete) if sort == "time_lag" else None
     ranked = _ranked(snapshot, old)[:top] if overview else None
     if as_json:
-        print_json(_document(cluster, snapshot, ranked, incomplete))
+        write_json(_document(cluster, snapshot, ranked, incomplete))
     elif ranked is not None:
         _show_ranked(ranked, snapshot)
     else:
@@ -151,7 +152,7 @@ def _show_ranked(rows: list[dict[str, Any]], snapshot: Snapshot) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from workbench.report.terminal import open_console
+    from workbench.console import open_console
     from workbench.words import count, duration, plural, printable
 
     with_time = bool(rows) and "time_lag_low" in rows[0]
@@ -182,13 +183,13 @@ def _show_ranked(rows: list[dict[str, Any]], snapshot: Snapshot) -> None:
 
 
 def _show(snapshot: Snapshot) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
+    from workbench.console import SafeConsole
     from workbench.words import plural, printable
 
-    console = Console(highlight=False)
+    console = SafeConsole()
     by_group: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in _rows(snapshot):
         by_group[row["group"]].append(row)

@@ -12,12 +12,12 @@ from workbench.cli.options import (
     cluster_option,
     config_option,
     json_option,
-    print_json,
     selection_options,
     window_of,
     window_options,
 )
 from workbench.errors import ExitCode, UsageError
+from workbench.screen import write_json
 
 if TYPE_CHECKING:
     from workbench.cli.progress import Steps
@@ -149,9 +149,10 @@ def command(
                 write_html(html, result, capture)
                 step.note = str(html)
     if as_json:
-        print_json(result.to_json())
+        write_json(result.to_json())
     else:
-        from workbench.report.terminal import open_console, show
+        from workbench.console import open_console
+        from workbench.report.terminal import show
 
         show(open_console(), result, capture.samples)
         if alert is not None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import click
-
-from workbench.cli.options import print_json, say
 from workbench.errors import ExitCode, WorkbenchError
+from workbench.screen import say, tell, write_json
 
 if TYPE_CHECKING:
     from workbench.triage.compare import Change
@@ -26,7 +23,7 @@ def show_comparison(before: Triage, after: Triage, *, as_json: bool) -> int:
 
     changes = compare(before, after)
     if as_json:
-        print_json(
+        write_json(
             {
                 "schema": SCHEMA,
                 "before": before.window.to_json(),
@@ -36,14 +33,14 @@ def show_comparison(before: Triage, after: Triage, *, as_json: bool) -> int:
         )
     else:
         for change in changes:
-            click.echo(change.words)
+            tell(change.words)
             _print_checks(change)
     return exit_code(after)
 
 
 def _print_checks(change: Change) -> None:
     for number, it in enumerate(change.checks, 1):
-        click.echo(f"  {_MARKS[str(it.holds)]} {number}. {it.action.verify}  [{it.action.title}]")
+        tell(f"  {_MARKS[str(it.holds)]} {number}. {it.action.verify}  [{it.action.title}]")
 
 
 def watch(look: Callable[[], Triage], *, every_seconds: float, for_seconds: float, as_json: bool) -> int:
@@ -72,9 +69,9 @@ def watch(look: Callable[[], Triage], *, every_seconds: float, for_seconds: floa
             changes = []
         for change in changes:
             if as_json:
-                click.echo(json.dumps(change.to_json()))
+                write_json(change.to_json(), indent=None)
             else:
-                click.echo(f"{time.strftime('%H:%M:%S')}  {change.words}")
+                tell(f"{time.strftime('%H:%M:%S')}  {change.words}")
                 _print_checks(change)
         if changes and all(change.settled for change in changes):
             say("The check holds." if len(changes) == 1 else "The checks hold.")

@@ -7,9 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
-from workbench.cli.options import say
+from workbench.screen import say, tell, tell_page
 
 if TYPE_CHECKING:
     from workbench.triage.engine import Triage
@@ -76,5 +74,5 @@ def show_runbooks(result: Triage, *, bootstrap: str | None) -> None:
     for finding in result.findings:
         book = book_of(finding, folder)
         if book is not None:
-            click.echo()
-            click.echo(filled(book, finding, bootstrap=bootstrap))
+            tell()
+            tell_page(filled(book, finding, bootstrap=bootstrap))

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workbench.cli.options import print_json
 from workbench.errors import ExitCode, UsageError
+from workbench.screen import write_json
 
 if TYPE_CHECKING:
     from workbench.cli.progress import Steps
@@ -56,10 +56,10 @@ def triage_all(
                 _write_report(html, store, result)
                 step.note = str(html)
     if as_json:
-        print_json(result.to_json())
+        write_json(result.to_json())
     else:
+        from workbench.console import open_console
         from workbench.report.sweep import show_sweep
-        from workbench.report.terminal import open_console
 
         show_sweep(open_console(), result)
     return exit_code(result)

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import click
 
-from workbench.cli.options import cluster_option, config_option, json_option, print_json, say
+from workbench.cli.options import cluster_option, config_option, json_option
 from workbench.errors import ExitCode
+from workbench.screen import say, write_json
 
 
 @click.command(name="watch")
@@ -40,12 +41,12 @@ def command(
     What is recorded so far can be analysed at any moment with `workbench triage --capture`.
     """
     from workbench.collect.record import Recorder
-    from workbench.settings import Cluster, load_settings
+    from workbench.settings import load_settings
     from workbench.window import parse_duration
 
     settings = load_settings(config)
     known = settings.cluster(cluster)
-    chosen = Cluster.model_validate({**known.model_dump(), "metrics": [*known.metrics, *pages]})
+    chosen = known.with_pages(pages)
     seconds = parse_duration(length).total_seconds() if length else None
     recorder = Recorder(
         chosen,
@@ -69,7 +70,7 @@ def command(
 
     capture = recorder.run(stop, seconds=seconds, report=report)
     if as_json:
-        print_json({"capture": str(out), "rounds": recorder.rounds, "samples": capture.samples.num_rows})
+        write_json({"capture": str(out), "rounds": recorder.rounds, "samples": capture.samples.num_rows})
     else:
         say(f"Recorded {capture.samples.num_rows:,} samples in {out}. Analyse: workbench triage --capture {out}")
     return ExitCode.EVIDENCE if recorder.missing else ExitCode.OK

@@ -59,7 +59,7 @@ _Dated = Annotated[datetime, AfterValidator(_dated)]
 class WindowModel(BaseModel):
     """The window as it stands in the file."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
 
     baseline_start: _Dated
     start: _Dated
@@ -69,7 +69,7 @@ class WindowModel(BaseModel):
 class FileCheck(BaseModel):
     """What a file must be."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
 
     sha256: str
     rows: int
@@ -78,7 +78,7 @@ class FileCheck(BaseModel):
 class CaptureInfo(BaseModel):
     """The content of `capture.json`."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
 
     format: Literal["workbench.capture/1"] = Field(default="workbench.capture/1", alias="schema")
     state: Literal["recording", "complete"] = "complete"
@@ -206,7 +206,7 @@ def write_parquet(path: Path, table: pa.Table) -> None:
 def write_info(folder: Path, info: CaptureInfo) -> None:
     """Write `capture.json` in one step."""
     with whole(folder / INFO) as temporary:
-        temporary.write_text(info.model_dump_json(indent=1, by_alias=True) + "\n")
+        temporary.write_text(info.model_dump_json(indent=1, by_alias=True) + "\n", encoding="utf-8")
 
 
 def read_capture(folder: Path, *, room_gib: float | None = None) -> Capture:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -25,12 +24,12 @@ from urllib3.util.retry import Retry
 
 from workbench.collect import remote_read
 from workbench.collect.columnar import EMPTY, Matrix, parse_answer, partial_of
-from workbench.collect.http import read_body
 from workbench.collect.join import with_derived_lag, with_groups
 from workbench.collect.selectors import LabelMatcher, one_of, to_promql
 from workbench.errors import SourceUnreachableError
 from workbench.profiles import LeftOut, Profile, Rule
 from workbench.samples import STALE_NAN_BITS, SampleBatch, SeriesTable, concat_series, most_trusted
+from workbench.web import WebSession
 from workbench.window import Window
 
 # Prometheus refuses more than 11,000 points per series in one range query.
@@ -43,27 +42,23 @@ _MAX_TOPICS_IN_QUERY = 200  # a longer list would make the URL too long for some
 _RETRIES = 2
 
 
-class _ColumnarSession(requests.Session):
+class _ColumnarSession(WebSession):
     """A session whose matrix answers come as columns, and which remembers warnings."""
 
     def __init__(self, deadline_seconds: float) -> None:
-        super().__init__()
+        super().__init__(deadline_seconds=deadline_seconds)
         self.headers["Accept-Encoding"] = "identity"
-        self.trust_env = True
         self.warnings: list[str] = []
-        self._deadline_seconds = deadline_seconds
 
     def request(self, method: str | bytes, url: str | bytes, *args: Any, **kwargs: Any) -> requests.Response:
         if str(url).endswith(remote_read.PATH):  # reads its answer itself
             return super().request(method, url, *args, **kwargs)
-        deadline = time.monotonic() + self._deadline_seconds
-        response = super().request(method, url, *args, **{**kwargs, "stream": True})
-        response._content = read_body(response, deadline=deadline)
+        response = super().request(method, url, *args, **kwargs)
         if response.status_code == 200 and "/api/v1/query" in str(url):
-            parsed = self._parse(response._content)
+            parsed = self._parse(response.content)
             response.json = lambda **_kwargs: parsed  # type: ignore[method-assign]
         elif response.status_code == 200:
-            self.warnings += partial_of(json.loads(response._content))
+            self.warnings += partial_of(json.loads(response.content))
         return response
 
     def _parse(self, body: bytes) -> dict[str, Any]:

@@ -62,6 +62,7 @@ from workbench.collect.remote_read import NotOffered, fetch
 from workbench.collect.selectors import LabelMatcher, one_of, parse_selector, to_promql
 from workbench.samples import STALE_NAN_BITS
 from workbench.spark_connect import is_remote
+from workbench.web import WebSession
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -319,7 +320,7 @@ _sessions: dict[str | None, requests.Session] = {}  # one per worker process and
 def _session(request: Request) -> requests.Session:
     session = _sessions.get(request.headers_variable)
     if session is None:
-        session = _sessions[request.headers_variable] = requests.Session()
+        session = _sessions[request.headers_variable] = WebSession(deadline_seconds=request.timeout_seconds)
         session.headers["Accept-Encoding"] = "identity"  # compressing takes the server longer than sending
         if request.headers_variable:
             session.headers.update(json.loads(os.environ.get(request.headers_variable, "{}")))

@@ -18,9 +18,9 @@ import pyarrow as pa
 import requests
 
 from workbench.collect.columnar import Matrix
-from workbench.collect.http import read_body
 from workbench.collect.selectors import LabelMatcher
 from workbench.collect.xor_chunks import decode
+from workbench.web import read_body
 
 PATH = "/api/v1/read"
 _STREAMED_XOR_CHUNKS = 1

@@ -13,11 +13,11 @@ import requests
 import urllib3
 from prometheus_client.parser import text_string_to_metric_families
 
-from workbench.collect.http import read_body
 from workbench.collect.join import with_groups
 from workbench.errors import SourceUnreachableError
 from workbench.profiles import LeftOut, Profile
 from workbench.samples import SampleBatch, SeriesTable, concat_series, most_trusted
+from workbench.web import WebSession
 
 MAX_PAGE_BYTES = 64 << 20
 _PARALLEL = 8
@@ -36,11 +36,12 @@ class Page:
 def fetch(url: str, *, timeout_seconds: float) -> Page:
     """Get one page. A failure is part of the answer: a dead target is evidence, and must not stop the others."""
     host = urlsplit(url).netloc.rpartition("@")[2]
-    taken_at, deadline = time.time(), time.monotonic() + timeout_seconds
+    taken_at = time.time()
     try:
-        with requests.get(url, timeout=timeout_seconds, stream=True) as response:
+        with WebSession(deadline_seconds=timeout_seconds, max_bytes=MAX_PAGE_BYTES) as session:
+            response = session.get(url)
             response.raise_for_status()
-            body = read_body(response, deadline=deadline, max_bytes=MAX_PAGE_BYTES)
+            body = response.content
     except (requests.RequestException, urllib3.exceptions.HTTPError, ValueError) as error:
         return Page(url=url, taken_at=taken_at, error=f"{host}: {type(error).__name__}")
     return Page(url=url, taken_at=taken_at, text=body.decode("utf-8", "replace"))

@@ -49,7 +49,7 @@ _MADE_BY = b"workbench.store/1"
 class StoreInfo(BaseModel):
     """The content of `store.json`."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
 
     format: Literal["workbench.store/1"] = Field(default="workbench.store/1", alias="schema")
     cluster: str
@@ -247,7 +247,7 @@ def make_store(root: Path, info: StoreInfo) -> Store:
         raise UsageError(f"{root} exists, is not empty, and is no store.", hint="Name another folder.")
     root.mkdir(parents=True, exist_ok=True)
     with whole(root / INFO) as temporary:
-        temporary.write_text(info.model_dump_json(indent=1, by_alias=True) + "\n")
+        temporary.write_text(info.model_dump_json(indent=1, by_alias=True) + "\n", encoding="utf-8")
     return Store(root=root, info=info)
 
 

@@ -21,6 +21,7 @@ from prometheus_client.registry import Collector
 from workbench.collect.kafka import KafkaCluster, Snapshot
 from workbench.errors import WorkbenchError
 from workbench.lab.spec import ExporterFault
+from workbench.screen import tell
 from workbench.signals import GROUP_STATES
 
 _PERIOD_SECONDS = 1.0
@@ -43,7 +44,7 @@ class KafkaExporter(Collector):
             try:
                 self._snapshot = self._cluster.snapshot()
             except WorkbenchError as error:
-                print(error, flush=True)
+                tell(str(error))
             time.sleep(max(0.0, _PERIOD_SECONDS - (time.monotonic() - started)))
 
     def collect(self) -> Iterator[Metric]:
@@ -78,7 +79,9 @@ class KafkaExporter(Collector):
         yield from (current, lag, members, state)
 
     def _current_faults(self) -> dict[str, ExporterFault]:
-        found = [ExporterFault.model_validate_json(path.read_text()) for path in self._faults.glob("*.json")]
+        found = [
+            ExporterFault.model_validate_json(path.read_text(encoding="utf-8")) for path in self._faults.glob("*.json")
+        ]
         return {fault.group: fault for fault in found}
 
     def _topics(self, snapshot: Snapshot, hidden: set[str]) -> Iterator[Metric]:
@@ -104,7 +107,7 @@ def main(bootstrap: str, address: Path) -> None:
     registry.register(exporter)
     server, _ = start_http_server(0, "127.0.0.1", registry=registry)
     temporary = address.with_suffix(".tmp")
-    temporary.write_text(json.dumps({"metrics": f"127.0.0.1:{server.server_port}"}))
+    temporary.write_text(json.dumps({"metrics": f"127.0.0.1:{server.server_port}"}), encoding="utf-8")
     temporary.replace(address)
     thread = threading.Thread(target=exporter.run, daemon=True)
     thread.start()

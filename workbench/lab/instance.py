@@ -69,13 +69,13 @@ class Handlers:
 def main(config: Path, behaviour: Path, address: Path) -> None:
     """Run until SIGTERM."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    settings = RuntimeConfig.parse(json.loads(config.read_text()), where=str(config))
+    settings = RuntimeConfig.parse(json.loads(config.read_text(encoding="utf-8")), where=str(config))
     handlers = Handlers(Watched(behaviour, Behaviour), name=settings.client_id)
     runtime = Runtime(settings, dict.fromkeys(settings.processors, handlers.handle), decode=handlers.decode)
     runtime.start()
     assert runtime.metrics_address is not None  # noqa: S101 - start() sets it
     temporary = address.with_suffix(".tmp")
-    temporary.write_text(json.dumps({"metrics": "{}:{}".format(*runtime.metrics_address)}))
+    temporary.write_text(json.dumps({"metrics": "{}:{}".format(*runtime.metrics_address)}), encoding="utf-8")
     temporary.replace(address)
     runtime.wait()
 

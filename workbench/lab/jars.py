@@ -42,7 +42,7 @@ class JarSet:
     @property
     def checksums(self) -> dict[str, str]:
         """File name to SHA-256, as committed."""
-        text = (Path(__file__).parent / "checksums" / f"{self.name}.sha256").read_text()
+        text = (Path(__file__).parent / "checksums" / f"{self.name}.sha256").read_text(encoding="utf-8")
         return {name: digest for digest, name in (line.split() for line in text.splitlines())}
 
     @property

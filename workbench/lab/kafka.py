@@ -114,7 +114,7 @@ def start_broker(folder: Path, *, progress: Progress | None = None, for_load: bo
     """
     ensure(BROKER, progress=progress)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "log4j2.yaml").write_text(_LOGGING)
+    (folder / "log4j2.yaml").write_text(_LOGGING, encoding="utf-8")
     cluster_id = new_cluster_id()
     for attempt in range(1, _ATTEMPTS):  # somebody may take a port between our look and the broker's
         with suppress(SetupError):
@@ -137,7 +137,8 @@ def _start(folder: Path, cluster_id: str, logging: Path, for_load: bool) -> Brok
     properties.write_text(
         _PROPERTIES.format(
             port=port, controller_port=controller_port, behind_port=behind_port, proxy_port=proxy_port, folder=folder
-        )
+        ),
+        encoding="utf-8",
     )
     java: list[str | Path] = [
         find_java().program,
@@ -153,6 +154,8 @@ def _start(folder: Path, cluster_id: str, logging: Path, for_load: bool) -> Brok
         text=True,
         timeout=120,
         check=False,
+        encoding="utf-8",
+        errors="replace",
     )
     if formatted.returncode != 0:
         raise SetupError(f"Kafka's storage could not be formatted: {formatted.stderr.strip()[-500:]}")
@@ -238,7 +241,9 @@ def set_quota(bootstrap: str, client_id: str, bytes_per_second: int | None) -> N
         "kafka.admin.ConfigCommand", "--bootstrap-server", bootstrap, "--alter", *change,
         "--entity-type", "clients", "--entity-name", client_id,
     ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, check=False, encoding="utf-8", errors="replace"
+    )
     if done.returncode != 0:
         raise SetupError(
             f"The quota of {client_id!r} could not be changed: {(done.stderr or done.stdout).strip()[-300:]}"

@@ -23,6 +23,7 @@ from workbench.errors import GuardError, SetupError, WorkbenchError
 from workbench.files import alone, whole
 from workbench.lab import process
 from workbench.lab.lab import Lab, lab_dir, remove_folder, start_lab
+from workbench.screen import tell
 from workbench.settings import lab_cluster_file
 
 _UP_SECONDS = 180.0
@@ -38,7 +39,7 @@ def _state_file() -> Path:
 def running() -> dict[str, Any] | None:
     """The state of the lab that is up: folder, bootstrap, prometheus_url, pids; None if there is none."""
     try:
-        state: dict[str, Any] = json.loads(_state_file().read_text())
+        state: dict[str, Any] = json.loads(_state_file().read_text(encoding="utf-8"))
         keeper = psutil.Process(state["keeper"])
         alive = abs(keeper.create_time() - state["started"]) < 1.0 and keeper.status() != psutil.STATUS_ZOMBIE
     except (OSError, ValueError, KeyError, psutil.Error):
@@ -101,7 +102,7 @@ def _bring_up(ttl_seconds: float, with_prometheus: bool) -> dict[str, Any]:
 def _last_words(folder: Path) -> str | None:
     """The last line of a keeper's log; none if `lab down` has removed it meanwhile."""
     with suppress(OSError):
-        said = (folder / "keeper.log").read_text(errors="replace").strip().splitlines()
+        said = (folder / "keeper.log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
         return said[-1] if said else None
     return None
 
@@ -110,7 +111,7 @@ def down() -> list[str]:
     """End the lab, in order if its keeper lives, else by sweeping what it left; returns what was ended."""
     ended: list[str] = []
     with suppress(OSError, ValueError, KeyError, psutil.Error):
-        state = json.loads(_state_file().read_text())
+        state = json.loads(_state_file().read_text(encoding="utf-8"))
         keeper = psutil.Process(state["keeper"])
         if abs(keeper.create_time() - state["started"]) < 1.0:
             ended += [name for name in state["pids"] if name != "keeper"]
@@ -142,7 +143,7 @@ def _keep(folder: Path, ttl_seconds: float, with_prometheus: bool) -> None:
     state: dict[str, Any] = {"keeper": os.getpid(), "started": started, "pids": {}, "directory": str(folder)}
     _write(_state_file(), json.dumps(state))
     try:
-        with start_lab(folder, with_prometheus=with_prometheus, say=lambda text: print(text, flush=True)) as lab:
+        with start_lab(folder, with_prometheus=with_prometheus, say=tell) as lab:
             state |= {
                 "cluster": "lab",
                 "cluster_id": lab._broker.cluster_id if lab._broker else None,
@@ -156,7 +157,7 @@ def _keep(folder: Path, ttl_seconds: float, with_prometheus: bool) -> None:
             deadline = time.monotonic() + ttl_seconds
             while not stop.wait(_CHECK_SECONDS) and time.monotonic() < deadline:
                 if (name := lab.failed()) is not None:
-                    print(f"{name} has died; the lab ends.", flush=True)
+                    tell(f"{name} has died; the lab ends.")
                     break
     finally:
         lab_cluster_file().unlink(missing_ok=True)
@@ -168,7 +169,7 @@ def main() -> int:
     try:
         _keep(Path(sys.argv[1]), float(sys.argv[2]), sys.argv[3] == "1")
     except WorkbenchError as error:
-        print(error.message + (f" {error.hint}" if error.hint else ""), flush=True)
+        tell(error.message + (f" {error.hint}" if error.hint else ""))
         return int(error.exit_code)
     return 0
 

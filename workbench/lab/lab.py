@@ -84,7 +84,9 @@ class Lab:
         """Have Prometheus scrape `host:port` addresses from now on, as one named set that replaces itself."""
         if self.prometheus_url is not None:
             temporary = self.targets / f".{name}.tmp"
-            temporary.write_text(json.dumps([{"targets": list(addresses), "labels": {"cluster": LAB_CLUSTER}}]))
+            temporary.write_text(
+                json.dumps([{"targets": list(addresses), "labels": {"cluster": LAB_CLUSTER}}]), encoding="utf-8"
+            )
             temporary.replace(self.targets / f"{name}.json")
 
     def forget(self, name: str) -> None:
@@ -94,7 +96,7 @@ class Lab:
     @property
     def proxied(self) -> str:
         """host:port that leads to the broker through the proxy."""
-        return str(json.loads((self.folder / "proxy" / "address.json").read_text())["bootstrap"])
+        return str(json.loads((self.folder / "proxy" / "address.json").read_text(encoding="utf-8"))["bootstrap"])
 
     def slow_down(self, name: str, delay_seconds: dict[str, float]) -> None:
         """Add latency to clients (by the beginning of their id) that come through the proxy; `name` replaces its own."""
@@ -201,7 +203,7 @@ def _start_proxy(lab: Lab, broker: Broker) -> process.Child:
 
 def read_address(path: Path) -> str:
     """host:port of a metrics page that a process of the lab has announced."""
-    return str(json.loads(path.read_text())["metrics"])
+    return str(json.loads(path.read_text(encoding="utf-8"))["metrics"])
 
 
 def wait_for_addresses(waiting: Sequence[tuple[process.Child, Path]]) -> None:

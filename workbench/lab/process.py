@@ -70,7 +70,7 @@ class Child:
     def tail(self, lines: int = 8) -> str:
         """The last lines of its log, for an error message."""
         with suppress(OSError):
-            return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+            return "\n".join(self.log.read_text(errors="replace", encoding="utf-8").splitlines()[-lines:])
         return ""
 
 
@@ -91,7 +91,7 @@ def start(name: str, command: Sequence[str | Path], *, folder: Path, env: dict[s
     record.parent.mkdir(exist_ok=True)
     with suppress(psutil.Error):
         started = psutil.Process(popen.pid).create_time()
-        record.write_text(json.dumps({"name": name, "pid": popen.pid, "started": started}))
+        record.write_text(json.dumps({"name": name, "pid": popen.pid, "started": started}), encoding="utf-8")
     return Child(name, popen, log, record)
 
 
@@ -207,7 +207,7 @@ def sweep(folder: Path) -> list[str]:
     doomed: list[psutil.Process] = []
     for record in sorted(folder.rglob("pids/*.json")):
         with suppress(OSError, ValueError, KeyError, psutil.Error):
-            entry = json.loads(record.read_text())
+            entry = json.loads(record.read_text(encoding="utf-8"))
             process = psutil.Process(entry["pid"])
             if abs(process.create_time() - entry["started"]) < 1.0:  # the same process, not one that got its number
                 process.terminate()
@@ -241,7 +241,7 @@ def claimed(folder: Path) -> None:
 def orphaned(folder: Path) -> bool:
     """Whether the process that looked after `folder` has gone without cleaning up."""
     try:
-        entry = json.loads((folder / "owner.json").read_text())
+        entry = json.loads((folder / "owner.json").read_text(encoding="utf-8"))
         return bool(abs(psutil.Process(entry["pid"]).create_time() - entry["started"]) >= 1.0)
     except (OSError, ValueError, KeyError, psutil.Error):
         return True

@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-import urllib.request
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import requests
+
 from workbench.errors import SetupError
 from workbench.lab import process
 from workbench.places import cache_dir
+from workbench.web import WebSession
 
 START_SECONDS = 30.0
 _PACKAGE_SECONDS = 120
@@ -121,7 +123,7 @@ def start_prometheus(folder: Path, *, scrape_seconds: int = 1) -> PrometheusServ
     targets = folder / "targets"
     targets.mkdir(parents=True)
     config = folder / "prometheus.yml"
-    config.write_text(_CONFIG.format(scrape_seconds=scrape_seconds, targets=targets))
+    config.write_text(_CONFIG.format(scrape_seconds=scrape_seconds, targets=targets), encoding="utf-8")
     port = process.free_port()
     child = process.start(
         "prometheus",
@@ -145,7 +147,7 @@ def start_prometheus(folder: Path, *, scrape_seconds: int = 1) -> PrometheusServ
 
 def _ready(url: str) -> bool:
     try:
-        with urllib.request.urlopen(f"{url}/-/ready", timeout=2) as answer:  # noqa: S310 - our own loopback URL
-            return bool(answer.status == 200)
-    except OSError:
+        with WebSession(deadline_seconds=2.0) as session:
+            return bool(session.get(f"{url}/-/ready").status_code == 200)
+    except requests.RequestException:
         return False

@@ -40,7 +40,7 @@ class Ways:
             found: dict[str, float] = {}
             for path in self._folder.glob("*.json"):
                 with suppress(OSError, ValidationError):
-                    found |= Way.model_validate_json(path.read_text()).delay_seconds
+                    found |= Way.model_validate_json(path.read_text(encoding="utf-8")).delay_seconds
             self._delays = found
             await asyncio.sleep(_REFRESH_SECONDS)
 
@@ -111,7 +111,7 @@ async def _run(port: int, broker_port: int, folder: Path, address: Path) -> None
         lambda reader, writer: _Connection(ways).serve(reader, writer, broker_port), "127.0.0.1", port
     )
     temporary = address.with_suffix(".tmp")
-    temporary.write_text(json.dumps({"bootstrap": f"127.0.0.1:{port}"}))
+    temporary.write_text(json.dumps({"bootstrap": f"127.0.0.1:{port}"}), encoding="utf-8")
     temporary.replace(address)
     async with server:
         await asyncio.gather(ways.follow(), server.serve_forever())

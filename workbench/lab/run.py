@@ -141,7 +141,7 @@ def run_scenario(
             say("looking")
             capture = _through_prometheus(lab, fleet, window) if recorder is None else recorder.finish(window)
             write_capture(folder / "capture", capture)
-            (folder / "truth.json").write_text(json.dumps(_truth(scenario, folder), indent=1))
+            (folder / "truth.json").write_text(json.dumps(_truth(scenario, folder), indent=1), encoding="utf-8")
             result = triage(capture, spark(), groups=[scenario.spec.group])
             finding = next(item for item in result.findings if item.topic == scenario.spec.topic)
             outcome = None
@@ -157,7 +157,7 @@ def run_scenario(
             if recorder is not None:
                 recorder.stop()
     if outcome is not None:
-        (folder / "lag_after_advice.json").write_text(json.dumps(outcome.lags))
+        (folder / "lag_after_advice.json").write_text(json.dumps(outcome.lags), encoding="utf-8")
     done = RunResult(
         scenario=scenario,
         finding=finding,
@@ -167,7 +167,7 @@ def run_scenario(
         seconds=time.monotonic() - began,
         outcome=outcome,
     )
-    (folder / "truth.json").write_text(json.dumps(done.to_json(), indent=1))
+    (folder / "truth.json").write_text(json.dumps(done.to_json(), indent=1), encoding="utf-8")
     return done
 
 

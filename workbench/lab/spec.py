@@ -15,7 +15,7 @@ POISON_HEADER = "poison"
 class Traffic(BaseModel):
     """What a producer sends."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
 
     bootstrap: str
     topic: str
@@ -42,7 +42,7 @@ class Traffic(BaseModel):
 class Behaviour(BaseModel):
     """How the handlers of an instance behave."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
 
     process_seconds: dict[str, float] = Field(description="Event type to the time its handler takes.")
     decode_seconds: float = Field(default=0.0, ge=0, description="Time to decode one record, on the consumer thread.")
@@ -57,7 +57,7 @@ class Behaviour(BaseModel):
 class Way(BaseModel):
     """What the network does to some clients: latency for each direction, added by the lab's proxy."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
 
     delay_seconds: dict[str, float] = Field(default={}, description="Beginning of a client id to the latency.")
 
@@ -65,7 +65,7 @@ class Way(BaseModel):
 class ExporterFault(BaseModel):
     """What the exporter does wrong for one group: leave it out, or show what is no number."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
 
     group: str
     topic: str
@@ -87,7 +87,7 @@ class Watched(Generic[M]):
 
     def _read(self) -> M:
         self._seen = self._path.stat().st_mtime_ns
-        return self._model.model_validate_json(self._path.read_text())
+        return self._model.model_validate_json(self._path.read_text(encoding="utf-8"))
 
     def refresh(self) -> M:
         """The current content."""
@@ -101,5 +101,5 @@ class Watched(Generic[M]):
 def write(path: Path, model: BaseModel) -> None:
     """Write a model so that a reader sees the old content or the new, never half of one."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(model.model_dump_json(indent=1))
+    temporary.write_text(model.model_dump_json(indent=1), encoding="utf-8")
     temporary.replace(path)

@@ -51,7 +51,7 @@ class Rule(BaseModel):
         state_label: for a group's state, the label that holds its name; the series with the value 1, or the only one, counts.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
 
     metric: str = Field(pattern=r"^[a-zA-Z_:][a-zA-Z0-9_:]*$")
     labels: dict[str, str]
@@ -109,7 +109,7 @@ class LeftOut:
 class Profile(BaseModel):
     """One exporter or framework."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
 
     name: str
     title: str
@@ -242,7 +242,7 @@ def load_profile(name: str) -> Profile:
     source = resources.files(__package__) / f"{name}.yaml"
     if not name.replace("_", "").isalnum() or not source.is_file():
         raise ConfigError(f"There is no profile {name!r}.", hint=f"There are: {', '.join(profile_names())}.")
-    return parse_profile(source.read_text(), name=name)
+    return parse_profile(source.read_text(encoding="utf-8"), name=name)
 
 
 def profile_names() -> list[str]:

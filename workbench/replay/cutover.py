@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from workbench.errors import GuardError, NoAnswerError, SourceUnreachableError, WorkbenchError
+from workbench.masking import masked
 from workbench.replay.carry import carried, check_or_carry, gaps_beyond
 from workbench.replay.fleet import Fleet, FleetFile, InstanceStatus
 from workbench.replay.follow import CountRecords
@@ -189,7 +190,8 @@ class Cutover:
             return status.group == self.group
         entries, _ = self.journal.read()
         last = next(
-            (entry for entry in reversed(entries) if entry.plan == self.plan.hash and entry.target == instance), None
+            (entry for entry in reversed(entries) if entry.plan == self.plan.hash and entry.target == masked(instance)),
+            None,
         )
         return last is not None and last.group == self.group and last.phase == "end" and last.outcome == "done"
 

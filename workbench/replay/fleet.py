@@ -15,7 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from urllib3.exceptions import HTTPError, NewConnectionError, ReadTimeoutError
 
 from workbench.errors import ConfigError, NoAnswerError, SourceUnreachableError
+from workbench.masking import remember, secrets_in_url
 from workbench.settings import from_environment
+from workbench.web import WebSession
 from workbench.words import one_line
 
 _MAX_ANSWER_BYTES = 50_000_000
@@ -37,7 +39,7 @@ def check_placeholders(words: Sequence[str], known: Sequence[str]) -> None:
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Health(_Part):
@@ -96,7 +98,8 @@ class FleetFile(_Part):
                 raise ValueError("kind is command, but there is no [command]")
             check_placeholders(self.command.switch, _NAMES)
             check_placeholders(self.command.check or [], _NAMES[:2])
-        elif any(not url.startswith(("http://", "https://")) for url in self.instances):
+        remember(self.token, *(it for url in self.instances for it in secrets_in_url(url)))
+        if self.kind == "http" and any(not url.startswith(("http://", "https://")) for url in self.instances):
             raise ValueError("with kind http every instance is a URL")
         return self
 
@@ -108,7 +111,7 @@ def read_fleet(path: Path) -> FleetFile:
         ConfigError: naming the field that is wrong.
     """
     try:
-        values = from_environment(tomllib.loads(path.read_text()), path)
+        values = from_environment(tomllib.loads(path.read_text(encoding="utf-8")), path)
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise ConfigError(f"The fleet file {path} cannot be read: {reason}.") from None
@@ -123,7 +126,7 @@ def read_fleet(path: Path) -> FleetFile:
 
 
 class _Answer(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = ConfigDict(hide_input_in_errors=True, extra="ignore", frozen=True)
 
 
 class HeldPartition(_Answer):
@@ -193,7 +196,7 @@ class HttpFleet:
         try:
             return InstanceStatus.model_validate_json(answer)
         except ValidationError as error:
-            field = ".".join(str(part) for part in error.errors()[0]["loc"]) or "the whole"
+            field = ".".join(str(part) for part in error.errors(include_input=False)[0]["loc"]) or "the whole"
             raise SourceUnreachableError(
                 f"{instance} answers /status with something else: {field} is missing or wrong."
             ) from None
@@ -217,18 +220,14 @@ class HttpFleet:
         url = instance.rstrip("/") + path
         headers = {"Authorization": f"Bearer {self.file.token}"} if self.file.token else {}
         try:
-            with requests.Session() as session:
-                session.trust_env = False  # a proxy of the environment must not see the token
-                answer = session.request(
-                    method,
-                    url,
-                    json=body,
-                    headers=headers,
-                    timeout=self.file.request_timeout_seconds,
-                    allow_redirects=False,
-                    stream=True,
-                )
-                content: bytes = answer.raw.read(_MAX_ANSWER_BYTES, decode_content=True)
+            with WebSession(
+                deadline_seconds=self.file.request_timeout_seconds,
+                max_bytes=_MAX_ANSWER_BYTES,
+                headers=headers,
+                by_proxy=False,  # a proxy of the environment must not see the token
+            ) as session:
+                answer = session.request(method, url, json=body, allow_redirects=False)
+                content = answer.content
         except (requests.RequestException, HTTPError, OSError) as error:
             late = isinstance(error, requests.Timeout | TimeoutError | ReadTimeoutError)
             reason = "no answer in time" if late else type(error).__name__
@@ -286,6 +285,7 @@ class CommandFleet:
                 stdin=subprocess.DEVNULL,
                 timeout=self.commands.timeout_seconds,
                 check=False,
+                encoding="utf-8",
             )
         except FileNotFoundError:
             raise ConfigError(f"The command {command[0]!r} of the fleet file does not exist.") from None

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from workbench.errors import GuardError, OutputError, UsageError
 from workbench.files import alone, make_folder, sync_name
+from workbench.masking import masked
 from workbench.places import state_dir
 from workbench.replay.plan import current_user
 
@@ -44,7 +45,7 @@ class Entry(BaseModel):
         outcome: of an end: done, partial, failed or unknown.
     """
 
-    model_config = ConfigDict(extra="ignore", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(hide_input_in_errors=True, extra="ignore", frozen=True, populate_by_name=True)
 
     schema_: Literal["workbench.replay-journal/1"] = Field(alias="schema", default="workbench.replay-journal/1")
     at: str
@@ -103,8 +104,8 @@ class Journal:
             action=action,
             phase=phase,
             outcome=outcome,
-            target=target,
-            detail=detail,
+            target=masked(target) if target else target,
+            detail=masked(detail) if detail else detail,
             changes=list(changes),
         )
         line = json.dumps(entry.model_dump(by_alias=True, mode="json"), separators=(",", ":")).encode() + b"\n"

@@ -40,7 +40,7 @@ class AfterEnd(StrEnum):
 class Strict(BaseModel):
     """A part of a file: no unknown field, no silent conversion, no change after it was read."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True, strict=True)
 
 
 class PlannedPartition(Strict):
@@ -121,7 +121,9 @@ class Plan(Strict):
     topic_ids: dict[str, str] = {}  # plans of earlier versions have none
     partitions: list[PlannedPartition] = Field(min_length=1)
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, populate_by_name=True)
+    model_config = ConfigDict(
+        hide_input_in_errors=True, extra="forbid", frozen=True, strict=True, populate_by_name=True
+    )
 
     @model_validator(mode="after")
     def _is_one_intention(self) -> Self:
@@ -292,6 +294,6 @@ def write_file(path: Path, document: dict[str, Any]) -> None:
     """
     try:
         with whole(path, durable=True) as temporary:
-            temporary.write_text(_legible(document))
+            temporary.write_text(_legible(document), encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}.", hint="Choose another place.") from None

@@ -73,7 +73,9 @@ class Receipt(Strict):
     seconds: float
     partitions: list[PartitionReceipt]
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, populate_by_name=True)
+    model_config = ConfigDict(
+        hide_input_in_errors=True, extra="forbid", frozen=True, strict=True, populate_by_name=True
+    )
 
     @property
     def sentence(self) -> str:
@@ -109,7 +111,9 @@ class Rollback(Strict):
     before: list[tuple[str, Offset, Offset]]
     targets: list[tuple[str, Offset, Offset]]
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, populate_by_name=True)
+    model_config = ConfigDict(
+        hide_input_in_errors=True, extra="forbid", frozen=True, strict=True, populate_by_name=True
+    )
 
     @property
     def commits(self) -> dict[Partition, int]:

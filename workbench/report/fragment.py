@@ -43,7 +43,7 @@ body[data-jp-theme-light="false"] .wb { color-scheme: dark; %s }
 
 def style() -> str:
     """The report's style, for what stands inside of `.wb` only; light or dark as JupyterLab is, elsewhere as the system is."""
-    text = resources.files("workbench.report").joinpath("report.css").read_text()
+    text = resources.files("workbench.report").joinpath("report.css").read_text(encoding="utf-8")
     own = text.replace(":root", ":scope").replace("body {", ":scope {")
     light, dark = (block[block.index("--ink") :] for block in re.findall(r":root \{([^}]*)\}", text)[:2])
     return "@scope (.wb) {\n" + own + _AGAINST_JUPYTER + "}" + _BY_THEME % (light, dark)

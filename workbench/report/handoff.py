@@ -12,11 +12,14 @@ from urllib.parse import urlsplit
 import requests
 
 from workbench.errors import SourceUnreachableError, UsageError
+from workbench.masking import remember, secrets_in_url
 from workbench.triage.verdict import Verdict, runbook_of
-from workbench.words import duration, printable
+from workbench.web import WebSession
+from workbench.words import duration, for_chat, printable
 
 ATTEMPTS = 3
 _TIMEOUT_SECONDS = 10.0
+_MAX_ANSWER_BYTES = 1 << 20  # only its status is looked at
 # Twice the usual interval of the report: one run that is missed ends its alerts visibly late, not early.
 ALERT_LASTS = timedelta(hours=48)
 _CHAT_LINES = 20  # a chat's message has room for about 3,000 characters
@@ -47,7 +50,7 @@ def alerts_of(
                     "source": "workbench",
                 },
                 "annotations": {
-                    "summary": line["headline"],
+                    "summary": for_chat(line["headline"]),  # the text that an Alertmanager sends to chats
                     "runbook_url": runbook,
                     "run_id": document["run_id"],
                     "time_lag": duration(line["time_lag_seconds"]),
@@ -70,21 +73,25 @@ def annotation_of(document: Document) -> dict[str, Any]:
             f"cluster:{document['cluster']}",
             *(f"verdict:{it}" for it in sorted(document["verdicts"])),
         ],
-        "text": "<br>".join(escape(text) for text in chat_text(document).splitlines()),
+        "text": "<br>".join(escape(text) for text in _words(document, str)),
     }
 
 
 def chat_text(document: Document) -> str:
-    """A few lines in plain text, worst first."""
+    """A few lines in plain text, worst first. Nobody is called by a name in it, and no name becomes a link."""
+    return "\n".join(_words(document, for_chat))
+
+
+def _words(document: Document, shown: Callable[[str], str]) -> list[str]:
     states = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in document["states"].items() if number)
-    lines = [f"{printable(document['cluster'])}: {states}; {document['over_budget']} over their error budget."]
+    lines = [f"{shown(printable(document['cluster']))}: {states}; {document['over_budget']} over their error budget."]
     sick = _sick(document)
     for line in sick[:_CHAT_LINES]:
-        who = f"{printable(line['group'])} ← {printable(line['topic'])}"
+        who = f"{shown(printable(line['group']))} ← {shown(printable(line['topic']))}"
         lines.append(f"• {who}: {duration(line['time_lag_seconds'])} behind, {line['verdict'].replace('_', ' ')}")
     if len(sick) > _CHAT_LINES:
         lines.append(f"… and {len(sick) - _CHAT_LINES} more.")
-    return "\n".join(lines)
+    return lines
 
 
 def _sick(document: Document) -> list[Any]:
@@ -101,14 +108,15 @@ def send(url: str, body: Any, *, what: str, token: str | None = None, sleep: Sle
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise UsageError(f"The address of the {what} is no http or https URL.")
+    remember(token, *secrets_in_url(url))
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     where, reason = f"{parts.hostname}:{parts.port or parts.scheme}", ""
     for attempt in range(ATTEMPTS):
         if attempt:
             sleep(4.0 ** (attempt - 1))
         try:
-            # A redirect would carry the token to another place.
-            answer = requests.post(url, json=body, headers=headers, timeout=_TIMEOUT_SECONDS, allow_redirects=False)
+            with WebSession(deadline_seconds=_TIMEOUT_SECONDS, max_bytes=_MAX_ANSWER_BYTES, headers=headers) as session:
+                answer = session.post(url, json=body, allow_redirects=False)
         except requests.RequestException as error:
             reason = type(error).__name__
             continue

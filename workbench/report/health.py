@@ -261,7 +261,7 @@ def read_previous(path: str) -> dict[str, Any] | None:
     if not path:
         return None
     try:
-        document = json.loads(Path(path).read_text())
+        document = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
     return document if isinstance(document, dict) and document.get("schema") == SCHEMA else None

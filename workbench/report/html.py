@@ -49,16 +49,24 @@ class Section:
     anchor: str
 
 
-def write_html(path: Path, result: Triage, capture: Capture) -> None:
+def write_html(path: Path, result: Triage, capture: Capture, *, new: bool = False) -> None:
     """Write the report of a triage; the file appears whole or not at all.
+
+    Args:
+        path: the file.
+        result: what was found.
+        capture: what it was found in, for the charts.
+        new: another file that is there stays.
 
     Raises:
         UsageError: if it cannot be written there.
     """
     text = render_html(result, capture)
     try:
-        with whole(path) as temporary:
-            temporary.write_text(text)
+        with whole(path, new=new) as temporary:
+            temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
+    except FileExistsError:
+        raise UsageError(f"{path} exists already, and is left as it is.", hint="Name another file.") from None
     except OSError as error:
         raise UsageError(f"The report {path} cannot be written: {error.strerror}.") from None
 
@@ -78,8 +86,8 @@ def render_html(result: Triage, capture: Capture, *, health: Health | None = Non
     ]
     charts = {f"{section.anchor}-{chart.id}": chart.figure for section in sections for chart in section.charts}
     plotly = _plotly_js() if charts else ""
-    start = resources.files(__package__).joinpath("report.js").read_text()
-    style = resources.files(__package__).joinpath("report.css").read_text()
+    start = resources.files(__package__).joinpath("report.js").read_text(encoding="utf-8")
+    style = resources.files(__package__).joinpath("report.css").read_text(encoding="utf-8")
     return environment().get_template("report.html.j2").render(
         result=result,
         capture=capture,
@@ -116,7 +124,11 @@ def _hash(text: str) -> str:
 
 def _plotly_js() -> str:
     # The last thing that could end the script element early; inside of a string or regular expression `<\/` means the same.
-    return (resources.files("plotly") / "package_data" / "plotly.min.js").read_text().replace("</script", "<\\/script")
+    return (
+        (resources.files("plotly") / "package_data" / "plotly.min.js")
+        .read_text(encoding="utf-8")
+        .replace("</script", "<\\/script")
+    )
 
 
 def _json_block(value: Any) -> Markup:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from workbench.report.terminal import STATE_STYLE, printable_line
+from workbench.console import SafeConsole
+from workbench.report.terminal import STATE_STYLE
 from workbench.triage.sweep import Sweep
 from workbench.triage.verdict import State
 from workbench.words import count, duration, plural, printable
@@ -14,7 +14,7 @@ from workbench.words import count, duration, plural, printable
 _MORE = 20  # rows of the table under the findings
 
 
-def show_sweep(console: Console, result: Sweep) -> None:
+def show_sweep(console: SafeConsole, result: Sweep) -> None:
     """Counts first, then the worst with their verdict in a sentence, then how many more there are."""
     console.print(_head(result))
     if result.findings:
@@ -28,7 +28,7 @@ def show_sweep(console: Console, result: Sweep) -> None:
                 Text(f" … and {rest.num_rows - shown:,} more: --json or --parquet has all of them.", style="dim")
             )
     for text in result.incomplete:
-        console.print(Text(f" Incomplete: {printable_line(text)}", style="yellow"))
+        console.line_of(f" Incomplete: {text}", "yellow")
 
 
 def _head(result: Sweep) -> Text:

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-from rich.console import Console, Group
+from rich.console import Group
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from workbench.console import SafeConsole
 from workbench.features.series import FloatArray, Series, highest, series_of, total
 from workbench.triage.engine import Triage
 from workbench.triage.finding import Finding, PathStep
@@ -25,18 +26,11 @@ STATE_STYLE = {
     State.HEALTHY: "bold green",
     State.CANNOT_TELL: "bold magenta",
 }
-_PAGE_WIDTH = 120
 _PICTURE_WIDTH = 104  # below, the words are worth more than the pictures
 _MAX_DETAILED = 10  # longer lists are an overview with the worst ones in detail
 
 
-def open_console() -> Console:
-    """A console on stdout; where that is no terminal, as wide as a page and not as narrow as a punch card."""
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=_PAGE_WIDTH)
-
-
-def show(console: Console, result: Triage, samples: pa.Table) -> None:
+def show(console: SafeConsole, result: Triage, samples: pa.Table) -> None:
     """Print all findings, the sick ones in detail and the healthy ones as a line each."""
     pictures = console.width >= _PICTURE_WIDTH
     sick = [finding for finding in result.findings if finding.state is not State.HEALTHY]
@@ -50,12 +44,7 @@ def show(console: Console, result: Triage, samples: pa.Table) -> None:
     elif healthy:
         console.print(_overview(healthy, f"{plural(len(healthy), 'subscription')} healthy"))
     for text in result.incomplete:
-        console.print(Text(f" Incomplete: {printable_line(text)}", style="yellow"))
-
-
-def printable_line(text: str) -> str:
-    """A message with hostile characters made harmless."""
-    return printable(text[:400])
+        console.line_of(f" Incomplete: {text}", "yellow")
 
 
 def _overview(findings: Sequence[Finding], title: str) -> Table:

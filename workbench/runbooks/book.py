@@ -22,7 +22,7 @@ _BLOCK = re.compile(r"(<!-- generated: (\w+) -->\n).*?(\n<!-- end -->)", re.DOTA
 class FrontMatter(BaseModel):
     """What stands at the head of a runbook."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid")
 
     alert: str
     severity: str
@@ -70,7 +70,7 @@ def read_book(path: Path) -> Book:
     Raises:
         UsageError: if its front matter is missing or wrong.
     """
-    text = path.read_text()
+    text = path.read_text(encoding="utf-8")
     found = _FRONT.match(text)
     if found is None:
         raise UsageError(f"{path} has no front matter.")

@@ -36,7 +36,7 @@ def read_rules(folder: Path) -> list[Rule]:
     found = []
     for path in sorted((folder / "rules").glob("*.yml")):
         try:
-            document = yaml.safe_load(path.read_text())
+            document = yaml.safe_load(path.read_text(encoding="utf-8"))
             for group in document["groups"]:
                 for rule in group["rules"]:
                     labels, words = rule.get("labels", {}), rule.get("annotations", {})

@@ -38,7 +38,13 @@ def check_rules(folder: Path) -> Checked:
     runs += [("test", path) for path in sorted((folder / "rules" / "tests").glob("*.yml"))]
     for verb, path in runs:
         shown = subprocess.run(
-            [program, verb, "rules", path], capture_output=True, text=True, timeout=_SECONDS, check=False
+            [program, verb, "rules", path],
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=False,
+            encoding="utf-8",
+            errors="replace",
         )
         if shown.returncode != 0:
             reason = " ".join((shown.stderr or shown.stdout).split())[:400]

@@ -35,7 +35,7 @@ _RESERVED = {
 class ProcessorConfig(BaseModel):
     """How events of one type are handled."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
 
     threads: int = Field(default=4, ge=1, le=1024, description="Processor threads. 4: I/O-bound handlers.")
     queues: int | None = Field(
@@ -71,7 +71,7 @@ class ProcessorConfig(BaseModel):
 class RuntimeConfig(BaseModel):
     """Settings of one task: a consumer group on some topics, its consumers and its processors."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
 
     bootstrap: str = Field(description="host:port of some brokers, with commas between them.")
     group: str = Field(min_length=1, description="The consumer group.")
@@ -203,7 +203,7 @@ class RuntimeConfig(BaseModel):
             ConfigError: if it cannot be read or a field is wrong.
         """
         try:
-            values = tomllib.loads(path.read_text())
+            values = tomllib.loads(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise ConfigError(f"{path} cannot be read: {error}.") from None
         table = values.get("runtime", values)

@@ -219,7 +219,9 @@ class ConsumerThread:
             position=offset,
             former=old,
             paused=old.paused,
-            began_anew_at=self._clock(),
+            began_anew=(self._clock(), offset),
+            # Not looked at yet: it tells whether the log was cut, or is another topic's.
+            committed_topic_id=old.committed_topic_id if old.topic_id is None else old.topic_id,
         )
         state.tracker.begin(offset)
         state.enqueue_time = old.enqueue_time
@@ -250,7 +252,12 @@ class ConsumerThread:
             remade = self.remade.popleft()
             states = [state for state in self.partitions.values() if state.partition[0] == remade.topic]
             self._rewind(
-                [s for s in states if s.position and (s.began_anew_at is None or s.began_anew_at < remade.last_seen)],
+                [
+                    state
+                    for state in states
+                    if state.position
+                    and not state.has_begun_anew(since=remade.last_seen, start=remade.starts.get(state.partition, 0))
+                ],
                 remade.starts,
             )
             for state in states:

@@ -29,7 +29,7 @@ _REQUEST_SECONDS = 10.0  # a client that stalls must not keep a thread
 class ReplayOrder(BaseModel):
     """Body of POST /replay."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid")
 
     group: str = Field(min_length=1)
     since: AwareDatetime

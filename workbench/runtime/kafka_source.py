@@ -87,8 +87,8 @@ class KafkaSource:
         self._commit_under_way = False
         self._commit_failures: dict[Partition, str] = {}
         self._closing = False
-        # Commits of this assignment whose leader epoch is not held against the log yet; see `_verify`.
-        self._unverified: dict[Partition, TopicPartition] = {}
+        # Where partitions are to go before anything of them is handed out; see `_seek`.
+        self._seeks: dict[Partition, TopicPartition] = {}
         self._notes: dict[Partition, str] = {}  # of the commits of the last assignment
 
     def subscribe(self, topics: Sequence[str], listener: AssignmentListener) -> None:
@@ -113,32 +113,32 @@ class KafkaSource:
     def _given_up(self, partitions: list[TopicPartition]) -> list[Partition]:
         found = [(part.topic, part.partition) for part in partitions]
         for partition in found:
-            self._unverified.pop(partition, None)
+            self._seeks.pop(partition, None)
         return found
 
     def _noted(self, answers: list[TopicPartition]) -> dict[Partition, int | None]:
         self._notes = {(part.topic, part.partition): part.metadata for part in answers if part.metadata}
         for part in answers:
             if part.error is None and part.offset > 0 and part.leader_epoch not in (None, _NO_EPOCH):
-                self._unverified[part.topic, part.partition] = TopicPartition(
+                self._seeks[part.topic, part.partition] = TopicPartition(
                     part.topic, part.partition, part.offset, leader_epoch=part.leader_epoch
                 )
         return _offsets(answers)
 
-    def _verify(self) -> None:
-        """Have the client hold the epochs of commits against the log: it was perhaps cut below them, and has grown beyond them since.
+    def _seek(self) -> None:
+        """Send partitions to where they are to go: to the beginning, or to their commits, for the sake of the leader epochs of those.
 
-        librdkafka asks for that after a seek, and not at the start of an assignment (2.16, seen). Where the log was cut, it goes back
-        to the cut.
+        A log was perhaps cut below its commit, and has grown beyond it since. librdkafka holds an epoch against the log after a seek,
+        and not at the start of an assignment (2.16, seen). Where the log was cut, it goes back to the cut.
         """
-        for partition, at in list(self._unverified.items()):
+        for partition, at in list(self._seeks.items()):
             try:
                 self._consumer.seek(at)
             except KafkaException as error:
                 if error.args[0].code() == KafkaError._STATE:
                     continue  # its fetching has not begun yet
-                _log.warning("whether the log of %s-%d was cut is not known: %s", *partition, error)
-            del self._unverified[partition]
+                _log.warning("%s-%d cannot be sent to %d: %s", *partition, at.offset, error)
+            del self._seeks[partition]
 
     def _committed_if_known(self, partitions: list[TopicPartition]) -> dict[Partition, int | None]:
         try:
@@ -209,8 +209,8 @@ class KafkaSource:
         Raises:
             SourceUnreachableError: for what no further poll would change: no right, fenced off, no position to begin at.
         """
-        if self._unverified:
-            self._verify()
+        if self._seeks:
+            self._seek()
         # consume() waits for its whole timeout unless it gets all it asks for; so wait for one, then take what is there. What it
         # raises ends the member: the batch is gone then, and commits of what follows it would pass it.
         messages = self._consumer.consume(1, timeout)
@@ -220,8 +220,8 @@ class KafkaSource:
         for message in messages:
             failure = message.error()
             if failure is None:
-                if self._unverified and (message.topic(), message.partition()) in self._unverified:
-                    continue  # it comes again when the position has been verified
+                if self._seeks and (message.topic(), message.partition()) in self._seeks:
+                    continue  # it comes again once it was sent there
                 records.append(
                     Record(
                         message.topic(),
@@ -253,11 +253,8 @@ class KafkaSource:
 
     def rewind(self, partitions: Iterable[Partition]) -> None:
         """See `Source.rewind`."""
-        for partition in partitions:
-            try:
-                self._consumer.seek(TopicPartition(*partition, OFFSET_BEGINNING))
-            except KafkaException as error:
-                _log.warning("%s-%d cannot be read from its beginning: %s", *partition, error)
+        self._seeks |= {partition: TopicPartition(*partition, OFFSET_BEGINNING) for partition in partitions}
+        self._seek()
 
     def commit(
         self,

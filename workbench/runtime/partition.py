@@ -62,7 +62,7 @@ class PartitionState:
     commit_again: bool = False
     # The state of the log that was here before this one began anew: its events are still handled, and nothing of it is committed.
     former: PartitionState | None = None
-    began_anew_at: float | None = None  # by the consumer thread's clock
+    began_anew: tuple[float, int] | None = None  # when, by the consumer thread's clock, and at which offset
     # Id of the topic whose offsets these are, as far as it is known; a commit bears it. And the one that the commit we began at bears.
     topic_id: str | None = None
     committed_topic_id: str | None = None
@@ -73,6 +73,13 @@ class PartitionState:
         """Whether all that could be committed is; any thread may ask."""
         offset = self.tracker.committable_so_far
         return offset is None or (self.committed is not None and self.committed >= offset and not self.commit_again)
+
+    def has_begun_anew(self, *, since: float, start: int) -> bool:
+        """Whether it was sent to the start of its log after an instant.
+
+        Not behind it: held against a topic that was made anew, a commit of the former one leads to where the new log ended just then.
+        """
+        return self.began_anew is not None and self.began_anew[0] >= since and self.began_anew[1] <= start
 
     @property
     def is_done(self) -> bool:

@@ -24,6 +24,7 @@ DEAD_CODES = frozenset({600, 700})
 RETRY_CODES = frozenset({401, 403, 404, 405, 407, 408, 421, 425, 429})
 _MAX_RETRY_AFTER_SECONDS = 60.0
 _FIRST_BYTES = 16_384
+_MOST_ANSWER_BYTES = 1 << 20  # only the status is looked at
 _PLAIN = re.compile(rb"HTTP/1\.1 (2\d\d)[ \r]")  # 1.0 closes its connections
 
 
@@ -54,7 +55,7 @@ class RestSink:
     ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ConfigError(f"REST sink: {url!r} is no http or https URL.")
+            raise ConfigError("REST sink: its URL is no http or https URL.")
         self._make = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         self._host, self._port = parts.hostname, parts.port
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
@@ -119,8 +120,8 @@ class RestSink:
             return code, None
         response = http.client.HTTPResponse(_Again(first, connection.sock), method="POST")  # type: ignore[arg-type]
         response.begin()
-        response.read()
-        if response.will_close:
+        response.read(_MOST_ANSWER_BYTES)
+        if response.will_close or not response.isclosed():  # of an answer without end nothing more is read
             self._close()
         return response.status, _retry_after(response.getheader("Retry-After"))
 

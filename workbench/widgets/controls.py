@@ -10,6 +10,7 @@ from typing import Any
 import ipywidgets as w
 
 from workbench.errors import ConfigError, WorkbenchError
+from workbench.masking import masked
 from workbench.report.charts import Chart
 from workbench.report.fragment import style
 from workbench.report.numbers import chart_numbers
@@ -87,7 +88,7 @@ class Panel(w.VBox):  # type: ignore[misc]
         if isinstance(error, WorkbenchError):
             message, hint = error.message, error.hint
         else:
-            message, hint = f"{type(error).__name__}: {error}", "This is a fault of Workbench itself."
+            message, hint = masked(f"{type(error).__name__}: {error}"), "This is a fault of Workbench itself."
         words = escape(one_line(message)) + (f"<br>{escape(one_line(hint))}" if hint else "")
         self.trouble.value = f'<div class="wb"><p class="note" role="alert">{words}</p></div>'
 

@@ -116,7 +116,7 @@ def draw(chance: random.Random, played: Sequence[str]) -> str:
     Raises:
         UsageError: if there are none.
     """
-    names: list[str] = sorted(json.loads((incidents() / "truth.json").read_text()))
+    names: list[str] = sorted(json.loads((incidents() / "truth.json").read_text(encoding="utf-8")))
     return chance.choice([name for name in names if name not in played] or names)
 
 
@@ -132,7 +132,7 @@ def recorded(name: str, work: Work) -> Incident:
     start_in_background()
     work.step("Reading the recording")
     folder = incidents()
-    noted = json.loads((folder / "truth.json").read_text())[name]
+    noted = json.loads((folder / "truth.json").read_text(encoding="utf-8"))[name]
     capture = read_capture(folder / name)
     work.step("Starting Spark")
     spark = session()

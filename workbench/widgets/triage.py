@@ -144,9 +144,11 @@ class TriagePanel(Panel):
             self.complain(error)
 
     def _write_html(self) -> Path:
-        path = Path(self.path.value.strip() or "incident").expanduser().with_suffix(".html")
+        path = Path(self.path.value.strip() or "incident").expanduser()
+        if path.suffix != ".html":  # "incident.2" is a name of its own, and not a kind of "incident"
+            path = path.with_name(f"{path.name}.html")
         assert self.result is not None and self.capture is not None  # noqa: S101 - the button is hidden before
-        write_html(path, self.result, self.capture)
+        write_html(path, self.result, self.capture, new=True)
         return path
 
     def _write_capture(self) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,8 +11,6 @@ from hypothesis import strategies as st
 
 from workbench.errors import NotACaptureError, UnknownClusterError, UsageError, WindowError
 from workbench.report.runs.parameters import HealthParameters, health_parameters, run_id
-from workbench.report.runs.secrets import masked, secrets_of
-from workbench.settings import Cluster
 
 ROOT = Path(__file__).parent.parent.parent.parent
 CAPTURE = ROOT / "notebooks" / "captures" / "incident-1"
@@ -88,21 +85,3 @@ def test_another_period_is_another_run(settings: Path) -> None:
     other = run_id("health", health_parameters(cluster="prod", config=settings, now=NOW + timedelta(minutes=1)))
     assert one != other
     assert one.startswith("health-prod-20261121T030000Z-")
-
-
-@given(st.text(alphabet=st.characters(exclude_characters="*"), min_size=4, max_size=40), st.integers(0, 9))
-def test_a_masked_text_holds_no_secret(secret: str, number: int) -> None:
-    """Neither plain nor as JSON writes it."""
-    shown = masked(f"<{number}>{secret}<{number}>{json.dumps(secret)}<{number}>", [secret])
-    assert shown in (f'<{number}>***<{number}>"***"<{number}>', f"<{number}>***<{number}>***<{number}>")
-
-
-def test_what_is_secret_in_the_settings() -> None:
-    """Headers whole and without their scheme, passwords, the password of a URL; not the user's name."""
-    cluster = Cluster(
-        name="prod",
-        prometheus="http://user:urlpass@127.0.0.1:9",
-        prometheus_headers={"Authorization": "Bearer tok3n-abc"},
-        kafka={"sasl.username": "oncall", "sasl.password": "hunter22"},
-    )
-    assert secrets_of(cluster) == {"Bearer tok3n-abc", "tok3n-abc", "hunter22", "urlpass"}

@@ -18,7 +18,7 @@ from tests.servers import Script, scripted
 from workbench.errors import ExitCode, GuardError
 from workbench.report.runs.parameters import HealthParameters, health_parameters
 from workbench.report.runs.record import EXECUTED, RECORD, REPORT, RESULT, RunState, read_record, runs_in
-from workbench.report.runs.runner import Ended, run_health
+from workbench.report.runs.runner import Ended, _export, _Stop, _TerminatedError, metrics_name, run_health
 
 ROOT = Path(__file__).parent.parent.parent.parent
 CAPTURE = ROOT / "notebooks" / "captures" / "incident-1"
@@ -171,6 +171,63 @@ def test_a_terminated_run_says_so_and_a_killed_one_is_lost(tmp_path: Path) -> No
     child.wait(60)
     [(_, lost)] = runs_in(tmp_path / "runs")
     assert (lost.state, lost.exit_code) == (RunState.LOST, None)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_impatience_does_not_cost_the_record(tmp_path: Path, number: signal.Signals) -> None:
+    """However often the signal comes while the kernel and the record are ended, the record tells how it was."""
+    mark = tmp_path / "mark"
+    source = notebook(tmp_path / "s.ipynb", f"import time; open({str(mark)!r}, 'w').close(); time.sleep(600)")
+    child = command(tmp_path, source)
+    folder = started(tmp_path, mark)
+    while child.poll() is None:
+        child.send_signal(number)
+        record = json.loads((folder / RECORD).read_bytes())
+        if record["state"] != "running":
+            break
+        time.sleep(0.002)
+    assert child.wait(60) in (128 + number, -number)  # a last one may come when the record is on the disk
+    record = read_record(folder)
+    assert record is not None
+    assert (record.state, record.exit_code) == (RunState.TERMINATED, 128 + number)
+
+
+def test_a_signal_breaks_off_the_notebook_and_nothing_else() -> None:
+    """One that came before the notebook ends it at its start; one that comes after it changes nothing any more."""
+    stop = _Stop()
+    with stop.breaks_off():
+        pass
+    stop.heard(15, None)
+    stop.heard(2, None)
+    with pytest.raises(_TerminatedError) as ended, stop.breaks_off():
+        pytest.fail("begun in spite of the signal")
+    assert ended.value.number == 15
+    other = _Stop()
+    with pytest.raises(_TerminatedError), other.breaks_off():
+        try:
+            other.heard(15, None)
+        finally:
+            other.heard(15, None)  # the second one does not end what the first has begun
+
+
+def test_no_two_clusters_share_a_file_of_numbers() -> None:
+    """Names that differ in what a file's name cannot hold, in capitals or behind their 40th character."""
+    names = ["prod eu", "prod-eu", "Prod-EU", "prod/eu", "prod_eu", "p" * 41, "p" * 42, "", "cluster", "生产", "测试"]
+    assert len({metrics_name("health", name) for name in names}) == len(names)
+    assert metrics_name("health", "prod-eu") == "health-prod-eu.workbench_report.prom"
+
+
+def test_numbers_under_an_earlier_name_go_when_they_are_ours(tmp_path: Path) -> None:
+    """The same series in two files would make the collector refuse both; another cluster's file stays."""
+    record = run(tmp_path, GOOD % 0).record.model_copy(update={"cluster": "prod eu"})
+    shared = tmp_path / "runs" / "health-prod-eu.workbench_report.prom"
+    shared.write_text('workbench_report_last_exit_code{report="health",cluster="prod-eu"} 0\n')
+    _export(tmp_path / "runs", record)
+    assert shared.exists()
+    shared.write_text('workbench_report_last_exit_code{report="health",cluster="prod eu"} 0\n')
+    _export(tmp_path / "runs", record)
+    assert not shared.exists()
+    assert 'cluster="prod eu"' in (tmp_path / "runs" / metrics_name("health", "prod eu")).read_text()
 
 
 def test_a_full_disk_is_told_even_though_the_disk_is_full(tmp_path: Path) -> None:

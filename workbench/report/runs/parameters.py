@@ -22,7 +22,7 @@ _SLUG = re.compile(r"[^A-Za-z0-9]+")
 class HealthParameters(BaseModel):
     """Parameters of the health report, as its notebook gets them: plain text, for a notebook's parameters keep no other types."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
 
     cluster: str = Field(default="", max_length=200, description="a cluster of the settings")
     capture: str = Field(default="", description="or a recorded folder")
@@ -109,6 +109,11 @@ def _start(since: str | None, end: datetime, first: datetime | None) -> datetime
     return parse_instant(text, now=end)
 
 
+def slug_of(name: str) -> str:
+    """A cluster's name as a part of a file's; not the same for every name."""
+    return _SLUG.sub("-", name).strip("-").lower()[:40] or "cluster"
+
+
 def run_id(report: str, parameters: HealthParameters) -> str:
     """The name of a run: the same for the same source and the same period, whoever asks and whenever."""
     source = parameters.cluster
@@ -120,5 +125,4 @@ def run_id(report: str, parameters: HealthParameters) -> str:
         name = parameters.cluster
     identity = json.dumps([report, source, parameters.since, parameters.until])
     digest = hashlib.sha256(identity.encode()).hexdigest()[:8]
-    slug = _SLUG.sub("-", name).strip("-").lower()[:40] or "cluster"
-    return f"{report}-{slug}-{parse_instant(parameters.until):%Y%m%dT%H%M%SZ}-{digest}"
+    return f"{report}-{slug_of(name)}-{parse_instant(parameters.until):%Y%m%dT%H%M%SZ}-{digest}"

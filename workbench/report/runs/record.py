@@ -39,7 +39,7 @@ class RunState(StrEnum):
 class StepRecord(BaseModel):
     """One cell of the notebook."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid")
 
     title: str
     state: Literal["pending", "running", "done", "failed"] = "pending"
@@ -49,7 +49,7 @@ class StepRecord(BaseModel):
 class RunRecord(BaseModel):
     """The content of `run.json`."""
 
-    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", populate_by_name=True)
 
     format: Literal["workbench.run/1"] = Field(default="workbench.run/1", alias="schema")
     run_id: str
@@ -79,7 +79,7 @@ def write_text(path: Path, text: str) -> None:
     """
     try:
         with whole(path, durable=True) as temporary:
-            temporary.write_text(text)
+            temporary.write_text(text, encoding="utf-8")
     except OSError as error:
         raise cannot_write(path, error) from None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import signal
@@ -18,7 +19,8 @@ from workbench import __version__, errors
 from workbench.assets import notebook
 from workbench.errors import ExitCode, GuardError, WorkbenchError
 from workbench.files import alone
-from workbench.report.runs.parameters import HealthParameters, run_id
+from workbench.masking import masked, masked_document
+from workbench.report.runs.parameters import HealthParameters, run_id, slug_of
 from workbench.report.runs.record import (
     EXECUTED,
     RECORD,
@@ -35,7 +37,6 @@ from workbench.report.runs.record import (
     write_record,
     write_text,
 )
-from workbench.report.runs.secrets import masked, secrets_of
 from workbench.settings import load_settings
 
 DEADLINE_SECONDS = 600.0
@@ -102,11 +103,42 @@ def run_health(
         for stale in (RESULT, REPORT, EXECUTED):
             (folder / stale).unlink(missing_ok=True)
         run = _Run(settled, folder, deadline_seconds, source or notebook("health_report"), say)
-        with reserved(folder), _signals():
+        with reserved(folder), _signals() as stop:
             run.begin()
-            run.execute()
+            run.execute(stop)
         _export(out, run.record)
     return Ended(folder=folder, record=run.record)
+
+
+class _Stop:
+    """What a signal asks for. It breaks off the notebook, and nothing else: a record that is being written is written to its end."""
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+        self._may_break_off = False
+
+    def heard(self, number: int, _frame: FrameType | None) -> None:
+        """The handler; the first signal counts, and no later one disturbs what the first has begun."""
+        if self.number is None:
+            self.number = number
+        if self._may_break_off:
+            self._may_break_off = False
+            raise _TerminatedError(self.number)
+
+    @contextmanager
+    def breaks_off(self) -> Iterator[None]:
+        """Within the block a signal ends it, also one that came before.
+
+        Raises:
+            _TerminatedError: then.
+        """
+        if self.number is not None:
+            raise _TerminatedError(self.number)
+        self._may_break_off = True
+        try:
+            yield
+        finally:
+            self._may_break_off = False
 
 
 class _Run:
@@ -119,10 +151,8 @@ class _Run:
 
         self._parameters, self._folder, self._source, self._say = parameters, folder, source, say
         self._began = time.monotonic()
-        self._secrets: frozenset[str] = frozenset()
-        if parameters.cluster:
-            config = Path(parameters.config) if parameters.config else None
-            self._secrets = secrets_of(load_settings(config).cluster(parameters.cluster))
+        if parameters.cluster:  # its secrets are known from here on, and masked
+            load_settings(Path(parameters.config) if parameters.config else None).cluster(parameters.cluster)
         self.record = RunRecord(
             run_id=parameters.run_id,
             report="health",
@@ -139,7 +169,7 @@ class _Run:
         write_record(self._folder, self.record)
         self._say(f"Run {self.record.run_id}, at most {self.record.deadline_seconds:g} s.")
 
-    def execute(self) -> None:
+    def execute(self, stop: _Stop) -> None:
         from workbench.report.runs.engine import Supervision, execute
 
         supervision = Supervision(self.record.deadline_seconds, say=self._say, changed=self._progress)
@@ -148,15 +178,19 @@ class _Run:
         hint: str | None = None
         state: RunState | None = None
         try:
-            execute(self._source, self._parameters.model_dump(), supervision, folder=self._folder)
+            with stop.breaks_off():
+                execute(self._source, self._parameters.model_dump(), supervision, folder=self._folder)
             code, state = self._judged(), RunState.DONE
-        except _TerminatedError as end:
-            code, message, state = 128 + end.number, f"Ended by signal {end.number}.", RunState.TERMINATED
+        except _TerminatedError:
+            pass  # told below
         except WorkbenchError as error:
             code, message, hint = error.exit_code, error.message, error.hint
         except Exception as error:  # papermill's own error has the name of the one in the cell
             code, message, hint = _told(error)
         finally:
+            if stop.number is not None and state is not RunState.DONE:  # whatever a library made of it on its way
+                code, message, hint = 128 + stop.number, f"Ended by signal {stop.number}.", None
+                state = RunState.TERMINATED
             state = state or _STATES.get(
                 ExitCode(code) if code in set(ExitCode) else ExitCode.INTERNAL, RunState.FAILED
             )
@@ -184,14 +218,14 @@ class _Run:
         import nbformat
 
         with suppress(WorkbenchError):
-            text: str = nbformat.writes(executed)  # type: ignore[no-untyped-call]
-            write_text(self._folder / EXECUTED, masked(text, self._secrets))
+            text: str = nbformat.writes(nbformat.from_dict(masked_document(executed)))  # type: ignore[no-untyped-call]
+            write_text(self._folder / EXECUTED, text)
 
     def _end(self, state: RunState, code: int, message: str | None, hint: str | None) -> None:
         record = self.record
         record.state, record.exit_code = state, code
-        record.message = masked(message, self._secrets) if message else None
-        record.hint = masked(hint, self._secrets) if hint else None
+        record.message = masked(message) if message else None
+        record.hint = masked(hint) if hint else None
         record.ended_at = datetime.now(UTC)
         record.seconds = round(time.monotonic() - self._began, 2)
         record.outputs = digests(self._folder)
@@ -237,15 +271,13 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _signals() -> Iterator[None]:
-    """SIGTERM and SIGINT end the run in order, with the kernel."""
-
-    def stop(number: int, _frame: FrameType | None) -> None:
-        raise _TerminatedError(number)
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+def _signals() -> Iterator[_Stop]:
+    """SIGTERM, SIGINT and SIGHUP end the run in order, with the kernel; what is ignored (nohup) stays so."""
+    stop = _Stop()
+    wanted = [it for it in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP) if signal.getsignal(it) != signal.SIG_IGN]
+    before = {number: signal.signal(number, stop.heard) for number in wanted}
     try:
-        yield
+        yield stop
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -271,9 +303,21 @@ def _export(out: Path, record: RunRecord) -> None:
         f"workbench_report_last_duration_seconds{labels} {record.seconds}",
     ]
     lines += _verdicts(out / record.run_id, record)
-    slug = record.run_id.rsplit("-", 2)[0]
+    path = out / metrics_name(record.report, record.cluster)
     with suppress(WorkbenchError):
-        write_text(out / f"{slug}.{_METRICS}", "\n".join(lines) + "\n")
+        write_text(path, "\n".join(lines) + "\n")
+    shared = out / f"{record.report}-{slug_of(record.cluster)}.{_METRICS}"  # the name of earlier versions
+    with suppress(OSError, UnicodeDecodeError):
+        if shared != path and labels in shared.read_text(encoding="utf-8"):
+            shared.unlink()  # the same series in two files would be refused
+
+
+def metrics_name(report: str, cluster: str) -> str:
+    """The file of a cluster's numbers: no two clusters have the same one, whatever their names hold."""
+    slug = slug_of(cluster)
+    if slug != cluster:  # "prod eu", "prod-eu" and "Prod-EU" are three clusters
+        slug += "-" + hashlib.sha256(cluster.encode(errors="surrogatepass")).hexdigest()[:8]
+    return f"{report}-{slug}.{_METRICS}"
 
 
 def _verdicts(folder: Path, record: RunRecord) -> list[str]:
