@@ -30,6 +30,7 @@ from workbench.runtime import (
 )
 from workbench.runtime.metrics import MAX_EVENT_TYPES, OTHER, RuntimeMetrics
 from workbench.runtime.offsets import Remade
+from workbench.runtime.task import Seams, Task
 
 
 def config(**changes: Any) -> RuntimeConfig:
@@ -335,6 +336,53 @@ def test_a_beginning_is_committed_although_nothing_is_read() -> None:
         8,
         0,
     ]
+
+
+def test_a_revocation_waits_for_the_letter_of_an_event_that_its_handler_is_through_with() -> None:
+    """Neither at work nor done: let go, it would be handled again by the next owner, and its letter written twice."""
+
+    class Slow:
+        """A producer whose broker takes its time."""
+
+        def __init__(self) -> None:
+            self.reports: list[tuple[float, Any]] = []
+
+        def produce(self, *_: Any, on_delivery: Any, **_more: Any) -> None:
+            self.reports.append((time.monotonic() + 0.4, on_delivery))
+
+        def poll(self, seconds: float) -> None:
+            time.sleep(0.01)
+            while self.reports and self.reports[0][0] <= time.monotonic():
+                self.reports.pop(0)[1](None, None)
+
+        flush = poll
+
+    handled: list[int] = []
+
+    def handle(event: Event) -> Any:
+        handled.append(event.record.offset)
+        return Dead("600") if event.record.offset == 2 else None
+
+    source, producer = MemorySource(1), Slow()
+    task = Task(
+        config(dead_letter_topic="dlq", rebalance_drain_seconds=5.0),
+        {"*": handle},
+        decode=decode_by_header,
+        make_source=lambda _c, _m: source,
+        probe_log_ends=False,
+        seams=Seams(make_producer=lambda _properties: producer),  # type: ignore[arg-type,return-value]
+    )
+    task.start()
+    source.produce(record(n) for n in range(3))
+    until(lambda: producer.reports)
+    source.later("revoked", [("t", 0)])
+    until(lambda: not source.positions)
+    assert source.committed == {("t", 0): 3}
+    source.later("assigned", [("t", 0)])
+    source.produce([record(3)])
+    until(lambda: source.committed == {("t", 0): 4})
+    assert task.stop()
+    assert handled == [0, 1, 2, 3]
 
 
 def test_lost_partitions_are_not_committed() -> None:

@@ -381,7 +381,7 @@ class ConsumerThread:
             at_work = (event for pool in self._processors for slot in pool.slots for event in slot.at_work())
             mine = (event.record.offset for event in at_work if event.owner is state)
             self._collect_completions()
-            state.drain_until = max(*mine, state.tracker.highest_finished, -1, -1)
+            state.drain_until = max(*mine, state.tracker.highest_finished, state.given_up_until, -1)
             if state is not self.partitions.get(state.partition) and state.position is not None:
                 state.drain_until = state.position - 1  # of a former log: no next owner can read what is left
 

@@ -48,6 +48,8 @@ class PartitionState:
     # While it is given away, events up to `drain_until` are still started; `gate` is held while that is found out.
     draining: bool = False
     drain_until: int = -1
+    # The highest offset that was given up: its handler is through with it, and its dead letter may still be on its way.
+    given_up_until: int = -1
     gate: threading.Lock = field(default_factory=threading.Lock)
     revoked: bool = False
     paused: bool = False

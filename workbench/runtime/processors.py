@@ -178,9 +178,9 @@ class ProcessorPool:
             worker.overdue = True
             slot.overdue += 1
             slot.queue.park(event, after=None)
+            self._reporter.dead(event, "timeout")
             successor = slot.workers[index] = _Worker()
         self._reporter.attempted(event, seconds, OutcomeLabel.TIMEOUT)
-        self._reporter.dead(event, "timeout")
         self._start_thread(slot, successor)
 
     def _serve(self, slot: Slot, worker: _Worker) -> None:

@@ -191,6 +191,9 @@ class Task:
         if self._letters is None:
             self.finished(event)
             return
+        owner = event.owner
+        with owner.gate:  # before the event leaves its worker: who gives the partition away looks at both
+            owner.given_up_until = max(owner.given_up_until, event.record.offset)
         self.metrics.dead_letter(event.record.topic, self.config.client_id, event.type).inc()
         self._letters.put(event, code, safe=lambda: self.finished(event))
 
