@@ -26,6 +26,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from workbench import words
+
 
 class ExitCode(IntEnum):
     """Exit codes of every command."""
@@ -47,9 +49,9 @@ class WorkbenchError(Exception):
     exit_code = ExitCode.INTERNAL
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        self.message = words.message(message)
+        self.hint = words.message(hint) if hint is not None else None
+        super().__init__(self.message)
 
 
 class OutputError(WorkbenchError):

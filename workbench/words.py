@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 _MAX_NAME = 80
+_MAX_MESSAGE = 1500  # a screen full; what is cut out is its middle, for the names stand in front and the reasons behind
 
 
 def printable(text: object) -> str:
@@ -21,6 +22,14 @@ def printable(text: object) -> str:
 def one_line(text: str) -> str:
     """A message for a terminal: harmless, on one line, of any length."""
     return _CONTROL.sub(lambda match: " " if match[0] in "\r\n\t" else match[0].encode("unicode_escape").decode(), text)
+
+
+def message(text: str) -> str:
+    """What an error says, harmless and of a length that a person reads: a file or a server may have put anything into it."""
+    shown = _CONTROL.sub(lambda it: it[0] if it[0] == "\n" else it[0].encode("unicode_escape").decode(), text)
+    shown = shown.encode(errors="backslashreplace").decode()  # half of a surrogate pair cannot be written
+    half = _MAX_MESSAGE // 2
+    return shown if len(shown) <= _MAX_MESSAGE else f"{shown[:half]} … {shown[-half:]}"
 
 
 def shell_word(text: str) -> str:
