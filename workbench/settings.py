@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,15 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from workbench.errors import ConfigError, UnknownClusterError, WindowError
+from workbench.inputs import read_toml
 from workbench.places import config_file, state_dir
 from workbench.window import parse_duration
 
 LAB_CLUSTER = "lab"
 _ENV = re.compile(r"\$\{(\w+)\}")
+
+
+_LONGEST = timedelta(days=366)  # of a window; beyond, it is a mistake in the unit
 
 
 class _Strict(BaseModel):
@@ -120,8 +123,15 @@ class Thresholds(_Strict):
 class Windows(_Strict):
     """The lengths of time that a triage looks at unless told otherwise."""
 
-    length: timedelta = Field(default=timedelta(minutes=15), description="What is judged: long enough to see a trend.")
-    baseline: timedelta = Field(default=timedelta(hours=1), description="What was normal: the time before it.")
+    length: timedelta = Field(
+        default=timedelta(minutes=15),
+        ge=timedelta(seconds=1),
+        le=_LONGEST,
+        description="What is judged: long enough to see a trend.",
+    )
+    baseline: timedelta = Field(
+        default=timedelta(hours=1), ge=timedelta(0), le=_LONGEST, description="What was normal: the time before it."
+    )
 
     @field_validator("length", "baseline", mode="before")
     @classmethod
@@ -130,7 +140,9 @@ class Windows(_Strict):
             # ISO 8601 ("PT18S") is how pydantic itself writes one.
             return parse_duration(value) if isinstance(value, str) and not value.startswith("P") else value
         except WindowError as error:
-            raise ValueError(error.message) from None
+            # What does not even begin like one stands here by mistake, and may be a secret.
+            said = error.message if value[:1].isdigit() else "this is no duration, such as 15m"
+            raise ValueError(said) from None
 
 
 class Cluster(_Strict):
@@ -164,7 +176,7 @@ class Cluster(_Strict):
         for url in [value] if isinstance(value, str) else value or []:
             parts = urlsplit(url)
             if parts.scheme not in ("http", "https") or not parts.hostname:
-                raise ValueError(f"{url!r} is not an http or https URL")
+                raise ValueError("this is no http or https URL, such as http://host:9090")  # it may hold a password
         return value.rstrip("/") if isinstance(value, str) else value
 
 
@@ -228,11 +240,7 @@ def load_settings(path: Path | None = None) -> Settings:
     chosen = named or next((place for place in (Path("workbench.toml"), config_file()) if place.is_file()), None)
     if chosen is None:
         return Settings()
-    try:
-        values = tomllib.loads(chosen.read_text())
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise ConfigError(f"The settings file {chosen} cannot be read: {reason}.") from None
+    values = read_toml(chosen, what="The settings file")
     if isinstance(values.get("clusters"), dict):
         for name, cluster in values["clusters"].items():
             if isinstance(cluster, dict):
