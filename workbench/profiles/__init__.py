@@ -226,7 +226,12 @@ def parse_profile(text: str, *, name: str) -> Profile:
     """
     try:
         return Profile.model_validate({"name": name, **(yaml.safe_load(text) or {})})
-    except (ValidationError, yaml.YAMLError, TypeError) as error:
+    except (
+        ValueError,
+        yaml.YAMLError,
+        TypeError,
+        RecursionError,
+    ) as error:  # the loader lets errors of dates and of depth out
         what = error.errors()[0] if isinstance(error, ValidationError) else None
         where = ".".join(str(part) for part in what["loc"]) + ": " + what["msg"] if what else str(error)
         raise ConfigError(f"The profile {name!r} cannot be used: {where}.") from None
