@@ -57,7 +57,7 @@ def tried(target: Target, case: Case, folder: Path) -> tuple[str, str]:
 
 def _trace(error: BaseException) -> str:
     """The last frames, without what recursion repeats."""
-    return "".join(traceback.format_tb(error.__traceback__)[-8:])
+    return "".join(traceback.format_tb(error.__traceback__)[-12:])
 
 
 def _status_kb(name: str) -> int:

@@ -63,6 +63,16 @@ class Rule(BaseModel):
     quality: Quality = Quality.EXACT
     note: str = ""
 
+    @field_validator("where")
+    @classmethod
+    def _patterns(cls, value: dict[str, str]) -> dict[str, str]:
+        for pattern in value.values():
+            try:
+                re.compile(pattern)
+            except (re.error, RecursionError) as error:
+                raise ValueError(f"{pattern!r} is no pattern: {error}") from None
+        return value
+
     @model_validator(mode="after")
     def _known_labels(self) -> Rule:
         if unknown := (self.labels.keys() | self.constants.keys()) - set(LABEL_COLUMNS):

@@ -29,7 +29,7 @@ _Instant = Annotated[str, AfterValidator(_zoned)]
 class _Part(BaseModel):
     """What is read of a result; it may hold more."""
 
-    model_config = ConfigDict(extra="ignore", hide_input_in_errors=True)
+    model_config = ConfigDict(extra="ignore", strict=True, hide_input_in_errors=True)
 
 
 class _Line(_Part):

@@ -157,7 +157,7 @@ class RuntimeConfig(BaseModel):
         for topic in self.topics:
             try:
                 read = re.match(topic, self.dead_letter_topic or "") if topic.startswith("^") else None
-            except re.error as error:
+            except (re.error, RecursionError) as error:
                 raise ValueError(f"topics: {topic} is no pattern: {error}") from None
             if self.dead_letter_topic is not None and (read or topic == self.dead_letter_topic):
                 raise ValueError(
