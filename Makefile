@@ -1,7 +1,7 @@
 # Two commands do everything from a bare checkout: `make demo` and `make test`. Each sets up what it needs and is quick when nothing changed.
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-pages test-cluster pictures bench bench-report chaos soak bench-triage lint setup clean lock
+.PHONY: help demo test test-pages test-cluster pictures bench bench-report chaos fuzz soak bench-triage lint setup clean lock
 
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -42,6 +42,9 @@ bench: $(READY)  ## ours and its peers in the same run, into build/bench.json; f
 chaos: $(READY)  ## kills, freezes, back-pressure, cut logs, remade topics and more on real groups  [SEEDS=1-20 SECONDS=20]
 	@$(BIN)/workbench lab setup
 	@CHAOS_SEEDS=$(or $(SEEDS),1) CHAOS_SECONDS=$(or $(SECONDS),20) $(BIN)/python -m pytest -s -m lab tests/runtime/test_chaos.py
+
+fuzz: $(READY)  ## mutated inputs for every parser of foreign bytes, within 512 MB  [SEED=1 INPUTS=100000]
+	@$(BIN)/python -m tests.fuzz --seed $(or $(SEED),1) --inputs $(or $(INPUTS),100000)
 
 bench-report: $(READY)  ## the scheduled report over many subscriptions, from a capture  [N=500]
 	@$(BIN)/python -m tests.bench.health $(or $(N),500)

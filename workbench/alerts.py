@@ -6,6 +6,7 @@ Everything in it is somebody else's text: nothing of it is ever executed, only s
 
 from __future__ import annotations
 
+import errno
 import json
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,6 +16,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from workbench.errors import UsageError
+from workbench.inputs import read_within
 from workbench.window import parse_instant
 
 # How exporters and frameworks name the same thing, the most usual first.
@@ -67,10 +69,10 @@ def read_alerts(path: Path) -> list[Alert]:
         UsageError: naming the file and what is wrong with it.
     """
     try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise UsageError(f"{path} is larger than any webhook of an Alertmanager.")
-        text = path.read_text(encoding="utf-8")
+        text = read_within(path, _MAX_BYTES).decode()
     except (OSError, UnicodeDecodeError) as error:
+        if isinstance(error, OSError) and error.errno == errno.EFBIG:
+            raise UsageError(f"{path} is larger than any webhook of an Alertmanager.") from None
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise UsageError(f"The alert {path} cannot be read: {reason}.") from None
     return parse_alerts(text, name=str(path))

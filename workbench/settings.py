@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -14,6 +13,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from workbench.errors import ConfigError, UnknownClusterError, UsageError, WindowError
+from workbench.inputs import read_toml
 from workbench.masking import remember, secret_values, secrets_in_header, secrets_in_url
 from workbench.places import config_file, state_dir
 from workbench.window import parse_duration
@@ -21,6 +21,9 @@ from workbench.window import parse_duration
 LAB_CLUSTER = "lab"
 _LONGEST = timedelta(days=36_525)  # a hundred years: a date can bear it
 _ENV = re.compile(r"\$\{(\w+)\}")
+
+
+_LONGEST = timedelta(days=366)  # of a window; beyond, it is a mistake in the unit
 
 
 class _Strict(BaseModel):
@@ -125,7 +128,7 @@ class Windows(_Strict):
 
     length: timedelta = Field(
         default=timedelta(minutes=15),
-        gt=timedelta(0),
+        ge=timedelta(seconds=1),
         le=_LONGEST,
         description="What is judged: long enough to see a trend.",
     )
@@ -140,7 +143,9 @@ class Windows(_Strict):
             # ISO 8601 ("PT18S") is how pydantic itself writes one.
             return parse_duration(value) if isinstance(value, str) and not value.startswith("P") else value
         except WindowError as error:
-            raise ValueError(error.message) from None
+            # What does not even begin like one stands here by mistake, and may be a secret.
+            said = error.message if value[:1].isdigit() else "this is no duration, such as 15m"
+            raise ValueError(said) from None
 
 
 class Cluster(_Strict):
@@ -274,11 +279,7 @@ def load_settings(path: Path | None = None) -> Settings:
     chosen = named or next((place for place in (Path("workbench.toml"), config_file()) if place.is_file()), None)
     if chosen is None:
         return Settings()
-    try:
-        values = tomllib.loads(chosen.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise ConfigError(f"The settings file {chosen} cannot be read: {reason}.") from None
+    values = read_toml(chosen, what="The settings file")
     if isinstance(values.get("clusters"), dict):
         for name, cluster in values["clusters"].items():
             if isinstance(cluster, dict):

@@ -13,6 +13,7 @@ _FIRST, _LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UT
 _LONGEST_SECONDS = 100 * 365.25 * 86400  # a thread can wait that long, and a date can bear it
 _UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
+_MOST_CHARACTERS = 100  # three times the longest instant; looking for units takes the square of a run of digits
 _INSTANT_HINT = 'Write it with a zone: "2026-11-21T03:00:00+08:00", "2026-11-20T19:00:00Z", "now" or "15m ago".'
 
 
@@ -23,7 +24,7 @@ def parse_duration(text: str) -> timedelta:
         WindowError: if the text is anything else, zero or negative.
     """
     compact = text.strip().lower().replace(" ", "")
-    parts = _PART.findall(compact)
+    parts = _PART.findall(compact) if len(compact) <= _MOST_CHARACTERS else []
     if not parts or "".join(number + unit for number, unit in parts) != compact:
         raise WindowError(f"{text!r} is not a duration.", hint="Write it as 90s, 15m, 2h30m or 7d.")
     seconds = sum(float(number) * _UNIT_SECONDS[unit] for number, unit in parts)

@@ -15,6 +15,7 @@ _CONTROL = re.compile(
 )
 _CHAT = str.maketrans({"<": "‹", ">": "›", "@": "＠", "`": "ˋ"})  # what chats read as a mention, a command or code
 _MAX_NAME = 80
+_MAX_MESSAGE = 1500  # a screen full; what is cut out is its middle, for the names stand in front and the reasons behind
 
 
 def printable(text: object) -> str:
@@ -38,6 +39,14 @@ def lines(text: str) -> str:
 def for_chat(text: str) -> str:
     """One line for a chat that nobody is called by and that holds no link: what a chat would read is shown by its look-alike."""
     return one_line(text).translate(_CHAT).replace("://", "[:]//").replace("](", "] (")
+
+
+def message(text: str) -> str:
+    """What an error says, harmless and of a length that a person reads: a file or a server may have put anything into it."""
+    shown = _CONTROL.sub(lambda it: it[0] if it[0] == "\n" else it[0].encode("unicode_escape").decode(), text)
+    shown = shown.encode(errors="backslashreplace").decode()  # half of a surrogate pair cannot be written
+    half = _MAX_MESSAGE // 2
+    return shown if len(shown) <= _MAX_MESSAGE else f"{shown[:half]} … {shown[-half:]}"
 
 
 def shell_word(text: str) -> str:

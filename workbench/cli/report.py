@@ -114,7 +114,7 @@ def send(folder: Path, alertmanager: str | None, webhook: str | None, grafana: s
 
     from workbench.errors import UsageError, WorkbenchError
     from workbench.report import handoff
-    from workbench.report.health import read_previous
+    from workbench.report.result import read_previous
     from workbench.report.runs.record import RESULT
 
     document = read_previous(str(folder / RESULT))

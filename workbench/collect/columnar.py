@@ -26,6 +26,7 @@ _ABOUT_THE_QUERY = (
     "PromQL info:"  # util/annotations in Prometheus: a metric's name might not be a counter's, and the like
 )
 _LINE_CHARACTERS = 300
+_LATEST_SECONDS = 1e11  # the year 5138
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,4 +190,6 @@ def _matrix_of(answer: dict[str, Any]) -> Matrix:
 
 def _microseconds(seconds: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     """Prometheus keeps milliseconds; its seconds as float are off by some hundred nanoseconds, so round before scaling."""
+    if not (np.abs(seconds) < _LATEST_SECONDS).all():  # nor is NaN
+        raise ValueError("a timestamp that no clock has shown")
     return np.rint(seconds * 1000).astype(np.int64) * 1000

@@ -334,5 +334,5 @@ def _reason(error: Exception) -> str:
 def _message(text: str) -> str:
     """The words of an error answer, cut to a line, without markup or control characters."""
     found = re.search(r'"error":"((?:[^"\\]|\\.)*)"', text)
-    words = found[1] if found else re.sub(r"<[^>]*>", " ", text)
+    words = found[1] if found else re.sub(r"<[^<>]*>", " ", text)
     return re.sub(r"[\s\x00-\x1f\x7f]+", " ", words).strip()[:200]

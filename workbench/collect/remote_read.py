@@ -106,18 +106,20 @@ def parse(body: bytes, *, start_ms: int, end_ms: int) -> Matrix:
     labels: list[dict[str, str]] = []
     series: list[int] = []  # of each chunk
     offsets: list[int] = []
+    ends: list[int] = []
     last = None
     for start, end in _frames(body):
         for field, at, upto in _fields(body, start, end):
             if field != 1:
                 continue
-            found, chunks = _series(body, at, upto)
+            found, chunks, chunk_ends = _series(body, at, upto)
             if found != last:  # a long series is continued in the next frame
                 labels.append(_labels(found))
                 last = found
             series += [len(labels) - 1] * len(chunks)
             offsets += chunks
-    decoded = decode(body, np.array(offsets, dtype=np.int64))
+            ends += chunk_ends
+    decoded = decode(body, np.array(offsets, dtype=np.int64), np.array(ends, dtype=np.int64))
     ts_ms, values = decoded.ts_ms, decoded.values
     of_sample = np.repeat(np.array(series, dtype=np.int64), decoded.lengths)
     inside = (ts_ms >= start_ms) & (ts_ms <= end_ms)  # chunks are sent whole by some
@@ -147,24 +149,28 @@ def _frames(body: bytes) -> Iterator[tuple[int, int]]:
         yield start, at
 
 
-def _series(body: bytes, start: int, end: int) -> tuple[tuple[bytes, ...], list[int]]:
-    """(the messages of its labels, as they are; where the data of its chunks begin)."""
+def _series(body: bytes, start: int, end: int) -> tuple[tuple[bytes, ...], list[int], list[int]]:
+    """(the messages of its labels, as they are; where the data of its chunks begin, and where they end)."""
     labels: list[bytes] = []
     chunks: list[int] = []
+    ends: list[int] = []
     at = start
     while at < end:
         if head := _XOR_CHUNK.match(body, at, end):
             upto, data = head.end("size") + _short(head["size"]), head.end()
             if data < upto == data + _short(head["length"]) <= end:
                 chunks.append(data)
+                ends.append(upto)
                 at = upto
                 continue
         field, first, at = next(_fields(body, at, end))
         if field == 1:
             labels.append(body[first:at])
         elif field == 2:
-            chunks.append(_chunk(body, first, at))
-    return tuple(labels), chunks
+            data, upto = _chunk(body, first, at)
+            chunks.append(data)
+            ends.append(upto)
+    return tuple(labels), chunks, ends
 
 
 # A chunk as Prometheus writes it: its size, earliest and latest time, encoding 1, length of its data. Nearly all fields of an answer
@@ -181,17 +187,17 @@ def _short(varint: bytes) -> int:
     return varint[0] if len(varint) == 1 else varint[0] & 127 | varint[1] << 7
 
 
-def _chunk(body: bytes, start: int, end: int) -> int:
-    """Where the data of a chunk begin."""
-    encoding, data = 0, -1
+def _chunk(body: bytes, start: int, end: int) -> tuple[int, int]:
+    """Where the data of a chunk begin and end."""
+    encoding, data, upto = 0, -1, -1
     for number, first, last in _fields(body, start, end):
         if number == 3:
             encoding, _ = _uvarint(body, first)
         elif number == 4 and last > first:
-            data = first
+            data, upto = first, last
     if encoding != _XOR or data < 0:
         raise NotOffered(f"a chunk of encoding {encoding}")
-    return data
+    return data, upto
 
 
 @functools.lru_cache(maxsize=50_000)  # the same series come with every range of a window

@@ -40,6 +40,7 @@ INCOMPLETE = "_incomplete.json"  # Spark passes over names that begin so
 BASELINE_SLOTS = 4  # quarters of the baseline, as `features.summary` has them
 # A series stands together, and with it what else is known of its group: so it packs best, and so it is condensed.
 ORDER = (*SERIES_ORDER, "le")
+_LONGEST_SLOT_SECONDS = 366 * 86_400
 _FIRST_YEAR, _LAST_YEAR = 1970, 2999
 _FILE_ROWS = 1_000_000  # some 60 MB while it is condensed
 _ROW_GROUP = 131_072  # a few groups' rows: what one of them needs is found without reading the others
@@ -53,7 +54,7 @@ class StoreInfo(BaseModel):
 
     format: Literal["workbench.store/1"] = Field(default="workbench.store/1", alias="schema")
     cluster: str
-    slot_seconds: int = Field(gt=0)
+    slot_seconds: int = Field(gt=0, le=_LONGEST_SLOT_SECONDS)
     bootstrap: str | None = None
     source: str = "prometheus"
     profiles: list[str] = []
@@ -149,7 +150,7 @@ class Store:
             return tuple(str(text) for text in json.loads(path.read_bytes()))
         except FileNotFoundError:
             return ()
-        except (OSError, ValueError, TypeError) as error:
+        except (OSError, ValueError, TypeError, RecursionError) as error:
             return (
                 f"{path} cannot be read ({type(error).__name__})",
             )  # something was missing, or it would not be there

@@ -17,6 +17,7 @@ Int = npt.NDArray[np.int64]
 Word = npt.NDArray[np.uint64]
 
 _PADDING = b"\0" * 24  # so that a window of 64 bits may be read at the very end
+_MOST_SAMPLES = 8192  # of a chunk: it is cut at 1,024 bytes and mostly at 120 samples; each takes a step for all chunks
 _ONE = np.uint64(1)
 _WORD_BITS = np.uint64(64)
 
@@ -70,8 +71,11 @@ class _Bits:
         raise ValueError("a number in a chunk has no end")
 
 
-def decode(data: bytes, offsets: Int) -> Decoded:
+def decode(data: bytes, offsets: Int, ends: Int | None = None) -> Decoded:
     """Decode the chunks that begin at these byte offsets.
+
+    Args:
+        ends: where their data end; the end of all data, if not given.
 
     Raises:
         ValueError: if the data cannot be chunks.
@@ -80,17 +84,23 @@ def decode(data: bytes, offsets: Int) -> Decoded:
         return Decoded(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float64))
     bits = _Bits(data)
     lengths = (bits.window(offsets * 8) >> np.uint64(48)).astype(np.int64)
-    if int(lengths.sum()) > len(data) * 8 or (lengths == 0).any():  # no sample takes less than two bits
+    if ends is None:
+        ends = np.full(len(offsets), len(data))
+    fits = (lengths > 0) & (lengths <= _MOST_SAMPLES) & (lengths * 2 <= (ends - offsets) * 8)  # a sample takes two bits
+    if not fits.all():
         raise ValueError("the chunks do not fit their data")
-    ends = np.cumsum(lengths)
-    ts, values = np.empty(int(ends[-1]), np.int64), np.empty(int(ends[-1]), np.uint64)
+    upto = np.cumsum(lengths)
+    ts, values = np.empty(int(upto[-1]), np.int64), np.empty(int(upto[-1]), np.uint64)
     # Longest first: those that have an n-th sample are then always the first k.
     order = np.argsort(-lengths, kind="stable")
-    chunks = _Chunks(bits, lengths[order], at=offsets[order] * 8 + 16, out=(ends - lengths)[order])
+    chunks = _Chunks(
+        bits, lengths[order], at=offsets[order] * 8 + 16, ends=ends[order] * 8, out=(upto - lengths)[order]
+    )
     try:
         for index in range(int(lengths.max())):
             chunks.advance(index)
             ts[chunks.out + index], values[chunks.out + index] = chunks.time, chunks.value
+        chunks.drop_to(0)
     except IndexError:
         raise ValueError("a chunk runs over the end of its data") from None
     return Decoded(lengths, ts, values.view(np.float64))
@@ -99,8 +109,9 @@ def decode(data: bytes, offsets: Int) -> Decoded:
 class _Chunks:
     """The state of all chunks that still have samples."""
 
-    def __init__(self, bits: _Bits, lengths: Int, *, at: Int, out: Int) -> None:
+    def __init__(self, bits: _Bits, lengths: Int, *, at: Int, ends: Int, out: Int) -> None:
         self._bits = bits
+        self._ends = ends
         self._lengths = lengths
         self.out = out
         self._at = at
@@ -112,7 +123,7 @@ class _Chunks:
 
     def advance(self, index: int) -> None:
         """Read sample number `index` of every chunk that has one."""
-        self._drop_ended(int(np.searchsorted(-self._lengths, -index, side="left")))
+        self.drop_to(int(np.searchsorted(-self._lengths, -index, side="left")))
         if index == 0:
             zigzag, self._at = self._bits.uvarint(self._at)
             half = (zigzag >> _ONE).astype(np.int64)
@@ -129,9 +140,16 @@ class _Chunks:
         self.time = self.time + self._step
         self._change_value(window, used)
 
-    def _drop_ended(self, left: int) -> None:
+    def drop_to(self, left: int) -> None:
+        """Keep only the first of them; the others have been read.
+
+        Raises:
+            IndexError: if one of those took more than its data.
+        """
         if left < len(self._at):
-            for name in ("out", "time", "value", "_lengths", "_at", "_step", "_leading", "_significant"):
+            if (self._at[left:] > self._ends[left:]).any():
+                raise IndexError
+            for name in ("out", "time", "value", "_lengths", "_at", "_ends", "_step", "_leading", "_significant"):
                 setattr(self, name, getattr(self, name)[:left])
 
     def _change_step(self) -> tuple[Word, Word]:

@@ -63,6 +63,16 @@ class Rule(BaseModel):
     quality: Quality = Quality.EXACT
     note: str = ""
 
+    @field_validator("where")
+    @classmethod
+    def _patterns(cls, value: dict[str, str]) -> dict[str, str]:
+        for pattern in value.values():
+            try:
+                re.compile(pattern)
+            except (re.error, RecursionError) as error:
+                raise ValueError(f"{pattern!r} is no pattern: {error}") from None
+        return value
+
     @model_validator(mode="after")
     def _known_labels(self) -> Rule:
         if unknown := (self.labels.keys() | self.constants.keys()) - set(LABEL_COLUMNS):
@@ -226,7 +236,12 @@ def parse_profile(text: str, *, name: str) -> Profile:
     """
     try:
         return Profile.model_validate({"name": name, **(yaml.safe_load(text) or {})})
-    except (ValidationError, yaml.YAMLError, TypeError) as error:
+    except (
+        ValueError,
+        yaml.YAMLError,
+        TypeError,
+        RecursionError,
+    ) as error:  # the loader lets errors of dates and of depth out
         what = error.errors()[0] if isinstance(error, ValidationError) else None
         where = ".".join(str(part) for part in what["loc"]) + ": " + what["msg"] if what else str(error)
         raise ConfigError(f"The profile {name!r} cannot be used: {where}.") from None

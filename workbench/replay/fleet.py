@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from urllib3.exceptions import HTTPError, NewConnectionError, ReadTimeoutError
 
 from workbench.errors import ConfigError, NoAnswerError, SourceUnreachableError
+from workbench.inputs import read_toml
 from workbench.masking import remember, secrets_in_url
 from workbench.settings import from_environment
 from workbench.web import WebSession
@@ -110,11 +110,7 @@ def read_fleet(path: Path) -> FleetFile:
     Raises:
         ConfigError: naming the field that is wrong.
     """
-    try:
-        values = from_environment(tomllib.loads(path.read_text(encoding="utf-8")), path)
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise ConfigError(f"The fleet file {path} cannot be read: {reason}.") from None
+    values = from_environment(read_toml(path, what="The fleet file"), path)
     try:
         return FleetFile.model_validate(values)
     except ValidationError as error:

@@ -14,9 +14,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from workbench.errors import GuardError, UsageError
 from workbench.files import whole
+from workbench.inputs import read_within
 from workbench.replay.connect import SHORT_HASH
 from workbench.replay.gateway import Partition
 
+_MOST_BYTES = 64 << 20  # a plan of 200,000 partitions
 Offset = Annotated[int, Field(ge=0)]
 
 
@@ -244,7 +246,7 @@ def read_document(path: Path, what: str) -> Any:
         raise ValueError(f"{text} is no number")
 
     try:
-        return json.loads(path.read_bytes().decode(), object_pairs_hook=once, parse_constant=number)
+        return json.loads(read_within(path, _MOST_BYTES).decode(), object_pairs_hook=once, parse_constant=number)
     except OSError as error:
         raise UsageError(f"The {what} {path} cannot be read: {error.strerror}.") from None
     except (ValueError, RecursionError) as error:

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from workbench.collect.capture import Capture, read_capture
-from workbench.errors import ExitCode, WorkbenchError
+from workbench.errors import ExitCode
 from workbench.report.budget import Budget, budgets
+from workbench.report.result import SCHEMA, read_previous
 from workbench.report.sizing import Sizing, sizing_of
 from workbench.settings import Thresholds, load_settings
 from workbench.triage.engine import Triage, incomplete_verdict, triage
@@ -21,7 +22,6 @@ from workbench.triage.verdict import State
 from workbench.window import Window, parse_instant
 from workbench.words import count, duration, percent, plural, printable
 
-SCHEMA = "workbench.health/1"
 # A change of the time lag by less than this share is noise between two looks a day apart.
 _SAME = 0.2
 # From so many samples on, compiling Spark's stages costs less than not to.
@@ -254,29 +254,6 @@ def _trend(finding: Finding, before: Mapping[str, Any] | None) -> str:
     if abs(now - then) <= _SAME * max(now, then, 1.0):
         return "same"
     return "worse" if now > then else "better"
-
-
-def read_previous(path: str) -> dict[str, Any] | None:
-    """The last run's result; None if there is none that can be read: a trend is a comfort, not a need."""
-    if not path:
-        return None
-    try:
-        document = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return document if isinstance(document, dict) and document.get("schema") == SCHEMA else None
-
-
-def read_result(path: Path) -> dict[str, Any]:
-    """What a run found.
-
-    Raises:
-        WorkbenchError: if the file is missing or is something else, which is a fault of the notebook.
-    """
-    document = read_previous(str(path))
-    if document is None:
-        raise WorkbenchError(f"The notebook ended without a result: {path} is no health result.")
-    return document
 
 
 def publish(health: Health, out: str) -> None:

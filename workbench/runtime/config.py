@@ -7,7 +7,6 @@ import json
 import os
 import re
 import socket
-import tomllib
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
 from workbench.errors import ConfigError
+from workbench.inputs import read_toml
 
 ENVIRONMENT_PREFIX = "WORKBENCH_RUNTIME_"
 
@@ -157,7 +157,7 @@ class RuntimeConfig(BaseModel):
         for topic in self.topics:
             try:
                 read = re.match(topic, self.dead_letter_topic or "") if topic.startswith("^") else None
-            except re.error as error:
+            except (re.error, RecursionError) as error:
                 raise ValueError(f"topics: {topic} is no pattern: {error}") from None
             if self.dead_letter_topic is not None and (read or topic == self.dead_letter_topic):
                 raise ValueError(
@@ -202,10 +202,7 @@ class RuntimeConfig(BaseModel):
         Raises:
             ConfigError: if it cannot be read or a field is wrong.
         """
-        try:
-            values = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise ConfigError(f"{path} cannot be read: {error}.") from None
+        values = read_toml(path, what="The settings file")
         table = values.get("runtime", values)
         if not isinstance(table, dict):
             raise ConfigError(f"{path}: runtime: must be a table.")
@@ -255,6 +252,6 @@ def _overlaid(values: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str
 def _parsed(text: str) -> Any:
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
     return value if isinstance(value, list | dict) else text

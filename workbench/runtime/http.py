@@ -18,6 +18,7 @@ from prometheus_client.exposition import choose_encoder
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from workbench.runtime import status
+from workbench.words import message
 
 if TYPE_CHECKING:
     from workbench.runtime.app import Runtime
@@ -89,6 +90,12 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:
         """Not on the service's own standard error."""
 
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """What the base class refuses by itself, in the form of every other answer and without repeating what was sent."""
+        del message, explain
+        status_code = HTTPStatus(code)
+        self._send(status_code, json.dumps({"error": status_code.phrase}).encode() + b"\n", "application/json")
+
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]
         if path in ("/metrics", "/"):
@@ -107,7 +114,10 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(lambda: orders[path](self._body()) if path in orders else _unknown(path))
 
     def _metrics(self) -> None:
-        encode, content_type = choose_encoder(self.headers.get("Accept", ""))
+        try:
+            encode, content_type = choose_encoder(self.headers.get("Accept", ""))
+        except (TypeError, ValueError):  # the library takes any version in the header for numbers
+            encode, content_type = choose_encoder("")
         pages = [encode(registry) for registry in self.runtime.registries]
         end = b"# EOF\n"  # OpenMetrics wants it once, at the end
         body = b"".join(page.removesuffix(end) for page in pages) + (end if pages[0].endswith(end) else b"")
@@ -118,7 +128,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._check_token()
             code, value = make()
         except _Refused as refusal:
-            code, value = refusal.code, {"error": str(refusal)}
+            code, value = refusal.code, {"error": message(str(refusal))}
         self._send(code, json.dumps(value).encode() + b"\n", "application/json")
 
     def _send(self, code: HTTPStatus, body: bytes, content_type: str) -> None:
@@ -151,7 +161,7 @@ class _Handler(BaseHTTPRequestHandler):
             raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has {_MAX_BODY_BYTES} bytes at most")
         try:
             return json.loads(self.rfile.read(length) or b"{}")
-        except ValueError:
+        except (ValueError, RecursionError):
             raise _Refused(HTTPStatus.BAD_REQUEST, "the body is no JSON") from None
 
     # Orders

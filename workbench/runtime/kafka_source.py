@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,7 +13,8 @@ from workbench.errors import SourceUnreachableError
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.event import Record
 from workbench.runtime.event import TopicPartition as Partition
-from workbench.runtime.source import AssignmentListener, BrokerHealth, SourceHealth
+from workbench.runtime.source import AssignmentListener, SourceHealth
+from workbench.runtime.statistics import parse_statistics
 from workbench.words import plural
 
 _log = logging.getLogger(__name__)
@@ -299,7 +299,9 @@ class KafkaSource:
         return self._health
 
     def _on_stats(self, text: str) -> None:
-        self._health = parse_statistics(json.loads(text), taken_at=time.monotonic())
+        known, self._health = self._health, parse_statistics(text, taken_at=time.monotonic())
+        if known is not None and self._health is None:
+            _log.warning("the client's statistics cannot be read: its round trips and throttling are not known")
 
     def close(self) -> None:
         """See `Source.close`."""
@@ -339,28 +341,3 @@ def _offsets(answers: Sequence[TopicPartition]) -> dict[Partition, int | None]:
 
 def _failures(partitions: Sequence[TopicPartition]) -> dict[Partition, str]:
     return {(part.topic, part.partition): str(part.error) for part in partitions if part.error is not None}
-
-
-def parse_statistics(statistics: Mapping[str, Any], *, taken_at: float) -> SourceHealth:
-    """The parts that triage needs of librdkafka's statistics (STATISTICS.md: times in µs, `throttle` in ms)."""
-    brokers: dict[str, BrokerHealth] = {}
-    heartbeat_age = None
-    for broker in statistics.get("brokers", {}).values():
-        if broker.get("source") == "logical":
-            if broker.get("nodename") and broker.get("rxidle", -1) >= 0:
-                heartbeat_age = broker["rxidle"] / 1e6
-            continue
-        if broker.get("nodeid", -1) < 0:
-            continue
-        rtt, throttle = broker.get("rtt", {}), broker.get("throttle", {})
-        brokers[str(broker["nodeid"])] = BrokerHealth(
-            rtt_seconds=rtt["avg"] / 1e6 if rtt.get("cnt") else None,
-            throttle_seconds=throttle.get("avg", 0) / 1e3 if throttle.get("cnt") else 0.0,
-        )
-    fetch_queue = {
-        (topic["topic"], int(number)): partition["fetchq_cnt"]
-        for topic in statistics.get("topics", {}).values()
-        for number, partition in topic.get("partitions", {}).items()
-        if int(number) >= 0 and partition.get("desired") and not partition.get("unknown")
-    }
-    return SourceHealth(taken_at=taken_at, heartbeat_age=heartbeat_age, brokers=brokers, fetch_queue=fetch_queue)

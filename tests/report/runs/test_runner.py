@@ -25,7 +25,9 @@ CAPTURE = ROOT / "notebooks" / "captures" / "incident-1"
 GOOD = """
 import json, pathlib
 pathlib.Path(out, "report.html").write_text("report")
-result = {"schema": "workbench.health/1", "run_id": run_id, "exit_code": %d, "lines": []}
+judged = {"start": "2026-11-21T02:45:00+00:00", "end": "2026-11-21T03:00:00+00:00"}
+result = {"schema": "workbench.health/1", "run_id": run_id, "exit_code": %d, "lines": [], "cluster": "c", "judged": judged}
+result |= {"states": {}, "verdicts": {}, "over_budget": 0}
 pathlib.Path(out, "result.json").write_text(json.dumps(result))
 """
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from workbench.collect.capture import read_info
 from workbench.errors import UsageError
 from workbench.settings import load_settings
-from workbench.window import parse_duration, parse_instant
+from workbench.window import parse_instant
 
 DEFAULT_PERIOD = "24h"
 _SLUG = re.compile(r"[^A-Za-z0-9]+")
@@ -105,7 +105,7 @@ def _start(since: str | None, end: datetime, first: datetime | None) -> datetime
         return first
     text = (since or DEFAULT_PERIOD).strip()
     if re.fullmatch(r"[\d.]+\s*(ms|s|m|h|d|w)[\d.\s\w]*", text) and not text.lower().endswith("ago"):
-        return end - parse_duration(text)
+        return parse_instant(f"{text} ago", now=end)
     return parse_instant(text, now=end)
 
 

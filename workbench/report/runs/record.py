@@ -7,19 +7,20 @@ import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from workbench.errors import OutputError
 from workbench.files import whole
+from workbench.inputs import read_within
 
 RECORD, RESULT, REPORT, EXECUTED = "run.json", "result.json", "report.html", "executed.ipynb"
 _RESERVE = ".reserve"
 _RESERVED_BYTES = 128 * 1024  # several times the largest record
+_RECORD_BYTES = 4 << 20
 # The quota's and the size limit's errors are a full disk to whoever writes.
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
@@ -60,11 +61,11 @@ class RunRecord(BaseModel):
     exit_code: int | None = None
     message: str | None = None
     hint: str | None = None
-    started_at: datetime
-    ended_at: datetime | None = None
+    started_at: AwareDatetime
+    ended_at: AwareDatetime | None = None
     seconds: float | None = None
     deadline_seconds: float
-    pid: int
+    pid: int = Field(ge=0, lt=2**31)
     process_started: float
     versions: dict[str, str] = {}
     steps: list[StepRecord] = []
@@ -126,7 +127,7 @@ def reserved(folder: Path) -> Iterator[None]:
 def read_record(folder: Path) -> RunRecord | None:
     """The record of a run, with a run whose process is gone told as lost; None if there is none that can be read."""
     try:
-        record = RunRecord.model_validate_json((folder / RECORD).read_bytes())
+        record = RunRecord.model_validate_json(read_within(folder / RECORD, _RECORD_BYTES))
     except (OSError, ValidationError):
         return None
     if record.state is RunState.RUNNING and not _alive(record):

@@ -204,7 +204,7 @@ class _Run:
 
     def _judged(self) -> ExitCode:
         """The verdict as the notebook left it; a notebook that left none has not done its work."""
-        from workbench.report.health import read_result
+        from workbench.report.result import read_result
 
         document = read_result(self._folder / RESULT)
         if document["run_id"] != self.record.run_id or not (self._folder / REPORT).is_file():
@@ -324,7 +324,7 @@ def _verdicts(folder: Path, record: RunRecord) -> list[str]:
     """The verdict of each subscription that is not healthy, for the alert rules; nothing if the run was not done."""
     if record.state is not RunState.DONE:
         return []
-    from workbench.report.health import read_result
+    from workbench.report.result import read_result
 
     document = read_result(folder / RESULT)
     lines = [
