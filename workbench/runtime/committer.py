@@ -72,11 +72,12 @@ class Committer:
             for partition, (state, offset) in wanted.items()
             if (epoch := state.epoch_before(offset)) is not None
         }
-        # Kafka takes a commit of the former owner of a topic that was deleted for one of the topic that has its name now.
+        # Kafka takes a commit of the former owner of a topic that was deleted for one of the topic that has its name now. While the id
+        # is not known, the one that we began with stands: what was skipped because of it, if anything was, is skipped still.
         notes = {
-            partition: f"{_TOPIC_ID_NOTE}{state.topic_id}"
+            partition: f"{_TOPIC_ID_NOTE}{topic_id}"
             for partition, (state, _) in wanted.items()
-            if state.topic_id is not None
+            if (topic_id := state.topic_id or state.committed_topic_id) is not None
         }
         return self._source.commit(offsets, wait=wait, epochs=epochs, notes=notes)
 
