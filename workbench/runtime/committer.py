@@ -15,13 +15,17 @@ from workbench.runtime.source import Source
 _log = logging.getLogger(__name__)
 
 _TOPIC_ID_NOTE = "topic-id="
+NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # zeros: what a broker without topic ids (before Kafka 2.8) answers
 
 _Wanted = dict[TopicPartition, tuple[PartitionState, int]]
 
 
 def noted_topic_id(note: str | None) -> str | None:
     """The id of the topic that a commit was made of, if its note tells."""
-    return note.removeprefix(_TOPIC_ID_NOTE) if note and note.startswith(_TOPIC_ID_NOTE) else None
+    if not note or not note.startswith(_TOPIC_ID_NOTE):
+        return None
+    topic_id = note.removeprefix(_TOPIC_ID_NOTE)
+    return topic_id if topic_id not in ("", NO_TOPIC_ID) else None
 
 
 class Committer:
