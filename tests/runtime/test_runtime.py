@@ -418,6 +418,39 @@ def test_what_a_decoder_makes_never_ends_the_member(spoil: Callable[[Event], Any
         assert it.runtime.task.failure is None
 
 
+def test_a_decoder_that_mixes_up_records_holds_nothing_up() -> None:
+    """An event of another record, or one object for all: its offset would be completed twice, the record's own never."""
+    made: list[Event] = []
+
+    def decode(item: Record) -> Event:
+        event = decode_by_header(item)
+        made.append(event)
+        if item.offset == 1:
+            event.record = made[0].record
+        if item.offset == 3:
+            return made[2]
+        if item.offset == 4:
+            event.record = item._replace(value=b"decrypted")
+        return event
+
+    with Running(lambda _e: time.sleep(0.01), partitions=1, decode=decode) as it:
+        it.source.produce(record(n) for n in range(6))
+        it.wait_for_commit(6)
+        assert it.total("wb_undecodable_total") == 2
+
+
+def test_a_type_that_is_no_text_does_not_cost_the_metrics_page() -> None:
+    """JSON may spell half a surrogate pair, which cannot be written as UTF-8."""
+
+    def decode(item: Record) -> Event:
+        return Event(type="\ud800", key=b"k", payload=None, record=item)
+
+    with Running(lambda _e: Dead("no"), partitions=1, decode=decode) as it:
+        it.source.produce([record(0)])
+        it.wait_for_commit(1)
+        assert it.total("wb_processed_total", outcome="dead") == 1
+
+
 def test_an_event_without_a_key_is_one_of_the_empty_key() -> None:
     """As a record without a key is."""
     keys: list[bytes] = []
