@@ -4,7 +4,8 @@ What it takes from librdkafka (held against it in `test_differential.py`):
 
 - a pause belongs to the partition, not to the assignment: it survives revocation and comes back with the partition;
 - callbacks (assignments, results of commits without `wait`) come inside of `poll` or `close` only;
-- commits are stored in the order in which they were sent, and the broker takes one that goes back;
+- commits are stored in the order in which they were sent, and the broker takes one that goes back; one without a note takes the last
+  one's away;
 - a position beyond the end of a log that was cut or made anew is set to its start, without an error;
 - a commit with a leader epoch is held against the log by the next assignment, which begins where the log was cut below it; so is a
   position when the leader epoch changes.
@@ -77,9 +78,12 @@ class MemoryBroker:
             return next(later, self.end(partition))
 
     def store(
-        self, offsets: Mapping[TopicPartition, int], epochs: Mapping[TopicPartition, int]
+        self,
+        offsets: Mapping[TopicPartition, int],
+        epochs: Mapping[TopicPartition, int],
+        notes: Mapping[TopicPartition, str],
     ) -> dict[TopicPartition, str]:
-        """Take a commit; returns what was refused and why."""
+        """Take a commit, with its note or without one; returns what was refused and why."""
         with self.lock:
             refused = {part: why for part in offsets if (why := self.refuses(part)) is not None}
             taken = {part: offset for part, offset in offsets.items() if part not in refused}
@@ -87,11 +91,14 @@ class MemoryBroker:
             self.committed.update(taken)
             for part in taken:
                 self.commit_epochs.pop(part, None)
+                self.notes.pop(part, None)
+            self.notes.update({part: note for part, note in notes.items() if part in taken})
             self.commit_epochs.update({part: epoch for part, epoch in epochs.items() if part in taken})
             return refused
 
 
-_Commit = tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, int]]  # offsets and leader epochs
+# Offsets, leader epochs and notes.
+_Commit = tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, int], Mapping[TopicPartition, str]]
 
 
 class MemorySource:
@@ -234,8 +241,7 @@ class MemorySource:
         notes: Mapping[TopicPartition, str] | None = None,
     ) -> dict[TopicPartition, str] | None:
         """See `Source`."""
-        self.broker.notes.update(notes or {})
-        commit = (dict(offsets), dict(epochs or {}))
+        commit = (dict(offsets), dict(epochs or {}), dict(notes or {}))
         if not wait:
             self._sent.append(commit)
             return None

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import OFFSET_END, KafkaError, KafkaException, TopicPartition
 
 from workbench.errors import SourceUnreachableError
-from workbench.runtime import RuntimeConfig, kafka_source
+from workbench.runtime import RuntimeConfig, decode_by_header, kafka_source
 from workbench.runtime.kafka_source import KafkaSource
 
 INSTANT = "2026-11-21T03:00:00+00:00"
@@ -25,6 +25,16 @@ class Client:
         self.refuses = False
         self.placed: list[TopicPartition] = []
         self.assign_callback: Any = None
+        self.messages: list[Any] = []
+        self.refuses_seek: int | None = None
+
+    def consume(self, most: int, _timeout: float) -> list[Any]:
+        found, self.messages = self.messages[:most], self.messages[most:]
+        return found
+
+    def seek(self, _at: TopicPartition) -> None:
+        if self.refuses_seek is not None:
+            raise KafkaException(KafkaError(self.refuses_seek))
 
     def subscribe(self, _topics: list[str], *, on_assign: Any, **_more: Any) -> None:
         self.assign_callback = on_assign
@@ -150,3 +160,46 @@ def test_an_assignment_that_comes_while_it_closes_asks_nothing(made: tuple[Kafka
     client.close = lambda: assign(client)  # type: ignore[attr-defined]
     source.close()
     assert (client.placed, told.assigned) == ([], [])
+
+
+class Named:
+    """A record whose headers have a name that is no UTF-8; asked twice, the real one ends the process (2.16, seen)."""
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    def headers(self) -> Any:
+        assert not self.asked
+        self.asked = True
+        raise SystemError("returned a result with an exception set")
+
+    def __getattr__(self, name: str) -> Any:
+        values: dict[str, Any] = {
+            "topic": "t", "partition": 0, "offset": 7, "key": b"k", "value": b"v", "timestamp": (1, 5), "leader_epoch": 0,
+            "error": None,
+        }  # fmt: skip
+        return lambda: values[name]
+
+
+def test_headers_that_cannot_be_read_spoil_their_record_only(made: tuple[KafkaSource, Client, Told]) -> None:
+    """The record is handed out. Who looks at its headers finds that they cannot be read, so it is undecodable; others may handle it."""
+    source, client, _ = made
+    client.messages = [Named()]
+    [found] = source.poll(1, 0)
+    assert (found.offset, found.value) == (7, b"v")
+    with pytest.raises(ValueError, match="headers"):
+        decode_by_header(found)
+    with pytest.raises(ValueError, match="headers"):
+        list(found.headers or ())
+
+
+def test_a_rewind_that_fails_ends_the_member(made: tuple[KafkaSource, Client, Told]) -> None:
+    """It must not go on where it is: what lies before would be skipped. While fetching has not begun, the rewind waits."""
+    source, client, _ = made
+    client.refuses_seek = KafkaError._STATE
+    source.rewind([("t", 0)])
+    client.messages = [Named()]
+    assert source.poll(1, 0) == []
+    client.refuses_seek = KafkaError._TIMED_OUT
+    with pytest.raises(SourceUnreachableError, match="t-0"):
+        source.poll(1, 0)

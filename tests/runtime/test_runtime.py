@@ -466,6 +466,39 @@ def test_what_a_decoder_makes_never_ends_the_member(spoil: Callable[[Event], Any
         assert it.runtime.task.failure is None
 
 
+def test_a_decoder_that_mixes_up_records_holds_nothing_up() -> None:
+    """An event of another record, or one object for all: its offset would be completed twice, the record's own never."""
+    made: list[Event] = []
+
+    def decode(item: Record) -> Event:
+        event = decode_by_header(item)
+        made.append(event)
+        if item.offset == 1:
+            event.record = made[0].record
+        if item.offset == 3:
+            return made[2]
+        if item.offset == 4:
+            event.record = item._replace(value=b"decrypted")
+        return event
+
+    with Running(lambda _e: time.sleep(0.01), partitions=1, decode=decode) as it:
+        it.source.produce(record(n) for n in range(6))
+        it.wait_for_commit(6)
+        assert it.total("wb_undecodable_total") == 2
+
+
+def test_a_type_that_is_no_text_does_not_cost_the_metrics_page() -> None:
+    """JSON may spell half a surrogate pair, which cannot be written as UTF-8."""
+
+    def decode(item: Record) -> Event:
+        return Event(type="\ud800", key=b"k", payload=None, record=item)
+
+    with Running(lambda _e: Dead("no"), partitions=1, decode=decode) as it:
+        it.source.produce([record(0)])
+        it.wait_for_commit(1)
+        assert it.total("wb_processed_total", outcome="dead") == 1
+
+
 def test_an_event_without_a_key_is_one_of_the_empty_key() -> None:
     """As a record without a key is."""
     keys: list[bytes] = []
@@ -627,7 +660,7 @@ def test_a_commit_of_a_former_topic_is_not_believed() -> None:
         assert min(handled) == 15  # nothing is known of the topic yet
         runtime.task.log_ends.ids["t"] = ("new", 0.0)
         until(lambda: set(handled) == set(range(20)))
-        until(lambda: source.broker.notes["t", 0] == "topic-id=new" and source.committed["t", 0] == 20)
+        until(lambda: source.broker.notes.get(("t", 0)) == "topic-id=new" and source.committed["t", 0] == 20)
     again: list[int] = []
     other = MemorySource(broker=source.broker)
     runtime = Runtime(
@@ -659,6 +692,82 @@ def test_a_commit_of_a_former_topic_that_leads_into_the_new_log_is_not_believed_
         runtime.task.log_ends.ids["t"] = ("new", 0.0)
         until(lambda: set(handled) == set(range(25)))
         until(lambda: source.committed["t", 0] == 25)
+
+
+def test_a_former_log_that_is_done_holds_up_no_drain() -> None:
+    """Its events were at work when the log began anew; once they are done, the drain ends."""
+    release = threading.Event()
+
+    def handle(event: Event) -> None:
+        if event.record.leader_epoch == 0:
+            release.wait(10)
+
+    with Running(handle, partitions=1) as it:
+        it.source.produce(record(n) for n in range(2))
+        until(lambda: it.total("wb_deserialized_total") == 2)
+        it.source.broker.remake(("t", 0))
+        it.source.produce([record(0)])
+        until(lambda: it.total("wb_log_restarts_total") == 1)
+        release.set()
+        it.wait_for_commit(1)
+        assert it.runtime.drain()
+        until(lambda: it.runtime.state is State.DRAINED)
+
+
+def test_records_that_were_read_before_a_rewind_are_not_taken_for_later_ones() -> None:
+    """A decoder is slow, and meanwhile the topic turns out to be another: the rest of the batch is read again, in its turn."""
+    handled: list[int] = []
+    source = MemorySource(1)
+
+    def slow(item: Record) -> Event:
+        if item.offset == 5 and not handled:
+            runtime.task._remade(Remade("t", "new", time.monotonic(), {}))
+            source.paused.add(("t", 0))  # what comes from the beginning takes its time
+            time.sleep(0.15)  # longer than housekeeping waits
+        return decode_by_header(item)
+
+    runtime = Runtime(
+        config(),
+        {"*": lambda e: handled.append(e.record.offset)},
+        decode=slow,
+        make_source=lambda _c, _m: source,
+        probe_log_ends=False,
+    )
+    source.commit({("t", 0): 5}, wait=True)
+    source.produce(record(n) for n in range(10))
+    with running(runtime):
+        until(lambda: any(commit.get(("t", 0)) == 0 for commit in source.history))
+        polls = source.polls
+        until(lambda: source.polls > polls + 5)
+        time.sleep(0.05)
+        assert source.committed["t", 0] == 0, "records 0 to 4 were not read yet"
+        source.resume([("t", 0)])
+        until(lambda: source.committed["t", 0] == 10)
+    assert set(handled) == set(range(10))
+
+
+def test_a_commit_keeps_the_note_of_another_topic_until_the_id_is_known() -> None:
+    """Or the next owner would believe a commit that came of a deleted topic."""
+    source = MemorySource(1)
+    source.produce(record(n) for n in range(20))
+    source.commit({("t", 0): 15}, wait=True, notes={("t", 0): "topic-id=old"})
+
+    def made() -> Runtime:
+        return Runtime(
+            config(),
+            {"*": lambda e: handled.append(e.record.offset)},
+            make_source=lambda _c, _m: MemorySource(broker=source.broker),
+            probe_log_ends=False,
+        )
+
+    handled: list[int] = []
+    with running(made()):
+        until(lambda: source.committed["t", 0] == 20)
+    runtime = made()
+    runtime.task.log_ends.ids["t"] = ("new", 0.0)
+    with running(runtime):
+        until(lambda: set(handled) == set(range(20)))
+        until(lambda: source.committed["t", 0] == 20)
 
 
 def test_commits_name_the_epoch_of_the_record_before_them() -> None:

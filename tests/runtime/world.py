@@ -72,12 +72,15 @@ class JudgedBroker(MemoryBroker):
     world: World
 
     def store(
-        self, offsets: Mapping[TopicPartition, int], epochs: Mapping[TopicPartition, int]
+        self,
+        offsets: Mapping[TopicPartition, int],
+        epochs: Mapping[TopicPartition, int],
+        notes: Mapping[TopicPartition, str],
     ) -> dict[TopicPartition, str]:
         with self.lock:
             for part, offset in offsets.items():
                 self.world.judge_commit(part, offset, epochs.get(part))
-            return super().store(offsets, epochs)
+            return super().store(offsets, epochs, notes)
 
 
 class World:

@@ -15,13 +15,17 @@ from workbench.runtime.source import Source
 _log = logging.getLogger(__name__)
 
 _TOPIC_ID_NOTE = "topic-id="
+NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # zeros: what a broker without topic ids (before Kafka 2.8) answers
 
 _Wanted = dict[TopicPartition, tuple[PartitionState, int]]
 
 
 def noted_topic_id(note: str | None) -> str | None:
     """The id of the topic that a commit was made of, if its note tells."""
-    return note.removeprefix(_TOPIC_ID_NOTE) if note and note.startswith(_TOPIC_ID_NOTE) else None
+    if not note or not note.startswith(_TOPIC_ID_NOTE):
+        return None
+    topic_id = note.removeprefix(_TOPIC_ID_NOTE)
+    return topic_id if topic_id not in ("", NO_TOPIC_ID) else None
 
 
 class Committer:
@@ -72,11 +76,12 @@ class Committer:
             for partition, (state, offset) in wanted.items()
             if (epoch := state.epoch_before(offset)) is not None
         }
-        # Kafka takes a commit of the former owner of a topic that was deleted for one of the topic that has its name now.
+        # Kafka takes a commit of the former owner of a topic that was deleted for one of the topic that has its name now. While the id
+        # is not known, the one that we began with stands: what was skipped because of it, if anything was, is skipped still.
         notes = {
-            partition: f"{_TOPIC_ID_NOTE}{state.topic_id}"
+            partition: f"{_TOPIC_ID_NOTE}{topic_id}"
             for partition, (state, _) in wanted.items()
-            if state.topic_id is not None
+            if (topic_id := state.topic_id or state.committed_topic_id) is not None
         }
         return self._source.commit(offsets, wait=wait, epochs=epochs, notes=notes)
 

@@ -196,7 +196,7 @@ class ConsumerThread:
                 self._count_decoded(decoded)
                 placed_at = now
                 if now - self._last_housekeeping > _HOUSEKEEPING_SECONDS:
-                    self._keep_house()
+                    self._keep_house(in_batch=True)
         self._placing.place(ready)
         self._count_decoded(decoded)
 
@@ -235,10 +235,12 @@ class ConsumerThread:
 
     # Housekeeping
 
-    def _keep_house(self) -> None:
+    def _keep_house(self, *, in_batch: bool = False) -> None:
         self._last_housekeeping = self._clock()
         self._collect_completions()
-        self._look_at_topics()
+        if not in_batch:
+            # Only between batches: the rest of one that was read before a rewind would pass for the beginning of the new log.
+            self._look_at_topics()
         self._placing.go_on()
         self._pause_and_resume()
         self._committer.commit_if_due(self.partitions.values())
@@ -283,7 +285,10 @@ class ConsumerThread:
                 state.watch.completed(offset)
                 state.completed += 1
         for state in self.partitions.values():
-            state.tracker.committable()
+            log: PartitionState | None = state
+            while log is not None:
+                log.tracker.committable()  # also lets go of what is done, of former logs, too
+                log = log.former
             if state.former is not None and state.former.is_done:
                 state.former = None
 

@@ -26,7 +26,7 @@ class Decoding:
     def event(self, record: Record) -> Event | None:
         """Event of a record; None where there is nothing to do for it. What cannot be decoded has the type `UNDECODABLE`."""
         try:
-            event = _checked(self._decode(record))
+            event = _checked(self._decode(record), record)
         except (Exception, SystemExit) as error:
             self._metrics.undecodable.labels(self._group, record.topic).inc()
             _log.warning(
@@ -41,7 +41,7 @@ class Decoding:
         return event
 
 
-def _checked(event: Any) -> Event | None:
+def _checked(event: Any, record: Record) -> Event | None:
     """What a decoder has made, if it can be handled.
 
     Raises:
@@ -51,6 +51,9 @@ def _checked(event: Any) -> Event | None:
         return None
     if not isinstance(event, Event):
         raise TypeError(f"a decoder makes an Event or None, not {type(event).__name__}")
+    of: Any = event.record
+    if of is not record and not (isinstance(of, Record) and of[:3] == record[:3]):
+        raise TypeError("an event is of the record that it was made of: topic, partition and offset say what is done")
     kind: Any = event.type  # whatever it has put there
     key: Any = event.key
     delay: Any = event.delay_until_ms

@@ -11,6 +11,20 @@ Headers = Sequence[tuple[str, bytes | None]]
 TopicPartition = tuple[str, int]
 
 
+class UnreadableHeaders(Sequence[tuple[str, bytes | None]]):
+    """Headers that the client cannot tell, a name that is no UTF-8 say. Who looks at them learns that; who does not, need not.
+
+    Raises:
+        ValueError: whatever is asked of them.
+    """
+
+    def __getitem__(self, _index: Any) -> Any:
+        raise ValueError("the record's headers cannot be read")
+
+    def __len__(self) -> int:
+        raise ValueError("the record's headers cannot be read")
+
+
 class Record(NamedTuple):
     """One message as the broker holds it. `timestamp_ms` is since the epoch; -1 if the broker knows none.
 

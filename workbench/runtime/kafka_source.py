@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from workbench.errors import SourceUnreachableError
 from workbench.runtime.config import RuntimeConfig
-from workbench.runtime.event import Record
+from workbench.runtime.event import Headers, Record, UnreadableHeaders
 from workbench.runtime.event import TopicPartition as Partition
 from workbench.runtime.source import AssignmentListener, SourceHealth
 from workbench.runtime.statistics import parse_statistics
@@ -137,6 +137,11 @@ class KafkaSource:
             except KafkaException as error:
                 if error.args[0].code() == KafkaError._STATE:
                     continue  # its fetching has not begun yet
+                if at.offset == OFFSET_BEGINNING:  # to go on where it is would skip what lies before
+                    raise SourceUnreachableError(
+                        f"{partition[0]}-{partition[1]} cannot be sent to its beginning: {error.args[0].str()}.",
+                        hint="Start the service again; what is committed tells that it has to begin there.",
+                    ) from error
                 _log.warning("%s-%d cannot be sent to %d: %s", *partition, at.offset, error)
             del self._seeks[partition]
 
@@ -230,7 +235,7 @@ class KafkaSource:
                         message.key(),
                         message.value(),
                         message.timestamp()[1],
-                        message.headers(),
+                        _headers(message),
                         message.leader_epoch(),
                     )
                 )
@@ -307,6 +312,20 @@ class KafkaSource:
         """See `Source.close`."""
         self._closing = True
         self._consumer.close()
+
+
+def _headers(message: Message) -> Headers | None:
+    try:
+        found: Headers | None = message.headers()
+        return found
+    except (
+        Exception
+    ) as error:  # SystemError for a name that is no UTF-8 (2.16); one such record must not end each owner in turn
+        # Not to be asked again: what the client has kept of them ends the process.
+        _log.warning(
+            "unreadable headers of %s-%d@%d: %s", message.topic(), message.partition(), message.offset(), error
+        )
+        return UnreadableHeaders()
 
 
 def _persistently(ask: Callable[[], list[TopicPartition]]) -> list[TopicPartition]:

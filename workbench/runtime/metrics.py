@@ -72,11 +72,13 @@ class RuntimeMetrics:
         return Counter(definition.metric, definition.help, definition.labels, registry=self.registry)
 
     def type_label(self, event_type: str) -> str:
-        """The label for an event type: itself, or "other" once there are too many."""
+        """The label for an event type: itself, or "other" once there are too many or if it is no text."""
         if event_type in self._types:
             return event_type
         if len(self._types) >= MAX_EVENT_TYPES:
             return OTHER
+        if not _is_text(event_type):
+            return OTHER  # it would cost the page
         self._types.add(event_type)
         return event_type
 
@@ -134,6 +136,15 @@ class RuntimeMetrics:
     def _family(self, signal: str, family: Callable[..., Any], *extra: str) -> Any:
         definition = SIGNALS[signal]
         return family(definition.metric, definition.help, labels=(*definition.labels, *extra))
+
+
+def _is_text(words: str) -> bool:
+    """Whether it can be written as UTF-8; half a surrogate pair cannot."""
+    try:
+        words.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _gauge_families(readings: Iterable[GaugeReading]) -> Iterator[Metric]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any
@@ -19,6 +19,7 @@ from typing import Any
 from confluent_kafka import KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from workbench.runtime.committer import NO_TOPIC_ID
 from workbench.runtime.event import TopicPartition as Partition
 
 _log = logging.getLogger(__name__)
@@ -60,7 +61,9 @@ class LogEnds:
         self._partitions = partitions
         self._period = period_seconds
         self._on_remade = on_remade
-        self.ids: dict[str, tuple[str, float]] = {}  # of topics, and when each was last seen
+        self.ids: dict[str, tuple[str, float]] = {}  # of topics that are assigned here, and when each was last seen
+        self._past_ids: set[str] = set()
+        self._looked_at: set[str] = set()  # topics whose id was asked for since they were assigned here
         self._enabled = enabled
         self._properties = properties
         self._admin: AdminClient | None = None
@@ -83,15 +86,32 @@ class LogEnds:
         while not self._stopping.wait(min(_STEP_SECONDS, self._period)):
             wanted = list(self._partitions())
             topics = {topic for topic, _ in wanted}
-            if wanted and monotonic() >= next_look:
-                next_look = monotonic() + self._period
-                remade = self._look_at_ids(topics)
-                self.ends = self._ask(wanted, OffsetSpec.latest())
-                self.starts = self._ask(wanted, OffsetSpec.earliest())
-                for topic, last_seen in remade.items():
-                    self._on_remade(Remade(topic, self.ids[topic][0], last_seen, self.starts))
-            elif not topics <= self.ids.keys():
-                self._look_at_ids(topics - self.ids.keys())  # at once: a topic is not watched before its id is known
+            self._forget_others(topics)
+            try:
+                if wanted and monotonic() >= next_look:
+                    next_look = monotonic() + self._period
+                    self._look(wanted, topics)
+                elif unknown := topics - self._looked_at:
+                    self._look_at_ids(unknown)  # at once: a topic is not watched before its id is known
+            except Exception as error:
+                # Whatever it is, the next look may be luckier; without any, a topic that is made anew would be read on in silence.
+                _log.warning("the logs cannot be watched: %s: %s", type(error).__name__, error)
+                self._admin = None
+
+    def _look(self, wanted: Sequence[Partition], topics: set[str]) -> None:
+        remade = self._look_at_ids(topics)
+        try:
+            self.ends = self._ask(wanted, OffsetSpec.latest())
+            self.starts = self._ask(wanted, OffsetSpec.earliest())
+        finally:  # they are told in any case: the next look sees nothing new in them
+            for topic, last_seen in remade.items():
+                self._on_remade(Remade(topic, self.ids[topic][0], last_seen, self.starts))
+
+    def _forget_others(self, topics: set[str]) -> None:
+        """Forget the ids of topics that are not assigned here: when they come back, they may have been made anew long ago."""
+        for topic in self.ids.keys() - topics:
+            del self.ids[topic]
+        self._looked_at &= topics
 
     def _ask(self, wanted: Iterable[Partition], spec: OffsetSpec) -> dict[Partition, int]:
         """Offsets by partition; a partition that does not answer is left out, so that nothing old passes for new."""
@@ -113,6 +133,7 @@ class LogEnds:
     def _look_at_ids(self, topics: set[str]) -> dict[str, float]:
         """Those of the topics whose id has changed, with the last instant at which it was the old one."""
         asked_at = monotonic()
+        self._looked_at |= topics
         if self._admin is None:
             self._admin = AdminClient(self._properties, logger=_log)
         changed = {}
@@ -123,8 +144,11 @@ class LogEnds:
             except (KafkaException, TimeoutError) as error:  # deleted, or no right to see it: what is known of it stays
                 _log.debug("the id of topic %s is not known: %s", topic, error)
                 continue
+            if now == NO_TOPIC_ID or now in self._past_ids:
+                continue  # a broker that knows no ids, or one that is behind the others
             before, last_seen = self.ids.get(topic, (now, asked_at))
             self.ids[topic] = (now, asked_at)
             if now != before:
+                self._past_ids.add(before)
                 changed[topic] = last_seen
         return changed

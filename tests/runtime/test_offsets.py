@@ -1,0 +1,139 @@
+"""What the thread that watches logs and topic ids does with answers of brokers that are down, old, or behind."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from tests.runtime.helpers import until
+from workbench.runtime import offsets
+from workbench.runtime.committer import noted_topic_id
+from workbench.runtime.event import TopicPartition
+from workbench.runtime.offsets import LogEnds, Remade
+
+NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # as str() of the client's Uuid tells it
+
+
+class Broker:
+    """Says what the test wants it to say; one list of ids or errors for all clients."""
+
+    def __init__(self) -> None:
+        self.id: str | BaseException = "one"
+        self.asked = 0
+
+    def client(self, _properties: dict[str, Any], **_: Any) -> Any:
+        return SimpleNamespace(describe_topics=self.describe, list_offsets=self.list_offsets)
+
+    def describe(self, topics: Any, **_: Any) -> dict[str, Future[Any]]:
+        self.asked += 1
+        if isinstance(self.id, BaseException):
+            raise self.id
+        answer: Future[Any] = Future()
+        answer.set_result(SimpleNamespace(topic_id=self.id))
+        return {"t": answer}
+
+    def list_offsets(self, wanted: dict[Any, Any], **_: Any) -> dict[Any, Future[Any]]:
+        answers: dict[Any, Future[Any]] = {part: Future() for part in wanted}
+        for answer in answers.values():
+            answer.set_result(SimpleNamespace(offset=7))
+        return answers
+
+
+class Watch:
+    """The thread on such a broker, until the end of the block."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.broker = Broker()
+        monkeypatch.setattr(offsets, "AdminClient", self.broker.client)
+        monkeypatch.setattr(offsets, "TopicCollection", lambda names: names)
+        self.assigned: list[TopicPartition] = [("t", 0)]
+        self.remade: list[Remade] = []
+        self.log_ends = LogEnds({}, partitions=lambda: self.assigned, period_seconds=0.01, on_remade=self.remade.append)
+
+    def __enter__(self) -> Watch:
+        self.log_ends.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.log_ends.stop()
+
+    def say(self, topic_id: str | BaseException) -> None:
+        """Answer so from now on, until it was asked a few times."""
+        self.broker.id = topic_id
+        asked = self.broker.asked
+        until(lambda: self.broker.asked > asked + 2)
+
+    @property
+    def id(self) -> str | None:
+        known = self.log_ends.ids.get("t")
+        return known[0] if known is not None else None
+
+
+@pytest.fixture
+def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
+    """On an assignment of one partition."""
+    return Watch(monkeypatch)
+
+
+def test_a_topic_that_was_made_anew_is_told_once(watch: Watch) -> None:
+    """With where its log begins."""
+    with watch:
+        until(lambda: watch.id == "one")
+        watch.say("two")
+        watch.say("two")
+    assert [(remade.topic, remade.topic_id, remade.starts) for remade in watch.remade] == [("t", "two", {("t", 0): 7})]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [KafkaException(KafkaError(KafkaError._TRANSPORT)), RuntimeError("no thread"), TimeoutError()],
+    ids=["kafka", "other", "timeout"],
+)
+def test_nothing_that_goes_wrong_ends_the_watch(watch: Watch, error: BaseException) -> None:
+    """Without it a topic that is made anew would be read on in silence."""
+    with watch:
+        until(lambda: watch.id == "one")
+        watch.say(error)
+        watch.broker.id = "two"
+        until(lambda: watch.remade)
+
+
+def test_a_broker_without_topic_ids_tells_none(watch: Watch) -> None:
+    """It answers with zeros; an upgrade to one that has them is no new topic. Nor does a commit's note of zeros say anything."""
+    with watch:
+        watch.say(NO_ID)
+        assert watch.id is None
+        watch.say("one")
+        watch.say(NO_ID)  # in the middle of a rolling upgrade
+        watch.say("one")
+    assert watch.remade == []
+    assert noted_topic_id(f"topic-id={NO_ID}") is None
+    assert noted_topic_id("topic-id=") is None
+    assert noted_topic_id("topic-id=one") == "one"
+
+
+def test_a_broker_that_is_behind_makes_no_topic_anew(watch: Watch) -> None:
+    """An id that was another's before is never that of a newer topic."""
+    with watch:
+        until(lambda: watch.id == "one")
+        watch.say("two")
+        watch.say("one")
+        assert watch.id == "two"
+        watch.say("two")
+    assert [remade.topic_id for remade in watch.remade] == ["two"]
+
+
+def test_the_id_of_a_topic_that_is_not_assigned_is_forgotten(watch: Watch) -> None:
+    """It may be made anew meanwhile: its next owner is right about it, and an old id here would send that back to the start."""
+    with watch:
+        until(lambda: watch.id == "one")
+        watch.assigned = []
+        until(lambda: watch.id is None)
+        watch.broker.id = "two"
+        watch.assigned = [("t", 0)]
+        until(lambda: watch.id == "two")
+    assert watch.remade == []
