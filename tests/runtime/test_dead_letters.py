@@ -40,16 +40,24 @@ def read(cluster: MockCluster, topic: str, count: int) -> list[Message]:
     return found
 
 
+class Wordless:
+    """A code that cannot be written."""
+
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+
 @pytest.mark.parametrize(
     ("first", "code", "kept"),
     [
         (letter(0), "600", b"600"),
         (letter(0, size=999_950), "600", b"600"),
         (letter(0), 600, b"600"),
+        (letter(0), Wordless(), b"Wordless"),
         (letter(0), "caf\udce9", b"caf\\udce9"),
         (letter(0), None, b"None"),
     ],
-    ids=["plain", "over_a_megabyte_with_headers", "number", "lone_surrogate", "nothing"],
+    ids=["plain", "over_a_megabyte_with_headers", "number", "wordless", "lone_surrogate", "nothing"],
 )
 def test_whatever_the_first_letter_is_all_are_written(
     cluster: MockCluster, request: pytest.FixtureRequest, first: Event, code: object, kept: bytes

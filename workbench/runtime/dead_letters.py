@@ -115,7 +115,11 @@ class DeadLetters:
         A letter that the broker refuses is tried again until it is taken: completing its offset without it would lose the event.
         """
         # A code may be anything that a handler has put there, an HTTP status as a number say.
-        words = str(code)[:_MAX_CODE_LENGTH].encode("utf-8", "backslashreplace").decode()
+        try:
+            words = str(code)
+        except Exception:  # the handler's object, on a processor's thread: it would end that, and the process
+            words = type(code).__name__
+        words = words[:_MAX_CODE_LENGTH].encode("utf-8", "backslashreplace").decode()
         self._line.append(_Letter(event, words, safe))
 
     def _run(self) -> None:
