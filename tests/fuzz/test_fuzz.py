@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.chunks import answer, encode
+from tests.chunks import encode
 from tests.fuzz import child
 from tests.fuzz.breaking import VARIABLE
 from tests.fuzz.measurements import _MATRICES
@@ -86,7 +86,10 @@ def test_what_breaks_the_promise_is_found(target: str, wrong: str, monkeypatch: 
 
 _CHUNK = encode([(int((WINDOW.end.timestamp() - 30) * 1000) + at, at) for at in range(3)])
 _LONG_CHUNK = (65_535).to_bytes(2) + _CHUNK[2:]
-_LAG = {"__name__": "kafka_consumergroup_lag", "consumergroup": "g", "topic": "t", "partition": "0"}
+_RUN = {
+    "run_id": "r", "report": "health", "cluster": "c", "parameters": {}, "started_at": "2026-11-21T03:00:00",
+    "deadline_seconds": 1, "pid": 1, "process_started": 1,
+}  # fmt: skip
 FOUND = [
     ("settings", b"a = " + b"[" * 5000),
     ("settings", b".".join([b"a"] * 3000) + b" = 1"),
@@ -102,7 +105,8 @@ FOUND = [
     ("statistics_callback", b'{"brokers": []}'),
     ("statistics_callback", b"{"),
     ("statistics_callback", b'{"topics": {"t": {"topic": "t", "partitions": {"x": {}}}}}'),
-    ("run_record", {"a/run.json": b'{"pid": -1}'}),
+    ("run_record", {"a/run.json": json_text({**_RUN, "pid": -1, "started_at": "2026-11-21T03:00:00Z"})}),
+    ("run_record", {"a/run.json": json_text(_RUN), "b/run.json": json_text({**_RUN, "started_at": "2026-11-21T03:00:00Z"})}),
     ("store", {"store.json": b'{"cluster": "c", "slot_seconds": 99999999999999}', "samples/day=2026-11-21/slot=031500/x": b""}),
     (
         "store",
@@ -115,17 +119,16 @@ FOUND = [
     ("previous_result", b'{"schema": "workbench.health/1", "lines": [3]}'),
     ("typed_times", {"duration": b"9" * 300_000}),
     ("alert", json_text({"alerts": [{"startsAt": "9" * 300_000 + "ago"}]})),
-    ("exposition", b"#" + b" " * 300_000 + b"\nm 1\n"),
-    ("exposition", b'kafka_consumergroup_lag{a="' + b" " * 300_000),
-    ("exposition", b"m 1 1e999\n"),
+    ("exposition", b"# TYPE wb" + b"\t" * 300_000 + b"x gauge\n"),
+    ("exposition", b"m 1 " + b"9" * 400 + b"\n"),
     ("prometheus_json", {"status": b"503", "body": b"<" * 300_000}),
-    ("prometheus_json", {"status": b"200", "body": _MATRICES[0].replace(b"[[", b"[[1e308", 1)}),
-    ("remote_read", answer((_LAG, [_LONG_CHUNK, b"\0" * 100_000], 1))),
+    ("prometheus_json", {"status": b"200", "body": _MATRICES[0].replace(b"[[", b'[[1e308,"1"],[', 1)}),
     ("http_orders", b"GET /metrics HTTP/1.1\r\nAccept: application/openmetrics-text; version=x.y\r\n\r\n"),
     ("http_orders", b"P" * 60_000 + b" / HTTP/1.1\r\n\r\n"),
 ]  # fmt: skip
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("number", range(len(FOUND)))
 def test_what_was_found_once_stays_mended(number: int, known: dict[str, Target], tmp_path: Path) -> None:
     """Each of these was a traceback, a member that ended, a hang, or an unreadable message."""
