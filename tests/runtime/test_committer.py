@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 
+import pytest
+
 from tests.runtime.helpers import Clock
 from tests.runtime.memory import MemorySource
 from tests.runtime.test_runtime import config
-from workbench.runtime.committer import Committer
+from workbench.runtime.committer import Committer, is_of_another_topic
 from workbench.runtime.metrics import RuntimeMetrics
 from workbench.runtime.partition import PartitionState
 
@@ -95,3 +97,12 @@ def test_a_commit_that_would_go_back_is_counted_and_not_sent() -> None:
     it.committer.commit_now([it.state])
     assert it.source.history == [{("t", 0): 5}]
     assert it.metrics.sentinels.readings()["commit_backwards"] == 1
+
+
+@pytest.mark.parametrize(
+    ("noted", "another"),
+    [(None, False), ("c:new", False), ("c:old", True), ("dr:old", False), ("dr:new", False)],
+)
+def test_a_commit_of_another_topic_is_told_within_one_cluster_only(noted: str | None, another: bool) -> None:
+    """A copy of the commits in a second cluster bears ids of the first."""
+    assert is_of_another_topic(noted, "c:new") is another

@@ -26,7 +26,14 @@ class Broker:
         self.asked = 0
 
     def client(self, _properties: dict[str, Any], **_: Any) -> Any:
-        return SimpleNamespace(describe_topics=self.describe, list_offsets=self.list_offsets)
+        return SimpleNamespace(
+            describe_topics=self.describe, list_offsets=self.list_offsets, describe_cluster=self.describe_cluster
+        )
+
+    def describe_cluster(self, **_: Any) -> Future[Any]:
+        answer: Future[Any] = Future()
+        answer.set_result(SimpleNamespace(cluster_id="c"))
+        return answer
 
     def describe(self, topics: Any, **_: Any) -> dict[str, Future[Any]]:
         self.asked += 1
@@ -70,7 +77,7 @@ class Watch:
     @property
     def id(self) -> str | None:
         known = self.log_ends.ids.get("t")
-        return known[0] if known is not None else None
+        return known[0].removeprefix("c:") if known is not None else None
 
 
 @pytest.fixture
@@ -85,7 +92,7 @@ def test_a_topic_that_was_made_anew_is_told_once(watch: Watch) -> None:
         until(lambda: watch.id == "one")
         watch.say("two")
         watch.say("two")
-    assert [(remade.topic, remade.topic_id, remade.starts) for remade in watch.remade] == [("t", "two", {("t", 0): 7})]
+    assert [(remade.topic, remade.topic_id, remade.starts) for remade in watch.remade] == [("t", "c:two", {("t", 0): 7})]
 
 
 @pytest.mark.parametrize(
@@ -124,7 +131,7 @@ def test_a_broker_that_is_behind_makes_no_topic_anew(watch: Watch) -> None:
         watch.say("one")
         assert watch.id == "two"
         watch.say("two")
-    assert [remade.topic_id for remade in watch.remade] == ["two"]
+    assert [remade.topic_id for remade in watch.remade] == ["c:two"]
 
 
 def test_the_id_of_a_topic_that_is_not_assigned_is_forgotten(watch: Watch) -> None:

@@ -28,6 +28,18 @@ def noted_topic_id(note: str | None) -> str | None:
     return topic_id if topic_id not in ("", NO_TOPIC_ID) else None
 
 
+def is_of_another_topic(noted: str | None, topic_id: str) -> bool:
+    """Whether a commit bears the id of another topic of the same cluster.
+
+    One of another cluster says nothing: commits are copied between clusters with what they bear, and their offsets were translated.
+    """
+    if noted is None:
+        return False
+    cluster, _, topic = noted.rpartition(":")
+    cluster_now, _, topic_now = topic_id.rpartition(":")
+    return cluster == cluster_now and topic != topic_now
+
+
 class Committer:
     """Commits for one consumer thread, which alone calls it."""
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from time import monotonic, sleep, time
 
 from workbench.runtime.budget import ByteBudget
-from workbench.runtime.committer import Committer, noted_topic_id
+from workbench.runtime.committer import Committer, is_of_another_topic, noted_topic_id
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.decoding import Decoding
 from workbench.runtime.delay import DelayQueue
@@ -266,7 +266,7 @@ class ConsumerThread:
                 self.partitions[state.partition].topic_id = remade.topic_id
         for state in list(self.partitions.values()):
             if state.topic_id is None and (topic_id := self._topic_id(state.partition[0])) is not None:
-                if state.committed_topic_id not in (None, topic_id) and state.position:
+                if is_of_another_topic(state.committed_topic_id, topic_id) and state.position:
                     self._rewind([state], {})
                 self.partitions[state.partition].topic_id = topic_id
 

@@ -61,8 +61,10 @@ class LogEnds:
         self._partitions = partitions
         self._period = period_seconds
         self._on_remade = on_remade
-        self.ids: dict[str, tuple[str, float]] = {}  # of topics that are assigned here, and when each was last seen
+        # "cluster:topic" id of topics that are assigned here, and when each was last seen.
+        self.ids: dict[str, tuple[str, float]] = {}
         self._past_ids: set[str] = set()
+        self._cluster: str | None = None
         self._looked_at: set[str] = set()  # topics whose id was asked for since they were assigned here
         self._enabled = enabled
         self._properties = properties
@@ -136,6 +138,8 @@ class LogEnds:
         self._looked_at |= topics
         if self._admin is None:
             self._admin = AdminClient(self._properties, logger=_log)
+        if self._cluster is None:
+            self._cluster = self._admin.describe_cluster(request_timeout=_TIMEOUT_SECONDS).result().cluster_id or ""
         changed = {}
         answers = self._admin.describe_topics(TopicCollection(sorted(topics)), request_timeout=_TIMEOUT_SECONDS)
         for topic, answer in answers.items():
@@ -144,8 +148,11 @@ class LogEnds:
             except (KafkaException, TimeoutError) as error:  # deleted, or no right to see it: what is known of it stays
                 _log.debug("the id of topic %s is not known: %s", topic, error)
                 continue
-            if now == NO_TOPIC_ID or now in self._past_ids:
-                continue  # a broker that knows no ids, or one that is behind the others
+            if now == NO_TOPIC_ID:
+                continue  # a broker that knows no ids
+            now = f"{self._cluster}:{now}"
+            if now in self._past_ids:
+                continue  # a broker that is behind the others
             before, last_seen = self.ids.get(topic, (now, asked_at))
             self.ids[topic] = (now, asked_at)
             if now != before:
