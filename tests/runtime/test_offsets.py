@@ -92,7 +92,9 @@ def test_a_topic_that_was_made_anew_is_told_once(watch: Watch) -> None:
         until(lambda: watch.id == "one")
         watch.say("two")
         watch.say("two")
-    assert [(remade.topic, remade.topic_id, remade.starts) for remade in watch.remade] == [("t", "c:two", {("t", 0): 7})]
+    assert [(remade.topic, remade.topic_id, remade.starts) for remade in watch.remade] == [
+        ("t", "c:two", {("t", 0): 7})
+    ]
 
 
 @pytest.mark.parametrize(
