@@ -120,7 +120,7 @@ class MemorySource:
         self.listener: AssignmentListener | None = None
         self.pending: list[tuple[str, Sequence[TopicPartition]]] = []
         self.closed = False
-        self.polls = 0
+        self.polls = self.rejoins = 0
         self.failure: BaseException | None = None  # raised by the next poll
         self._alone = alone
         self._sleep = sleep
@@ -150,6 +150,14 @@ class MemorySource:
     def later(self, what: str, partitions: Sequence[TopicPartition]) -> None:
         """Have "assigned", "revoked" or "lost" happen inside of the next poll."""
         self.pending.append((what, partitions))
+
+    def rejoin(self) -> None:
+        """See `Source`."""
+        self.rejoins += 1
+        self._serve_commits()
+        partitions = list(self.positions)
+        self._revoked(partitions)
+        self.later("assigned", partitions)
 
     def rewind(self, partitions: Iterable[TopicPartition]) -> None:
         """See `Source`."""

@@ -643,6 +643,29 @@ def test_a_topic_that_was_made_anew_and_has_grown_is_read_from_its_beginning() -
     assert {offset for epoch, offset in handled if epoch == 1} == set(range(16))
 
 
+def test_a_topic_that_was_made_anew_is_read_by_a_new_client() -> None:
+    """The client may wait for leader epochs of the former topic for ever, also where nobody saw the change: the ids tell."""
+    handled: list[int] = []
+    with Running(lambda e: handled.append(e.record.offset), partitions=1) as it:
+        ids = it.runtime.task.log_ends.ids
+        ids["t"] = ("c:old", 0.0)
+        it.source.produce(record(n) for n in range(3))
+        it.wait_for_commit(3)
+        assert it.source.rejoins == 0
+        del ids["t"]  # the topic is gone, and so is the partition
+        it.source.later("revoked", [("t", 0)])
+        until(lambda: not it.source.positions)
+        it.source.broker.remake(("t", 0))
+        del it.source.broker.committed["t", 0]
+        ids["t"] = ("c:new", 0.0)
+        it.source.later("assigned", [("t", 0)])
+        until(lambda: it.source.rejoins == 1)
+        it.source.produce(record(n) for n in range(2))
+        it.wait_for_commit(2)
+        assert it.source.rejoins == 1
+    assert handled == [0, 1, 2, 0, 1]
+
+
 def test_a_commit_of_a_former_topic_is_not_believed() -> None:
     """The owner of a deleted topic commits once more; Kafka keeps that for the topic that has the name now. It bears the old id."""
     handled: list[int] = []

@@ -79,6 +79,7 @@ class KafkaSource:
             # Where retention overtakes a beginning, what is left of the log is still to be read.
             properties["auto.offset.reset"] = "earliest"
         self._group = config.group
+        self._properties = properties
         self._consumer = Consumer(properties, logger=_log)
         self._start_at_ms = round(config.start_at.timestamp() * 1000) if config.start_at is not None else None
         strategy = str(properties.get("partition.assignment.strategy", ""))
@@ -87,6 +88,7 @@ class KafkaSource:
         self._commit_under_way = False
         self._commit_failures: dict[Partition, str] = {}
         self._closing = False
+        self._join: Callable[[], None] = lambda: None  # until `subscribe`
         # Where partitions are to go before anything of them is handed out; see `_seek`.
         self._seeks: dict[Partition, TopicPartition] = {}
         self._notes: dict[Partition, str] = {}  # of the commits of the last assignment
@@ -108,7 +110,10 @@ class KafkaSource:
         def on_lost(_consumer: Consumer, partitions: list[TopicPartition]) -> None:
             listener.on_lost(self._given_up(partitions))
 
-        self._consumer.subscribe(list(topics), on_assign=on_assign, on_revoke=on_revoke, on_lost=on_lost)
+        self._join = lambda: self._consumer.subscribe(
+            list(topics), on_assign=on_assign, on_revoke=on_revoke, on_lost=on_lost
+        )
+        self._join()
 
     def _given_up(self, partitions: list[TopicPartition]) -> list[Partition]:
         found = [(part.topic, part.partition) for part in partitions]
@@ -307,6 +312,18 @@ class KafkaSource:
         known, self._health = self._health, parse_statistics(text, taken_at=time.monotonic())
         if known is not None and self._health is None:
             _log.warning("the client's statistics cannot be read: its round trips and throttling are not known")
+
+    def rejoin(self) -> None:
+        """See `Source.rejoin`."""
+        self._closing = True
+        self._consumer.close()
+        self._closing = self._commit_under_way = (
+            False  # a commit without an answer was of partitions that are given back
+        )
+        self._commit_failures = {}
+        self._seeks.clear()
+        self._consumer = Consumer(self._properties, logger=_log)
+        self._join()
 
     def close(self) -> None:
         """See `Source.close`."""

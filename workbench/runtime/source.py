@@ -75,6 +75,9 @@ class Source(Protocol):
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Go on with these."""
 
+    def rejoin(self) -> None:
+        """Leave the group and join it again with a client that knows nothing of before; not inside of a callback."""
+
     def rewind(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these from the beginning of their logs."""
 
