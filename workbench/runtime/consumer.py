@@ -251,7 +251,6 @@ class ConsumerThread:
     def _look_at_topics(self) -> None:
         """Go to the beginning of topics that were made anew, where the client has not done so by itself: it may have gone on in them,
         or have begun at a commit of the former one."""
-        rejoins = False
         while self.remade:
             remade = self.remade.popleft()
             states = [state for state in self.partitions.values() if state.partition[0] == remade.topic]
@@ -266,18 +265,21 @@ class ConsumerThread:
             )
             for state in states:
                 self.partitions[state.partition].topic_id = remade.topic_id
-                rejoins |= self._client_ids.setdefault(remade.topic, remade.topic_id) != remade.topic_id
         for state in list(self.partitions.values()):
             if state.topic_id is None and (topic_id := self._topic_id(state.partition[0])) is not None:
                 if is_of_another_topic(state.committed_topic_id, topic_id) and state.position:
                     self._rewind([state], {})
                 self.partitions[state.partition].topic_id = topic_id
-                rejoins |= self._client_ids.setdefault(state.partition[0], topic_id) != topic_id
-        if rejoins:
+        met = {topic: topic_id for topic in self._topics() if (topic_id := self._topic_id(topic)) is not None}
+        if any(self._client_ids.setdefault(topic, topic_id) != topic_id for topic, topic_id in met.items()):
             # The client knows leader epochs of the former topic, and may wait for those for ever (seen with librdkafka 2.16).
             _log.error("%s joins again with a new client, since a topic was made anew", self.member)
             self._client_ids.clear()
             self._source.rejoin()
+
+    def _topics(self) -> set[str]:
+        """What the client knows of: what it is to read, assigned or not, and what patterns have brought it."""
+        return {*self._config.topics, *(topic for topic, _ in self.partitions)}
 
     def _rewind(self, states: Sequence[PartitionState], starts: Mapping[TopicPartition, int]) -> None:
         for state in states:

@@ -53,6 +53,7 @@ class LogEnds:
         *,
         partitions: Callable[[], Iterable[Partition]],
         period_seconds: float,
+        topics: Iterable[str] = (),
         on_remade: Callable[[Remade], None] = lambda _remade: None,
         enabled: bool = True,
     ) -> None:
@@ -60,6 +61,7 @@ class LogEnds:
         self.starts: dict[Partition, int] = {}
         self._partitions = partitions
         self._period = period_seconds
+        self._topics = frozenset(topics)  # whose ids are watched whether they are assigned here or not
         self._on_remade = on_remade
         # "cluster:topic" id of topics that are assigned here, and when each was last seen.
         self.ids: dict[str, tuple[str, float]] = {}
@@ -87,10 +89,10 @@ class LogEnds:
         next_look = monotonic() + self._period
         while not self._stopping.wait(min(_STEP_SECONDS, self._period)):
             wanted = list(self._partitions())
-            topics = {topic for topic, _ in wanted}
+            topics = {topic for topic, _ in wanted} | self._topics
             self._forget_others(topics)
             try:
-                if wanted and monotonic() >= next_look:
+                if topics and monotonic() >= next_look:
                     next_look = monotonic() + self._period
                     self._look(wanted, topics)
                 elif unknown := topics - self._looked_at:
@@ -103,8 +105,8 @@ class LogEnds:
     def _look(self, wanted: Sequence[Partition], topics: set[str]) -> None:
         remade = self._look_at_ids(topics)
         try:
-            self.ends = self._ask(wanted, OffsetSpec.latest())
-            self.starts = self._ask(wanted, OffsetSpec.earliest())
+            self.ends = self._ask(wanted, OffsetSpec.latest()) if wanted else {}
+            self.starts = self._ask(wanted, OffsetSpec.earliest()) if wanted else {}
         finally:  # they are told in any case: the next look sees nothing new in them
             for topic, last_seen in remade.items():
                 self._on_remade(Remade(topic, self.ids[topic][0], last_seen, self.starts))

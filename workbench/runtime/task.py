@@ -104,6 +104,7 @@ class Task:
             {**connection, "client.id": f"{config.client_id}-log-ends"},
             partitions=self._assigned,
             period_seconds=_LOG_ENDS_PERIOD_SECONDS,
+            topics=[topic for topic in config.topics if not topic.startswith("^")],
             on_remade=self._remade,
             enabled=probe_log_ends,
         )
