@@ -180,9 +180,15 @@ def test_impatience_does_not_cost_the_record(tmp_path: Path, number: signal.Sign
     """However often the signal comes while the kernel and the record are ended, the record tells how it was."""
     mark = tmp_path / "mark"
     source = notebook(tmp_path / "s.ipynb", f"import time; open({str(mark)!r}, 'w').close(); time.sleep(600)")
-    child = command(tmp_path, source)
+    before = signal.signal(number, signal.SIG_DFL)  # under nohup it would be ignored, here and by what is started here
+    try:
+        child = command(tmp_path, source)
+    finally:
+        signal.signal(number, before)
     folder = started(tmp_path, mark)
+    deadline = time.monotonic() + 120
     while child.poll() is None:
+        assert time.monotonic() < deadline
         child.send_signal(number)
         record = json.loads((folder / RECORD).read_bytes())
         if record["state"] != "running":
