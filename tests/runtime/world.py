@@ -290,17 +290,7 @@ class World:
 
     def crash(self) -> None:
         """As `kill -9`: nothing is finished or committed any more; a new process has no partition yet."""
-        old, self.process = self.task, self.process + 1
-        self._release_all()
-        for pool in old.processors:
-            assert pool.stop(10)
-        assert old._letters is not None
-        old._letters.close(10)
-        self._note_sentinels(old)
-        self.active.clear()
-        self.blocked.clear()
-        self.owners = dict.fromkeys(self.owners)
-        self.task = self._new_task()
+        self._begin_a_process(self.task)
 
     def stop(self, *, group: bool = False) -> None:
         """A graceful stop, or a switch to another group that begins at the start of the logs; with all that it waits for."""
@@ -309,6 +299,9 @@ class World:
             consumer._finish()
         for consumer in old.consumers:
             consumer._source.close()
+        self._begin_a_process(old, group=group)
+
+    def _begin_a_process(self, old: Task, *, group: bool = False) -> None:
         self.process += 1
         self._release_all()
         for pool in old.processors:
