@@ -90,7 +90,7 @@ def _bare_loop(bootstrap: str, group: str, count: int, handler: Callable[[Event]
     ready = threading.Event()
 
     class Listener:
-        def on_assigned(self, _committed: object) -> None:
+        def on_assigned(self, *_committed: object) -> None:
             ready.set()
 
         def on_revoked(self, _partitions: object) -> None: ...
