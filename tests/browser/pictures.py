@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
-from rich.console import Console
 from rich.terminal_theme import DIMMED_MONOKAI
 
 from tests.browser.devtools import Page, chromium
@@ -16,6 +15,7 @@ from tests.browser.palette import keep
 from tests.lab.conftest import commit
 from tests.lab.replaying import fill, now_ms
 from workbench.collect.capture import read_capture
+from workbench.console import SafeConsole
 from workbench.lab.kafka import create_topic
 from workbench.lab.lab import start_lab
 from workbench.report import health
@@ -61,7 +61,7 @@ def _files(page: Page, room: Path) -> None:
     """Terminal, report and health report."""
     capture = read_capture(_INCIDENT)
     result = triage(capture, session())
-    console = Console(record=True, width=112, force_terminal=True, file=(room / "nowhere").open("w"))
+    console = SafeConsole(record=True, width=112, force_terminal=True, file=(room / "nowhere").open("w"))
     show(console, result, capture.samples)
     console.save_html(str(room / "terminal.html"), theme=DIMMED_MONOKAI)
     page.resize(1130, 570)

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from tests.stories import THRESHOLDS, WINDOW, Story, lagging, steps
 from workbench.collect.capture import Capture, new_info
+from workbench.console import SafeConsole
 from workbench.errors import UsageError
 from workbench.report.html import render_html, write_html
 from workbench.report.terminal import show, sparkline
@@ -130,7 +130,7 @@ def test_the_data_block_is_json_without_markup(page: str) -> None:
 def test_the_terminal_view_is_harmless_and_complete(hostile: tuple[Triage, Capture]) -> None:
     """No control character of a broker's text reaches the terminal; the verdict and the sentence stand first."""
     result, capture = hostile
-    console = Console(width=120, force_terminal=False, record=True, file=open("/dev/null", "w"))  # noqa: PTH123, SIM115
+    console = SafeConsole(width=120, force_terminal=False, record=True, file=open("/dev/null", "w"))  # noqa: PTH123, SIM115
     show(console, result, capture.samples)
     text = console.export_text()
     assert "\x1b[31mred" not in text
