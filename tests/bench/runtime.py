@@ -70,7 +70,7 @@ def _rate(
             time.sleep(0.02)
         assert began is not None
         seconds = time.perf_counter() - began
-        while not runtime.task.is_drained:
+        while not runtime.task.is_settled:
             time.sleep(0.02)
         assert set(metrics.sentinels.readings().values()) == {0}
     return (count - already) / seconds

@@ -152,12 +152,15 @@ class Task:
         return any(consumer.hold.is_set() for consumer in self.consumers)
 
     @property
+    def is_settled(self) -> bool:
+        """Whether nothing that was read is without its commit; more may be read at any moment."""
+        states = [state for consumer in self.consumers for state in list(consumer.partitions.values())]
+        return all(state.is_done and state.is_committed for state in states)
+
+    @property
     def is_drained(self) -> bool:
         """Whether reading has stopped everywhere, and nothing that was read is without its commit."""
-        states = [state for consumer in self.consumers for state in list(consumer.partitions.values())]
-        return all(consumer.is_holding for consumer in self.consumers) and all(
-            state.is_done and state.is_committed for state in states
-        )
+        return all(consumer.is_holding for consumer in self.consumers) and self.is_settled
 
     def stop(self) -> bool:
         """Stop reading, let what is at work finish (up to `shutdown_seconds`), commit, leave the group.
