@@ -36,12 +36,6 @@ class MemoryBroker:
         self.refuses: Callable[[TopicPartition], str | None] = lambda _partition: None
         self.lock = threading.RLock()
 
-    def another_group(self) -> MemoryBroker:
-        """The same logs, with no commits yet."""
-        other = MemoryBroker()
-        other.logs, other.starts, other.epochs, other.lock = self.logs, self.starts, self.epochs, self.lock
-        return other
-
     def produce(self, records: Iterable[Record]) -> None:
         """Append records; their offsets must be right."""
         with self.lock:
