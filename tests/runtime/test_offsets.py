@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
@@ -146,3 +147,16 @@ def test_the_id_of_a_topic_that_is_not_assigned_is_forgotten(watch: Watch) -> No
         watch.assigned = [("t", 0)]
         until(lambda: watch.id == "two")
     assert watch.remade == []
+
+
+def test_what_is_asked_for_soon_does_not_wait_for_the_period(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a change that is found so is told, too."""
+    watch = Watch(monkeypatch)
+    watch.log_ends._period = 3600
+    with watch:
+        until(lambda: watch.id == "one")
+        watch.broker.id = "two"
+        asked_at = time.monotonic()
+        assert watch.log_ends.ask_soon("t")
+        until(lambda: (watch.log_ends.known("t") or ("", 0.0))[1] > asked_at)
+        until(lambda: [remade.topic_id for remade in watch.remade] == ["c:two"])

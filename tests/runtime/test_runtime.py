@@ -26,6 +26,7 @@ from workbench.runtime import (
     Skip,
     State,
     decode_by_header,
+    identity,
     running,
 )
 from workbench.runtime.metrics import MAX_EVENT_TYPES, OTHER, RuntimeMetrics
@@ -715,6 +716,60 @@ def test_a_commit_of_a_former_topic_that_leads_into_the_new_log_is_not_believed_
         runtime.task.log_ends.ids["t"] = ("new", 0.0)
         until(lambda: set(handled) == set(range(25)))
         until(lambda: source.committed["t", 0] == 25)
+
+
+@pytest.mark.parametrize("topic_id", ["c:old", "c:new", None], ids=["same", "made anew", "not told"])
+def test_nothing_is_handled_while_it_is_in_doubt_whose_commit_it_is(
+    topic_id: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A topic that was made anew may reach beyond the commit: its later records would be handled before its first ones."""
+    monkeypatch.setattr(identity, "_LONGEST_DOUBT_SECONDS", 0.3 if topic_id is None else 60)
+    handled: list[int] = []
+    source = MemorySource(1)
+    source.produce(record(n) for n in range(20))
+    source.commit({("t", 0): 15}, wait=True, notes={("t", 0): "topic-id=c:old"})
+    runtime = Runtime(
+        config(),
+        {"*": lambda e: handled.append(e.record.offset)},
+        make_source=lambda _c, _m: source,
+        probe_log_ends=False,
+    )
+    log_ends = runtime.task.log_ends
+    monkeypatch.setattr(log_ends, "ask_soon", lambda _topic: True)
+    log_ends.ids["t"] = ("c:old", time.monotonic())  # of before the assignment
+    began = time.monotonic()
+    with running(runtime):
+        until(lambda: ("t", 0) in source.paused)
+        assert handled == []
+        if topic_id is not None:
+            time.sleep(0.2)
+            assert handled == []
+            log_ends.ids["t"] = (topic_id, time.monotonic())
+        until(lambda: source.committed["t", 0] == 20 and len(handled) >= 5)
+    assert handled == list(range(0 if topic_id == "c:new" else 15, 20))
+    if topic_id is None:
+        assert time.monotonic() - began > 0.3
+
+
+def test_what_is_in_doubt_is_left_to_the_next_owner() -> None:
+    """A shutdown does not wait for it, and commits nothing of it."""
+    handled: list[int] = []
+    source = MemorySource(1)
+    source.produce(record(n) for n in range(20))
+    source.commit({("t", 0): 15}, wait=True, notes={("t", 0): "topic-id=c:old"})
+    runtime = Runtime(
+        config(shutdown_seconds=20),
+        {"*": lambda e: handled.append(e.record.offset)},
+        make_source=lambda _c, _m: source,
+        probe_log_ends=False,
+    )
+    runtime.task.log_ends.ask_soon = lambda _topic: True  # type: ignore[method-assign]
+    with running(runtime):
+        until(lambda: ("t", 0) in source.paused)
+        began = time.monotonic()
+    assert time.monotonic() - began < 5
+    assert handled == []
+    assert source.committed["t", 0] == 15
 
 
 def test_a_former_log_that_is_done_holds_up_no_drain() -> None:

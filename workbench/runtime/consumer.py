@@ -13,11 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from time import monotonic, sleep, time
 
 from workbench.runtime.budget import ByteBudget
-from workbench.runtime.committer import Committer, is_of_another_topic, noted_topic_id
+from workbench.runtime.committer import Committer, noted_topic_id
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.decoding import Decoding
 from workbench.runtime.delay import DelayQueue
 from workbench.runtime.event import UNDECODABLE, Decoder, Event, Record, TopicPartition
+from workbench.runtime.identity import LogIdentity, NoTopicIds, TopicIds
 from workbench.runtime.metrics import RuntimeMetrics
 from workbench.runtime.offsets import Remade
 from workbench.runtime.partition import PartitionState
@@ -55,7 +56,7 @@ class ConsumerThread:
         metrics: RuntimeMetrics,
         give_up: Callable[[Event, str], None],
         budget: ByteBudget | None = None,
-        topic_id: Callable[[str], str | None] = lambda _topic: None,
+        topic_ids: TopicIds | None = None,
         clock: Callable[[], float] = monotonic,
         wall_clock: Callable[[], float] = time,
         sleep: Callable[[float], object] = sleep,
@@ -71,12 +72,13 @@ class ConsumerThread:
         self._metrics = metrics
         self._give_up = give_up
         self._budget = budget
-        self._topic_id = topic_id
-        self._client_ids: dict[str, str] = {}  # of topics, as the client of now has met them
         self._clock = clock
         self._sleep = sleep
         self._completions: deque[tuple[PartitionState, int]] = deque()
         self._placing = Placing(config, processors, metrics, give_up=give_up, clock=clock, wall_clock=wall_clock)
+        self._identity = LogIdentity(
+            config, source, metrics, self.partitions, topic_ids or NoTopicIds(), member=member, clock=clock
+        )
         self._committer = Committer(config, source, metrics, member=member, clock=clock)
         self._last_housekeeping = clock()
         self._stopping = threading.Event()
@@ -84,7 +86,6 @@ class ConsumerThread:
         self.is_holding = (
             False  # whether all is paused because of that: what `partitions` shows then is all that was read
         )
-        self.remade: deque[Remade] = deque()  # topics that were made anew; any thread may append
         self.failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name=member, daemon=True)
 
@@ -97,6 +98,11 @@ class ConsumerThread:
     def source(self) -> Source:
         """For readings of its health."""
         return self._source
+
+    @property
+    def remade(self) -> deque[Remade]:
+        """Topics that were made anew; any thread may append."""
+        return self._identity.remade
 
     def start(self) -> None:
         """Join the group and begin."""
@@ -171,7 +177,10 @@ class ConsumerThread:
             if state is None or state.draining:
                 continue  # handed out just before its partition was taken away; the next owner reads it again
             if state.position is not None and record.offset < state.position:
-                state = self._begin_anew(state, record.offset)
+                state = self._identity.begin_anew(state, record.offset)
+            if state.held_back is not None:
+                state.held_back.append(record)
+                continue
             event = self._decoding.event(record)
             now = clock()
             decoded[record.topic] = decoded.get(record.topic, 0) + 1
@@ -201,34 +210,6 @@ class ConsumerThread:
         self._placing.place(ready)
         self._count_decoded(decoded)
 
-    def _begin_anew(self, old: PartitionState, offset: int) -> PartitionState:
-        """Start afresh where the client has gone back: the log was cut below our position, or the topic was made anew.
-
-        What was read of the former log lies nowhere else, so it is still handled; but offsets mean other records now, so none of it is
-        committed. The new beginning is committed although it lies below the commit: a restart would pass the records between.
-        """
-        topic, number = old.partition
-        _log.error(
-            "the log of %s-%d has begun anew: %d where %s was expected (commit %s). Was it cut, or the topic made anew? "
-            "Reading from there; what was read before is still handled.",
-            topic, number, offset, old.position, old.committed,
-        )  # fmt: skip
-        self._metrics.log_restarts.labels(self._config.group, topic).inc()
-        state = PartitionState(
-            old.partition,
-            self._completions,
-            position=offset,
-            former=old,
-            paused=old.paused,
-            began_anew=(self._clock(), offset),
-            # Not looked at yet: it tells whether the log was cut, or is another topic's.
-            committed_topic_id=old.committed_topic_id if old.topic_id is None else old.topic_id,
-        )
-        state.tracker.begin(offset)
-        state.enqueue_time = old.enqueue_time
-        self.partitions[old.partition] = state
-        return state
-
     def _count_decoded(self, decoded: dict[str, int]) -> None:
         for topic, count in decoded.items():
             self._metrics.deserialized(topic, self.member, count)
@@ -240,52 +221,13 @@ class ConsumerThread:
         self._last_housekeeping = self._clock()
         self._collect_completions()
         if not in_batch:
-            # Only between batches: the rest of one that was read before a rewind would pass for the beginning of the new log.
-            self._look_at_topics()
+            if released := self._identity.look(release=not self.hold.is_set()):
+                self._take_in(released)
         self._placing.go_on()
         self._pause_and_resume()
         self._committer.commit_if_due(self.partitions.values())
         for pool in self._processors:
             pool.check_timeouts()
-
-    def _look_at_topics(self) -> None:
-        """Go to the beginning of topics that were made anew, where the client has not done so by itself: it may have gone on in them,
-        or have begun at a commit of the former one."""
-        while self.remade:
-            remade = self.remade.popleft()
-            states = [state for state in self.partitions.values() if state.partition[0] == remade.topic]
-            self._rewind(
-                [
-                    state
-                    for state in states
-                    if state.position
-                    and not state.has_begun_anew(since=remade.last_seen, start=remade.starts.get(state.partition, 0))
-                ],
-                remade.starts,
-            )
-            for state in states:
-                self.partitions[state.partition].topic_id = remade.topic_id
-        for state in list(self.partitions.values()):
-            if state.topic_id is None and (topic_id := self._topic_id(state.partition[0])) is not None:
-                if is_of_another_topic(state.committed_topic_id, topic_id) and state.position:
-                    self._rewind([state], {})
-                self.partitions[state.partition].topic_id = topic_id
-        met = {topic: topic_id for topic in self._topics() if (topic_id := self._topic_id(topic)) is not None}
-        if any(self._client_ids.setdefault(topic, topic_id) != topic_id for topic, topic_id in met.items()):
-            # The client knows leader epochs of the former topic, and may wait for those for ever (seen with librdkafka 2.16).
-            _log.error("%s joins again with a new client, since a topic was made anew", self.member)
-            self._client_ids.clear()
-            self._source.rejoin()
-
-    def _topics(self) -> set[str]:
-        """What the client knows of: what it is to read, assigned or not, and what patterns have brought it."""
-        return {*self._config.topics, *(topic for topic, _ in self.partitions)}
-
-    def _rewind(self, states: Sequence[PartitionState], starts: Mapping[TopicPartition, int]) -> None:
-        for state in states:
-            self._begin_anew(state, starts.get(state.partition, 0))
-        if states:
-            self._source.rewind([state.partition for state in states])
 
     def _collect_completions(self) -> None:
         completions = self._completions
@@ -322,14 +264,16 @@ class ConsumerThread:
     def _is_full(self, state: PartitionState) -> bool:
         config = self._config
         return (
-            state.held_events > config.carry_over_per_partition
+            bool(state.held_back)
+            or state.held_events > config.carry_over_per_partition
             or state.tracker.uncommitted >= config.max_uncommitted_per_partition
         )
 
     def _has_room(self, state: PartitionState) -> bool:
         config = self._config
         if (
-            state.held_events > config.carry_over_per_partition * _RESUME_FILL
+            state.held_back
+            or state.held_events > config.carry_over_per_partition * _RESUME_FILL
             or state.tracker.uncommitted > config.max_uncommitted_per_partition * _RESUME_FILL
         ):
             return False
@@ -359,6 +303,7 @@ class ConsumerThread:
                 state.tracker.begin(begin[partition])
             state.enqueue_time = self._metrics.enqueue_time(topic, number, self.member)
             self.partitions[partition] = state
+            self._identity.doubt(state)
 
     def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
         """See `AssignmentListener`: first let what is at work finish, then commit, then let go."""

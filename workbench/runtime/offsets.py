@@ -66,6 +66,7 @@ class LogEnds:
         # "cluster:topic" id of topics that are assigned here, and when each was last seen.
         self.ids: dict[str, tuple[str, float]] = {}
         self._past_ids: set[str] = set()
+        self._asked_soon: set[str] = set()  # topics whose ids are wanted before the period is over
         self._cluster: str | None = None
         self._looked_at: set[str] = set()  # topics whose id was asked for since they were assigned here
         self._enabled = enabled
@@ -73,6 +74,16 @@ class LogEnds:
         self._admin: AdminClient | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="log-ends", daemon=True)
+
+    def known(self, topic: str) -> tuple[str, float] | None:
+        """See `TopicIds`."""
+        return self.ids.get(topic)
+
+    def ask_soon(self, topic: str) -> bool:
+        """See `TopicIds`; any thread may ask."""
+        if self._enabled:
+            self._asked_soon.add(topic)
+        return self._enabled
 
     def start(self) -> None:
         """Begin asking."""
@@ -88,11 +99,13 @@ class LogEnds:
     def _run(self) -> None:
         next_look = monotonic() + self._period
         while not self._stopping.wait(min(_STEP_SECONDS, self._period)):
+            # Taken before the question: what is wanted while it is under way is asked again.
+            soon, self._asked_soon = self._asked_soon, set()
             wanted = list(self._partitions())
             topics = {topic for topic, _ in wanted} | self._topics
             self._forget_others(topics)
             try:
-                if topics and monotonic() >= next_look:
+                if topics and (soon or monotonic() >= next_look):
                     next_look = monotonic() + self._period
                     self._look(wanted, topics)
                 elif unknown := topics - self._looked_at:

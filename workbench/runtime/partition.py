@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from workbench.runtime.event import Event, TopicPartition
+from workbench.runtime.event import Event, Record, TopicPartition
 from workbench.runtime.sentinels import CommitWatch
 from workbench.runtime.tally import Tally
 from workbench.runtime.tracker import OffsetTracker
@@ -68,6 +68,10 @@ class PartitionState:
     # Id of the topic whose offsets these are, as far as it is known; a commit bears it. And the one that the commit we began at bears.
     topic_id: str | None = None
     committed_topic_id: str | None = None
+    # While it is in doubt whether the commit is of this log (since `doubted_at`), what is read is held back here, and the partition
+    # is paused; None: in no doubt. See `identity`.
+    held_back: list[Record] | None = None
+    doubted_at: float = 0.0
     enqueue_time: Tally = field(default_factory=lambda: Tally(()))
 
     @property

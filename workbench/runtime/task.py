@@ -75,6 +75,14 @@ class Task:
         )
         budget = ByteBudget(config.max_bytes_per_second, clock=seams.clock) if config.max_bytes_per_second else None
         self.consumers: list[ConsumerThread] = []
+        self.log_ends = LogEnds(
+            {**connection, "client.id": f"{config.client_id}-log-ends"},
+            partitions=self._assigned,
+            period_seconds=_LOG_ENDS_PERIOD_SECONDS,
+            topics=[topic for topic in config.topics if not topic.startswith("^")],
+            on_remade=self._remade,
+            enabled=probe_log_ends,
+        )
         self._letters: DeadLetters | None = None
         try:
             for member in (f"{config.client_id}-{index}" for index in range(config.consumers)):
@@ -87,7 +95,7 @@ class Task:
                     metrics=self.metrics,
                     give_up=self.dead,
                     budget=budget,
-                    topic_id=self._topic_id,
+                    topic_ids=self.log_ends,
                     clock=seams.clock,
                     wall_clock=seams.wall_clock,
                     sleep=seams.sleep,
@@ -100,14 +108,6 @@ class Task:
         except BaseException:
             self.discard()
             raise
-        self.log_ends = LogEnds(
-            {**connection, "client.id": f"{config.client_id}-log-ends"},
-            partitions=self._assigned,
-            period_seconds=_LOG_ENDS_PERIOD_SECONDS,
-            topics=[topic for topic in config.topics if not topic.startswith("^")],
-            on_remade=self._remade,
-            enabled=probe_log_ends,
-        )
 
     # Life
 
@@ -208,10 +208,6 @@ class Task:
             return not owner.revoked
         with owner.gate:
             return not owner.revoked and event.record.offset <= owner.drain_until
-
-    def _topic_id(self, topic: str) -> str | None:
-        known = self.log_ends.ids.get(topic)
-        return known[0] if known is not None else None
 
     def _remade(self, remade: Remade) -> None:
         for consumer in self.consumers:

@@ -1,0 +1,186 @@
+"""Whether the log of a partition is the one that was read before: it may have been cut, or its topic deleted and created again.
+
+Offsets mean other records then. What lies below the position or the commit is not skipped: reading begins anew where the log does.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from workbench.runtime.committer import is_of_another_topic
+from workbench.runtime.config import RuntimeConfig
+from workbench.runtime.event import Record, TopicPartition
+from workbench.runtime.metrics import RuntimeMetrics
+from workbench.runtime.offsets import Remade
+from workbench.runtime.partition import PartitionState
+from workbench.runtime.source import Source
+
+_log = logging.getLogger(__name__)
+
+_PERIOD_SECONDS = 0.1
+# So long a partition waits for the broker to tell its topic's id; then the commit is believed.
+_LONGEST_DOUBT_SECONDS = 5.0
+
+
+class TopicIds(Protocol):
+    """Who knows the ids of topics."""
+
+    def known(self, topic: str) -> tuple[str, float] | None:
+        """The id, and when (monotonic seconds) the broker was asked for it; None where nobody knows."""
+
+    def ask_soon(self, topic: str) -> bool:
+        """Ask the broker for it afresh; whether anybody will."""
+
+
+class NoTopicIds:
+    """Nobody asks."""
+
+    def known(self, _topic: str) -> tuple[str, float] | None:
+        """See `TopicIds`."""
+        return None
+
+    def ask_soon(self, _topic: str) -> bool:
+        """See `TopicIds`."""
+        return False
+
+
+class LogIdentity:
+    """Notices logs that begin anew, for one consumer thread, which alone calls it (`remade` excepted)."""
+
+    def __init__(
+        self,
+        config: RuntimeConfig,
+        source: Source,
+        metrics: RuntimeMetrics,
+        partitions: dict[TopicPartition, PartitionState],
+        ids: TopicIds,
+        *,
+        member: str,
+        clock: Callable[[], float],
+    ) -> None:
+        self.remade: deque[Remade] = deque()  # topics that were made anew; any thread may append
+        self._config = config
+        self._source = source
+        self._metrics = metrics
+        self._partitions = partitions
+        self._ids = ids
+        self._member = member
+        self._clock = clock
+        self._client_ids: dict[str, str] = {}  # of topics, as the client of now has met them
+        self._next_look = clock()
+
+    def doubt(self, state: PartitionState) -> None:
+        """Hold back what is read of a partition until its topic's id is asked for afresh, where a commit says which it was.
+
+        The topic may have been made anew meanwhile and have grown beyond the commit: its later records would be handled before its
+        first ones.
+        """
+        if state.committed_topic_id is not None and state.position and self._ids.ask_soon(state.partition[0]):
+            state.held_back, state.doubted_at = [], self._clock()
+
+    def begin_anew(self, old: PartitionState, offset: int) -> PartitionState:
+        """Start afresh where the client has gone back: the log was cut below our position, or the topic was made anew.
+
+        What was read of the former log lies nowhere else, so it is still handled; but offsets mean other records now, so none of it is
+        committed. The new beginning is committed although it lies below the commit: a restart would pass the records between.
+        """
+        topic, number = old.partition
+        _log.error(
+            "the log of %s-%d has begun anew: %d where %s was expected (commit %s). Was it cut, or the topic made anew? "
+            "Reading from there; what was read before is still handled.",
+            topic, number, offset, old.position, old.committed,
+        )  # fmt: skip
+        self._metrics.log_restarts.labels(self._config.group, topic).inc()
+        state = PartitionState(
+            old.partition,
+            old.completions,
+            position=offset,
+            former=old,
+            paused=old.paused,
+            began_anew=(self._clock(), offset),
+            # Not looked at yet: it tells whether the log was cut, or is another topic's.
+            committed_topic_id=old.committed_topic_id if old.topic_id is None else old.topic_id,
+        )
+        state.tracker.begin(offset)
+        state.enqueue_time = old.enqueue_time
+        self._partitions[old.partition] = state
+        self.doubt(state)
+        return state
+
+    def look(self, *, release: bool) -> list[Record]:
+        """Go to the beginning of topics that were made anew, where the client has not done so by itself: it may have gone on in them,
+        or have begun at a commit of the former one.
+
+        Only between batches: the rest of one that was read before a rewind would pass for the beginning of the new log.
+
+        Returns:
+            What was held back and is not in doubt any more; nothing without `release`.
+        """
+        if self._clock() < self._next_look and not self.remade:
+            return []
+        self._next_look = self._clock() + _PERIOD_SECONDS
+        while self.remade:
+            self._note_remade(self.remade.popleft())
+        for state in list(self._partitions.values()):
+            if state.topic_id is None:
+                self._compare(state)
+        released = self._no_longer_doubted() if release else []
+        self._renew_client()
+        return released
+
+    def _note_remade(self, remade: Remade) -> None:
+        states = [state for state in self._partitions.values() if state.partition[0] == remade.topic]
+        self._rewind(
+            [
+                state
+                for state in states
+                if state.position
+                and not state.has_begun_anew(since=remade.last_seen, start=remade.starts.get(state.partition, 0))
+            ],
+            remade.starts,
+        )
+        for state in states:
+            self._partitions[state.partition].topic_id = remade.topic_id
+
+    def _compare(self, state: PartitionState) -> None:
+        known = self._ids.known(state.partition[0])
+        if known is None or (state.held_back is not None and known[1] < state.doubted_at):
+            return  # an answer of before the assignment says nothing of now
+        if is_of_another_topic(state.committed_topic_id, known[0]) and state.position:
+            self._rewind([state], {})
+        self._partitions[state.partition].topic_id = known[0]
+
+    def _no_longer_doubted(self) -> list[Record]:
+        released: list[Record] = []
+        for state in self._partitions.values():
+            if state.held_back is None:
+                continue
+            if state.topic_id is None:
+                if self._clock() - state.doubted_at < _LONGEST_DOUBT_SECONDS:
+                    continue
+                _log.warning("the id of topic %s is not known; its commits are believed", state.partition[0])
+            released += state.held_back
+            state.held_back = None
+        return released
+
+    def _renew_client(self) -> None:
+        topics = {
+            *self._config.topics,
+            *(topic for topic, _ in self._partitions),
+        }  # assigned or not, and what patterns have brought
+        met = {topic: known[0] for topic in topics if (known := self._ids.known(topic)) is not None}
+        if any(self._client_ids.setdefault(topic, topic_id) != topic_id for topic, topic_id in met.items()):
+            # The client knows leader epochs of the former topic, and may wait for those for ever (seen with librdkafka 2.16).
+            _log.error("%s joins again with a new client, since a topic was made anew", self._member)
+            self._client_ids.clear()
+            self._source.rejoin()
+
+    def _rewind(self, states: Sequence[PartitionState], starts: Mapping[TopicPartition, int]) -> None:
+        for state in states:
+            # From here on what the client hands out comes from there, and is in no doubt.
+            self.begin_anew(state, starts.get(state.partition, 0)).held_back = None
+        if states:
+            self._source.rewind([state.partition for state in states])
