@@ -225,7 +225,7 @@ def inspect_command(
 def _inspected(plan: Plan, cluster: Cluster, gateway: KafkaGateway, kinds: list[str], most: int) -> dict[str, Any]:
     from workbench.replay.follow import check_same_cluster
     from workbench.replay.records import counts_by, read_records
-    from workbench.spark import session, start_in_background
+    from workbench.spark.session import session, start_in_background
 
     start_in_background()
     check_same_cluster(plan, gateway)

@@ -61,7 +61,7 @@ from workbench.collect.columnar import Matrix, parse_answer
 from workbench.collect.remote_read import NotOffered, fetch
 from workbench.collect.selectors import LabelMatcher, one_of, parse_selector, to_promql
 from workbench.samples import STALE_NAN_BITS
-from workbench.spark_connect import is_remote
+from workbench.spark.connect import is_remote
 from workbench.web import WebSession
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from workbench.features.entities import entities, fleet_entities
 from workbench.features.group import GROUP_FEATURES
 from workbench.features.summary import ratio, summarise
-from workbench.spark_columns import aggregate, columns
+from workbench.spark.columns import aggregate, columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -102,7 +102,7 @@ def subscriptions(samples: DataFrame, window: Window, *, stale_after_seconds: fl
 
 
 def of_summary(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
-    """The same from what is summarised already (`features.summary`, or `features.slots` for what has landed)."""
+    """The same from what is summarised already (`features.summary`, or `sweep.slots` for what has landed)."""
     return _subscriptions(entities(summary, stale_after_seconds=stale_after_seconds))
 
 

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from workbench.errors import GuardError, SetupError
 from workbench.files import alone, whole_folder
-from workbench.java import find_java, trust_options
 from workbench.lab.process import run_within
 from workbench.places import cache_dir
+from workbench.spark.java import find_java, trust_options
 
 KAFKA_VERSION = "4.2.0"
 _TIMEOUT_SECONDS = 600.0  # Ivy took 27 to 61 s on a good line; ten minutes is a bad one

@@ -84,7 +84,7 @@ def check(plan: Plan, cluster: Cluster, gateway: Gateway, count_records: CountRe
     """
     reading = asked.records or asked.processed is not None or asked.key_ranges is not None
     if reading:
-        from workbench.spark import start_in_background
+        from workbench.spark.session import start_in_background
 
         start_in_background()
     view = check_same_cluster(plan, gateway)
@@ -197,7 +197,7 @@ def _read(
     asked: Asked,
 ) -> _Read:
     from workbench.replay import records
-    from workbench.spark import session
+    from workbench.spark.session import session
 
     spark, bootstrap = session(), cluster.bootstrap or ""
     ranges = {
@@ -245,7 +245,7 @@ def _late(
 ) -> int:
     """Records of the window behind its last offset that are not committed: out of order in the log, and easily forgotten."""
     from workbench.replay import records
-    from workbench.spark import session
+    from workbench.spark.session import session
 
     ranges = {
         part.key: (max(ends[part.key].stop, commits.get(part.key, 0)), logs.ends[part.key])

@@ -165,7 +165,7 @@ def look(
     Raises:
         SourceUnreachableError: if the source does not answer. NoSeriesError: if it has nothing.
     """
-    from workbench.spark import for_much_data, session, start_in_background
+    from workbench.spark.session import for_much_data, session, start_in_background
 
     start_in_background()
     if capture:

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from workbench.console import SafeConsole
 from workbench.report.terminal import STATE_STYLE
-from workbench.triage.sweep import Sweep
+from workbench.sweep.engine import Sweep
 from workbench.triage.verdict import State
 from workbench.words import count, duration, plural, printable
 

@@ -220,9 +220,8 @@ class ConsumerThread:
     def _keep_house(self, *, in_batch: bool = False) -> None:
         self._last_housekeeping = self._clock()
         self._collect_completions()
-        if not in_batch:
-            if released := self._identity.look(release=not self.hold.is_set()):
-                self._take_in(released)
+        if not in_batch and (released := self._identity.look(release=not self.hold.is_set())):
+            self._take_in(released)
         self._placing.go_on()
         self._pause_and_resume()
         self._committer.commit_if_due(self.partitions.values())

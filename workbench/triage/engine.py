@@ -12,7 +12,7 @@ from workbench.collect.capture import Capture
 from workbench.errors import ConfigError, NoSeriesError
 from workbench.profiles import Profile, load_profile
 from workbench.settings import Thresholds
-from workbench.spark import frame_of
+from workbench.spark.session import frame_of
 from workbench.triage.build import build_finding
 from workbench.triage.finding import Finding
 from workbench.triage.onset import onset

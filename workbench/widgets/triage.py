@@ -182,7 +182,7 @@ def triage_panel(**given: str) -> TriagePanel:
     Raises:
         UsageError: if the alert cannot be read.
     """
-    from workbench.spark import start_in_background
+    from workbench.spark.session import start_in_background
 
     key = tuple(sorted(given.items()))
     if key not in _PANELS:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from workbench.collect.store import SUMMARIES, LandedFile, Store
 from workbench.errors import DamagedCaptureError
 from workbench.files import whole
+from workbench.sweep.store import SUMMARIES, LandedFile, Store
 from workbench.words import first_line
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def condense_file(job: Job) -> dict[str, object]:
     """Condense one file; what was read, and what is wrong with it in words."""
     import pyarrow.parquet as pq
 
-    from workbench.features.condense import condense
+    from workbench.sweep.condense import condense
 
     nothing: dict[str, object] = {"bytes_read": 0, "samples": 0, "error": None}
     try:
@@ -155,7 +155,7 @@ def read_samples(source: pa.NativeFile) -> pa.Table:
     """The columns that are condensed, text as dictionaries, in one piece; columns that hold nothing are not even decoded."""
     import pyarrow.parquet as pq
 
-    from workbench.features.condense import COLUMNS, NAMES
+    from workbench.sweep.condense import COLUMNS, NAMES
 
     text = [*NAMES, "flag"]
     file = pq.ParquetFile(source, read_dictionary=text)

@@ -3,7 +3,7 @@
     store.json                                          cluster, length of a slot, thresholds, profiles
     samples/day=2026-11-21/slot=0315/part-<digest>.parquet    samples that end at 03:15 UTC, `workbench.samples.SAMPLES_SCHEMA`
     samples/day=…/slot=…/_incomplete.json               what the source said was missing from the slot; only where something was
-    summaries/…                                         what sweeps have condensed (`workbench.triage.sweep`)
+    summaries/…                                         what sweeps have condensed (`workbench.sweep.engine`)
 
 A slot appears whole or not at all. All rows of a group are in one file of a slot, and so are all rows of a topic that belong to no
 group: then a file can be condensed by itself. Spark reads a store like any other partitioned folder: `spark.read.parquet(…/samples)`.
