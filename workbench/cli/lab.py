@@ -15,7 +15,7 @@ from workbench.screen import say, tell, write_json
 
 if TYPE_CHECKING:
     from workbench.cli.progress import Steps
-    from workbench.lab.advice import Outcome
+    from workbench.lab.advice import AdviceResult
     from workbench.lab.lab import Lab
 
 
@@ -169,9 +169,9 @@ def run(scenario: str, seed: int, source: str, apply_advice: bool, out: Path | N
     return ExitCode.OK if result.match else ExitCode.FINDINGS
 
 
-def outcome_words(outcome: Outcome) -> str:
+def outcome_words(outcome: AdviceResult) -> str:
     """What became of the advice, in a line."""
-    from workbench.words import duration
+    from workbench.humanize import duration
 
     if outcome.kind is None:
         return "Advice: nothing that the lab could carry out."

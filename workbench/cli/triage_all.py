@@ -138,10 +138,10 @@ def _sweep(store: Store, window: Window, top: int, steps: Steps) -> Sweep:
 def _write_table(path: Path, result: Sweep) -> None:
     import pyarrow.parquet as pq
 
-    from workbench.files import whole
+    from workbench.files import atomic_write
 
     try:
-        with whole(path) as temporary:
+        with atomic_write(path) as temporary:
             pq.write_table(result.table, temporary, compression="zstd")
     except OSError as error:
         raise UsageError(f"The table {path} cannot be written: {error.strerror}.") from None

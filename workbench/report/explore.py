@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.collect.capture import read_capture
-from workbench.words import printable
+from workbench.humanize import printable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workbench.errors import SetupError
+from workbench.humanize import first_line
 from workbench.spark.archive import build_later, learned
 from workbench.spark.columns import parse_ahead
 from workbench.spark.connect import SCHEME, connected, is_remote
 from workbench.spark.java import Java, find_java, spark_home
 from workbench.spark.jvm import is_plain, start
-from workbench.words import first_line
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from workbench.errors import DamagedCaptureError
-from workbench.files import whole
+from workbench.files import atomic_write
+from workbench.humanize import first_line
 from workbench.sweep.store import SUMMARIES, LandedFile, Store
-from workbench.words import first_line
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -146,7 +146,7 @@ def condense_file(job: Job) -> dict[str, object]:
         return {**nothing, "error": f"{job.source} cannot be read: {first_line(error)}."}
     summary = condense(samples, (job.begin_us, job.end_us))
     target = Path(job.target)
-    with whole(target) as temporary:
+    with atomic_write(target) as temporary:
         pq.write_table(summary, temporary, compression="zstd", compression_level=1)
     return {"bytes_read": len(data), "samples": samples.num_rows, "error": None}
 
