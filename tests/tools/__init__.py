@@ -1,0 +1,1 @@
+"""Programs for whoever changes the code; `make test` does not run them."""
