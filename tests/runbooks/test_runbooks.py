@@ -18,7 +18,8 @@ from workbench.runbooks.fill import filled
 from workbench.runbooks.promtool import check_rules
 from workbench.runbooks.steps import way_to
 from workbench.triage.finding import Action, Finding, Scope, TimeLag
-from workbench.triage.tree import TREE, targets
+from workbench.triage.node import Ask
+from workbench.triage.tree import TREE
 from workbench.triage.verdict import State, Verdict, runbook_of
 
 FOLDER = Path(__file__).parent.parent.parent / "runbooks"
@@ -45,9 +46,9 @@ def test_every_verdict_of_the_tree_has_a_way() -> None:
             continue
         assert way is not None, verdict
         last, _ = way[-1]
-        assert verdict in targets(last)
+        assert verdict in last.verdicts
         for (node, answer), (following, _) in pairwise(way):
-            assert following.id == (node.yes if answer == "yes" else node.no)
+            assert (node.yes if answer == "yes" else node.no) == Ask(following.id)
             assert node.id in TREE
 
 

@@ -10,21 +10,20 @@ import pytest
 
 from workbench.settings import Thresholds
 from workbench.signals import SIGNALS
-from workbench.triage.tree import ROOT, TREE, targets
+from workbench.triage.node import Ask, Conclude, Outcome
+from workbench.triage.tree import ROOT, TREE
 from workbench.triage.verdict import Answer, Verdict, state_of
-from workbench.triage.walk import _verdict, answer_column, candidates, path_of
+from workbench.triage.walk import answer_column, candidates, path_of, verdict_sql
 
 
 def test_every_verdict_is_a_leaf_and_every_question_is_asked() -> None:
     """No verdict that nothing leads to, no question that nobody comes to, no way round in a circle."""
-    leaves = {target for node in TREE.values() for target in targets(node) if isinstance(target, Verdict)}
+    leaves = {verdict for node in TREE.values() for verdict in node.verdicts}
     assert leaves == set(Verdict) - {Verdict.CANNOT_TELL}
-    asked = {ROOT} | {target for node in TREE.values() for target in targets(node) if not isinstance(target, Verdict)}
-    assert asked == set(TREE)
-    for node in TREE.values():
-        for target in targets(node):
-            if not isinstance(target, Verdict):
-                assert TREE[target].number > node.number
+    ways = [(node, way.node) for node in TREE.values() for way in node.outcomes if isinstance(way, Ask)]
+    assert {ROOT, *(name for _, name in ways)} == set(TREE)
+    for node, name in ways:
+        assert TREE[name].number > node.number
     assert [node.number for node in TREE.values()] == list(range(1, 15))
 
 
@@ -40,24 +39,22 @@ def test_what_a_question_needs_is_a_signal_and_its_thresholds_exist() -> None:
 
 def test_both_answers_of_the_design_lead_where_it_says() -> None:
     """The order of the questions and their leaves, as the design has them."""
-    way = [(node.id, node.yes, node.no if isinstance(node.no, str) else None) for node in TREE.values()]
-    assert way[2] == ("consuming", "rebalancing", Verdict.CONSUMER_STOPPED)
-    assert way[5] == ("queue_backed_up", "delay_full", "throttled")
-    assert way[9] == ("all_slow", Verdict.SLOW_DOWNSTREAM, Verdict.SATURATED_PROCESSORS)
-    assert way[13] == ("too_few", Verdict.TOO_FEW_CONSUMERS, Verdict.PARTITION_CEILING)
+    ways = {node.id: node.outcomes for node in TREE.values()}
+    assert ways["consuming"] == (Ask("rebalancing"), Conclude(Verdict.CONSUMER_STOPPED))
+    assert ways["queue_backed_up"] == (Ask("delay_full"), Ask("throttled"))
+    assert ways["all_slow"] == (Conclude(Verdict.SLOW_DOWNSTREAM), Conclude(Verdict.SATURATED_PROCESSORS))
+    assert ways["too_few"] == (Conclude(Verdict.TOO_FEW_CONSUMERS), Conclude(Verdict.PARTITION_CEILING))
 
 
 def walk(answers: dict[str, Answer]) -> set[Verdict]:
     """A naive walk, as the oracle: the verdicts that can be reached, one if nothing is open."""
-    target: Any = ROOT
-    while not isinstance(target, Verdict):
-        if isinstance(target, tuple):
-            return {verdict for _, verdict in target}
-        answer = answers[target]
+    way: Outcome = Ask(ROOT)
+    while isinstance(way, Ask):
+        answer = answers[way.node]
         if answer is Answer.CANNOT_TELL:
             return {Verdict.CANNOT_TELL}
-        target = TREE[target].yes if answer is Answer.YES else TREE[target].no
-    return {target}
+        way = TREE[way.node].yes if answer is Answer.YES else TREE[way.node].no
+    return set(way.verdicts)
 
 
 @pytest.mark.jvm
@@ -76,7 +73,7 @@ def test_spark_walks_as_the_declaration_says(spark: Any) -> None:
         "false AS draining",
         "0D AS last_sample_age_seconds",
     ]
-    sql = _verdict(ROOT).format(**Thresholds().model_dump())
+    sql = verdict_sql().format(**Thresholds().model_dump())
     found = (
         spark.createDataFrame(rows, schema).selectExpr("*", *extra).selectExpr("number", f"{sql} AS verdict").collect()
     )

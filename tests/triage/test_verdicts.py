@@ -252,7 +252,7 @@ def test_the_path_leads_to_the_verdict(findings: dict[str, Finding]) -> None:
             assert last.answer is Answer.CANNOT_TELL
             continue
         way = node.yes if last.answer is Answer.YES else node.no
-        assert finding.verdict in ([verdict for _, verdict in way] if isinstance(way, tuple) else [way])
+        assert finding.verdict in way.verdicts
 
 
 def test_cannot_tell_names_what_is_missing(findings: dict[str, Finding]) -> None:

@@ -8,7 +8,8 @@ from itertools import pairwise
 from markupsafe import Markup
 
 from workbench.triage.finding import Finding
-from workbench.triage.tree import TREE, targets
+from workbench.triage.node import Ask, Node
+from workbench.triage.tree import TREE
 from workbench.triage.verdict import Answer, Verdict
 
 _ROW, _BOX_WIDTH, _BOX_HEIGHT, _LEFT = 34, 206, 24, 24
@@ -30,8 +31,11 @@ def tree_svg(finding: Finding) -> Markup:
         y = 4 + rows[node_id] * _ROW
         step = steps.get(node_id)
         taken = "taken" if step is not None else "off"
-        for target in dict.fromkeys(targets(node)):
-            parts.append(_edge(node_id, target, rows, order, finding))
+        for outcome in node.outcomes:
+            if isinstance(outcome, Ask):
+                parts.append(_edge_to_question(node_id, outcome.node, rows, order, finding))
+            else:
+                parts += [_edge_to_leaf(node_id, verdict, rows, finding) for verdict in outcome.verdicts]
         words = f"{node.number}. {node.question}" + (
             f" {str(step.answer).replace('_', ' ')}: {step.words}" if step else ""
         )
@@ -47,20 +51,16 @@ def tree_svg(finding: Finding) -> Markup:
                 f'<text class="answer" x="{_LEFT + _BOX_WIDTH - 8}" y="{y + 16}" text-anchor="end">{answer}</text>'
             )
         parts.append("</g>")
-        parts += _leaves(node_id, y, finding)
+        parts += _leaves(node, y, finding)
     return Markup("".join(parts) + "</svg>")  # noqa: S704 - every text above is escaped or our own
 
 
-def _leaf_names(node_id: str) -> list[str]:
-    return [str(target) for target in targets(TREE[node_id]) if isinstance(target, Verdict)]
-
-
-def _leaves(node_id: str, y: int, finding: Finding) -> list[str]:
-    names = list(dict.fromkeys(_leaf_names(node_id)))
+def _leaves(node: Node, y: int, finding: Finding) -> list[str]:
+    names = [str(verdict) for verdict in node.verdicts]
     if not names:
         return []
     last = finding.path[-1].node if finding.path else ""
-    lit = node_id == last and str(finding.verdict) in names
+    lit = node.id == last and str(finding.verdict) in names
     label = str(finding.verdict) if lit else " · ".join(names)
     if len(label) > _CHARACTERS:
         label = label[: _CHARACTERS - 1] + "…"
@@ -71,13 +71,15 @@ def _leaves(node_id: str, y: int, finding: Finding) -> list[str]:
     ]
 
 
-def _edge(source: str, target: str | Verdict, rows: dict[str, int], order: list[str], finding: Finding) -> str:
+def _edge_to_leaf(source: str, verdict: Verdict, rows: dict[str, int], finding: Finding) -> str:
+    taken = bool(finding.path) and finding.path[-1].node == source and finding.verdict is verdict
+    middle = 4 + rows[source] * _ROW + _BOX_HEIGHT // 2
+    return _line(f"M{_LEFT + _BOX_WIDTH} {middle} H{_LEAF_X - 8}", taken=taken)
+
+
+def _edge_to_question(source: str, target: str, rows: dict[str, int], order: list[str], finding: Finding) -> str:
     y = 4 + rows[source] * _ROW
     path = [step.node for step in finding.path]
-    if isinstance(target, Verdict):
-        taken = bool(path) and path[-1] == source and finding.verdict is target
-        middle = y + _BOX_HEIGHT // 2
-        return _line(f"M{_LEFT + _BOX_WIDTH} {middle} H{_LEAF_X - 8}", taken=taken)
     taken = any(a == source and b == target for a, b in pairwise(path))
     bottom, top = y + _BOX_HEIGHT, 4 + rows[target] * _ROW
     x = _LEFT + 40

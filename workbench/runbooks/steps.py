@@ -4,26 +4,25 @@ from __future__ import annotations
 
 from workbench.humanize import significant
 from workbench.settings import Thresholds
-from workbench.triage.tree import ROOT, TREE, Node, targets
+from workbench.triage.node import Node
+from workbench.triage.tree import TREE
 from workbench.triage.verdict import Verdict
+from workbench.triage.walk import fold
 
 Way = list[tuple[Node, str]]
 
 
-def way_to(verdict: Verdict, start: str = ROOT) -> Way | None:
+def way_to(verdict: Verdict) -> Way | None:
     """The questions with their answers that lead to a verdict; None for one that no answer leads to (`cannot_tell`)."""
-    node = TREE[start]
-    for answer, target in _branches(node):
-        if target is verdict:
-            return [(node, answer)]
-        if not isinstance(target, Verdict) and (rest := way_to(verdict, target)) is not None:
-            return [(node, answer), *rest]
-    return None
 
+    def ask(node: Node, yes: Way | None, no: Way | None) -> Way | None:
+        if yes is not None:
+            return [(node, "yes"), *yes]
+        return [(node, "no"), *no] if no is not None else None
 
-def _branches(node: Node) -> list[tuple[str, str | Verdict]]:
-    first, *others = targets(node)
-    return [("yes", first), *(("no", other) for other in others)]
+    return fold(
+        lambda it: [] if verdict in it.verdicts else None, lambda it: [] if verdict in it.verdicts else None, ask
+    )
 
 
 def diagnosis(verdict: Verdict) -> str:
@@ -53,8 +52,8 @@ def picture(verdict: Verdict) -> str:
     taken = {node.id: answer for node, answer in way_to(verdict) or []}
     lines = []
     for node in TREE.values():
-        leaves = [str(target) for target in targets(node) if isinstance(target, Verdict)]
+        leaves = [str(leaf) for leaf in node.verdicts]
         mark = ">" if node.id in taken else " "
-        ends = f"  {' | '.join(dict.fromkeys(leaves))}" if leaves else ""
+        ends = f"  {' | '.join(leaves)}" if leaves else ""
         lines.append(f"{mark} {node.number:>2} {node.short:<24}{taken.get(node.id, ''):<5}{ends}".rstrip())
     return "```text\n" + "\n".join(lines) + "\n```"

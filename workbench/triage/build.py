@@ -13,10 +13,11 @@ from workbench.signals import SIGNALS
 from workbench.triage import capacity
 from workbench.triage.actions import actions_for
 from workbench.triage.finding import Evidence, Finding, Missing, PartitionLag, PathStep, Scope, TimeLag
-from workbench.triage.tree import TREE, Measure, Node
+from workbench.triage.node import Measure, Node
+from workbench.triage.tree import TREE
 from workbench.triage.verdict import Answer, Verdict, runbook_of, state_of
 from workbench.triage.walk import answers_of, candidates, open_questions, path_of
-from workbench.triage.wording import answer_words, headline
+from workbench.triage.wording import headline
 
 Row = Mapping[str, Any]
 
@@ -74,7 +75,7 @@ def _step(node: Node, answer: Answer, row: Row, thresholds: Thresholds) -> PathS
         node=node.id,
         question=node.question,
         answer=answer,
-        words=answer_words(node.id, row),
+        words=node.words(row),
         evidence=tuple(_evidence(measure, row, thresholds) for measure in node.measures),
     )
 
@@ -162,7 +163,7 @@ def _contributing(answers: Mapping[str, Answer], path: Sequence[Node], verdict: 
     return (
         *also,
         *(
-            f"{node.short.rstrip('?').capitalize()}: {answer_words(node.id, row)}."
+            f"{node.short.rstrip('?').capitalize()}: {node.words(row)}."
             for node in TREE.values()
             if node.contributes and node.id not in asked and answers[node.id] is Answer.YES
         ),

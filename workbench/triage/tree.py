@@ -7,52 +7,9 @@ first, then process time by tag, then network, then consumers up to the number o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-
+from workbench.triage import wording
+from workbench.triage.node import Ask, Choose, Conclude, Measure, Node
 from workbench.triage.verdict import Verdict
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measure:
-    """A number that stands behind an answer.
-
-    Attributes:
-        signal: the canonical signal (or a quantity derived from some).
-        column: feature with its value; `baseline` and `peers` likewise, or None.
-        unit: of all of them.
-        threshold: name of the threshold that it is held against, or None.
-    """
-
-    signal: str
-    column: str
-    unit: str
-    threshold: str | None = None
-    baseline: str | None = None
-    peers: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
-    """One question.
-
-    Attributes:
-        yes, no: the next node's id, or a verdict. `no` may be a choice: pairs of (SQL condition, verdict), the last one without.
-        needs: signals without which the answer is "cannot tell".
-        contributes: whether a yes off the path is worth a line ("also true").
-    """
-
-    id: str
-    number: int
-    question: str
-    short: str
-    test: str
-    yes: str | Verdict
-    no: str | Verdict | tuple[tuple[str | None, Verdict], ...]
-    needs: tuple[str, ...]
-    measures: tuple[Measure, ...]
-    contributes: bool = False
-
 
 _NODES = (
     Node(
@@ -64,22 +21,22 @@ _NODES = (
             "lag_known_partitions > 0 AND last_sample_age_seconds <= {stale_after_seconds}"
             " AND lag_bad_samples <= lag_samples"
         ),
-        yes="lagging",
-        no=(
-            ("lag_samples = 0 AND lag_bad_samples = 0", Verdict.NO_DATA),
-            ("lag_samples > 0 AND last_sample_age_seconds > {stale_after_seconds}", Verdict.NO_DATA),
-            (None, Verdict.UNUSABLE_DATA),
+        yes=Ask("lagging"),
+        no=Choose(
+            (
+                ("lag_samples = 0 AND lag_bad_samples = 0", Verdict.NO_DATA),
+                ("lag_samples > 0 AND last_sample_age_seconds > {stale_after_seconds}", Verdict.NO_DATA),
+            ),
+            otherwise=Verdict.UNUSABLE_DATA,
         ),
+        words=wording.data,
         needs=(),
         measures=(
             Measure(
-                signal="consumer_lag",
-                column="last_sample_age_seconds",
-                unit="s since the last sample",
-                threshold="stale_after_seconds",
+                "consumer_lag", "last_sample_age_seconds", "s since the last sample", threshold="stale_after_seconds"
             ),
-            Measure(signal="consumer_lag", column="lag_samples", unit="usable samples"),
-            Measure(signal="consumer_lag", column="lag_bad_samples", unit="unusable samples"),
+            Measure("consumer_lag", "lag_samples", "usable samples"),
+            Measure("consumer_lag", "lag_bad_samples", "unusable samples"),
         ),
     ),
     Node(
@@ -89,14 +46,15 @@ _NODES = (
         short="lagging?",
         # Deserted: what waits will not be taken, however little it is yet.
         test="(late AND NOT coalesce(draining, false)) OR growing OR stalled OR coalesce(abandoned, false)",
-        yes="consuming",
-        no=(("draining", Verdict.PRODUCER_BURST), (None, Verdict.HEALTHY)),
+        yes=Ask("consuming"),
+        no=Choose((("draining", Verdict.PRODUCER_BURST),), otherwise=Verdict.HEALTHY),
+        words=wording.lagging,
         needs=("time_lag", "log_end_offset"),
         measures=(
-            Measure(signal="time_lag", column="time_lag_seconds", unit="s", threshold="time_lag_objective_seconds"),
-            Measure(signal="consumer_lag", column="lag_messages", unit="messages"),
-            Measure(signal="consumer_lag", column="lag_slope", unit="messages/s"),
-            Measure(signal="log_end_offset", column="arrival_per_second", unit="messages/s arriving"),
+            Measure("time_lag", "time_lag_seconds", "s", threshold="time_lag_objective_seconds"),
+            Measure("consumer_lag", "lag_messages", "messages"),
+            Measure("consumer_lag", "lag_slope", "messages/s"),
+            Measure("log_end_offset", "arrival_per_second", "messages/s arriving"),
         ),
     ),
     Node(
@@ -113,13 +71,14 @@ _NODES = (
             " WHEN poll_age_seconds IS NULL AND stuck_count > 0 THEN NULL"
             " WHEN committed_moved > 0 OR group_members > 0 OR live_members > 0 THEN true END"
         ),
-        yes="rebalancing",
-        no=Verdict.CONSUMER_STOPPED,
+        yes=Ask("rebalancing"),
+        no=Conclude(Verdict.CONSUMER_STOPPED),
+        words=wording.consuming,
         needs=("group_members", "poll_age"),
         measures=(
-            Measure(signal="group_members", column="group_members", unit="members"),
-            Measure(signal="poll_age", column="poll_age_seconds", unit="s", threshold="poll_age_seconds"),
-            Measure(signal="committed_offset", column="committed_moved", unit="messages committed"),
+            Measure("group_members", "group_members", "members"),
+            Measure("poll_age", "poll_age_seconds", "s", threshold="poll_age_seconds"),
+            Measure("committed_offset", "committed_moved", "messages committed"),
         ),
     ),
     Node(
@@ -128,10 +87,11 @@ _NODES = (
         question="Is the group rebalancing again and again?",
         short="rebalancing?",
         test="rebalances >= {rebalances}",
-        yes=Verdict.REBALANCE_STORM,
-        no="stuck",
+        yes=Conclude(Verdict.REBALANCE_STORM),
+        no=Ask("stuck"),
+        words=wording.rebalancing,
         needs=("rebalances",),
-        measures=(Measure(signal="rebalances", column="rebalances", unit="in the window", threshold="rebalances"),),
+        measures=(Measure("rebalances", "rebalances", "in the window", threshold="rebalances"),),
         contributes=True,
     ),
     Node(
@@ -143,13 +103,14 @@ _NODES = (
             "CASE WHEN size(stuck_partitions) > 0 AND size(stuck_partitions) <= few_partitions AND moving_partitions > 0 THEN true"
             " WHEN silent_partitions > 0 THEN NULL ELSE false END"
         ),
-        yes=Verdict.STUCK_PARTITION,
-        no="queue_backed_up",
+        yes=Conclude(Verdict.STUCK_PARTITION),
+        no=Ask("queue_backed_up"),
+        words=wording.stuck,
         needs=("committed_offset",),
         measures=(
-            Measure(signal="committed_offset", column="stuck_count", unit="partitions that do not move"),
-            Measure(signal="committed_offset", column="moving_partitions", unit="partitions that move"),
-            Measure(signal="oldest_incomplete_age", column="oldest_incomplete_seconds", unit="s"),
+            Measure("committed_offset", "stuck_count", "partitions that do not move"),
+            Measure("committed_offset", "moving_partitions", "partitions that move"),
+            Measure("oldest_incomplete_age", "oldest_incomplete_seconds", "s"),
         ),
         contributes=True,
     ),
@@ -163,15 +124,16 @@ _NODES = (
             "coalesce(queue_long, entry_slow) OR coalesce(entry_slow, queue_long)"
             " OR (coalesce(queue_long, entry_slow) IS NOT NULL AND coalesce(delay_full, false))"
         ),
-        yes="delay_full",
-        no="throttled",
+        yes=Ask("delay_full"),
+        no=Ask("throttled"),
+        words=wording.queue,
         needs=("queue_length", "queue_capacity", "enqueue_time"),
         measures=(
-            Measure(signal="queue_length", column="queue_fill", unit="of capacity", threshold="queue_fill_ratio"),
+            Measure("queue_length", "queue_fill", "of capacity", threshold="queue_fill_ratio"),
             Measure(
-                signal="enqueue_time",
-                column="enqueue_mean_seconds",
-                unit="s",
+                "enqueue_time",
+                "enqueue_mean_seconds",
+                "s",
                 threshold="enqueue_seconds",
                 baseline="enqueue_baseline_seconds",
             ),
@@ -183,14 +145,13 @@ _NODES = (
         question="Is the bounded delay queue what is full?",
         short="delay queue full?",
         test="delay_full",
-        yes=Verdict.DELAY_BACKLOG,
-        no="one_slow",
+        yes=Conclude(Verdict.DELAY_BACKLOG),
+        no=Ask("one_slow"),
+        words=wording.delay,
         needs=("delayed_length", "delayed_capacity"),
         measures=(
-            Measure(signal="delayed_length", column="delay_fill", unit="of capacity", threshold="delay_fill_ratio"),
-            Measure(
-                signal="delayed_length", column="delay_high", unit="of capacity at most", threshold="delay_high_ratio"
-            ),
+            Measure("delayed_length", "delay_fill", "of capacity", threshold="delay_fill_ratio"),
+            Measure("delayed_length", "delay_high", "of capacity at most", threshold="delay_high_ratio"),
         ),
     ),
     Node(
@@ -199,24 +160,21 @@ _NODES = (
         question="Is one processor slow against its peers and its own baseline?",
         short="one processor slow?",
         test="one_slow",
-        yes=Verdict.SLOW_PROCESSOR,
-        no="one_queue",
+        yes=Conclude(Verdict.SLOW_PROCESSOR),
+        no=Ask("one_queue"),
+        words=wording.one_slow,
         needs=("process_time",),
         measures=(
             Measure(
-                signal="process_time",
-                column="slowest_seconds",
-                unit="s",
+                "process_time",
+                "slowest_seconds",
+                "s",
                 threshold="slow_ratio",
                 baseline="slowest_baseline_seconds",
                 peers="peers_seconds",
             ),
             Measure(
-                signal="process_time",
-                column="slowest_slow_down",
-                unit="× its baseline",
-                threshold="slow_ratio",
-                peers="peers_slow_down",
+                "process_time", "slowest_slow_down", "× its baseline", threshold="slow_ratio", peers="peers_slow_down"
             ),
         ),
         contributes=True,
@@ -228,12 +186,13 @@ _NODES = (
         short="one queue full?",
         # When most of the full queues have full siblings, the keys are spread and something else is the matter.
         test="hot_queue_count > 0 AND 2 * hot_queue_count > full_queue_count",
-        yes=Verdict.HOT_KEY,
-        no="all_slow",
+        yes=Conclude(Verdict.HOT_KEY),
+        no=Ask("all_slow"),
+        words=wording.one_queue,
         needs=("queue_length", "queue_capacity"),
         measures=(
-            Measure(signal="queue_length", column="hot_queue_count", unit="full queues beside idle ones"),
-            Measure(signal="queue_length", column="full_queue_count", unit="full queues in all"),
+            Measure("queue_length", "hot_queue_count", "full queues beside idle ones"),
+            Measure("queue_length", "full_queue_count", "full queues in all"),
         ),
         contributes=True,
     ),
@@ -243,14 +202,11 @@ _NODES = (
         question="Are all processors slower than their baseline?",
         short="all slower?",
         test="median_slow_down >= {all_slow_ratio}",
-        yes=Verdict.SLOW_DOWNSTREAM,
-        no=Verdict.SATURATED_PROCESSORS,
+        yes=Conclude(Verdict.SLOW_DOWNSTREAM),
+        no=Conclude(Verdict.SATURATED_PROCESSORS),
+        words=wording.all_slow,
         needs=("process_time",),
-        measures=(
-            Measure(
-                signal="process_time", column="median_slow_down", unit="× their baseline", threshold="all_slow_ratio"
-            ),
-        ),
+        measures=(Measure("process_time", "median_slow_down", "× their baseline", threshold="all_slow_ratio"),),
     ),
     Node(
         id="throttled",
@@ -258,10 +214,11 @@ _NODES = (
         question="Is the broker throttling this client?",
         short="throttled?",
         test="throttle_seconds > {throttle_seconds}",
-        yes=Verdict.THROTTLED,
-        no="slow_network",
+        yes=Conclude(Verdict.THROTTLED),
+        no=Ask("slow_network"),
+        words=wording.throttled,
         needs=("throttle_time",),
-        measures=(Measure(signal="throttle_time", column="throttle_seconds", unit="s", threshold="throttle_seconds"),),
+        measures=(Measure("throttle_time", "throttle_seconds", "s", threshold="throttle_seconds"),),
         contributes=True,
     ),
     Node(
@@ -274,23 +231,13 @@ _NODES = (
             "CASE WHEN fetch_queue_mean >= {fetch_queue_messages} THEN false"
             " ELSE rtt_seconds >= {rtt_seconds} AND rtt_seconds >= {rtt_ratio} * rtt_baseline_seconds END"
         ),
-        yes=Verdict.SLOW_NETWORK,
-        no="hot_partition",
+        yes=Conclude(Verdict.SLOW_NETWORK),
+        no=Ask("hot_partition"),
+        words=wording.network,
         needs=("broker_rtt", "fetch_queue_length"),
         measures=(
-            Measure(
-                signal="broker_rtt",
-                column="rtt_seconds",
-                unit="s",
-                threshold="rtt_seconds",
-                baseline="rtt_baseline_seconds",
-            ),
-            Measure(
-                signal="fetch_queue_length",
-                column="fetch_queue_mean",
-                unit="messages",
-                threshold="fetch_queue_messages",
-            ),
+            Measure("broker_rtt", "rtt_seconds", "s", threshold="rtt_seconds", baseline="rtt_baseline_seconds"),
+            Measure("fetch_queue_length", "fetch_queue_mean", "messages", threshold="fetch_queue_messages"),
         ),
     ),
     Node(
@@ -299,18 +246,13 @@ _NODES = (
         question="Do a few partitions hold the lag?",
         short="few partitions hot?",
         test="size(hot_partitions) > 0 AND size(hot_partitions) <= few_partitions",
-        yes=Verdict.HOT_PARTITION,
-        no="too_few",
+        yes=Conclude(Verdict.HOT_PARTITION),
+        no=Ask("too_few"),
+        words=wording.hot,
         needs=("consumer_lag",),
         measures=(
-            Measure(
-                signal="consumer_lag",
-                column="highest_lag",
-                unit="messages",
-                threshold="hot_floor_messages",
-                peers="typical_lag",
-            ),
-            Measure(signal="consumer_lag", column="hot_count", unit="hot partitions"),
+            Measure("consumer_lag", "highest_lag", "messages", threshold="hot_floor_messages", peers="typical_lag"),
+            Measure("consumer_lag", "hot_count", "hot partitions"),
         ),
         contributes=True,
     ),
@@ -320,24 +262,16 @@ _NODES = (
         question="Are there fewer consumers than partitions?",
         short="fewer consumers?",
         test="group_members < partition_count",
-        yes=Verdict.TOO_FEW_CONSUMERS,
-        no=Verdict.PARTITION_CEILING,
+        yes=Conclude(Verdict.TOO_FEW_CONSUMERS),
+        no=Conclude(Verdict.PARTITION_CEILING),
+        words=wording.too_few,
         needs=("group_members",),
         measures=(
-            Measure(signal="group_members", column="group_members", unit="members"),
-            Measure(signal="log_end_offset", column="partition_count", unit="partitions"),
+            Measure("group_members", "group_members", "members"),
+            Measure("log_end_offset", "partition_count", "partitions"),
         ),
     ),
 )
 
 TREE: dict[str, Node] = {node.id: node for node in _NODES}
 ROOT = _NODES[0].id
-
-
-def targets(node: Node) -> Iterator[str | Verdict]:
-    """Where a node leads, yes first."""
-    yield node.yes
-    if isinstance(node.no, tuple):
-        yield from (verdict for _, verdict in node.no)
-    else:
-        yield node.no

@@ -2,17 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from workbench.spark.columns import extend
-from workbench.triage.tree import ROOT, TREE, Node
+from workbench.triage.node import Ask, Choose, Conclude, Node, Outcome
+from workbench.triage.tree import ROOT, TREE
 from workbench.triage.verdict import Answer, Verdict
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from workbench.settings import Thresholds
+
+T = TypeVar("T")
+
+
+def fold(
+    conclude: Callable[[Conclude], T],
+    choose: Callable[[Choose], T],
+    ask: Callable[[Node, T, T], T],
+    start: Outcome | None = None,
+) -> T:
+    """Walk the whole tree from its leaves up: every reading of it (SQL, path, candidates, steps of a runbook) is one of these.
+
+    Args:
+        conclude, choose: what an answer without a further question is worth.
+        ask: what a question is worth, given what its yes and its no are worth.
+        start: where to begin; at the root, if it is not given.
+    """
+    match start or Ask(ROOT):
+        case Conclude() as end:
+            return conclude(end)
+        case Choose() as end:
+            return choose(end)
+        case Ask(node=name):
+            node = TREE[name]
+            yes, no = (fold(conclude, choose, ask, outcome) for outcome in node.outcomes)
+            return ask(node, yes, no)
 
 
 def answer_column(node: Node) -> str:
@@ -24,28 +51,25 @@ def with_verdicts(suspects: DataFrame, thresholds: Thresholds) -> DataFrame:
     """Answer every question for every subscription, and walk.
 
     Returns:
-        `suspects` with `answer_<node>` (boolean) for each node, `choice_<node>` for those whose no is a choice, and `verdict`.
+        `suspects` with `answer_<node>` (boolean) for each node, and `verdict`.
     """
     numbers = thresholds.model_dump()
     tests = {answer_column(node): node.test.format(**numbers) for node in TREE.values()}
-    return extend(extend(suspects, tests), {"verdict": _verdict(ROOT).format(**numbers)})
+    return extend(extend(suspects, tests), {"verdict": verdict_sql().format(**numbers)})
 
 
-def _verdict(target: str | Verdict) -> str:
-    """SQL for the walk from a node down."""
-    if isinstance(target, Verdict):
-        return f"'{target.value}'"
-    node = TREE[target]
-    answer = answer_column(node)
-    return f"CASE WHEN {answer} THEN {_verdict(node.yes)} WHEN NOT {answer} THEN {_no(node)} ELSE '{Verdict.CANNOT_TELL.value}' END"
+def verdict_sql() -> str:
+    """SQL for the verdict, over the columns of the answers; thresholds stand in braces."""
 
+    def choose(it: Choose) -> str:
+        whens = " ".join(f"WHEN {condition} THEN '{verdict.value}'" for condition, verdict in it.options)
+        return f"CASE {whens} ELSE '{it.otherwise.value}' END"
 
-def _no(node: Node) -> str:
-    if not isinstance(node.no, tuple):
-        return _verdict(node.no)
-    *conditions, (_, otherwise) = node.no
-    whens = " ".join(f"WHEN {condition} THEN '{verdict.value}'" for condition, verdict in conditions)
-    return f"CASE {whens} ELSE '{otherwise.value}' END"
+    def ask(node: Node, yes: str, no: str) -> str:
+        answer = answer_column(node)
+        return f"CASE WHEN {answer} THEN {yes} WHEN NOT {answer} THEN {no} ELSE '{Verdict.CANNOT_TELL.value}' END"
+
+    return fold(lambda it: f"'{it.verdict.value}'", choose, ask)
 
 
 def answers_of(row: Mapping[str, Any]) -> dict[str, Answer]:
@@ -59,53 +83,38 @@ def answers_of(row: Mapping[str, Any]) -> dict[str, Answer]:
 
 def path_of(answers: Mapping[str, Answer]) -> list[Node]:
     """The questions that were asked, in order, down to the verdict or to the first one that cannot be answered."""
-    path: list[Node] = []
-    target: str | Verdict | tuple[tuple[str | None, Verdict], ...] = ROOT
-    while isinstance(target, str) and not isinstance(target, Verdict):
-        node = TREE[target]
-        path.append(node)
-        answer = answers[node.id]
-        if answer is Answer.CANNOT_TELL:
-            break
-        target = node.yes if answer is Answer.YES else node.no
-    return path
+
+    def ask(node: Node, yes: list[Node], no: list[Node]) -> list[Node]:
+        match answers[node.id]:
+            case Answer.YES:
+                return [node, *yes]
+            case Answer.NO:
+                return [node, *no]
+            case Answer.CANNOT_TELL:
+                return [node]
+
+    return fold(lambda _: [], lambda _: [], ask)
 
 
 def open_questions(answers: Mapping[str, Answer]) -> list[Node]:
     """The questions without an answer that can be come to when both ways are gone wherever the answer is not known."""
-    found: dict[str, Node] = {}
-
-    def go(target: str | Verdict | Sequence[tuple[str | None, Verdict]]) -> None:
-        if isinstance(target, str) and not isinstance(target, Verdict):
-            node, answer = TREE[target], answers[target]
-            if answer is Answer.CANNOT_TELL:
-                found[node.id] = node
-            if answer is not Answer.NO:
-                go(node.yes)
-            if answer is not Answer.YES:
-                go(node.no)
-
-    go(ROOT)
-    return sorted(found.values(), key=lambda node: node.number)
+    found = _left(answers, lambda _verdicts: [], lambda node: [node] if answers[node.id] is Answer.CANNOT_TELL else [])
+    return sorted(found, key=lambda node: node.number)
 
 
-def candidates(answers: Mapping[str, Answer], start: str = ROOT) -> list[Verdict]:
+def candidates(answers: Mapping[str, Answer]) -> list[Verdict]:
     """The verdicts that are left when both ways are gone wherever the answer is not known."""
-    found: dict[Verdict, None] = {}
+    return _left(answers, list, lambda _node: [])
 
-    def go(target: str | Verdict | Sequence[tuple[str | None, Verdict]]) -> None:
-        if isinstance(target, Verdict):
-            found[target] = None
-        elif isinstance(target, str):
-            node = TREE[target]
-            answer = answers[node.id]
-            if answer is not Answer.NO:
-                go(node.yes)
-            if answer is not Answer.YES:
-                go(node.no)
-        else:
-            for _, verdict in target:
-                found[verdict] = None
 
-    go(start)
-    return list(found)
+def _left(
+    answers: Mapping[str, Answer], at_end: Callable[[tuple[Verdict, ...]], list[T]], at_node: Callable[[Node], list[T]]
+) -> list[T]:
+    """What the ways that the answers leave open come past, each once."""
+
+    def ask(node: Node, yes: list[T], no: list[T]) -> list[T]:
+        answer = answers[node.id]
+        return [*at_node(node), *(yes if answer is not Answer.NO else []), *(no if answer is not Answer.YES else [])]
+
+    found = fold(lambda it: at_end(it.verdicts), lambda it: at_end(it.verdicts), ask)
+    return [item for number, item in enumerate(found) if item not in found[:number]]

@@ -11,17 +11,13 @@ from workbench.triage.verdict import Verdict
 Row = Mapping[str, Any]
 
 
-def answer_words(node_id: str, row: Row) -> str:
-    """What stands behind an answer to one question, in half a line."""
-    return _ANSWERS[node_id](row)
-
-
 def headline(verdict: Verdict, row: Row) -> str:
     """The verdict in one sentence."""
     return _HEADLINES[verdict](row)
 
 
-def _data(row: Row) -> str:
+def data(row: Row) -> str:
+    """Which samples there are."""
     if not row["lag_samples"] and not row["lag_bad_samples"]:
         return "no sample of the lag in the window"
     known, all_partitions = row["lag_known_partitions"], row["partition_count"]
@@ -31,7 +27,8 @@ def _data(row: Row) -> str:
     return f"lag of {known} of {all_partitions} partitions known{last}{bad}"
 
 
-def _lagging(row: Row) -> str:
+def lagging(row: Row) -> str:
+    """How far behind, in time and messages, and the trend."""
     oldest = row["oldest"] or {}
     slope = row["lag_slope"]
     if slope is None:
@@ -45,7 +42,8 @@ def _lagging(row: Row) -> str:
     return f"{duration(oldest['time_lag_seconds'])} behind ({count(row['lag_messages'])} messages), {trend}"
 
 
-def _consuming(row: Row) -> str:
+def consuming(row: Row) -> str:
+    """Members, polls and commits."""
     parts = []
     if row["group_members"] is not None:
         parts.append(plural(int(row["group_members"]), "member"))
@@ -57,20 +55,23 @@ def _consuming(row: Row) -> str:
     return ", ".join(parts)
 
 
-def _rebalancing(row: Row) -> str:
+def rebalancing(row: Row) -> str:
+    """Rebalances in the window."""
     if row["rebalances"] is None:
         return "no rebalance counter"
     return f"{count(row['rebalances'])} in the window"
 
 
-def _stuck(row: Row) -> str:
+def stuck(row: Row) -> str:
+    """Partitions that stand still, and those that move."""
     if row["stuck_count"]:
         stuck = listed(row["stuck_partitions"])
         return f"{plural(row['stuck_count'], 'partition')} ({stuck}) not moving, {row['moving_partitions']} moving"
     return f"{row['moving_partitions']} of {row['partition_count']} advance"
 
 
-def _queue(row: Row) -> str:
+def queue(row: Row) -> str:
+    """How full the queues are, and how long the entry takes."""
     if row["queue_fill"] is None and row["enqueue_mean_seconds"] is None:
         return "no queue metrics"
     parts = []
@@ -87,13 +88,15 @@ def _queue(row: Row) -> str:
     return ", ".join(parts)
 
 
-def _delay(row: Row) -> str:
+def delay(row: Row) -> str:
+    """How full the delay queue is."""
     if row["delay_fill"] is None:
         return "no delay queue metrics"
     return f"{percent(row['delay_fill'])} full on average, {percent(row['delay_high'])} at most"
 
 
-def _one_slow(row: Row) -> str:
+def one_slow(row: Row) -> str:
+    """The slowest processor against its baseline and its peers."""
     slowest = row["slowest"]
     if slowest is None:
         return "no process time to compare with a baseline"
@@ -104,23 +107,27 @@ def _one_slow(row: Row) -> str:
     return text + (f"; others {duration(row['peers_seconds'])}" if row["peers_seconds"] is not None else "")
 
 
-def _one_queue(row: Row) -> str:
+def one_queue(row: Row) -> str:
+    """Full queues beside idle ones."""
     return f"{row['hot_queue_count']} full beside idle ones, {row['full_queue_count']} full in all"
 
 
-def _all_slow(row: Row) -> str:
+def all_slow(row: Row) -> str:
+    """The median slow-down."""
     if row["median_slow_down"] is None:
         return "no baseline of process times"
     return f"half of the processors take {times(row['median_slow_down'])} their baseline or more"
 
 
-def _throttled(row: Row) -> str:
+def throttled(row: Row) -> str:
+    """The throttle time."""
     if row["throttle_seconds"] is None:
         return "no throttle metrics"
     return f"{duration(row['throttle_seconds'])} on average"
 
 
-def _network(row: Row) -> str:
+def network(row: Row) -> str:
+    """Round trips, and what waits in the clients."""
     if (row["fetch_queue_mean"] or 0) >= 1:
         waiting = f"{count(row['fetch_queue_mean'])} fetched messages wait in the clients"
     else:
@@ -131,7 +138,8 @@ def _network(row: Row) -> str:
     return f"round trips {duration(row['rtt_seconds'])}{was}; {waiting}"
 
 
-def _hot(row: Row) -> str:
+def hot(row: Row) -> str:
+    """The highest lag of a partition against the typical one."""
     if row["hot_count"]:
         return (
             f"{plural(row['hot_count'], 'partition')} ({listed(row['hot_partitions'])}) up to {count(row['highest_lag'])} messages, "
@@ -140,29 +148,12 @@ def _hot(row: Row) -> str:
     return f"highest {count(row['highest_lag'])} messages, typical {count(row['typical_lag'])}"
 
 
-def _too_few(row: Row) -> str:
+def too_few(row: Row) -> str:
+    """Members and partitions."""
     members = row["group_members"]
     if members is None:
         return "number of members unknown"
     return f"{plural(int(members), 'member')} for {plural(row['partition_count'], 'partition')}"
-
-
-_ANSWERS: dict[str, Callable[[Row], str]] = {
-    "data_usable": _data,
-    "lagging": _lagging,
-    "consuming": _consuming,
-    "rebalancing": _rebalancing,
-    "stuck": _stuck,
-    "queue_backed_up": _queue,
-    "delay_full": _delay,
-    "one_slow": _one_slow,
-    "one_queue": _one_queue,
-    "all_slow": _all_slow,
-    "throttled": _throttled,
-    "slow_network": _network,
-    "hot_partition": _hot,
-    "too_few": _too_few,
-}
 
 
 def _head_slow_processor(row: Row) -> str:
@@ -239,11 +230,11 @@ def _head_saturated(row: Row) -> str:
 
 
 _HEADLINES: dict[Verdict, Callable[[Row], str]] = {
-    Verdict.HEALTHY: lambda row: "Healthy: " + _lagging(row) + ".",
+    Verdict.HEALTHY: lambda row: "Healthy: " + lagging(row) + ".",
     Verdict.PRODUCER_BURST: lambda row: (
         f"Draining after a burst: {duration(row['time_lag_seconds'])} behind and shrinking by {rate(abs(row['lag_slope']))}."
     ),
-    Verdict.NO_DATA: lambda row: "No data: " + _data(row) + ".",
+    Verdict.NO_DATA: lambda row: "No data: " + data(row) + ".",
     Verdict.UNUSABLE_DATA: lambda row: (
         f"The data cannot be used: {count(row['lag_bad_samples'])} of {count(row['lag_samples'] + row['lag_bad_samples'])} lag "
         "samples are NaN, infinite or an exporter's word for “none”."
@@ -272,5 +263,5 @@ _HEADLINES: dict[Verdict, Callable[[Row], str]] = {
     Verdict.PARTITION_CEILING: lambda row: (
         f"As many consumers as partitions ({row['partition_count']}), and still not enough: more partitions, or parallelism by key."
     ),
-    Verdict.CANNOT_TELL: lambda row: "Cannot tell why: " + _lagging(row) + ".",
+    Verdict.CANNOT_TELL: lambda row: "Cannot tell why: " + lagging(row) + ".",
 }

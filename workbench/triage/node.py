@@ -1,0 +1,110 @@
+"""What the tree is made of: questions, the numbers behind their answers, and where each answer leads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.triage.verdict import Verdict
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """An answer that leads to another question, named by its id."""
+
+    node: str
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """None yet."""
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Conclude:
+    """An answer that is a verdict."""
+
+    verdict: Verdict
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """The one."""
+        return (self.verdict,)
+
+
+@dataclass(frozen=True, slots=True)
+class Choose:
+    """An answer that is one of several verdicts.
+
+    Attributes:
+        options: pairs of (SQL condition, verdict); the first condition that holds decides.
+        otherwise: the verdict if none holds.
+    """
+
+    options: tuple[tuple[str, Verdict], ...]
+    otherwise: Verdict
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """Each of them once, in their order."""
+        return tuple(dict.fromkeys((*(verdict for _, verdict in self.options), self.otherwise)))
+
+
+Outcome = Ask | Conclude | Choose
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A number that stands behind an answer.
+
+    Attributes:
+        signal: the canonical signal (or a quantity derived from some).
+        column: feature with its value; `baseline` and `peers` likewise, or None.
+        unit: of all of them.
+        threshold: name of the threshold that it is held against, or None.
+    """
+
+    signal: str
+    column: str
+    unit: str
+    threshold: str | None = None
+    baseline: str | None = None
+    peers: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """One question.
+
+    Attributes:
+        test: SQL over the features with thresholds in braces; NULL means "cannot tell".
+        yes, no: where these answers lead.
+        words: what stands behind the answer, in half a line.
+        needs: signals without which the answer is "cannot tell".
+        contributes: whether a yes off the path is worth a line ("also true").
+    """
+
+    id: str
+    number: int
+    question: str
+    short: str
+    test: str
+    yes: Outcome
+    no: Outcome
+    words: Callable[[Row], str]
+    needs: tuple[str, ...]
+    measures: tuple[Measure, ...]
+    contributes: bool = False
+
+    @property
+    def outcomes(self) -> tuple[Outcome, Outcome]:
+        """Where it leads, yes first."""
+        return self.yes, self.no
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """The verdicts that it leads to at once."""
+        return tuple(dict.fromkeys(verdict for outcome in self.outcomes for verdict in outcome.verdicts))
