@@ -14,7 +14,8 @@ from workbench.lab import advice
 from workbench.lab.process import free_ports
 from workbench.lab.proxy import Delays, _Connection, client_id
 from workbench.lab.spec import Way, write
-from workbench.triage import actions
+from workbench.triage import actions, verdicts
+from workbench.triage.verdicts import rebalance_storm
 
 
 def request(name: bytes | None) -> bytes:
@@ -88,9 +89,9 @@ def test_pieces_under_way_do_not_wait_for_each_other(tmp_path: Path) -> None:
 
 def test_every_kind_of_action_has_somebody_who_does_it() -> None:
     """What triage advises as data, the lab can carry out."""
-    text = Path(actions.__file__).read_text()
-    storms = {kind for _, kind in actions._STORMS.values()}
-    kinds = set(re.findall(r'kind="(\w+)"', text)) | storms
+    modules = [Path(actions.__file__), *Path(verdicts.__file__).parent.glob("*.py")]
+    storms = {kind for _, kind in rebalance_storm._CURES.values()}
+    kinds = {kind for path in modules for kind in re.findall(r'kind="(\w+)"', path.read_text())} | storms
     assert len(kinds) > 8
     assert kinds == set(advice._ACTUATORS)
 

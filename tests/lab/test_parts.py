@@ -15,6 +15,7 @@ from workbench.lab.kafka import new_cluster_id
 from workbench.lab.producer import key_of, partition_of
 from workbench.lab.scenarios import SCENARIOS, demo_scenario, make_scenario
 from workbench.lab.spec import Behaviour, Watched, write
+from workbench.triage.verdict import Verdict
 
 
 def test_a_jar_that_is_missing_changed_or_unexpected_is_refused_by_name(tmp_path: Path) -> None:
@@ -54,6 +55,12 @@ def test_a_seed_decides_everything(name: str) -> None:
 
     assert described(5) == described(5)
     assert len({described(seed) for seed in range(6)}) == 6
+
+
+def test_every_verdict_has_a_scenario() -> None:
+    """A verdict that the lab cannot provoke is one that nobody has seen; "cannot tell" is a matter of what is measured."""
+    expected = {make_scenario(name, 1, bootstrap="b", run_id="r").expected for name in SCENARIOS}
+    assert expected == set(Verdict) - {Verdict.CANNOT_TELL}
 
 
 @pytest.mark.parametrize("name", [*SCENARIOS, "demo"])

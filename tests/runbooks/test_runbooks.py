@@ -20,7 +20,8 @@ from workbench.runbooks.steps import way_to
 from workbench.triage.finding import Action, Finding, Scope, TimeLag
 from workbench.triage.node import Ask
 from workbench.triage.tree import TREE
-from workbench.triage.verdict import State, Verdict, runbook_of
+from workbench.triage.verdict import State, Verdict
+from workbench.triage.verdicts import leaf_of
 
 FOLDER = Path(__file__).parent.parent.parent / "runbooks"
 HOSTILE = "'; rm -rf / #\n$(id)\x1b[31m"
@@ -109,7 +110,7 @@ def finding(name: str) -> Finding:
         eta_loss_seconds=None,
         path=(),
         actions=(Action(title=f"Look at {name}", command="workbench triage", verify="it is gone"),),
-        runbook=runbook_of(Verdict.SLOW_PROCESSOR),
+        runbook=leaf_of(Verdict.SLOW_PROCESSOR).runbook,
     )
 
 

@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from workbench.settings import Thresholds
 from workbench.triage import capacity
 from workbench.triage.verdict import Verdict
+from workbench.triage.verdicts import leaf_of
 
 
 def row(**changes: Any) -> dict[str, Any]:
@@ -127,9 +129,10 @@ def test_what_is_needed_does_suffice(rate: float, seconds: float, lag: int, obje
 
 def test_only_a_lack_of_capacity_has_a_size() -> None:
     """A poison record needs no threads."""
-    assert capacity.sizing_for(Verdict.STUCK_PARTITION, row(), objective_seconds=120) is None
-    assert capacity.sizing_for(Verdict.SLOW_PROCESSOR, row(), objective_seconds=120) is not None
-    assert capacity.sizing_for(Verdict.TOO_FEW_CONSUMERS, row(), objective_seconds=120) is not None
+    sized = {verdict for verdict in Verdict if leaf_of(verdict).sizing(row(), Thresholds()) is not None}
+    assert sized == {
+        Verdict.SLOW_PROCESSOR, Verdict.SATURATED_PROCESSORS, Verdict.TOO_FEW_CONSUMERS, Verdict.PARTITION_CEILING,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ from workbench.triage.checks import Check, all_hold
 from workbench.triage.compare import compare
 from workbench.triage.engine import Triage
 from workbench.triage.finding import Action, Finding, Scope, TimeLag
-from workbench.triage.verdict import Answer, Verdict, state_of
+from workbench.triage.verdict import Answer, Verdict
+from workbench.triage.verdicts import leaf_of
 
 ROW: dict[str, Any] = {
     "group_members": 2,
@@ -79,7 +80,7 @@ def finding(verdict: Verdict, *, group: str = "pay", members: int = 0) -> Findin
         checks=(Check(feature="group_members", relation=">", value=0),),
     )  # fmt: skip
     return Finding(
-        cluster="c", group=group, topic="t", verdict=verdict, state=state_of(verdict), headline="So.", scope=Scope(),
+        cluster="c", group=group, topic="t", verdict=verdict, state=leaf_of(verdict).state, headline="So.", scope=Scope(),
         time_lag=TimeLag(seconds=12.0, method="interpolated"), lag_messages=7, arrival_per_second=1.0, lag_slope=0.0,
         eta_drain_seconds=None, eta_loss_seconds=None, path=(), actions=(action,), features={"group_members": members},
     )  # fmt: skip

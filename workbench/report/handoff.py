@@ -14,7 +14,8 @@ import requests
 from workbench.errors import SourceUnreachableError, UsageError
 from workbench.humanize import duration, for_chat, printable
 from workbench.masking import remember, secrets_in_url
-from workbench.triage.verdict import Verdict, runbook_of
+from workbench.triage.verdict import Verdict
+from workbench.triage.verdicts import leaf_of
 from workbench.web import WebSession
 
 ATTEMPTS = 3
@@ -38,7 +39,7 @@ def alerts_of(
     ends = (now or datetime.now(UTC)) + lasts
     found = []
     for line in _sick(document):
-        runbook = runbook_of(Verdict(line["verdict"])) or ""
+        runbook = leaf_of(Verdict(line["verdict"])).runbook or ""
         found.append(
             {
                 "labels": {

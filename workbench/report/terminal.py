@@ -125,7 +125,7 @@ def _path(finding: Finding, series: Series, *, pictures: bool) -> Table:
     table.add_column(no_wrap=True, style="cyan")
     for position, step in enumerate(finding.path):
         last = position == len(finding.path) - 1
-        decisive = last and finding.verdict not in (Verdict.HEALTHY, Verdict.PRODUCER_BURST)
+        decisive = last and finding.state in (State.LAGGING, State.CANNOT_TELL)
         answer = str(step.answer).replace("_", " ")
         table.add_row(
             Text(" ▸" if decisive else "  ", style="bold red"),

@@ -10,7 +10,8 @@ import yaml
 
 from workbench.errors import UsageError
 from workbench.runbooks.book import SECTIONS, Book, read_books
-from workbench.triage.verdict import Verdict, runbook_of
+from workbench.triage.verdict import Verdict
+from workbench.triage.verdicts import leaf_of
 
 SEVERITIES = ("page", "ticket")
 
@@ -68,7 +69,7 @@ def problems(folder: Path) -> list[str]:
     found += [f"{name}.md belongs to no alert." for name in sorted(names) if name not in by_alert]
     verdicts = Counter(book.front.verdict for book in books if book.front.verdict is not None)
     for verdict in Verdict:
-        expected = runbook_of(verdict)
+        expected = leaf_of(verdict).runbook
         if expected is None:
             continue
         if verdicts[verdict] != 1:

@@ -22,7 +22,8 @@ from workbench.triage.build import build_finding
 from workbench.triage.engine import ORDER, Triage, answered_from, profiles_named
 from workbench.triage.finding import Finding
 from workbench.triage.onset import onset
-from workbench.triage.verdict import State, Verdict, state_of
+from workbench.triage.verdict import State, Verdict
+from workbench.triage.verdicts import leaf_of
 from workbench.window import Window
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class Sweep:
     def verdicts(self) -> dict[str, int]:
         """How many of each, the worst state first."""
         counted = Counter(self.table["verdict"].to_pylist())
-        order = sorted(counted, key=lambda name: (ORDER.index(state_of(Verdict(name))), -counted[name], name))
+        order = sorted(counted, key=lambda name: (ORDER.index(leaf_of(Verdict(name)).state), -counted[name], name))
         return {name: counted[name] for name in order}
 
     @property
@@ -201,7 +202,7 @@ def _disk() -> Any:
 
 def _ordered(table: pa.Table) -> pa.Table:
     """With the state, worst first."""
-    states = {verdict.value: state_of(verdict) for verdict in Verdict}
+    states = {verdict.value: leaf_of(verdict).state for verdict in Verdict}
     verdicts = table["verdict"].to_pylist()
     rank = pa.array([ORDER.index(states[name]) for name in verdicts], pa.int8())
     lag = pc.fill_null(table["time_lag_seconds"], 0.0)
@@ -227,7 +228,7 @@ def _findings(
             rows[key],
             thresholds=limits,
             profiles=profiles,
-            since=onset(samples, window, rows[key], Verdict(rows[key]["verdict"]), limits),
+            since=onset(samples, window, rows[key], leaf_of(Verdict(rows[key]["verdict"])), limits),
             bootstrap=store.info.bootstrap,
         )
         for key in wanted

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from workbench.humanize import listed
 from workbench.profiles import Profile, Quality
 from workbench.settings import Thresholds
 from workbench.signals import SIGNALS
 from workbench.triage import capacity
-from workbench.triage.actions import actions_for
-from workbench.triage.finding import Evidence, Finding, Missing, PartitionLag, PathStep, Scope, TimeLag
+from workbench.triage.finding import Evidence, Finding, Missing, PartitionLag, PathStep, TimeLag
+from workbench.triage.leaf import Leaf
 from workbench.triage.node import Measure, Node
+from workbench.triage.subject import Subject
 from workbench.triage.tree import TREE
-from workbench.triage.verdict import Answer, Verdict, runbook_of, state_of
+from workbench.triage.verdict import Answer, State, Verdict
+from workbench.triage.verdicts import leaf_of
 from workbench.triage.walk import answers_of, candidates, open_questions, path_of
-from workbench.triage.wording import headline
 
 Row = Mapping[str, Any]
 
@@ -42,15 +43,17 @@ def build_finding(
     answers = answers_of(row)
     verdict = Verdict(row["verdict"])
     path = path_of(answers)
-    sizing = capacity.sizing_for(verdict, row, objective_seconds=thresholds.time_lag_objective_seconds)
+    leaf = leaf_of(verdict)
+    sizing = leaf.sizing(row, thresholds)
+    subject = Subject(row["cluster"], row["group"], row["topic"], since, bootstrap, thresholds)
     return Finding(
         cluster=row["cluster"],
         group=row["group"],
         topic=row["topic"],
         verdict=verdict,
-        state=state_of(verdict),
-        headline=headline(verdict, row),
-        scope=_scope(verdict, row, sizing.keep_up if sizing is not None else None),
+        state=leaf.state,
+        headline=leaf.headline(row),
+        scope=replace(leaf.scope(row), needed=sizing.keep_up if sizing is not None else None),
         time_lag=_time_lag(row),
         lag_messages=_whole(row["lag_messages"]),
         arrival_per_second=row["arrival_per_second"],
@@ -60,10 +63,10 @@ def build_finding(
         path=tuple(_step(node, answers[node.id], row, thresholds) for node in path),
         partitions=tuple(_partition(item) for item in row["partitions"]),
         candidates=tuple(candidates(answers)) if verdict is Verdict.CANNOT_TELL else (),
-        contributing=_contributing(answers, path, verdict, row),
+        contributing=_contributing(answers, path, leaf, row),
         missing=_missing(answers, verdict, row, profiles),
-        actions=actions_for(verdict, row, thresholds=thresholds, since=since, bootstrap=bootstrap),
-        runbook=runbook_of(verdict),
+        actions=tuple(leaf.actions(subject, row)),
+        runbook=leaf.runbook,
         since=since,
         sizing=sizing.words if sizing is not None else None,
         features=row,
@@ -113,55 +116,13 @@ def _partition(item: Row) -> PartitionLag:
     )
 
 
-def _scope(verdict: Verdict, row: Row, needed: int | None) -> Scope:
-    match verdict:
-        case Verdict.SLOW_PROCESSOR:
-            return Scope(processors=tuple(row["slow_processors"]), needed=needed)
-        case Verdict.SATURATED_PROCESSORS:
-            names = tuple(sorted({queue["processor"] for queue in row["full_queues"]}))
-            return Scope(processors=names, needed=needed)
-        case Verdict.HOT_KEY:
-            hot = row["hot_queues"]
-            return Scope(
-                processors=tuple(sorted({queue["processor"] for queue in hot})),
-                queues=tuple(f"{queue['member']}/{queue['processor']}/{queue['queue']}" for queue in hot),
-                members=tuple(sorted({queue["member"] for queue in hot})),
-            )
-        case Verdict.STUCK_PARTITION:
-            stuck = tuple(row["stuck_partitions"])
-            offset = next((p["committed"] for p in row["partitions"] if p["partition"] in stuck), None)
-            return Scope(partitions=stuck, offset=_whole(offset))
-        case Verdict.HOT_PARTITION:
-            return Scope(partitions=tuple(row["hot_partitions"]))
-        case Verdict.TOO_FEW_CONSUMERS | Verdict.PARTITION_CEILING:
-            return Scope(needed=needed)
-        case Verdict.SLOW_NETWORK:
-            slow = [m for m in row["members"] or () if m["rtt_seconds"] == row["rtt_seconds"]]
-            return Scope(
-                members=tuple(m["member"] for m in slow),
-                brokers=tuple(sorted({m["rtt_broker"] for m in slow if m["rtt_broker"]})),
-            )
-        case Verdict.CONSUMER_STOPPED:
-            gone = tuple(m["member"] for m in row["members"] or () if not m["live"])
-            return Scope(members=tuple(row["hung_members"] or ()) or gone)
-        case Verdict.REBALANCE_STORM:
-            cause = row["storm_cause"]
-            who = row["paused_members"] if cause == "poll_stall" else row["changed_members"]
-            return Scope(cause=cause, members=tuple(who or ()) if cause not in (None, "metadata_change") else ())
-        case _:
-            return Scope()
-
-
-def _contributing(answers: Mapping[str, Answer], path: Sequence[Node], verdict: Verdict, row: Row) -> tuple[str, ...]:
-    """What is also true off the path; of a healthy subscription nothing is worth the line."""
-    if state_of(verdict) != state_of(Verdict.SLOW_PROCESSOR):
+def _contributing(answers: Mapping[str, Answer], path: Sequence[Node], leaf: Leaf, row: Row) -> tuple[str, ...]:
+    """What is also true off the path; of a subscription that does not lag nothing is worth the line."""
+    if leaf.state is not State.LAGGING:
         return ()
     asked = {node.id for node in path}
-    also = []
-    if verdict is not Verdict.REBALANCE_STORM and (changed := row["changed_members"]):
-        also.append(f"Members that came, went or restarted in the window: {listed(sorted(changed))}.")
     return (
-        *also,
+        *leaf.also_true(row),
         *(
             f"{node.short.rstrip('?').capitalize()}: {node.words(row)}."
             for node in TREE.values()

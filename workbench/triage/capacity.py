@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.humanize import count, duration, percent, plural, rate
-from workbench.triage.verdict import Verdict
 
 Row = Mapping[str, Any]
 
@@ -70,20 +69,6 @@ def processor_threads(row: Row, processors: set[str], *, objective_seconds: floa
         f"{drain} to drain {count(row['lag_messages'] or 0)} in {duration(window)}"
     )
     return Sizing(keep_up=keep_up, drain=drain, drain_seconds=window, words=words)
-
-
-def sizing_for(verdict: Verdict, row: Row, *, objective_seconds: float) -> Sizing | None:
-    """What a verdict is a lack of, if it is one of capacity."""
-    match verdict:
-        case Verdict.SLOW_PROCESSOR:
-            return processor_threads(row, set(row["slow_processors"]), objective_seconds=objective_seconds)
-        case Verdict.SATURATED_PROCESSORS:
-            names = {queue["processor"] for queue in row["full_queues"]}
-            return processor_threads(row, names, objective_seconds=objective_seconds)
-        case Verdict.TOO_FEW_CONSUMERS | Verdict.PARTITION_CEILING:
-            return consumers(row, objective_seconds=objective_seconds)
-        case _:
-            return None
 
 
 def current_threads(row: Row, processors: set[str]) -> int:

@@ -17,6 +17,7 @@ from workbench.triage.build import build_finding
 from workbench.triage.finding import Finding
 from workbench.triage.onset import onset
 from workbench.triage.verdict import State, Verdict
+from workbench.triage.verdicts import leaf_of
 from workbench.window import Window
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def triage(
             row,
             thresholds=limits,
             profiles=profiles,
-            since=onset(samples, seen, row, Verdict(row["verdict"]), limits),
+            since=onset(samples, seen, row, leaf_of(Verdict(row["verdict"])), limits),
             bootstrap=capture.info.bootstrap,
         )
         for row in rows
@@ -161,4 +162,4 @@ def profiles_named(names: Iterable[str]) -> list[Profile]:
 
 def incomplete_verdict(findings: tuple[Finding, ...]) -> bool:
     """Whether some verdict had to be withheld."""
-    return any(finding.verdict in (Verdict.CANNOT_TELL, Verdict.NO_DATA, Verdict.UNUSABLE_DATA) for finding in findings)
+    return any(finding.state is State.CANNOT_TELL for finding in findings)

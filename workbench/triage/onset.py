@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,37 +12,35 @@ import pyarrow as pa
 
 from workbench.features.series import Series, highest, series_of
 from workbench.settings import Thresholds
-from workbench.triage.verdict import State, Verdict, state_of
+from workbench.triage.leaf import Leaf
+from workbench.triage.verdict import State
 from workbench.window import Window
+
+if TYPE_CHECKING:
+    from workbench.triage.leaf import Sign
 
 # Of the bins from the onset to the end, so many must be over the threshold: one good moment in between does not end an incident.
 _STEADY = 0.8
 
 
 def onset(
-    samples: pa.Table, window: Window, row: Mapping[str, Any], verdict: Verdict, thresholds: Thresholds
+    samples: pa.Table, window: Window, row: Mapping[str, Any], leaf: Leaf, thresholds: Thresholds
 ) -> datetime | None:
     """When it began; None if it cannot be seen (it was so from the start, or nothing shows it).
 
-    A slow processor: since its process time is over its threshold; the others: since the time lag is over the floor of growth.
+    By what the verdict's leaf says, else since the time lag is over the floor of growth.
     """
-    if state_of(verdict) is not State.LAGGING:
+    if leaf.state is not State.LAGGING:
         return None
     series = series_of(samples, window, group=row["group"], topic=row["topic"])
-    line, limit = _signal(series, row, verdict, thresholds)
+    line, limit = leaf.onset(series, row, thresholds) if leaf.onset is not None else _time_lag(series, thresholds)
     if line is None:
         return None
     at = first_steady(line, limit)
     return None if at is None else datetime.fromtimestamp(float(series.times[at]), UTC)
 
 
-def _signal(
-    series: Series, row: Mapping[str, Any], verdict: Verdict, thresholds: Thresholds
-) -> tuple[npt.NDArray[np.float64] | None, float]:
-    if verdict is Verdict.SLOW_PROCESSOR:
-        slowest = row["slowest"]
-        mine = [line.values for line in series.process_time if line.name == slowest["processor"]]
-        return (mine[0] if mine else None), thresholds.slow_ratio * slowest["baseline_seconds"]
+def _time_lag(series: Series, thresholds: Thresholds) -> Sign:
     late = highest(series.time_lag, "time lag")
     floor = thresholds.growth_floor_ratio * thresholds.time_lag_objective_seconds
     return (late.values if late is not None else None), floor

@@ -1,4 +1,4 @@
-"""Verdicts: the leaves of the tree."""
+"""The names of verdicts, states and answers; what belongs to a verdict stands in its module in `triage/verdicts`."""
 
 from __future__ import annotations
 
@@ -43,22 +43,3 @@ class Answer(StrEnum):
     YES = "yes"
     NO = "no"
     CANNOT_TELL = "cannot_tell"
-
-
-STATE_OF: dict[Verdict, State] = {
-    Verdict.HEALTHY: State.HEALTHY,
-    Verdict.PRODUCER_BURST: State.DRAINING,
-    Verdict.NO_DATA: State.CANNOT_TELL,
-    Verdict.UNUSABLE_DATA: State.CANNOT_TELL,
-    Verdict.CANNOT_TELL: State.CANNOT_TELL,
-}
-
-
-def state_of(verdict: Verdict) -> State:
-    """The state that goes with a verdict; every cause is a cause of lagging."""
-    return STATE_OF.get(verdict, State.LAGGING)
-
-
-def runbook_of(verdict: Verdict) -> str | None:
-    """The runbook's file by the verdict's name, `slow_processor` → `runbooks/SlowProcessor.md`; health needs none."""
-    return None if verdict is Verdict.HEALTHY else f"runbooks/{verdict.value.title().replace('_', '')}.md"

@@ -1,19 +1,13 @@
-"""Answers and verdicts in words, with the numbers that a tired person needs and no others."""
+"""The answers to the questions of the tree in words, with the numbers that a tired person needs and no others."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from workbench.humanize import count, duration, listed, percent, plural, printable, rate, times
-from workbench.triage.verdict import Verdict
 
 Row = Mapping[str, Any]
-
-
-def headline(verdict: Verdict, row: Row) -> str:
-    """The verdict in one sentence."""
-    return _HEADLINES[verdict](row)
 
 
 def data(row: Row) -> str:
@@ -154,114 +148,3 @@ def too_few(row: Row) -> str:
     if members is None:
         return "number of members unknown"
     return f"{plural(int(members), 'member')} for {plural(row['partition_count'], 'partition')}"
-
-
-def _head_slow_processor(row: Row) -> str:
-    slow = [p for p in row["processors"] if p["processor"] in row["slow_processors"]]
-    if len(slow) == 1:
-        [it] = slow
-        peers = row["peers_seconds"]
-        against = f" and {times(it['process_seconds'] / peers)} its peers" if peers else ""
-        return (
-            f"One processor is slow: event type “{printable(it['processor'])}” takes {duration(it['process_seconds'])}, "
-            f"{times(it['slow_down'])} its own baseline{against}."
-        )
-    return f"{len(slow)} processors are slow: event types {listed([p['processor'] for p in slow])}."
-
-
-def _head_stuck(row: Row) -> str:
-    stuck = set(row["stuck_partitions"])
-    first = next(p for p in row["partitions"] if p["partition"] in stuck)
-    where = f"partition {first['partition']} at offset {int(first['committed']):,}"
-    if len(stuck) > 1:
-        where = f"partitions {listed(sorted(stuck))}"
-    moving = row["moving_partitions"]
-    return f"Stuck: {where} not moving, while {plural(moving, 'other')} {'does' if moving == 1 else 'do'}."
-
-
-def _head_stopped(row: Row) -> str:
-    if row["group_members"] == 0:
-        return "Nobody consumes: the group has no members."
-    hung = row["hung_members"] or ()
-    if hung and len(hung) < (row["live_members"] or 0):
-        oldest = max(m["poll_age_seconds"] for m in row["members"] if m["member"] in hung)
-        return f"A member hangs: {listed(hung)} has not polled for {duration(oldest)}, and its partitions wait."
-    if row["poll_age_seconds"] is not None and row["live_members"]:
-        return f"Nobody consumes: no consumer has polled for {duration(row['poll_age_seconds'])}."
-    return "Nobody consumes: the members that were there report nothing any more, and no commit moves."
-
-
-_CAUSES = {
-    "poll_stall": "{who} polls too rarely and is put out of the group",
-    "member_crash": "{who} dies and comes back",
-    "deploy": "a rollout goes through {who}",
-    "metadata_change": "partitions are being added",
-}
-
-
-def _head_storm(row: Row) -> str:
-    who = row["paused_members"] if row["storm_cause"] == "poll_stall" else row["changed_members"]
-    why = _CAUSES.get(row["storm_cause"] or "", "what causes them is not to be seen").format(
-        who=listed(sorted(who or ()))
-    )
-    return f"Rebalance storm: {count(row['rebalances'])} rebalances in the window; {why}."
-
-
-def _head_hot_partition(row: Row) -> str:
-    hot = row["hot_partitions"]
-    what = f"Partition {hot[0]} is" if len(hot) == 1 else f"Partitions {listed(hot)} are"
-    return f"{what} hot: {count(row['highest_lag'])} messages behind, where {count(row['typical_lag'])} is typical."
-
-
-def _head_too_few(row: Row) -> str:
-    members = int(row["group_members"])
-    return (
-        f"Too few consumers: {plural(members, 'member')} for {plural(row['partition_count'], 'partition')}, "
-        "and the queues behind them are empty."
-    )
-
-
-def _head_saturated(row: Row) -> str:
-    full = sorted({q["processor"] for q in row["full_queues"]})
-    return (
-        f"The processors are saturated: queues of {listed(full)} are full at normal process times, "
-        f"with {rate(row['arrival_per_second'])} arriving."
-    )
-
-
-_HEADLINES: dict[Verdict, Callable[[Row], str]] = {
-    Verdict.HEALTHY: lambda row: "Healthy: " + lagging(row) + ".",
-    Verdict.PRODUCER_BURST: lambda row: (
-        f"Draining after a burst: {duration(row['time_lag_seconds'])} behind and shrinking by {rate(abs(row['lag_slope']))}."
-    ),
-    Verdict.NO_DATA: lambda row: "No data: " + data(row) + ".",
-    Verdict.UNUSABLE_DATA: lambda row: (
-        f"The data cannot be used: {count(row['lag_bad_samples'])} of {count(row['lag_samples'] + row['lag_bad_samples'])} lag "
-        "samples are NaN, infinite or an exporter's word for “none”."
-    ),
-    Verdict.CONSUMER_STOPPED: _head_stopped,
-    Verdict.REBALANCE_STORM: _head_storm,
-    Verdict.STUCK_PARTITION: _head_stuck,
-    Verdict.DELAY_BACKLOG: lambda row: f"The delay queue is full ({percent(row['delay_fill'])}) and blocks the entry.",
-    Verdict.SLOW_PROCESSOR: _head_slow_processor,
-    Verdict.HOT_KEY: lambda row: (
-        f"A hot key: {plural(row['hot_queue_count'], 'queue')} of “{printable(row['hot_queues'][0]['processor'])}” full while its "
-        "siblings idle."
-    ),
-    Verdict.SLOW_DOWNSTREAM: lambda row: (
-        f"Everything is slow: the processors take {times(row['median_slow_down'])} their baseline, which points at what they all call."
-    ),
-    Verdict.SATURATED_PROCESSORS: _head_saturated,
-    Verdict.THROTTLED: lambda row: (
-        f"Throttled by the broker: {duration(row['throttle_seconds'])} for each fetch on average."
-    ),
-    Verdict.SLOW_NETWORK: lambda row: (
-        f"The network is slow: round trips take {duration(row['rtt_seconds'])}, were {duration(row['rtt_baseline_seconds'])}."
-    ),
-    Verdict.HOT_PARTITION: _head_hot_partition,
-    Verdict.TOO_FEW_CONSUMERS: _head_too_few,
-    Verdict.PARTITION_CEILING: lambda row: (
-        f"As many consumers as partitions ({row['partition_count']}), and still not enough: more partitions, or parallelism by key."
-    ),
-    Verdict.CANNOT_TELL: lambda row: "Cannot tell why: " + lagging(row) + ".",
-}

@@ -12,7 +12,8 @@ from workbench.errors import WorkbenchError
 from workbench.report.charts import charts_of
 from workbench.report.fragment import fragment
 from workbench.report.html import environment
-from workbench.triage.verdict import Verdict, runbook_of
+from workbench.triage.verdict import Verdict
+from workbench.triage.verdicts import leaf_of
 from workbench.widgets import game
 from workbench.widgets.controls import WRAPPED, Panel, hooked, outputs, shown, text
 from workbench.widgets.game import Incident, Round
@@ -148,7 +149,7 @@ class GameDayPanel(Panel):
             last=last,
             rounds=self.rounds,
             tree_where=", ".join(str(item) for item in found),
-            runbook=runbook_of(last.truth.verdict),
+            runbook=leaf_of(last.truth.verdict).runbook,
         )
         self.path.value = fragment(finding, self.incident.triage.incomplete)
         self.status.value = "The next one?"

@@ -1,0 +1,27 @@
+"""It lags, or may lag, and a signal that decides why is missing. Every question leads here when it has no answer."""
+
+from __future__ import annotations
+
+from workbench.triage import wording
+from workbench.triage.finding import Action
+from workbench.triage.leaf import Leaf, Row
+from workbench.triage.subject import Subject
+from workbench.triage.verdict import State, Verdict
+
+
+def _actions(it: Subject, _row: Row) -> list[Action]:
+    return [
+        Action(
+            title="Look at the group itself while the missing signals are added",
+            command=it.members,
+            verify="the open question has an answer",
+        )
+    ]
+
+
+LEAF = Leaf(
+    verdict=Verdict.CANNOT_TELL,
+    state=State.CANNOT_TELL,
+    headline=lambda row: f"Cannot tell why: {wording.lagging(row)}.",
+    actions=_actions,
+)

@@ -1,0 +1,79 @@
+"""Nobody reads: the group has no members, or members that do not poll."""
+
+from __future__ import annotations
+
+from workbench.humanize import duration, listed
+from workbench.triage.checks import Check
+from workbench.triage.finding import Action, Scope
+from workbench.triage.leaf import Leaf, Row
+from workbench.triage.subject import Subject
+from workbench.triage.verdict import Verdict
+
+
+def _headline(row: Row) -> str:
+    if row["group_members"] == 0:
+        return "Nobody consumes: the group has no members."
+    hung = row["hung_members"] or ()
+    if hung and len(hung) < (row["live_members"] or 0):
+        oldest = max(m["poll_age_seconds"] for m in row["members"] if m["member"] in hung)
+        return f"A member hangs: {listed(hung)} has not polled for {duration(oldest)}, and its partitions wait."
+    if row["poll_age_seconds"] is not None and row["live_members"]:
+        return f"Nobody consumes: no consumer has polled for {duration(row['poll_age_seconds'])}."
+    return "Nobody consumes: the members that were there report nothing any more, and no commit moves."
+
+
+def _hung_or_gone(row: Row) -> tuple[str, ...]:
+    return tuple(row["hung_members"] or ()) or tuple(m["member"] for m in row["members"] or () if not m["live"])
+
+
+def _actions(it: Subject, row: Row) -> list[Action]:
+    hung, who = tuple(row["hung_members"] or ()), _hung_or_gone(row)
+    names = f" ({listed(who)})" if who else ""
+    if hung:
+        polls = Check(
+            feature="members", field="poll_age_seconds", items=hung, relation="<", value=it.thresholds.poll_age_seconds
+        )
+        return [
+            Action(
+                title=f"See where the hanging consumers hang{names}: a thread dump (py-spy dump, jstack)",
+                command=it.members,
+                verify="you know what it waits for",
+            ),
+            _restart(f"Restart what hangs{names}", "every member polls again", who, polls),
+        ]
+    moves = (
+        Check(feature="group_members", relation=">", value=0),
+        Check(feature="committed_moved", relation=">", value=0),
+    )
+    return [
+        Action(
+            title=f"See whether the consumers run, and why they ended{names}",
+            command=it.members,
+            verify="members > 0",
+        ),
+        _restart(
+            "Start them again; commits are kept, so they go on where they stopped",
+            "members > 0 and the committed offsets move within 1 min",
+            who,
+            *moves,
+        ),
+    ]
+
+
+def _restart(title: str, verify: str, who: tuple[str, ...], *checks: Check) -> Action:
+    return Action(
+        title=title,
+        command=None,
+        verify=verify,
+        kind="restart_consumers",
+        parameters={"members": list(who)},
+        checks=checks,
+    )
+
+
+LEAF = Leaf(
+    verdict=Verdict.CONSUMER_STOPPED,
+    headline=_headline,
+    scope=lambda row: Scope(members=_hung_or_gone(row)),
+    actions=_actions,
+)

@@ -1,0 +1,33 @@
+"""The delay queue is full, and its reader pauses."""
+
+from __future__ import annotations
+
+from workbench.humanize import count, percent
+from workbench.triage.checks import Check
+from workbench.triage.finding import Action
+from workbench.triage.leaf import Leaf, Row
+from workbench.triage.subject import Subject
+from workbench.triage.verdict import Verdict
+
+
+def _actions(it: Subject, row: Row) -> list[Action]:
+    capacity = max((m["delayed_capacity"] or 0 for m in row["members"] or ()), default=0)
+    wanted = round(capacity * 10) or None
+    more = f", from {count(capacity)} to {count(wanted)}" if wanted else ""
+    return [
+        Action(
+            title=f"Raise delay_capacity{more}, or delay fewer events",
+            command=it.triage,
+            verify="the delay queue is less than half full",
+            kind="raise_delay_capacity",
+            parameters={"capacity": wanted},
+            checks=(Check(feature="delay_high", relation="<", value=it.thresholds.delay_high_ratio),),
+        )
+    ]
+
+
+LEAF = Leaf(
+    verdict=Verdict.DELAY_BACKLOG,
+    headline=lambda row: f"The delay queue is full ({percent(row['delay_fill'])}) and blocks the entry.",
+    actions=_actions,
+)

@@ -1,0 +1,13 @@
+"""Nothing is the matter."""
+
+from __future__ import annotations
+
+from workbench.triage import wording
+from workbench.triage.leaf import Leaf
+from workbench.triage.verdict import State, Verdict
+
+LEAF = Leaf(
+    verdict=Verdict.HEALTHY,
+    state=State.HEALTHY,
+    headline=lambda row: f"Healthy: {wording.lagging(row)}.",
+)

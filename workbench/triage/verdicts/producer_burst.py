@@ -1,0 +1,24 @@
+"""More was produced than can be taken at once, and the group catches up."""
+
+from __future__ import annotations
+
+from workbench.humanize import duration, rate
+from workbench.triage.actions import SHRINKS
+from workbench.triage.finding import Action
+from workbench.triage.leaf import Leaf, Row
+from workbench.triage.subject import Subject
+from workbench.triage.verdict import State, Verdict
+
+
+def _headline(row: Row) -> str:
+    behind, pace = duration(row["time_lag_seconds"]), rate(abs(row["lag_slope"]))
+    return f"Draining after a burst: {behind} behind and shrinking by {pace}."
+
+
+def _actions(it: Subject, _row: Row) -> list[Action]:
+    return [
+        Action(title="Look again in some minutes", command=it.triage, verify="the time lag shrinks", checks=(SHRINKS,))
+    ]
+
+
+LEAF = Leaf(verdict=Verdict.PRODUCER_BURST, state=State.DRAINING, headline=_headline, actions=_actions)

@@ -1,0 +1,77 @@
+"""The handler of one event type is slow against its own past and its peers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from workbench.humanize import duration, listed, printable, times
+from workbench.settings import Thresholds
+from workbench.triage import capacity
+from workbench.triage.actions import more_threads
+from workbench.triage.capacity import Sizing
+from workbench.triage.checks import Check
+from workbench.triage.finding import Action, Scope
+from workbench.triage.leaf import Leaf, Row
+from workbench.triage.subject import Subject
+from workbench.triage.verdict import Verdict
+
+if TYPE_CHECKING:
+    from workbench.features.series import Series
+    from workbench.triage.leaf import Sign
+
+
+def _headline(row: Row) -> str:
+    slow = [p for p in row["processors"] if p["processor"] in row["slow_processors"]]
+    if len(slow) == 1:
+        [it] = slow
+        peers = row["peers_seconds"]
+        against = f" and {times(it['process_seconds'] / peers)} its peers" if peers else ""
+        return (
+            f"One processor is slow: event type “{printable(it['processor'])}” takes {duration(it['process_seconds'])}, "
+            f"{times(it['slow_down'])} its own baseline{against}."
+        )
+    return f"{len(slow)} processors are slow: event types {listed([p['processor'] for p in slow])}."
+
+
+def _sizing(row: Row, thresholds: Thresholds) -> Sizing | None:
+    names = set(row["slow_processors"])
+    return capacity.processor_threads(row, names, objective_seconds=thresholds.time_lag_objective_seconds)
+
+
+def _actions(it: Subject, row: Row) -> list[Action]:
+    names = sorted(row["slow_processors"])
+    shown = listed(names)
+    usual = row["slowest_baseline_seconds"]
+    as_usual = Check(
+        feature="processors",
+        field="process_seconds",
+        items=tuple(names),
+        relation="<",
+        value=usual * it.thresholds.slow_ratio,
+    )
+    return [
+        Action(
+            title=f"See what changed{it.when} in the handler of {shown}, or in what it calls",
+            command=it.triage,
+            verify=f"process time of {shown} is back at {duration(usual)}",
+            checks=(as_usual,),
+        ),
+        more_threads(it, row, set(names), f"Give {shown} a larger pool of its own"),
+    ]
+
+
+def _onset(series: Series, row: Row, thresholds: Thresholds) -> Sign:
+    """Since its process time is over its threshold."""
+    slowest = row["slowest"]
+    mine = [line.values for line in series.process_time if line.name == slowest["processor"]]
+    return (mine[0] if mine else None), thresholds.slow_ratio * slowest["baseline_seconds"]
+
+
+LEAF = Leaf(
+    verdict=Verdict.SLOW_PROCESSOR,
+    headline=_headline,
+    scope=lambda row: Scope(processors=tuple(row["slow_processors"])),
+    sizing=_sizing,
+    actions=_actions,
+    onset=_onset,
+)

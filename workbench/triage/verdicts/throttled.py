@@ -1,0 +1,40 @@
+"""The broker holds the clients back by a quota."""
+
+from __future__ import annotations
+
+from workbench.humanize import count, duration, listed, shell_word
+from workbench.triage.checks import Check
+from workbench.triage.finding import Action
+from workbench.triage.leaf import Leaf, Row
+from workbench.triage.subject import Subject
+from workbench.triage.verdict import Verdict
+
+
+def _actions(it: Subject, row: Row) -> list[Action]:
+    held = sorted(
+        {m["member"] for m in row["members"] or () if (m["throttle_seconds"] or 0) > it.thresholds.throttle_seconds}
+    )
+    name = shell_word(held[0]) if held else '"$CLIENT_ID"'
+    change = f"kafka-configs --bootstrap-server {it.brokers} --entity-type clients --entity-name {name}"
+    return [
+        Action(
+            title=f"See which quota applies to these clients ({listed(held)})",
+            command=f"{change} --describe",
+            verify="you know the quota, and who set it",
+        ),
+        Action(
+            title=f"Raise it above what arrives ({count(row['arrival_per_second'])} messages/s), or lift it",
+            command=f"{change} --alter --delete-config consumer_byte_rate",
+            verify="the throttle time is 0",
+            kind="raise_quota",
+            parameters={"members": held},
+            checks=(Check(feature="throttle_seconds", relation="<=", value=it.thresholds.throttle_seconds),),
+        ),
+    ]
+
+
+LEAF = Leaf(
+    verdict=Verdict.THROTTLED,
+    headline=lambda row: f"Throttled by the broker: {duration(row['throttle_seconds'])} for each fetch on average.",
+    actions=_actions,
+)
