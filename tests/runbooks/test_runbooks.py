@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from tests.triage.made import subscription
 from workbench.cli.triage_alert import asked_by
 from workbench.lab.prometheus import ensure_prometheus
 from workbench.runbooks.book import read_book, read_books
@@ -111,6 +112,7 @@ def finding(name: str) -> Finding:
         path=(),
         actions=(Action(title=f"Look at {name}", command="workbench triage", verify="it is gone"),),
         runbook=leaf_of(Verdict.SLOW_PROCESSOR).runbook,
+        features=subscription(),
     )
 
 
@@ -145,8 +147,7 @@ def test_an_alert_says_whom_to_look_at(tmp_path: Path) -> None:
 
 def test_the_command_tells_in_its_exit_code(copy: Path) -> None:
     """0 if all fits, 3 if not; show knows alerts and verdicts."""
-    from workbench.cli.runbooks import command
-    from workbench.errors import ExitCode
+        from workbench.errors import ExitCode
 
     run = CliRunner().invoke
     assert run(command, ["check", "--dir", str(copy), "--json"], standalone_mode=False).return_value == ExitCode.OK

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +11,8 @@ from tests.stories import THRESHOLDS, WINDOW, Story
 from workbench.samples import concat
 from workbench.settings import Thresholds
 from workbench.triage.engine import answered
+from workbench.triage.rows import features_of
+from workbench.triage.subscription import SubscriptionFeatures
 from workbench.window import Window
 
 
@@ -20,8 +22,8 @@ def rows_of(
     *,
     thresholds: Thresholds = THRESHOLDS,
     window: Window = WINDOW,
-) -> dict[str, Mapping[str, Any]]:
+) -> dict[str, SubscriptionFeatures]:
     """Answered features by group."""
     table = samples if isinstance(samples, pa.Table) else concat(story.samples() for story in samples)
-    found = answered(spark.createDataFrame(table), window, thresholds).toArrow().to_pylist()
-    return {row["group"]: row for row in found}
+    found = features_of(answered(spark.createDataFrame(table), window, thresholds).toArrow())
+    return {row.group: row for row in found}

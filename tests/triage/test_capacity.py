@@ -2,37 +2,49 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.triage.made import made, subscription
+from workbench.features.measured import ProcessorFeatures, QueueFeatures
 from workbench.settings import Thresholds
 from workbench.triage import capacity
+from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Verdict
 from workbench.triage.verdicts import leaf_of
 
 
-def row(**changes: Any) -> dict[str, Any]:
+def processor(name: str, **known: Any) -> ProcessorFeatures:
+    """An event type."""
+    return made(ProcessorFeatures, processor=name, **known)
+
+
+def queue(name: str, **known: Any) -> QueueFeatures:
+    """A queue of an event type."""
+    return made(QueueFeatures, processor=name, **known)
+
+
+def row(**changes: Any) -> SubscriptionFeatures:
     """A subscription with two event types; 100/s arrive, 60 of them refunds."""
-    values: dict[str, Any] = {
+    known: dict[str, Any] = {
         "arrival_per_second": 100.0,
-        "lag_messages": 9000,
+        "lag_messages": 9000.0,
         "lag_slope": 40.0,
-        "lag_recent_slope": 40.0,
-        "draining": False,
-        "group_members": 3,
+        "group_members": 3.0,
         "partition_count": 21,
-        "processors": [
-            {"processor": "refund", "attempts": 200, "baseline_attempts": 600, "process_seconds": 0.4},
-            {"processor": "order", "attempts": 300, "baseline_attempts": 400, "process_seconds": 0.01},
-        ],
-        "slow_processors": ["refund"],
-        "full_queues": [{"processor": "refund"}],
-        "queues": [{"processor": "refund"}] * 8,
+        "processors": (
+            processor("refund", attempts=200.0, baseline_attempts=600.0, process_seconds=0.4),
+            processor("order", attempts=300.0, baseline_attempts=400.0, process_seconds=0.01),
+        ),
+        "slow_processors": ("refund",),
+        "full_queues": (queue("refund"),),
+        "queues": (queue("refund"),) * 8,
     }
-    return {**values, **changes}
+    return subscription(**{**known, **changes})
 
 
 def test_threads_are_arrivals_times_time() -> None:
@@ -47,7 +59,7 @@ def test_threads_are_arrivals_times_time() -> None:
 
 def test_without_a_baseline_the_attempts_of_the_window_are_what_there_is() -> None:
     """A new event type has no past."""
-    processors = [{**it, "baseline_attempts": None} for it in row()["processors"]]
+    processors = tuple(replace(it, baseline_attempts=None) for it in row().processors)
     sizing = capacity.processor_threads(row(processors=processors), {"refund"}, objective_seconds=120)
     assert sizing is not None
     assert sizing.keep_up == 20  # 40/s × 400 ms ÷ 0.8
@@ -55,7 +67,7 @@ def test_without_a_baseline_the_attempts_of_the_window_are_what_there_is() -> No
 
 def test_threads_that_share_a_queue_are_seen_by_their_work() -> None:
     """Eight queues, but 30 attempts a second of 400 ms: twelve threads are busy."""
-    processors = [{**it, "rate_per_second": 30.0} for it in row()["processors"]]
+    processors = tuple(replace(it, rate_per_second=30.0) for it in row().processors)
     assert capacity.current_threads(row(processors=processors), {"refund"}) == 12
     assert capacity.current_threads(row(), {"refund"}) == 8
 
@@ -63,8 +75,10 @@ def test_threads_that_share_a_queue_are_seen_by_their_work() -> None:
 def test_threads_in_members_without_such_events_do_not_count() -> None:
     """Two of three members get the slow type's keys; what is not known is not taken for idle."""
     fills = [("a", 0.9), ("a", 0.1), ("b", 0.7), ("c", 0.0), (None, 1.0), ("d", None)]
-    queues = [{"processor": "refund", "member": member, "fill": fill} for member, fill in fills]
-    queues.append({"processor": "order", "member": "e", "fill": 1.0})
+    queues = (
+        *(queue("refund", member=member, fill=fill) for member, fill in fills),
+        queue("order", member="e", fill=1.0),
+    )
     assert capacity.loaded_members(row(queues=queues), {"refund"}, fill_ratio=0.5) == (2, 3)
 
 
@@ -112,7 +126,7 @@ def test_who_commits_nothing_has_no_pace() -> None:
 @given(rate=st.floats(1, 5000), seconds=st.floats(0.0005, 2), lag=st.integers(0, 10**7), objective=st.floats(1, 600))
 def test_what_is_needed_does_suffice(rate: float, seconds: float, lag: int, objective: float) -> None:
     """With so many threads at most 80 % are busy with what arrives, and what waits is gone in time; with one fewer they are not."""
-    processors = [{"processor": "x", "attempts": 10, "baseline_attempts": 10, "process_seconds": seconds}]
+    processors = (processor("x", attempts=10.0, baseline_attempts=10.0, process_seconds=seconds),)
     sizing = capacity.processor_threads(
         row(arrival_per_second=rate, lag_messages=lag, processors=processors), {"x"}, objective_seconds=objective
     )
@@ -136,16 +150,18 @@ def test_only_a_lack_of_capacity_has_a_size() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "seconds"),
+    ("lag", "slope", "recent", "draining", "seconds"),
     [
-        ({"lag_messages": 0}, 0.0),
-        ({"lag_slope": 40.0}, None),
-        ({"lag_slope": -30.0, "lag_recent_slope": -30.0}, 300.0),
-        ({"lag_slope": 5.0, "lag_recent_slope": -90.0, "draining": True}, 100.0),  # the burst has just ended
-        ({"lag_slope": None}, None),
-        ({"lag_messages": None}, None),
+        (0, 40.0, 40.0, False, 0.0),
+        (9000, 40.0, 40.0, False, None),
+        (9000, -30.0, -30.0, False, 300.0),
+        (9000, 5.0, -90.0, True, 100.0),  # the burst has just ended
+        (9000, None, 40.0, False, None),
+        (None, 40.0, 40.0, False, None),
     ],
 )
-def test_time_to_drain(changes: dict[str, Any], seconds: float | None) -> None:
+def test_time_to_drain(
+    lag: float | None, slope: float | None, recent: float, draining: bool, seconds: float | None
+) -> None:
     """Lag over the pace at which it shrinks; never for what does not shrink."""
-    assert capacity.drain_seconds(row(**changes)) == seconds
+    assert capacity.drain_seconds(lag, slope, recent_slope=recent, draining=draining) == seconds

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from tests.stories import WINDOW
+from tests.triage.made import made, subscription
 from workbench.cli import triage_again
 from workbench.errors import ExitCode, SourceUnreachableError
+from workbench.features.measured import PartitionFeatures, QueueFeatures
 from workbench.triage.checks import Check, all_hold
 from workbench.triage.compare import compare
 from workbench.triage.engine import Triage
@@ -17,24 +18,22 @@ from workbench.triage.finding import Action, Finding, Scope, TimeLag
 from workbench.triage.verdict import Answer, Verdict
 from workbench.triage.verdicts import leaf_of
 
-ROW: dict[str, Any] = {
-    "group_members": 2,
-    "lag_slope": None,
-    "partitions": [
-        {"partition": 0, "committed": 10},
-        {"partition": 3, "committed": 99},
-        {"partition": 4, "committed": None},
-    ],
-    "queues": [
-        {"processor": "a", "member": "m", "fill": 0.2},
-        {"processor": "a", "member": "m", "fill": 0.7},
-        {"processor": "b", "member": "m", "fill": 0.1},
-        {"processor": "b", "member": "m", "fill": None},  # taken away by a restart with fewer queues
-        {"processor": "c", "member": "m", "fill": 0.1},
-        {"processor": "c", "member": "gone", "fill": None},  # nobody knows
-    ],
-    "members": None,
-}
+ROW = subscription(
+    group_members=2.0,
+    partitions=(
+        made(PartitionFeatures, partition=0, committed=10.0),
+        made(PartitionFeatures, partition=3, committed=99.0),
+        made(PartitionFeatures, partition=4),
+    ),
+    queues=(
+        made(QueueFeatures, processor="a", member="m", fill=0.2),
+        made(QueueFeatures, processor="a", member="m", fill=0.7),
+        made(QueueFeatures, processor="b", member="m", fill=0.1),
+        made(QueueFeatures, processor="b", member="m"),  # taken away by a restart with fewer queues
+        made(QueueFeatures, processor="c", member="m", fill=0.1),
+        made(QueueFeatures, processor="c", member="gone"),  # nobody knows
+    ),
+)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +81,7 @@ def finding(verdict: Verdict, *, group: str = "pay", members: int = 0) -> Findin
     return Finding(
         cluster="c", group=group, topic="t", verdict=verdict, state=leaf_of(verdict).state, headline="So.", scope=Scope(),
         time_lag=TimeLag(seconds=12.0, method="interpolated"), lag_messages=7, arrival_per_second=1.0, lag_slope=0.0,
-        eta_drain_seconds=None, eta_loss_seconds=None, path=(), actions=(action,), features={"group_members": members},
+        eta_drain_seconds=None, eta_loss_seconds=None, path=(), actions=(action,), features=subscription(group_members=float(members)),
     )  # fmt: skip
 
 
@@ -123,7 +122,7 @@ def test_watching_ends_when_the_check_holds(
     """A look that fails is told and tried again; then the check holds, and the exit code is 0."""
     monkeypatch.setattr(triage_again.time, "sleep", lambda _seconds: None)
     sick = finding(Verdict.CONSUMER_STOPPED)
-    answers = iter([look(sick), look(sick), None, look(replace(sick, features={"group_members": 3}))])
+    answers = iter([look(sick), look(sick), None, look(replace(sick, features=subscription(group_members=3.0)))])
 
     def next_look() -> Triage:
         found = next(answers)

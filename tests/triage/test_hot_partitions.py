@@ -63,10 +63,10 @@ def test_the_table(count: int, name: str, hot: int, rows: dict[str, Any]) -> Non
     row = rows[f"{count}/{name}/600/5"]
     few = max(1, count // 3)
     if hot <= few:
-        assert row["verdict"] == Verdict.HOT_PARTITION
-        assert row["hot_partitions"] == list(range(hot))
+        assert row.verdict == Verdict.HOT_PARTITION
+        assert row.hot_partitions == tuple(range(hot))
     else:
-        assert row["verdict"] == Verdict.PARTITION_CEILING
+        assert row.verdict == Verdict.PARTITION_CEILING
 
 
 @pytest.mark.parametrize(
@@ -80,4 +80,4 @@ def test_the_table(count: int, name: str, hot: int, rows: dict[str, Any]) -> Non
 )
 def test_both_sides_of_the_floor_and_of_the_factor(name: str, hot: int, rows: dict[str, Any]) -> None:
     """100 messages, and three times what is typical."""
-    assert len(rows[f"12/{name}"]["hot_partitions"]) == hot
+    assert len(rows[f"12/{name}"].hot_partitions) == hot

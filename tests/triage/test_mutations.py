@@ -20,7 +20,7 @@ from tests.triage.judging import rows_of
 from workbench.samples import SAMPLES_SCHEMA
 from workbench.signals import SIGNALS
 from workbench.triage.verdict import Verdict
-from workbench.triage.walk import answers_of, candidates
+from workbench.triage.walk import candidates
 
 pytestmark = pytest.mark.jvm
 
@@ -109,10 +109,8 @@ def renamed(table: pa.Table, name: str) -> pa.Table:
 def test_the_stories_are_what_they_say(spark: Any, originals: dict[str, pa.Table]) -> None:
     """The tables that are mutated below get their verdicts while they are whole."""
     rows = rows_of(spark, pa.concat_tables(originals.values()))
-    assert {name: rows[name]["verdict"] for name in SICK} == {
-        name: verdict.value for name, (_, verdict) in SICK.items()
-    }
-    assert {rows[name]["verdict"] for name in WELL} == {"healthy"}
+    assert {name: rows[name].verdict for name in SICK} == {name: verdict.value for name, (_, verdict) in SICK.items()}
+    assert {rows[name].verdict for name in WELL} == {"healthy"}
 
 
 def test_removing_any_one_signal_never_makes_the_sick_healthy_nor_the_verdict_wrong(
@@ -128,15 +126,15 @@ def test_removing_any_one_signal_never_makes_the_sick_healthy_nor_the_verdict_wr
     for key, row in rows.items():
         name, signal = key.split("/")
         if name in WELL:
-            assert row["verdict"] in ("healthy", "cannot_tell", "no_data"), (key, row["verdict"])
+            assert row.verdict in ("healthy", "cannot_tell", "no_data"), (key, row.verdict)
             continue
         wanted = SICK[name][1]
-        if row["verdict"] == "cannot_tell":
-            assert wanted in candidates(answers_of(row)), key
+        if row.verdict == "cannot_tell":
+            assert wanted in candidates(row.answers), key
         else:
-            assert row["verdict"] == wanted or (row["verdict"] == "no_data" and signal == "consumer_lag"), (
+            assert row.verdict == wanted or (row.verdict == "no_data" and signal == "consumer_lag"), (
                 key,
-                row["verdict"],
+                row.verdict,
             )
 
 
@@ -255,6 +253,6 @@ def test_a_mutated_capture_neither_crashes_nor_heals(spark: Any, originals: dict
         if row is None:
             continue  # nothing of it lies in the window: no finding at all, which `triage` tells as an error
         if key.split("/")[0] in SICK:
-            assert row["verdict"] not in ("healthy", "producer_burst"), (key, how)
+            assert row.verdict not in ("healthy", "producer_burst"), (key, how)
         else:
-            assert row["verdict"] in [verdict.value for verdict in Verdict], (key, how)
+            assert row.verdict in [verdict.value for verdict in Verdict], (key, how)

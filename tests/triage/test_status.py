@@ -16,6 +16,8 @@ import pytest
 
 from tests.stories import TIMES, Story, growing, steps
 from tests.triage.judging import rows_of
+from workbench.triage.subscription import SubscriptionFeatures
+from workbench.triage.verdict import Answer
 
 pytestmark = pytest.mark.jvm
 
@@ -125,13 +127,13 @@ WINDOWS: dict[str, Told] = {
 }  # fmt: skip
 
 
-def status(row: Any) -> str:
+def status(row: SubscriptionFeatures) -> str:
     """The status in our terms, from the answers."""
-    if not row["answer_lagging"]:
-        return "ok" if row["answer_lagging"] is not None else "unknown"
-    if row["answer_consuming"] is False and row["group_members"] == 0:
+    if row.answers["lagging"] is not Answer.YES:
+        return "ok" if row.answers["lagging"] is Answer.NO else "unknown"
+    if row.answers["consuming"] is Answer.NO and row.group_members == 0:
         return "deserted"
-    return "frozen" if row["stuck_count"] else "late"
+    return "frozen" if row.stuck_count else "late"
 
 
 @pytest.fixture(scope="module")
@@ -190,4 +192,4 @@ def test_one_odd_sample_does_not_flip_a_verdict(spark: Any) -> None:
                 stories.append(story.people())
     rows = rows_of(spark, stories)
     for name, row in rows.items():
-        assert row["answer_lagging"] is (name.split("/")[0] == "sick"), name
+        assert row.answers["lagging"] is (Answer.YES if name.split("/")[0] == "sick" else Answer.NO), name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from workbench.settings import Thresholds
 from workbench.signals import SIGNALS
 from workbench.triage.node import Ask, Conclude, Outcome
+from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.tree import ROOT, TREE
 from workbench.triage.verdict import Answer, Verdict
 from workbench.triage.walk import answer_column, candidates, path_of, verdict_sql
@@ -28,13 +30,15 @@ def test_every_verdict_is_a_leaf_and_every_question_is_asked() -> None:
 
 
 def test_what_a_question_needs_is_a_signal_and_its_thresholds_exist() -> None:
-    """A missing signal is named by its canonical name; a threshold by its setting."""
+    """A missing signal is named by its canonical name, a threshold by its setting, a number by its feature."""
     for node in TREE.values():
         assert set(node.needs) <= SIGNALS.keys()
         assert node.test.format(**Thresholds().model_dump())
         for measure in node.measures:
             assert measure.signal in SIGNALS
             assert measure.threshold is None or measure.threshold in Thresholds.model_fields
+            columns = {measure.column, measure.baseline, measure.peers} - {None}
+            assert columns <= {field.name for field in fields(SubscriptionFeatures)}
 
 
 def test_both_answers_of_the_design_lead_where_it_says() -> None:

@@ -320,3 +320,22 @@ def test_what_was_not_measured_is_an_error_and_no_verdict(spark: Any) -> None:
     """A group that no series is about: exit code 4, with its name."""
     with pytest.raises(NoSeriesError, match="nobody"):
         triage(capture_of([Story().all_partitions().calm()]), spark, groups=["nobody"])
+
+
+def test_a_stuck_partition_whose_commit_is_no_longer_reported_has_no_offset(spark: Any) -> None:
+    """Its commit stood still as long as it was reported; where it stands now, Kafka must say."""
+    story = Story(group="old", topic="old")
+    for number in range(1, 4):
+        story.partition(number)
+    labels = {"group": "old", "topic": "old", "partition": 0}
+    story.add("log_end_offset", (1e6 + 50.0 * (TIMES - TIMES[0])).tolist(), topic="old", partition=0)
+    story.add("consumer_lag", growing(50.0, start=5, since=-90), **labels)
+    story.add("time_lag", growing(1.0, since=-90), **labels)
+    story.add("committed_offset", 1e6, keep=TIMES < -14, **labels)
+    [finding] = triage(capture_of([story.calm()]), spark).findings
+    assert (finding.verdict, finding.scope.partitions) == (Verdict.STUCK_PARTITION, (0,))
+    assert finding.scope.offset is None
+    assert finding.headline == "Stuck: partition 0 not moving, while 3 others do."
+    [action] = finding.actions
+    assert action.command is not None
+    assert "--describe" in action.command

@@ -6,6 +6,13 @@ from typing import TYPE_CHECKING
 
 from workbench.features.entities import entities, fleet_entities
 from workbench.features.group import GROUP_FEATURES
+from workbench.features.measured import (
+    MemberFeatures,
+    PartitionFeatures,
+    ProcessorFeatures,
+    QueueFeatures,
+    names_of,
+)
 from workbench.features.summary import ratio, summarise
 from workbench.spark.columns import aggregate, columns
 
@@ -16,74 +23,13 @@ if TYPE_CHECKING:
 
 SUBSCRIPTION = ("cluster", "`group`", "topic")
 
-# The fields of the arrays' elements; the first ones decide the order.
-PARTITION_FIELDS = (
-    "topic",
-    "partition",
-    "committed",
-    "log_end",
-    "log_start",
-    "lag_messages",
-    "lag_low",
-    "lag_mean",
-    "lag_slope",
-    "lag_recent_low",
-    "lag_recent_lowest",
-    "lag_recent_slope",
-    "lag_samples",
-    "lag_ever_samples",
-    "lag_bad_samples",
-    "lag_last_seconds",
-    "committed_moved",
-    "committed_samples",
-    "committed_per_second",
-    "committed_recent_per_second",
-    "arrival_per_second",
-    "arrival_recent_per_second",
-    "first_period",
-    "log_start_per_second",
-    "time_lag_seconds",
-    "time_lag_low",
-    "time_lag_high",
-    "time_lag_method",
-    "oldest_incomplete_seconds",
-    "fetch_queue_mean",
-    "enqueue_sum",
-    "enqueue_count",
-    "enqueue_baseline_sum",
-    "enqueue_baseline_count",
-)
-MEMBER_FIELDS = (
-    "member",
-    "live",
-    "in_baseline",
-    "heartbeat_age_seconds",
-    "poll_age_seconds",
-    "poll_age_high",
-    "last_seconds",
-    "rebalances",
-    "restarts",
-    "delay_fill",
-    "delay_high",
-    "delayed_capacity",
-    "rtt_seconds",
-    "rtt_baseline_seconds",
-    "rtt_broker",
-    "throttle_seconds",
-    "paused_mean",
-)
-QUEUE_FIELDS = ("processor", "member", "queue", "fill", "length_mean", "length_last", "capacity")
-PROCESSOR_FIELDS = (
-    "processor",
-    "topic",
-    "process_seconds",
-    "baseline_seconds",
-    "attempts",
-    "baseline_attempts",
-    "rate_per_second",
-    "slow_down",
-    "retries",
-)
+# The fields of the arrays' elements; the first ones decide the order. The fill of a processor is that of its queues, which come later.
+_ELEMENTS = {
+    "partition": names_of(PartitionFeatures),
+    "processor": names_of(ProcessorFeatures, without=("fill",)),
+    "member": names_of(MemberFeatures),
+    "queue": names_of(QueueFeatures),
+}
 
 
 def subscriptions(samples: DataFrame, window: Window, *, stale_after_seconds: float) -> DataFrame:
@@ -95,8 +41,7 @@ def subscriptions(samples: DataFrame, window: Window, *, stale_after_seconds: fl
         stale_after_seconds: a series whose last sample is older has ended.
 
     Returns:
-        One row per (cluster, group, topic): the columns of `_OVERVIEW` and `_GROUP_COLUMNS`, and the arrays `partitions`, `members`,
-        `queues`, `processors`.
+        One row per (cluster, group, topic): the columns of `features.measured.MeasuredSubscription`.
     """
     return of_summary(summarise(samples, window), stale_after_seconds=stale_after_seconds)
 
@@ -127,7 +72,7 @@ def _subscriptions(things: DataFrame) -> DataFrame:
         )
     ).where(*columns("partition_count > 0"))
     # Each processor with the fill and the number of its queues.
-    with_fill = f"""transform(processors, p -> struct({", ".join(f"p.{name} AS {name}" for name in PROCESSOR_FIELDS)},
+    with_fill = f"""transform(processors, p -> struct({", ".join(f"p.{name} AS {name}" for name in _ELEMENTS["processor"])},
         array_max(transform(filter(queues, q -> q.processor = p.processor), q -> q.fill)) AS fill))"""
     return spread.select(
         *columns(
@@ -140,15 +85,9 @@ def _subscriptions(things: DataFrame) -> DataFrame:
     )
 
 
-def _collected(kind: str, fields: tuple[str, ...]) -> str:
-    return f"array_sort(collect_list(struct({', '.join(fields)})) FILTER (WHERE kind = '{kind}'))"
-
-
 _DETAILS = {
-    "partitions": _collected("partition", PARTITION_FIELDS),
-    "processors": _collected("processor", PROCESSOR_FIELDS),
-    "members": _collected("member", MEMBER_FIELDS),
-    "queues": _collected("queue", QUEUE_FIELDS),
+    f"{kind}s": f"array_sort(collect_list(struct({', '.join(names)})) FILTER (WHERE kind = '{kind}'))"
+    for kind, names in _ELEMENTS.items()
 }
 _ENTRY = ratio("enqueue_sum", "enqueue_count")
 _closing = "(log_start_per_second - coalesce(committed_per_second, 0))"

@@ -18,11 +18,11 @@ from workbench.lab.kafka import add_partitions
 from workbench.triage import capacity
 from workbench.triage.checks import all_hold
 from workbench.triage.finding import Action, Finding
+from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Answer
 
-Row = Mapping[str, Any]
 # Looks again, over the last seconds; None while there is nothing to see.
-Look = Callable[[float], Row | None]
+Look = Callable[[float], SubscriptionFeatures | None]
 
 # The lag goes on growing until the action takes effect, so draining takes longer than it was sized for.
 _PATIENCE_SECONDS = 240.0
@@ -98,7 +98,7 @@ def apply_advice(fleet: LabFleet, finding: Finding, look: Look) -> AdviceResult:
     drains_since: float | None = None
     next_look = began + _LOOK_SECONDS
     # A look takes a second, and much longer on a busy machine: the lag is followed meanwhile.
-    looking: Future[Row | None] | None = None
+    looking: Future[SubscriptionFeatures | None] | None = None
     eyes = ThreadPoolExecutor(1, thread_name_prefix="look")
     patience = _PATIENCE_SECONDS
     while (now := time.monotonic()) < began + patience and not outcome.worked:
@@ -142,8 +142,7 @@ def _eta(lags: Sequence[tuple[float, int]], usual: float) -> float | None:
     ):
         return None
     slope = float(np.polyfit([at for at, _ in recent], [lag for _, lag in recent], 1)[0])
-    row = {"lag_messages": recent[-1][1] - usual, "lag_slope": slope, "lag_recent_slope": slope, "draining": True}
-    return capacity.drain_seconds(row)
+    return capacity.drain_seconds(recent[-1][1] - usual, slope, recent_slope=slope, draining=True)
 
 
 # How each kind of action is done here.

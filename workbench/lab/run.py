@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,8 +24,8 @@ from workbench.lab.fleet import LabFleet
 from workbench.lab.lab import LAB_THRESHOLDS, LAB_WINDOWS, Lab, check_alive
 from workbench.triage.engine import Triage, triage
 from workbench.triage.finding import Finding
+from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Answer
-from workbench.triage.walk import answers_of
 from workbench.window import Window
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class RunResult:
     @property
     def side_seen(self) -> bool:
         """Whether what is also true was seen."""
-        answers = answers_of(self.finding.features)
+        answers = self.finding.features.answers
         return all(answers[node] is Answer.YES for node in self.scenario.side)
 
     def to_json(self) -> dict[str, Any]:
@@ -173,7 +173,7 @@ def run_scenario(
 
 def _look_again(
     lab: Lab, fleet: LabFleet, started: datetime, seconds: float, session: SparkSession
-) -> Mapping[str, Any] | None:
+) -> SubscriptionFeatures | None:
     """Features of the last seconds, with the whole run before them as the baseline."""
     end = datetime.now(UTC)
     window = Window(baseline_start=started, start=end - timedelta(seconds=seconds), end=end)

@@ -22,6 +22,8 @@ from workbench.triage.build import build_finding
 from workbench.triage.engine import ORDER, Triage, answered_from, profiles_named
 from workbench.triage.finding import Finding
 from workbench.triage.onset import onset
+from workbench.triage.rows import features_of
+from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import State, Verdict
 from workbench.triage.verdicts import leaf_of
 from workbench.window import Window
@@ -176,14 +178,14 @@ def sweep(
     )
 
 
-def rows_of(answered: DataFrame, spark: SparkSession, wanted: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
-    """The whole rows of some (group, topic), nested structs as dictionaries."""
+def rows_of(answered: DataFrame, spark: SparkSession, wanted: Sequence[tuple[str, str]]) -> list[SubscriptionFeatures]:
+    """The whole rows of some (group, topic)."""
     from pyspark.sql import functions as F
 
     schema = pa.schema([("group", pa.string()), ("topic", pa.string())])
     names = pa.Table.from_pylist([{"group": group, "topic": topic} for group, topic in wanted], schema)
     chosen = answered.join(F.broadcast(spark.createDataFrame(names)), ["group", "topic"], "left_semi")
-    return chosen.toArrow().to_pylist()  # type: ignore[no-any-return]
+    return features_of(chosen.toArrow())
 
 
 def _summary(spark: SparkSession, reading: Reading, window: Window, store: Store) -> DataFrame:
@@ -220,7 +222,7 @@ def _findings(
     wanted = list(zip(worst["group"].to_pylist(), worst["topic"].to_pylist(), strict=True))
     if not wanted:
         return ()
-    rows = {(row["group"], row["topic"]): row for row in rows_of(answered, spark, wanted)}
+    rows = {(row.group, row.topic): row for row in rows_of(answered, spark, wanted)}
     samples = store.samples_of(window, wanted)
     profiles = profiles_named(store.info.profiles)
     return tuple(
@@ -228,7 +230,7 @@ def _findings(
             rows[key],
             thresholds=limits,
             profiles=profiles,
-            since=onset(samples, window, rows[key], leaf_of(Verdict(rows[key]["verdict"])), limits),
+            since=onset(samples, window, rows[key], limits),
             bootstrap=store.info.bootstrap,
         )
         for key in wanted

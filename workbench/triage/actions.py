@@ -5,16 +5,12 @@ An action has a `kind` and parameters when a program could carry it out (the lab
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from workbench.humanize import shell_word
 from workbench.triage import capacity
 from workbench.triage.checks import Check
 from workbench.triage.finding import Action
 from workbench.triage.subject import Subject
-
-Row = Mapping[str, Any]
+from workbench.triage.subscription import SubscriptionFeatures
 
 # The lag does not grow any more. (That it is gone takes as long as it takes; `--watch` says when.)
 SHRINKS = Check(feature="lag_slope", relation="<", value=0.0)
@@ -30,7 +26,7 @@ def see_the_source(it: Subject) -> Action:
     )
 
 
-def more_threads(it: Subject, row: Row, names: set[str], title: str) -> Action:
+def more_threads(it: Subject, row: SubscriptionFeatures, names: set[str], title: str) -> Action:
     """More processor threads for some event types; `title` says how."""
     sizing = capacity.processor_threads(row, names, objective_seconds=it.thresholds.time_lag_objective_seconds)
     have = capacity.current_threads(row, names)

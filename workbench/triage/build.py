@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
+from workbench.features.measured import PartitionFeatures
 from workbench.profiles import Profile, Quality
 from workbench.settings import Thresholds
 from workbench.signals import SIGNALS
@@ -15,16 +15,15 @@ from workbench.triage.finding import Evidence, Finding, Missing, PartitionLag, P
 from workbench.triage.leaf import Leaf
 from workbench.triage.node import Measure, Node
 from workbench.triage.subject import Subject
+from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.tree import TREE
 from workbench.triage.verdict import Answer, State, Verdict
 from workbench.triage.verdicts import leaf_of
-from workbench.triage.walk import answers_of, candidates, open_questions, path_of
-
-Row = Mapping[str, Any]
+from workbench.triage.walk import candidates, open_questions, path_of
 
 
 def build_finding(
-    row: Row,
+    row: SubscriptionFeatures,
     *,
     thresholds: Thresholds,
     profiles: Sequence[Profile],
@@ -34,34 +33,35 @@ def build_finding(
     """The finding of one subscription.
 
     Args:
-        row: a row of `triage.walk.with_verdicts`, nested structs as dictionaries.
+        row: of `triage.rows.features_of`.
         since: when it began, if that is known.
         bootstrap: of the cluster, for the commands, if it is known.
         thresholds: those that the row was answered with.
         profiles: those that the samples came through; they say how a missing signal could be had.
     """
-    answers = answers_of(row)
-    verdict = Verdict(row["verdict"])
+    answers, verdict = row.answers, row.verdict
     path = path_of(answers)
     leaf = leaf_of(verdict)
     sizing = leaf.sizing(row, thresholds)
-    subject = Subject(row["cluster"], row["group"], row["topic"], since, bootstrap, thresholds)
+    subject = Subject(row.cluster, row.group, row.topic, since, bootstrap, thresholds)
     return Finding(
-        cluster=row["cluster"],
-        group=row["group"],
-        topic=row["topic"],
+        cluster=row.cluster,
+        group=row.group,
+        topic=row.topic,
         verdict=verdict,
         state=leaf.state,
         headline=leaf.headline(row),
         scope=replace(leaf.scope(row), needed=sizing.keep_up if sizing is not None else None),
         time_lag=_time_lag(row),
-        lag_messages=_whole(row["lag_messages"]),
-        arrival_per_second=row["arrival_per_second"],
-        lag_slope=row["lag_slope"],
-        eta_drain_seconds=capacity.drain_seconds(row),
-        eta_loss_seconds=row["loss_seconds"],
+        lag_messages=_whole(row.lag_messages),
+        arrival_per_second=row.arrival_per_second,
+        lag_slope=row.lag_slope,
+        eta_drain_seconds=capacity.drain_seconds(
+            row.lag_messages, row.lag_slope, recent_slope=row.lag_recent_slope, draining=row.draining
+        ),
+        eta_loss_seconds=row.loss_seconds,
         path=tuple(_step(node, answers[node.id], row, thresholds) for node in path),
-        partitions=tuple(_partition(item) for item in row["partitions"]),
+        partitions=tuple(_partition(item) for item in row.partitions),
         candidates=tuple(candidates(answers)) if verdict is Verdict.CANNOT_TELL else (),
         contributing=_contributing(answers, path, leaf, row),
         missing=_missing(answers, verdict, row, profiles),
@@ -73,7 +73,7 @@ def build_finding(
     )
 
 
-def _step(node: Node, answer: Answer, row: Row, thresholds: Thresholds) -> PathStep:
+def _step(node: Node, answer: Answer, row: SubscriptionFeatures, thresholds: Thresholds) -> PathStep:
     return PathStep(
         node=node.id,
         question=node.question,
@@ -83,40 +83,42 @@ def _step(node: Node, answer: Answer, row: Row, thresholds: Thresholds) -> PathS
     )
 
 
-def _evidence(measure: Measure, row: Row, thresholds: Thresholds) -> Evidence:
+def _evidence(measure: Measure, row: SubscriptionFeatures, thresholds: Thresholds) -> Evidence:
     return Evidence(
         signal=measure.signal,
-        value=row[measure.column],
+        value=getattr(row, measure.column),
         unit=measure.unit,
         threshold=getattr(thresholds, measure.threshold) if measure.threshold else None,
-        baseline=row[measure.baseline] if measure.baseline else None,
-        peers=row[measure.peers] if measure.peers else None,
+        baseline=getattr(row, measure.baseline) if measure.baseline else None,
+        peers=getattr(row, measure.peers) if measure.peers else None,
     )
 
 
-def _time_lag(row: Row) -> TimeLag:
-    oldest = row["oldest"]
-    if oldest is None or oldest["time_lag_seconds"] is None:
+def _time_lag(row: SubscriptionFeatures) -> TimeLag:
+    oldest = row.oldest
+    if oldest is None or oldest.time_lag_seconds is None:
         return TimeLag(seconds=None, method="unknown")
     return TimeLag(
-        seconds=oldest["time_lag_seconds"],
-        method=oldest["time_lag_method"],
-        low=oldest["time_lag_low"],
-        high=oldest["time_lag_high"],
+        seconds=oldest.time_lag_seconds,
+        method=oldest.time_lag_method or "unknown",
+        low=oldest.time_lag_low,
+        high=oldest.time_lag_high,
     )
 
 
-def _partition(item: Row) -> PartitionLag:
+def _partition(item: PartitionFeatures) -> PartitionLag:
     return PartitionLag(
-        partition=item["partition"],
-        committed=_whole(item["committed"]),
-        log_end=_whole(item["log_end"]),
-        lag_messages=_whole(item["lag_messages"]),
-        time_lag_seconds=item["time_lag_seconds"],
+        partition=item.partition,
+        committed=_whole(item.committed),
+        log_end=_whole(item.log_end),
+        lag_messages=_whole(item.lag_messages),
+        time_lag_seconds=item.time_lag_seconds,
     )
 
 
-def _contributing(answers: Mapping[str, Answer], path: Sequence[Node], leaf: Leaf, row: Row) -> tuple[str, ...]:
+def _contributing(
+    answers: Mapping[str, Answer], path: Sequence[Node], leaf: Leaf, row: SubscriptionFeatures
+) -> tuple[str, ...]:
     """What is also true off the path; of a subscription that does not lag nothing is worth the line."""
     if leaf.state is not State.LAGGING:
         return ()
@@ -132,14 +134,14 @@ def _contributing(answers: Mapping[str, Answer], path: Sequence[Node], leaf: Lea
 
 
 def _missing(
-    answers: Mapping[str, Answer], verdict: Verdict, row: Row, profiles: Sequence[Profile]
+    answers: Mapping[str, Answer], verdict: Verdict, row: SubscriptionFeatures, profiles: Sequence[Profile]
 ) -> tuple[Missing, ...]:
     """What the open questions on the ways that are left would need; what is there already is not asked for again."""
     if verdict is not Verdict.CANNOT_TELL:
         return ()
     found: dict[str, None] = {}
     for node in open_questions(answers):
-        known = {measure.signal for measure in node.measures if row[measure.column] is not None}
+        known = {measure.signal for measure in node.measures if getattr(row, measure.column) is not None}
         absent = [name for name in node.needs if name not in known]
         found |= dict.fromkeys(absent or node.needs)
     return tuple(Missing(signal=name, how_to_get_it=_how_to_get(name, profiles)) for name in found)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from workbench.features.measured import ProcessorFeatures
 from workbench.humanize import count, duration, percent, plural, rate
-
-Row = Mapping[str, Any]
+from workbench.triage.subscription import SubscriptionFeatures
 
 # Plan for 80 % use: at 100 % any jitter makes a queue that never drains.
 TARGET_UTILISATION = 0.8
@@ -38,63 +36,69 @@ def _up(number: float) -> int:
     return math.ceil(number - 1e-9)
 
 
-def processor_threads(row: Row, processors: set[str], *, objective_seconds: float) -> Sizing | None:
+def processor_threads(row: SubscriptionFeatures, processors: set[str], *, objective_seconds: float) -> Sizing | None:
     """Processor threads that these event types need; None if a rate is not known.
 
     While queues are full the rate of attempts is what they manage, not what arrives; so the arrivals of the topic are shared out as
     the attempts were before the incident (each record is one event).
     """
-    work = [p for p in row["processors"] if p["attempts"] or p["baseline_attempts"]]
-    before = sum(p["baseline_attempts"] or 0 for p in work)
-    weight = "baseline_attempts" if before else "attempts"
-    total = sum(p[weight] or 0 for p in work)
-    arrival = row["arrival_per_second"]
+    work = [p for p in row.processors if p.attempts or p.baseline_attempts]
+    before = sum(p.baseline_attempts or 0 for p in work)
+
+    def weight(processor: ProcessorFeatures) -> float:
+        return (processor.baseline_attempts if before else processor.attempts) or 0.0
+
+    total = sum(weight(p) for p in work)
+    arrival = row.arrival_per_second
     if not total or arrival is None:
         return None
-    mine = [p for p in work if p["processor"] in processors]
-    if not mine or any(p["process_seconds"] is None for p in mine):
+    mine = [p for p in work if p.processor in processors]
+    timed = [(weight(p), p.process_seconds) for p in mine if p.process_seconds is not None]
+    if not mine or len(timed) < len(mine):
         return None
-    share = sum(p[weight] or 0 for p in mine) / total
+    share = sum(part for part, _ in timed) / total
     # Seconds of work that one record of the topic makes for these types.
-    seconds = sum((p[weight] or 0) / total * p["process_seconds"] for p in mine)
+    seconds = sum(part / total * each for part, each in timed)
     window = DRAIN_OBJECTIVES * objective_seconds
     busy = arrival * seconds
-    more = (row["lag_messages"] or 0) / window * seconds
+    more = (row.lag_messages or 0) / window * seconds
     keep_up = max(1, _up(busy / TARGET_UTILISATION))
     drain = max(1, _up((busy + more) / TARGET_UTILISATION))
     each = seconds / share if share else 0.0
     words = (
         f"{rate(arrival * share)} × {duration(each)} ÷ {percent(TARGET_UTILISATION)} = "
         f"{plural(keep_up, 'thread')} to keep up, "
-        f"{drain} to drain {count(row['lag_messages'] or 0)} in {duration(window)}"
+        f"{drain} to drain {count(row.lag_messages or 0)} in {duration(window)}"
     )
     return Sizing(keep_up=keep_up, drain=drain, drain_seconds=window, words=words)
 
 
-def current_threads(row: Row, processors: set[str]) -> int:
+def current_threads(row: SubscriptionFeatures, processors: set[str]) -> int:
     """Processor threads that these event types have now, at least: one for each queue, and all that are busy (rate × time)."""
-    queues = sum(q["processor"] in processors for q in row["queues"])
-    mine = [p for p in row["processors"] if p["processor"] in processors]
-    busy = sum((p.get("rate_per_second") or 0.0) * (p["process_seconds"] or 0.0) for p in mine)
+    queues = sum(q.processor in processors for q in row.queues)
+    mine = [p for p in row.processors if p.processor in processors]
+    busy = sum((p.rate_per_second or 0.0) * (p.process_seconds or 0.0) for p in mine)
     return max(queues, round(busy))
 
 
-def loaded_members(row: Row, processors: set[str], *, fill_ratio: float) -> tuple[int, int]:
+def loaded_members(row: SubscriptionFeatures, processors: set[str], *, fill_ratio: float) -> tuple[int, int]:
     """(members whose queues of these event types fill up, members that have such queues): threads of the others have nothing to do."""
     fills: dict[str, float] = {}
-    for queue in row["queues"]:
-        if queue["processor"] in processors and queue.get("member") is not None and queue["fill"] is not None:
-            fills[queue["member"]] = max(queue["fill"], fills.get(queue["member"], 0.0))
+    for queue in row.queues:
+        if queue.processor in processors and queue.member is not None and queue.fill is not None:
+            fills[queue.member] = max(queue.fill, fills.get(queue.member, 0.0))
     return sum(fill >= fill_ratio for fill in fills.values()), len(fills)
 
 
-def threads_in_members(row: Row, processors: set[str], threads: int, *, fill_ratio: float) -> tuple[int, str]:
+def threads_in_members(
+    row: SubscriptionFeatures, processors: set[str], threads: int, *, fill_ratio: float
+) -> tuple[int, str]:
     """So many threads in all that those who get the events have enough of them, every member being alike; and why, in words."""
     loaded, members = loaded_members(row, processors, fill_ratio=fill_ratio)
     if 0 < loaded < members:  # their keys are in the partitions of some members only
         each = -(-threads // loaded)
         return each * members, f", {each} in each member, since only {loaded} of {members} get enough of these events"
-    if members and (partitions := row["partition_count"]):  # partitions are whole: somebody has the most
+    if members and (partitions := row.partition_count):  # partitions are whole: somebody has the most
         most = -(-partitions // members)
         each = _up(threads * most / partitions)
         if each * members > threads:
@@ -105,14 +109,14 @@ def threads_in_members(row: Row, processors: set[str], threads: int, *, fill_rat
     return threads, ""
 
 
-def consumers(row: Row, *, objective_seconds: float) -> Sizing | None:
+def consumers(row: SubscriptionFeatures, *, objective_seconds: float) -> Sizing | None:
     """Consumers that are needed, at the pace at which each one commits now; None if it is not known.
 
     Partitions go to consumers whole: of 8 partitions, 5, 6 and 7 consumers all leave two of them to one consumer, so that they keep up
     with no more than 4 do. Where that makes a difference, the number is the next one that does help.
     """
-    members, arrival, partitions = row["group_members"], row["arrival_per_second"], row["partition_count"]
-    lag_slope = row["lag_slope"]
+    members, arrival, partitions = row.group_members, row.arrival_per_second, row.partition_count
+    lag_slope = row.lag_slope
     if not members or arrival is None or lag_slope is None:
         return None
     pace = (arrival - lag_slope) / members
@@ -121,14 +125,12 @@ def consumers(row: Row, *, objective_seconds: float) -> Sizing | None:
     window = DRAIN_OBJECTIVES * objective_seconds
     exact = _up(arrival / pace / TARGET_UTILISATION)
     keep_up = _whole_partitions(exact, partitions)
-    drain = _whole_partitions(
-        _up((arrival + (row["lag_messages"] or 0) / window) / pace / TARGET_UTILISATION), partitions
-    )
+    drain = _whole_partitions(_up((arrival + (row.lag_messages or 0) / window) / pace / TARGET_UTILISATION), partitions)
     whole = f", {keep_up} since {plural(partitions, 'partition')} are not cut" if keep_up != exact else ""
     words = (
         f"{rate(arrival)} arriving ÷ {rate(pace)} by each ÷ {percent(TARGET_UTILISATION)} = "
         f"{plural(exact, 'consumer')} to keep up{whole}, "
-        f"{drain} to drain {count(row['lag_messages'] or 0)} in {duration(window)}"
+        f"{drain} to drain {count(row.lag_messages or 0)} in {duration(window)}"
     )
     return Sizing(keep_up=keep_up, drain=drain, drain_seconds=window, words=words)
 
@@ -141,16 +143,22 @@ def _whole_partitions(needed: int, partitions: int | None) -> int:
     return -(-partitions // most)
 
 
-def drain_seconds(row: Row) -> float | None:
+def drain_seconds(
+    lag: float | None, slope: float | None, *, recent_slope: float | None, draining: bool | None
+) -> float | None:
     """Time until nothing waits, if it goes on as in the window; None if it does not drain.
 
     While it drains, the pace of the last third of the window counts: what was before the turn says nothing about what is left.
+
+    Args:
+        lag: in messages.
+        slope, recent_slope: of the lag in the window and in its last third, in messages/s.
+        draining: whether it is being worked off.
     """
-    lag, slope, recent = row["lag_messages"], row["lag_slope"], row["lag_recent_slope"]
     if lag == 0:
         return 0.0
-    if recent is not None and recent < 0 and row["draining"]:
-        slope = recent
+    if recent_slope is not None and recent_slope < 0 and draining:
+        slope = recent_slope
     if lag is None or slope is None or slope >= -1e-9:
         return None
     return float(lag / -slope)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Answer
-
-Row = Mapping[str, Any]
 
 _RELATIONS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
@@ -39,7 +38,7 @@ class Check:
     field: str | None = None
     items: tuple[str, ...] = ()
 
-    def holds(self, row: Row) -> Answer:
+    def holds(self, row: SubscriptionFeatures) -> Answer:
         """Whether a later look passes; "cannot tell" where the feature is not known any more."""
         values = self._values(row)
         if not values or any(value is None for value in values):
@@ -47,19 +46,21 @@ class Check:
         passed = all(_RELATIONS[self.relation](float(value), self.value) for value in values)
         return Answer.YES if passed else Answer.NO
 
-    def _values(self, row: Row) -> list[Any]:
+    def _values(self, row: SubscriptionFeatures) -> list[Any]:
         if self.field is None:
-            return [row[self.feature]]
+            return [getattr(row, self.feature)]
         name = _NAMES[self.feature]
-        chosen = [item for item in row[self.feature] or () if not self.items or str(item[name]) in self.items]
+        chosen = [it for it in getattr(row, self.feature) if not self.items or str(getattr(it, name)) in self.items]
+        values = [getattr(it, self.field) for it in chosen]
         if self.feature == "queues":
             # A queue that has ended while others of the same member and type go on was taken away: there is nothing to be known of it.
-            heard = {(item[name], item["member"]) for item in chosen if item[self.field] is not None}
-            chosen = [it for it in chosen if it[self.field] is not None or (it[name], it["member"]) not in heard]
-        return [item[self.field] for item in chosen]
+            keys = [(it.processor, it.member) for it in chosen]
+            heard = {key for key, value in zip(keys, values, strict=True) if value is not None}
+            values = [value for key, value in zip(keys, values, strict=True) if value is not None or key not in heard]
+        return values
 
 
-def all_hold(checks: Sequence[Check], row: Row) -> Answer:
+def all_hold(checks: Sequence[Check], row: SubscriptionFeatures) -> Answer:
     """Whether every check passes; without a check nobody can tell."""
     answers = [check.holds(row) for check in checks]
     if Answer.NO in answers:

@@ -16,8 +16,8 @@ from workbench.spark.session import frame_of
 from workbench.triage.build import build_finding
 from workbench.triage.finding import Finding
 from workbench.triage.onset import onset
-from workbench.triage.verdict import State, Verdict
-from workbench.triage.verdicts import leaf_of
+from workbench.triage.rows import features_of
+from workbench.triage.verdict import State
 from workbench.window import Window
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def triage(
     frame = frame_of(spark, samples)
     if samples.num_rows <= _ONE_TASK_SAMPLES:
         frame = frame.coalesce(1)
-    rows = answered(frame, seen, limits, counters=_has_counters(samples)).toArrow().to_pylist()
+    rows = features_of(answered(frame, seen, limits, counters=_has_counters(samples)).toArrow())
     if not rows:
         raise NoSeriesError(
             f"There is no lag of {_asked_for(groups, topics)} in the window, nor in its baseline.",
@@ -114,7 +114,7 @@ def triage(
             row,
             thresholds=limits,
             profiles=profiles,
-            since=onset(samples, seen, row, leaf_of(Verdict(row["verdict"])), limits),
+            since=onset(samples, seen, row, limits),
             bootstrap=capture.info.bootstrap,
         )
         for row in rows

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from datetime import datetime
 from typing import Any
 
 from workbench.triage.checks import Check
+from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Answer, State, Verdict
 
 
@@ -128,13 +129,12 @@ class Finding:
     runbook: str | None = None
     since: datetime | None = None
     sizing: str | None = None
-    # The features it was made from, for the report's charts and tables; not part of the JSON.
-    features: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    # What it was made from, for checks and for the lab; not part of the JSON.
+    features: SubscriptionFeatures = field(repr=False, compare=False)
 
     def to_json(self) -> dict[str, Any]:
         """The finding under the contract `workbench.triage/1`."""
-        values = asdict(self)
-        del values["features"]
+        values = {it.name: _plain(getattr(self, it.name)) for it in fields(self) if it.name != "features"}
         for step in values["path"]:
             step["answer"] = str(step["answer"])
         return {
@@ -144,3 +144,9 @@ class Finding:
             "candidates": [str(v) for v in self.candidates],
             "since": self.since.isoformat() if self.since is not None else None,
         }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_plain(item) for item in value)
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value

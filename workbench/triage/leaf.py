@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from workbench.humanize import listed
 from workbench.settings import Thresholds
 from workbench.triage.capacity import Sizing
 from workbench.triage.finding import Action, Scope
 from workbench.triage.subject import Subject
+from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import State, Verdict
 
 if TYPE_CHECKING:
@@ -22,12 +23,10 @@ if TYPE_CHECKING:
     # A line of the series (None if there is none), and the limit that it is over while the verdict holds.
     Sign = tuple[npt.NDArray[np.float64] | None, float]
 
-Row = Mapping[str, Any]
 
-
-def changed_members(row: Row) -> list[str]:
+def changed_members(row: SubscriptionFeatures) -> list[str]:
     """Who came and went, which is worth a line beside most causes."""
-    changed = row["changed_members"]
+    changed = row.changed_members
     return [f"Members that came, went or restarted in the window: {listed(sorted(changed))}."] if changed else []
 
 
@@ -47,13 +46,13 @@ class Leaf:
     """
 
     verdict: Verdict
-    headline: Callable[[Row], str]
+    headline: Callable[[SubscriptionFeatures], str]
     state: State = State.LAGGING
-    scope: Callable[[Row], Scope] = lambda _row: Scope()
-    sizing: Callable[[Row, Thresholds], Sizing | None] = lambda _row, _thresholds: None
-    actions: Callable[[Subject, Row], Sequence[Action]] = lambda _subject, _row: ()
-    also_true: Callable[[Row], Sequence[str]] = changed_members
-    onset: Callable[[Series, Row, Thresholds], Sign] | None = None
+    scope: Callable[[SubscriptionFeatures], Scope] = lambda _row: Scope()
+    sizing: Callable[[SubscriptionFeatures, Thresholds], Sizing | None] = lambda _row, _thresholds: None
+    actions: Callable[[Subject, SubscriptionFeatures], Sequence[Action]] = lambda _subject, _row: ()
+    also_true: Callable[[SubscriptionFeatures], Sequence[str]] = changed_members
+    onset: Callable[[Series, SubscriptionFeatures, Thresholds], Sign] | None = None
 
     @property
     def runbook(self) -> str | None:

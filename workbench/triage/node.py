@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
+from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Verdict
-
-Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +92,7 @@ class Node:
     test: str
     yes: Outcome
     no: Outcome
-    words: Callable[[Row], str]
+    words: Callable[[SubscriptionFeatures], str]
     needs: tuple[str, ...]
     measures: tuple[Measure, ...]
     contributes: bool = False

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +11,9 @@ import pyarrow as pa
 
 from workbench.features.series import Series, highest, series_of
 from workbench.settings import Thresholds
-from workbench.triage.leaf import Leaf
+from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import State
+from workbench.triage.verdicts import leaf_of
 from workbench.window import Window
 
 if TYPE_CHECKING:
@@ -23,16 +23,15 @@ if TYPE_CHECKING:
 _STEADY = 0.8
 
 
-def onset(
-    samples: pa.Table, window: Window, row: Mapping[str, Any], leaf: Leaf, thresholds: Thresholds
-) -> datetime | None:
+def onset(samples: pa.Table, window: Window, row: SubscriptionFeatures, thresholds: Thresholds) -> datetime | None:
     """When it began; None if it cannot be seen (it was so from the start, or nothing shows it).
 
     By what the verdict's leaf says, else since the time lag is over the floor of growth.
     """
+    leaf = leaf_of(row.verdict)
     if leaf.state is not State.LAGGING:
         return None
-    series = series_of(samples, window, group=row["group"], topic=row["topic"])
+    series = series_of(samples, window, group=row.group, topic=row.topic)
     line, limit = leaf.onset(series, row, thresholds) if leaf.onset is not None else _time_lag(series, thresholds)
     if line is None:
         return None

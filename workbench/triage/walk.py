@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from workbench.spark.columns import extend
 from workbench.triage.node import Ask, Choose, Conclude, Node, Outcome
@@ -70,15 +70,6 @@ def verdict_sql() -> str:
         return f"CASE WHEN {answer} THEN {yes} WHEN NOT {answer} THEN {no} ELSE '{Verdict.CANNOT_TELL.value}' END"
 
     return fold(lambda it: f"'{it.verdict.value}'", choose, ask)
-
-
-def answers_of(row: Mapping[str, Any]) -> dict[str, Answer]:
-    """The answers to all questions, on the path or off it."""
-    found = {}
-    for node in TREE.values():
-        value = row[answer_column(node)]
-        found[node.id] = Answer.CANNOT_TELL if value is None else Answer.YES if value else Answer.NO
-    return found
 
 
 def path_of(answers: Mapping[str, Answer]) -> list[Node]:

@@ -2,149 +2,146 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from workbench.humanize import count, duration, listed, percent, plural, printable, rate, times
+from workbench.triage.subscription import SubscriptionFeatures
 
-Row = Mapping[str, Any]
 
-
-def data(row: Row) -> str:
+def data(row: SubscriptionFeatures) -> str:
     """Which samples there are."""
-    if not row["lag_samples"] and not row["lag_bad_samples"]:
+    if not row.lag_samples and not row.lag_bad_samples:
         return "no sample of the lag in the window"
-    known, all_partitions = row["lag_known_partitions"], row["partition_count"]
-    bad = f", {count(row['lag_bad_samples'])} unusable samples" if row["lag_bad_samples"] else ""
-    age = row["last_sample_age_seconds"]
+    known, all_partitions = row.lag_known_partitions, row.partition_count
+    bad = f", {count(row.lag_bad_samples)} unusable samples" if row.lag_bad_samples else ""
+    age = row.last_sample_age_seconds
     last = f", last sample {duration(max(0.0, age))} ago" if age is not None else ""
     return f"lag of {known} of {all_partitions} partitions known{last}{bad}"
 
 
-def lagging(row: Row) -> str:
+def lagging(row: SubscriptionFeatures) -> str:
     """How far behind, in time and messages, and the trend."""
-    oldest = row["oldest"] or {}
-    slope = row["lag_slope"]
+    behind = row.time_lag_seconds
+    slope = row.lag_slope
     if slope is None:
         trend = "trend unknown"
     elif abs(slope) < 0.5:
         trend = "steady"
     else:
-        trend = f"{'growing' if slope > 0 else 'shrinking'} {rate(abs(slope))} of {rate(row['arrival_per_second'])} arriving"
-    if oldest.get("time_lag_seconds") is None:
-        return f"{count(row['lag_messages'])} messages behind, {trend}; in time: unknown"
-    return f"{duration(oldest['time_lag_seconds'])} behind ({count(row['lag_messages'])} messages), {trend}"
+        trend = (
+            f"{'growing' if slope > 0 else 'shrinking'} {rate(abs(slope))} of {rate(row.arrival_per_second)} arriving"
+        )
+    if behind is None:
+        return f"{count(row.lag_messages)} messages behind, {trend}; in time: unknown"
+    return f"{duration(behind)} behind ({count(row.lag_messages)} messages), {trend}"
 
 
-def consuming(row: Row) -> str:
+def consuming(row: SubscriptionFeatures) -> str:
     """Members, polls and commits."""
     parts = []
-    if row["group_members"] is not None:
-        parts.append(plural(int(row["group_members"]), "member"))
-    if row["baseline_members"]:
-        parts.append(f"{row['live_members'] or 0} of {row['baseline_members']} that were seen before still report")
-    if row["poll_age_seconds"] is not None:
-        parts.append(f"last poll {duration(row['poll_age_seconds'])} ago")
-    parts.append(f"{count(row['committed_moved'])} messages committed in the window")
+    if row.group_members is not None:
+        parts.append(plural(int(row.group_members), "member"))
+    if row.baseline_members:
+        parts.append(f"{row.live_members or 0} of {row.baseline_members} that were seen before still report")
+    if row.poll_age_seconds is not None:
+        parts.append(f"last poll {duration(row.poll_age_seconds)} ago")
+    parts.append(f"{count(row.committed_moved)} messages committed in the window")
     return ", ".join(parts)
 
 
-def rebalancing(row: Row) -> str:
+def rebalancing(row: SubscriptionFeatures) -> str:
     """Rebalances in the window."""
-    if row["rebalances"] is None:
+    if row.rebalances is None:
         return "no rebalance counter"
-    return f"{count(row['rebalances'])} in the window"
+    return f"{count(row.rebalances)} in the window"
 
 
-def stuck(row: Row) -> str:
+def stuck(row: SubscriptionFeatures) -> str:
     """Partitions that stand still, and those that move."""
-    if row["stuck_count"]:
-        stuck = listed(row["stuck_partitions"])
-        return f"{plural(row['stuck_count'], 'partition')} ({stuck}) not moving, {row['moving_partitions']} moving"
-    return f"{row['moving_partitions']} of {row['partition_count']} advance"
+    if row.stuck_count:
+        stuck = listed(row.stuck_partitions)
+        return f"{plural(row.stuck_count, 'partition')} ({stuck}) not moving, {row.moving_partitions} moving"
+    return f"{row.moving_partitions} of {row.partition_count} advance"
 
 
-def queue(row: Row) -> str:
+def queue(row: SubscriptionFeatures) -> str:
     """How full the queues are, and how long the entry takes."""
-    if row["queue_fill"] is None and row["enqueue_mean_seconds"] is None:
+    if row.queue_fill is None and row.enqueue_mean_seconds is None:
         return "no queue metrics"
     parts = []
-    if row["queue_fill"] is not None:
+    if row.queue_fill is not None:
         parts.append(
-            f"{row['full_queue_count']} of {len(row['queues'])} queues backed up (fullest {percent(row['queue_fill'])})"
+            f"{row.full_queue_count} of {len(row.queues)} queues backed up (fullest {percent(row.queue_fill)})"
         )
-    if row["enqueue_mean_seconds"] is not None:
-        was = row["enqueue_baseline_seconds"]
+    if row.enqueue_mean_seconds is not None:
+        was = row.enqueue_baseline_seconds
         parts.append(
-            f"entry takes {duration(row['enqueue_mean_seconds'])}"
-            + (f", was {duration(was)}" if was is not None else "")
+            f"entry takes {duration(row.enqueue_mean_seconds)}" + (f", was {duration(was)}" if was is not None else "")
         )
     return ", ".join(parts)
 
 
-def delay(row: Row) -> str:
+def delay(row: SubscriptionFeatures) -> str:
     """How full the delay queue is."""
-    if row["delay_fill"] is None:
+    if row.delay_fill is None:
         return "no delay queue metrics"
-    return f"{percent(row['delay_fill'])} full on average, {percent(row['delay_high'])} at most"
+    return f"{percent(row.delay_fill)} full on average, {percent(row.delay_high)} at most"
 
 
-def one_slow(row: Row) -> str:
+def one_slow(row: SubscriptionFeatures) -> str:
     """The slowest processor against its baseline and its peers."""
-    slowest = row["slowest"]
+    slowest = row.slowest
     if slowest is None:
         return "no process time to compare with a baseline"
     text = (
-        f"{printable(slowest['processor'])} {duration(slowest['process_seconds'])} (n = {count(slowest['attempts'])}), "
-        f"{times(slowest['slow_down'])} its baseline {duration(slowest['baseline_seconds'])}"
+        f"{printable(slowest.processor)} {duration(slowest.process_seconds)} (n = {count(slowest.attempts)}), "
+        f"{times(slowest.slow_down)} its baseline {duration(slowest.baseline_seconds)}"
     )
-    return text + (f"; others {duration(row['peers_seconds'])}" if row["peers_seconds"] is not None else "")
+    return text + (f"; others {duration(row.peers_seconds)}" if row.peers_seconds is not None else "")
 
 
-def one_queue(row: Row) -> str:
+def one_queue(row: SubscriptionFeatures) -> str:
     """Full queues beside idle ones."""
-    return f"{row['hot_queue_count']} full beside idle ones, {row['full_queue_count']} full in all"
+    return f"{row.hot_queue_count} full beside idle ones, {row.full_queue_count} full in all"
 
 
-def all_slow(row: Row) -> str:
+def all_slow(row: SubscriptionFeatures) -> str:
     """The median slow-down."""
-    if row["median_slow_down"] is None:
+    if row.median_slow_down is None:
         return "no baseline of process times"
-    return f"half of the processors take {times(row['median_slow_down'])} their baseline or more"
+    return f"half of the processors take {times(row.median_slow_down)} their baseline or more"
 
 
-def throttled(row: Row) -> str:
+def throttled(row: SubscriptionFeatures) -> str:
     """The throttle time."""
-    if row["throttle_seconds"] is None:
+    if row.throttle_seconds is None:
         return "no throttle metrics"
-    return f"{duration(row['throttle_seconds'])} on average"
+    return f"{duration(row.throttle_seconds)} on average"
 
 
-def network(row: Row) -> str:
+def network(row: SubscriptionFeatures) -> str:
     """Round trips, and what waits in the clients."""
-    if (row["fetch_queue_mean"] or 0) >= 1:
-        waiting = f"{count(row['fetch_queue_mean'])} fetched messages wait in the clients"
+    if (row.fetch_queue_mean or 0) >= 1:
+        waiting = f"{count(row.fetch_queue_mean)} fetched messages wait in the clients"
     else:
         waiting = "nothing waits in the clients"
-    if row["rtt_seconds"] is None:
+    if row.rtt_seconds is None:
         return f"{waiting}, no round-trip times"
-    was = f", was {duration(row['rtt_baseline_seconds'])}" if row["rtt_baseline_seconds"] is not None else ""
-    return f"round trips {duration(row['rtt_seconds'])}{was}; {waiting}"
+    was = f", was {duration(row.rtt_baseline_seconds)}" if row.rtt_baseline_seconds is not None else ""
+    return f"round trips {duration(row.rtt_seconds)}{was}; {waiting}"
 
 
-def hot(row: Row) -> str:
+def hot(row: SubscriptionFeatures) -> str:
     """The highest lag of a partition against the typical one."""
-    if row["hot_count"]:
+    if row.hot_count:
         return (
-            f"{plural(row['hot_count'], 'partition')} ({listed(row['hot_partitions'])}) up to {count(row['highest_lag'])} messages, "
-            f"typical {count(row['typical_lag'])}"
+            f"{plural(row.hot_count, 'partition')} ({listed(row.hot_partitions)}) up to {count(row.highest_lag)} messages, "
+            f"typical {count(row.typical_lag)}"
         )
-    return f"highest {count(row['highest_lag'])} messages, typical {count(row['typical_lag'])}"
+    return f"highest {count(row.highest_lag)} messages, typical {count(row.typical_lag)}"
 
 
-def too_few(row: Row) -> str:
+def too_few(row: SubscriptionFeatures) -> str:
     """Members and partitions."""
-    members = row["group_members"]
+    members = row.group_members
     if members is None:
         return "number of members unknown"
-    return f"{plural(int(members), 'member')} for {plural(row['partition_count'], 'partition')}"
+    return f"{plural(int(members), 'member')} for {plural(row.partition_count, 'partition')}"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from workbench.triage import wording
 from workbench.triage.finding import Action
-from workbench.triage.leaf import Leaf, Row
+from workbench.triage.leaf import Leaf
 from workbench.triage.subject import Subject
+from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import State, Verdict
 
 
-def _actions(it: Subject, _row: Row) -> list[Action]:
+def _actions(it: Subject, _row: SubscriptionFeatures) -> list[Action]:
     return [
         Action(
             title="Look at the group itself while the missing signals are added",

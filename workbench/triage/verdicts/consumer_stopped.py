@@ -5,29 +5,30 @@ from __future__ import annotations
 from workbench.humanize import duration, listed
 from workbench.triage.checks import Check
 from workbench.triage.finding import Action, Scope
-from workbench.triage.leaf import Leaf, Row
+from workbench.triage.leaf import Leaf
 from workbench.triage.subject import Subject
+from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Verdict
 
 
-def _headline(row: Row) -> str:
-    if row["group_members"] == 0:
+def _headline(row: SubscriptionFeatures) -> str:
+    if row.group_members == 0:
         return "Nobody consumes: the group has no members."
-    hung = row["hung_members"] or ()
-    if hung and len(hung) < (row["live_members"] or 0):
-        oldest = max(m["poll_age_seconds"] for m in row["members"] if m["member"] in hung)
+    hung = row.hung_members
+    if hung and len(hung) < (row.live_members or 0):
+        oldest = max(m.poll_age_seconds or 0.0 for m in row.members if m.member in hung)
         return f"A member hangs: {listed(hung)} has not polled for {duration(oldest)}, and its partitions wait."
-    if row["poll_age_seconds"] is not None and row["live_members"]:
-        return f"Nobody consumes: no consumer has polled for {duration(row['poll_age_seconds'])}."
+    if row.poll_age_seconds is not None and row.live_members:
+        return f"Nobody consumes: no consumer has polled for {duration(row.poll_age_seconds)}."
     return "Nobody consumes: the members that were there report nothing any more, and no commit moves."
 
 
-def _hung_or_gone(row: Row) -> tuple[str, ...]:
-    return tuple(row["hung_members"] or ()) or tuple(m["member"] for m in row["members"] or () if not m["live"])
+def _hung_or_gone(row: SubscriptionFeatures) -> tuple[str, ...]:
+    return row.hung_members or tuple(m.member for m in row.members if not m.live)
 
 
-def _actions(it: Subject, row: Row) -> list[Action]:
-    hung, who = tuple(row["hung_members"] or ()), _hung_or_gone(row)
+def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
+    hung, who = row.hung_members, _hung_or_gone(row)
     names = f" ({listed(who)})" if who else ""
     if hung:
         polls = Check(

@@ -5,13 +5,14 @@ from __future__ import annotations
 from workbench.humanize import count, percent
 from workbench.triage.checks import Check
 from workbench.triage.finding import Action
-from workbench.triage.leaf import Leaf, Row
+from workbench.triage.leaf import Leaf
 from workbench.triage.subject import Subject
+from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Verdict
 
 
-def _actions(it: Subject, row: Row) -> list[Action]:
-    capacity = max((m["delayed_capacity"] or 0 for m in row["members"] or ()), default=0)
+def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
+    capacity = max((m.delayed_capacity or 0 for m in row.members), default=0)
     wanted = round(capacity * 10) or None
     more = f", from {count(capacity)} to {count(wanted)}" if wanted else ""
     return [
@@ -28,6 +29,6 @@ def _actions(it: Subject, row: Row) -> list[Action]:
 
 LEAF = Leaf(
     verdict=Verdict.DELAY_BACKLOG,
-    headline=lambda row: f"The delay queue is full ({percent(row['delay_fill'])}) and blocks the entry.",
+    headline=lambda row: f"The delay queue is full ({percent(row.delay_fill)}) and blocks the entry.",
     actions=_actions,
 )

@@ -6,34 +6,35 @@ from workbench.humanize import plural, printable
 from workbench.triage.actions import commonest_keys
 from workbench.triage.checks import Check
 from workbench.triage.finding import Action, Scope
-from workbench.triage.leaf import Leaf, Row
+from workbench.triage.leaf import Leaf
 from workbench.triage.subject import Subject
+from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Verdict
 
 
-def _headline(row: Row) -> str:
-    number, name = row["hot_queue_count"], row["hot_queues"][0]["processor"]
+def _headline(row: SubscriptionFeatures) -> str:
+    number, name = len(row.hot_queues), row.hot_queues[0].processor
     return f"A hot key: {plural(number, 'queue')} of “{printable(name)}” full while its siblings idle."
 
 
-def _scope(row: Row) -> Scope:
-    hot = row["hot_queues"]
+def _scope(row: SubscriptionFeatures) -> Scope:
+    hot = row.hot_queues
     return Scope(
-        processors=tuple(sorted({queue["processor"] for queue in hot})),
-        queues=tuple(f"{queue['member']}/{queue['processor']}/{queue['queue']}" for queue in hot),
-        members=tuple(sorted({queue["member"] for queue in hot})),
+        processors=tuple(sorted({queue.processor for queue in hot if queue.processor is not None})),
+        queues=tuple(f"{queue.member}/{queue.processor}/{queue.queue}" for queue in hot),
+        members=tuple(sorted({queue.member for queue in hot if queue.member is not None})),
     )
 
 
-def _actions(it: Subject, row: Row) -> list[Action]:
-    queue = row["hot_queues"][0]
-    name = queue["processor"]
-    worst = max(row["partitions"], key=lambda p: p["lag_messages"] or 0)
+def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
+    queue = row.hot_queues[0]
+    name = queue.processor or ""
+    worst = max(row.partitions, key=lambda p: p.lag_messages or 0)
     even = Check(feature="queues", field="fill", items=(name,), relation="<", value=it.thresholds.queue_fill_ratio)
     return [
         Action(
-            title=f"Find the key that fills queue {printable(queue['queue'])} of {printable(name)}, and who sends it",
-            command=commonest_keys(it, worst["partition"]),
+            title=f"Find the key that fills queue {printable(queue.queue)} of {printable(name)}, and who sends it",
+            command=commonest_keys(it, worst.partition),
             verify="you know the key, and whether its events must stay in order",
         ),
         Action(
@@ -41,7 +42,7 @@ def _actions(it: Subject, row: Row) -> list[Action]:
             command=None,
             verify="the queue is as full as its siblings",
             kind="spread_keys",
-            parameters={"processor": name, "partition": worst["partition"]},
+            parameters={"processor": name, "partition": worst.partition},
             checks=(even,),
         ),
     ]

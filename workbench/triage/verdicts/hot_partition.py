@@ -6,19 +6,20 @@ from workbench.humanize import count, listed
 from workbench.triage.actions import commonest_keys
 from workbench.triage.checks import Check
 from workbench.triage.finding import Action, Scope
-from workbench.triage.leaf import Leaf, Row
+from workbench.triage.leaf import Leaf
 from workbench.triage.subject import Subject
+from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Verdict
 
 
-def _headline(row: Row) -> str:
-    hot = row["hot_partitions"]
+def _headline(row: SubscriptionFeatures) -> str:
+    hot = row.hot_partitions
     what = f"Partition {hot[0]} is" if len(hot) == 1 else f"Partitions {listed(hot)} are"
-    return f"{what} hot: {count(row['highest_lag'])} messages behind, where {count(row['typical_lag'])} is typical."
+    return f"{what} hot: {count(row.highest_lag)} messages behind, where {count(row.typical_lag)} is typical."
 
 
-def _actions(it: Subject, row: Row) -> list[Action]:
-    hot = row["hot_partitions"]
+def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
+    hot = row.hot_partitions
     shrink = Check(
         feature="partitions", field="lag_slope", items=tuple(str(number) for number in hot), relation="<", value=0.0
     )
@@ -42,6 +43,6 @@ def _actions(it: Subject, row: Row) -> list[Action]:
 LEAF = Leaf(
     verdict=Verdict.HOT_PARTITION,
     headline=_headline,
-    scope=lambda row: Scope(partitions=tuple(row["hot_partitions"])),
+    scope=lambda row: Scope(partitions=row.hot_partitions),
     actions=_actions,
 )

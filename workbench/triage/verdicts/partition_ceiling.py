@@ -9,25 +9,26 @@ from workbench.triage.actions import SHRINKS
 from workbench.triage.capacity import Sizing
 from workbench.triage.checks import Check
 from workbench.triage.finding import Action
-from workbench.triage.leaf import Leaf, Row
+from workbench.triage.leaf import Leaf
 from workbench.triage.subject import Subject
+from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Verdict
 
 
-def _headline(row: Row) -> str:
+def _headline(row: SubscriptionFeatures) -> str:
     return (
-        f"As many consumers as partitions ({row['partition_count']}), and still not enough: more partitions, "
+        f"As many consumers as partitions ({row.partition_count}), and still not enough: more partitions, "
         "or parallelism by key."
     )
 
 
-def _sizing(row: Row, thresholds: Thresholds) -> Sizing | None:
+def _sizing(row: SubscriptionFeatures, thresholds: Thresholds) -> Sizing | None:
     return capacity.consumers(row, objective_seconds=thresholds.time_lag_objective_seconds)
 
 
-def _actions(it: Subject, row: Row) -> list[Action]:
+def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
     sizing = _sizing(row, it.thresholds)
-    partitions = row["partition_count"]
+    partitions = row.partition_count
     total = max(partitions + 1, sizing.drain if sizing is not None else 2 * partitions)
     words = f": {sizing.words}" if sizing is not None else ""
     return [

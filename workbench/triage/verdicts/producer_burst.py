@@ -5,17 +5,18 @@ from __future__ import annotations
 from workbench.humanize import duration, rate
 from workbench.triage.actions import SHRINKS
 from workbench.triage.finding import Action
-from workbench.triage.leaf import Leaf, Row
+from workbench.triage.leaf import Leaf
 from workbench.triage.subject import Subject
+from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import State, Verdict
 
 
-def _headline(row: Row) -> str:
-    behind, pace = duration(row["time_lag_seconds"]), rate(abs(row["lag_slope"]))
+def _headline(row: SubscriptionFeatures) -> str:
+    behind, pace = duration(row.time_lag_seconds), rate(abs(row.lag_slope) if row.lag_slope is not None else None)
     return f"Draining after a burst: {behind} behind and shrinking by {pace}."
 
 
-def _actions(it: Subject, _row: Row) -> list[Action]:
+def _actions(it: Subject, _row: SubscriptionFeatures) -> list[Action]:
     return [
         Action(title="Look again in some minutes", command=it.triage, verify="the time lag shrinks", checks=(SHRINKS,))
     ]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from workbench.humanize import count, listed
 from workbench.triage.checks import Check
 from workbench.triage.finding import Action, Scope
-from workbench.triage.leaf import Leaf, Row
+from workbench.triage.leaf import Leaf
 from workbench.triage.subject import Subject
+from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Verdict
 
 _CAUSES = {
@@ -31,26 +32,26 @@ _CURES = {
 }
 
 
-def _who(row: Row) -> tuple[str, ...]:
-    return tuple((row["paused_members"] if row["storm_cause"] == "poll_stall" else row["changed_members"]) or ())
+def _who(row: SubscriptionFeatures) -> tuple[str, ...]:
+    return row.paused_members if row.storm_cause == "poll_stall" else row.changed_members
 
 
-def _headline(row: Row) -> str:
-    why = _CAUSES.get(row["storm_cause"] or "", "what causes them is not to be seen")
+def _headline(row: SubscriptionFeatures) -> str:
+    why = _CAUSES.get(row.storm_cause or "", "what causes them is not to be seen")
     why = why.format(who=listed(sorted(_who(row))))
-    return f"Rebalance storm: {count(row['rebalances'])} rebalances in the window; {why}."
+    return f"Rebalance storm: {count(row.rebalances)} rebalances in the window; {why}."
 
 
-def _scope(row: Row) -> Scope:
-    cause = row["storm_cause"]
+def _scope(row: SubscriptionFeatures) -> Scope:
+    cause = row.storm_cause
     return Scope(cause=cause, members=_who(row) if cause not in (None, "metadata_change") else ())
 
 
-def _actions(it: Subject, row: Row) -> list[Action]:
+def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
     see = Action(title="See which members come and go", command=it.members, verify="you know who, and why")
-    if row["storm_cause"] not in _CURES:
+    if row.storm_cause not in _CURES:
         return [see]
-    title, kind = _CURES[row["storm_cause"]]
+    title, kind = _CURES[row.storm_cause]
     who = sorted(_who(row))
     act = Action(
         title=title.format(who=listed(who) or "one member"),

@@ -5,17 +5,18 @@ from __future__ import annotations
 from workbench.humanize import times
 from workbench.triage.checks import Check
 from workbench.triage.finding import Action
-from workbench.triage.leaf import Leaf, Row
+from workbench.triage.leaf import Leaf
 from workbench.triage.subject import Subject
+from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Verdict
 
 
-def _headline(row: Row) -> str:
-    factor = times(row["median_slow_down"])
+def _headline(row: SubscriptionFeatures) -> str:
+    factor = times(row.median_slow_down)
     return f"Everything is slow: the processors take {factor} their baseline, which points at what they all call."
 
 
-def _actions(it: Subject, _row: Row) -> list[Action]:
+def _actions(it: Subject, _row: SubscriptionFeatures) -> list[Action]:
     return [
         Action(
             title=f"Look at what all processors call, and what changed there{it.when}: database, service, lock, the machine itself",

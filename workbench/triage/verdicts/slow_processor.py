@@ -11,8 +11,9 @@ from workbench.triage.actions import more_threads
 from workbench.triage.capacity import Sizing
 from workbench.triage.checks import Check
 from workbench.triage.finding import Action, Scope
-from workbench.triage.leaf import Leaf, Row
+from workbench.triage.leaf import Leaf
 from workbench.triage.subject import Subject
+from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -20,28 +21,28 @@ if TYPE_CHECKING:
     from workbench.triage.leaf import Sign
 
 
-def _headline(row: Row) -> str:
-    slow = [p for p in row["processors"] if p["processor"] in row["slow_processors"]]
+def _headline(row: SubscriptionFeatures) -> str:
+    slow = [p for p in row.processors if p.processor in row.slow_processors]
     if len(slow) == 1:
         [it] = slow
-        peers = row["peers_seconds"]
-        against = f" and {times(it['process_seconds'] / peers)} its peers" if peers else ""
+        peers, took = row.peers_seconds, it.process_seconds
+        against = f" and {times(took / peers)} its peers" if peers and took is not None else ""
         return (
-            f"One processor is slow: event type “{printable(it['processor'])}” takes {duration(it['process_seconds'])}, "
-            f"{times(it['slow_down'])} its own baseline{against}."
+            f"One processor is slow: event type “{printable(it.processor)}” takes {duration(took)}, "
+            f"{times(it.slow_down)} its own baseline{against}."
         )
-    return f"{len(slow)} processors are slow: event types {listed([p['processor'] for p in slow])}."
+    return f"{len(slow)} processors are slow: event types {listed([p.processor for p in slow])}."
 
 
-def _sizing(row: Row, thresholds: Thresholds) -> Sizing | None:
-    names = set(row["slow_processors"])
+def _sizing(row: SubscriptionFeatures, thresholds: Thresholds) -> Sizing | None:
+    names = set(row.slow_processors)
     return capacity.processor_threads(row, names, objective_seconds=thresholds.time_lag_objective_seconds)
 
 
-def _actions(it: Subject, row: Row) -> list[Action]:
-    names = sorted(row["slow_processors"])
+def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
+    names = sorted(row.slow_processors)
     shown = listed(names)
-    usual = row["slowest_baseline_seconds"]
+    usual = row.slowest_baseline_seconds or 0.0  # there is no slow processor without a baseline
     as_usual = Check(
         feature="processors",
         field="process_seconds",
@@ -60,17 +61,19 @@ def _actions(it: Subject, row: Row) -> list[Action]:
     ]
 
 
-def _onset(series: Series, row: Row, thresholds: Thresholds) -> Sign:
+def _onset(series: Series, row: SubscriptionFeatures, thresholds: Thresholds) -> Sign:
     """Since its process time is over its threshold."""
-    slowest = row["slowest"]
-    mine = [line.values for line in series.process_time if line.name == slowest["processor"]]
-    return (mine[0] if mine else None), thresholds.slow_ratio * slowest["baseline_seconds"]
+    slowest = row.slowest
+    if slowest is None:
+        return None, 0.0
+    mine = [line.values for line in series.process_time if line.name == slowest.processor]
+    return (mine[0] if mine else None), thresholds.slow_ratio * slowest.baseline_seconds
 
 
 LEAF = Leaf(
     verdict=Verdict.SLOW_PROCESSOR,
     headline=_headline,
-    scope=lambda row: Scope(processors=tuple(row["slow_processors"])),
+    scope=lambda row: Scope(processors=row.slow_processors),
     sizing=_sizing,
     actions=_actions,
     onset=_onset,

@@ -2,37 +2,44 @@
 
 from __future__ import annotations
 
+from workbench.features.measured import PartitionFeatures
 from workbench.humanize import listed, plural, shell_word
 from workbench.triage.checks import Check
 from workbench.triage.finding import Action, Scope
-from workbench.triage.leaf import Leaf, Row
+from workbench.triage.leaf import Leaf
 from workbench.triage.subject import Subject
+from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Verdict
 
 
-def _first(row: Row) -> Row:
-    stuck = set(row["stuck_partitions"])
-    return next(p for p in row["partitions"] if p["partition"] in stuck)
+def _first(row: SubscriptionFeatures) -> PartitionFeatures:
+    return next(it for it in row.partitions if it.partition in row.stuck_partitions)
 
 
-def _headline(row: Row) -> str:
-    stuck = set(row["stuck_partitions"])
-    first = _first(row)
-    where = f"partition {first['partition']} at offset {int(first['committed']):,}"
-    if len(stuck) > 1:
-        where = f"partitions {listed(sorted(stuck))}"
-    moving = row["moving_partitions"]
+def _offset(row: SubscriptionFeatures) -> int | None:
+    """None if the commit has not been reported lately: it did not move as long as it was."""
+    committed = _first(row).committed
+    return None if committed is None else round(committed)
+
+
+def _headline(row: SubscriptionFeatures) -> str:
+    offset = _offset(row)
+    where = f"partition {_first(row).partition}" + (f" at offset {offset:,}" if offset is not None else "")
+    if len(row.stuck_partitions) > 1:
+        where = f"partitions {listed(sorted(row.stuck_partitions))}"
+    moving = row.moving_partitions
     return f"Stuck: {where} not moving, while {plural(moving, 'other')} {'does' if moving == 1 else 'do'}."
 
 
-def _scope(row: Row) -> Scope:
-    offset = _first(row)["committed"]
-    return Scope(partitions=tuple(row["stuck_partitions"]), offset=None if offset is None else round(offset))
+def _scope(row: SubscriptionFeatures) -> Scope:
+    return Scope(partitions=row.stuck_partitions, offset=_offset(row))
 
 
-def _actions(it: Subject, row: Row) -> list[Action]:
-    first = _first(row)
-    number, offset = first["partition"], int(first["committed"])
+def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
+    number, offset = _first(row).partition, _offset(row)
+    if offset is None:
+        ask = f"Ask Kafka at which offset partition {number} stands: its commit has not been reported lately"
+        return [Action(title=ask, command=it.describe, verify="you know the offset, and the record there")]
     read = f"kcat -b {it.brokers} -C -t {shell_word(it.topic)} -p {number} -o {offset} -c 1 -J"
     return [
         Action(

@@ -5,15 +5,14 @@ from __future__ import annotations
 from workbench.humanize import count, duration, listed, shell_word
 from workbench.triage.checks import Check
 from workbench.triage.finding import Action
-from workbench.triage.leaf import Leaf, Row
+from workbench.triage.leaf import Leaf
 from workbench.triage.subject import Subject
+from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Verdict
 
 
-def _actions(it: Subject, row: Row) -> list[Action]:
-    held = sorted(
-        {m["member"] for m in row["members"] or () if (m["throttle_seconds"] or 0) > it.thresholds.throttle_seconds}
-    )
+def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
+    held = sorted({m.member for m in row.members if (m.throttle_seconds or 0) > it.thresholds.throttle_seconds})
     name = shell_word(held[0]) if held else '"$CLIENT_ID"'
     change = f"kafka-configs --bootstrap-server {it.brokers} --entity-type clients --entity-name {name}"
     return [
@@ -23,7 +22,7 @@ def _actions(it: Subject, row: Row) -> list[Action]:
             verify="you know the quota, and who set it",
         ),
         Action(
-            title=f"Raise it above what arrives ({count(row['arrival_per_second'])} messages/s), or lift it",
+            title=f"Raise it above what arrives ({count(row.arrival_per_second)} messages/s), or lift it",
             command=f"{change} --alter --delete-config consumer_byte_rate",
             verify="the throttle time is 0",
             kind="raise_quota",
@@ -35,6 +34,6 @@ def _actions(it: Subject, row: Row) -> list[Action]:
 
 LEAF = Leaf(
     verdict=Verdict.THROTTLED,
-    headline=lambda row: f"Throttled by the broker: {duration(row['throttle_seconds'])} for each fetch on average.",
+    headline=lambda row: f"Throttled by the broker: {duration(row.throttle_seconds)} for each fetch on average.",
     actions=_actions,
 )

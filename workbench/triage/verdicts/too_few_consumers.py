@@ -9,25 +9,30 @@ from workbench.triage.actions import SHRINKS
 from workbench.triage.capacity import Sizing
 from workbench.triage.checks import Check
 from workbench.triage.finding import Action
-from workbench.triage.leaf import Leaf, Row
+from workbench.triage.leaf import Leaf
 from workbench.triage.subject import Subject
+from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Verdict
 
 
-def _headline(row: Row) -> str:
-    members = plural(int(row["group_members"]), "member")
+def _members(row: SubscriptionFeatures) -> int:
+    return round(row.group_members or 0)
+
+
+def _headline(row: SubscriptionFeatures) -> str:
+    members = plural(_members(row), "member")
     return (
-        f"Too few consumers: {members} for {plural(row['partition_count'], 'partition')}, "
+        f"Too few consumers: {members} for {plural(row.partition_count, 'partition')}, "
         "and the queues behind them are empty."
     )
 
 
-def _sizing(row: Row, thresholds: Thresholds) -> Sizing | None:
+def _sizing(row: SubscriptionFeatures, thresholds: Thresholds) -> Sizing | None:
     return capacity.consumers(row, objective_seconds=thresholds.time_lag_objective_seconds)
 
 
-def _actions(it: Subject, row: Row) -> list[Action]:
-    members, partitions = int(row["group_members"]), row["partition_count"]
+def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
+    members, partitions = _members(row), row.partition_count
     sizing = _sizing(row, it.thresholds)
     target = max(members + 1, min(partitions, sizing.drain if sizing is not None else partitions))
     words = f": {sizing.words}" if sizing is not None else ""

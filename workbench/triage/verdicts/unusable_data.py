@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from workbench.humanize import count
 from workbench.triage.actions import see_the_source
-from workbench.triage.leaf import Leaf, Row
+from workbench.triage.leaf import Leaf
+from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import State, Verdict
 
 
-def _headline(row: Row) -> str:
-    bad, all_samples = row["lag_bad_samples"], row["lag_samples"] + row["lag_bad_samples"]
+def _headline(row: SubscriptionFeatures) -> str:
+    bad, all_samples = row.lag_bad_samples, row.lag_samples + row.lag_bad_samples
     return (
         f"The data cannot be used: {count(bad)} of {count(all_samples)} lag "
         "samples are NaN, infinite or an exporter's word for “none”."

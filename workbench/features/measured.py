@@ -1,0 +1,205 @@
+"""What is measured of a subscription, declared once: the SQL of `features.subscriptions` makes these fields, Python reads them.
+
+Units stand in the names (`_seconds`, `_per_second`, `_messages`), fills are 0 to 1, and what is not known is None.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionFeatures:
+    """A partition as the group reads it. The first two fields decide the order.
+
+    Attributes:
+        committed, log_end, log_start: offsets; `committed` and `lag_messages` only if they were reported lately.
+        lag_recent_low, lag_recent_lowest: the second lowest and the lowest lag in the window's last third.
+        lag_ever_samples: also of the baseline.
+        first_period: in which quarter of the baseline it was seen first; `features.summary.NOW` for the window.
+        time_lag_method: how the time lag was found (`features.timelag`), with its bounds in `time_lag_low` and `time_lag_high`.
+    """
+
+    topic: str
+    partition: int
+    committed: float | None
+    log_end: float | None
+    log_start: float | None
+    lag_messages: float | None
+    lag_low: float | None
+    lag_mean: float | None
+    lag_slope: float | None
+    lag_recent_low: float | None
+    lag_recent_lowest: float | None
+    lag_recent_slope: float | None
+    lag_samples: int | None
+    lag_ever_samples: int | None
+    lag_bad_samples: int | None
+    lag_last_seconds: float | None
+    committed_moved: float | None
+    committed_samples: int | None
+    committed_per_second: float | None
+    committed_recent_per_second: float | None
+    arrival_per_second: float | None
+    arrival_recent_per_second: float | None
+    first_period: int | None
+    log_start_per_second: float | None
+    time_lag_seconds: float | None
+    time_lag_low: float | None
+    time_lag_high: float | None
+    time_lag_method: str | None
+    oldest_incomplete_seconds: float | None
+    fetch_queue_mean: float | None
+    enqueue_sum: float | None
+    enqueue_count: float | None
+    enqueue_baseline_sum: float | None
+    enqueue_baseline_count: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberFeatures:
+    """A member of the group.
+
+    Attributes:
+        live: whether it still reports.
+        poll_age_high: the longest time without a poll in the window, in seconds.
+        last_seconds: when it was last heard of, 0 or less; None if it was not in the window.
+        delay_fill, delay_high: of the delay queue, mean and highest.
+        rtt_seconds, rtt_broker: mean round trip to the slowest broker, and which one that is.
+    """
+
+    member: str
+    live: bool
+    in_baseline: bool | None
+    heartbeat_age_seconds: float | None
+    poll_age_seconds: float | None
+    poll_age_high: float | None
+    last_seconds: float | None
+    rebalances: float | None
+    restarts: int | None
+    delay_fill: float | None
+    delay_high: float | None
+    delayed_capacity: float | None
+    rtt_seconds: float | None
+    rtt_baseline_seconds: float | None
+    rtt_broker: str | None
+    throttle_seconds: float | None
+    paused_mean: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueFeatures:
+    """An in-process queue of an event type in a member; lengths and capacity in events."""
+
+    processor: str | None
+    member: str | None
+    queue: str
+    fill: float | None
+    length_mean: float | None
+    length_last: float | None
+    capacity: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessorFeatures:
+    """The handler of an event type.
+
+    Attributes:
+        process_seconds, baseline_seconds: mean of an attempt now and before; `slow_down` is their ratio.
+        attempts, baseline_attempts: in the window and in the whole baseline; `rate_per_second` in the window.
+        fill: of its fullest queue.
+    """
+
+    processor: str
+    topic: str | None
+    process_seconds: float | None
+    baseline_seconds: float | None
+    attempts: float | None
+    baseline_attempts: float | None
+    rate_per_second: float | None
+    slow_down: float | None
+    retries: float | None
+    fill: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OldestMessage:
+    """The partition with the longest time lag."""
+
+    time_lag_seconds: float | None
+    time_lag_low: float | None
+    time_lag_high: float | None
+    time_lag_method: str | None
+    partition: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundTrips:
+    """The slowest round trips of the group."""
+
+    rtt_seconds: float | None
+    rtt_baseline_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredSubscription:
+    """What `features.subscriptions` gives of one subscription: sums over its partitions, what its group says, and all its parts.
+
+    Attributes:
+        oldest: the partition with the longest time lag.
+        loss_seconds: until retention deletes what is not committed.
+        poll_age_seconds: of the most active member; `rebalances` of the most disturbed one, `delay_fill` of the fullest.
+    """
+
+    cluster: str
+    group: str
+    topic: str
+    # Sums over the partitions.
+    partition_count: int
+    lag_messages: float | None
+    lag_known_partitions: int
+    lag_slope: float | None
+    lag_recent_low: float | None
+    lag_recent_lowest: float | None
+    lag_recent_slope: float | None
+    arrival_per_second: float | None
+    arrival_recent_per_second: float | None
+    committed_moved: float | None
+    committed_recent_per_second: float | None
+    lag_samples: int
+    lag_bad_samples: int
+    last_sample_age_seconds: float | None
+    oldest: OldestMessage | None
+    oldest_incomplete_seconds: float | None
+    fetch_queue_mean: float | None
+    enqueue_mean_seconds: float | None
+    enqueue_baseline_seconds: float | None
+    loss_seconds: float | None
+    # Of the group.
+    group_members: float | None
+    group_members_recent: float | None
+    group_members_low: float | None
+    group_state: float | None
+    group_state_low: float | None
+    live_members: int | None
+    baseline_members: int | None
+    poll_age_seconds: float | None
+    rebalances: float | None
+    delay_fill: float | None
+    delay_high: float | None
+    throttle_seconds: float | None
+    worst_rtt: RoundTrips | None
+    # Out of `oldest` and `worst_rtt`.
+    time_lag_seconds: float | None
+    rtt_seconds: float | None
+    rtt_baseline_seconds: float | None
+
+    partitions: tuple[PartitionFeatures, ...]
+    members: tuple[MemberFeatures, ...]
+    queues: tuple[QueueFeatures, ...]
+    processors: tuple[ProcessorFeatures, ...]
+
+
+def names_of(declared: type, *, without: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """The fields of a declaration in their order, for SQL."""
+    return tuple(field.name for field in fields(declared) if field.name not in without)

@@ -1,0 +1,135 @@
+"""The border between Spark and Python: answered rows as `SubscriptionFeatures`, with every column and its type checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from functools import cache
+from types import NoneType
+from typing import Any, get_args, get_origin, get_type_hints
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workbench.errors import EvidenceError, WorkbenchError
+from workbench.triage.subscription import SubscriptionFeatures
+from workbench.triage.tree import TREE
+from workbench.triage.verdict import Answer, Verdict
+from workbench.triage.walk import answer_column
+
+_SCALARS: dict[type, Callable[[pa.DataType], bool]] = {
+    bool: pa.types.is_boolean,
+    int: pa.types.is_integer,
+    float: pa.types.is_floating,
+    str: lambda it: pa.types.is_string(it) or pa.types.is_large_string(it),
+}
+_ANSWERS = {True: Answer.YES, False: Answer.NO, None: Answer.CANNOT_TELL}
+
+
+def features_of(table: pa.Table) -> list[SubscriptionFeatures]:
+    """The rows of `triage.walk.with_verdicts`, in their order.
+
+    Raises:
+        WorkbenchError: names every column that is missing, not declared or of another type.
+        EvidenceError: names what is null where it must not be (a topic, say, that a foreign capture does not name).
+    """
+    declared, answers = _declared(SubscriptionFeatures), [answer_column(node) for node in TREE.values()]
+    given = {name: table.column(name) for name in table.column_names}
+    wrong = [f"{name} is missing" for name in (*declared, *answers, "verdict") if name not in given]
+    wrong += [f"{name} is not declared" for name in given if name not in {*declared, *answers, "verdict"}]
+    for name, hint in {**declared, **dict.fromkeys(answers, bool | None), "verdict": str}.items():
+        if name in given:
+            wrong += _problems(given[name].type, hint, name)
+    if wrong:
+        raise WorkbenchError(
+            f"The rows of the analysis are not what triage declares: {'; '.join(wrong)}.",
+            hint="Spark's side and this one are of different versions, or a column was not declared in SubscriptionFeatures.",
+        )
+    if nulls := [text for name, hint in declared.items() for text in _nulls(given[name], hint, name)]:
+        raise EvidenceError(
+            f"Some measurements do not say what they are of: no {', no '.join(nulls)}.",
+            hint="Every series of the source needs the labels of its signal.",
+        )
+    return [_one(row) for row in table.to_pylist()]
+
+
+def _one(row: dict[str, Any]) -> SubscriptionFeatures:
+    answers = {node.id: _ANSWERS[row.pop(answer_column(node))] for node in TREE.values()}
+    made: SubscriptionFeatures = _made(
+        SubscriptionFeatures, {**row, "answers": answers, "verdict": Verdict(row["verdict"])}
+    )
+    return made
+
+
+def _made(cls: Any, row: dict[str, Any]) -> Any:
+    """One of the declared classes; a row's plain values are its fields as they are."""
+    return cls(**{**row, **{name: make(row[name]) for name, make in _makers(cls).items()}})
+
+
+@cache
+def _makers(cls: type) -> dict[str, Callable[[Any], Any]]:
+    """How the fields are made that are no plain values."""
+    made = {name: _maker(_known(hint)[0]) for name, hint in _declared(cls).items()}
+    return {name: make for name, make in made.items() if make is not None}
+
+
+def _maker(kind: Any) -> Callable[[Any], Any] | None:
+    if kind in _SCALARS:
+        return None
+    if get_origin(kind) is not tuple:
+        return lambda value: None if value is None else _made(kind, value)
+    make = _maker(get_args(kind)[0])
+    return (lambda value: tuple(value or ())) if make is None else lambda value: tuple(make(it) for it in value or ())
+
+
+@cache
+def _declared(cls: type) -> dict[str, Any]:
+    """Types of the fields that are columns, by name."""
+    hints = get_type_hints(cls)
+    return {field.name: hints[field.name] for field in fields(cls) if field.name not in ("answers", "verdict")}
+
+
+@cache
+def _known(hint: Any) -> tuple[Any, bool]:
+    """(the type without None, whether None is excluded)."""
+    kinds = get_args(hint)
+    if NoneType not in kinds:
+        return hint, True
+    [kind] = (it for it in kinds if it is not NoneType)
+    return kind, False
+
+
+def _problems(given: pa.DataType, hint: Any, name: str) -> Iterator[str]:
+    """What is wrong with the type of a column or a part of it."""
+    kind, _ = _known(hint)
+    if kind in _SCALARS:
+        if not _SCALARS[kind](given):
+            yield f"{name} is {given} and not {kind.__name__}"
+    elif get_origin(kind) is tuple:
+        if pa.types.is_list(given) or pa.types.is_large_list(given):
+            yield from _problems(given.value_type, get_args(kind)[0], f"{name}[]")
+        else:
+            yield f"{name} is {given} and no list"
+    elif not pa.types.is_struct(given):
+        yield f"{name} is {given} and no struct"
+    else:
+        declared, there = _declared(kind), {field.name: field.type for field in given}
+        yield from (f"{name}.{field} is missing" for field in declared if field not in there)
+        yield from (f"{name}.{field} is not declared" for field in there if field not in declared)
+        for field, of in declared.items():
+            if field in there:
+                yield from _problems(there[field], of, f"{name}.{field}")
+
+
+def _nulls(column: pa.ChunkedArray, hint: Any, name: str) -> Iterator[str]:
+    """What is null although it must not be; a list that is null counts as empty."""
+    kind, required = _known(hint)
+    if get_origin(kind) is tuple:
+        yield from _nulls(pc.list_flatten(column), get_args(kind)[0], name.removesuffix("s"))
+        return
+    if required and column.null_count:
+        yield name
+    if kind not in _SCALARS:
+        present = column.filter(pc.is_valid(column))
+        for field, of in _declared(kind).items():
+            yield from _nulls(pc.struct_field(present, field), of, f"{name}.{field}")
