@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.triage.made import subscription
+from workbench.cli.runbooks import command
 from workbench.cli.triage_alert import asked_by
 from workbench.lab.prometheus import ensure_prometheus
 from workbench.runbooks.book import read_book, read_books
@@ -77,6 +78,26 @@ def edit(path: Path, old: str, new: str) -> None:
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new))
+
+
+def test_the_rules_of_the_verdicts_come_from_the_runbooks(copy: Path) -> None:
+    """Severity and meaning stand in the runbook alone; a file of rules without our mark belongs to somebody else."""
+    rules = copy / "rules" / "verdicts.yml"
+    before = rules.read_text(encoding="utf-8")
+    edit(copy / "HotKey.md", "severity: page", "severity: ticket")
+    edit(copy / "HotKey.md", "## Meaning\n\n", '## Meaning\n\nWarm "keys".\n')
+    assert any("rules/verdicts.yml is not what the runbooks say" in text for text in problems(copy))
+    run = CliRunner().invoke(command, ["write", "--dir", str(copy)], standalone_mode=False)
+    assert run.exception is None
+    assert problems(copy) == []
+    assert rules.read_text(encoding="utf-8") != before
+    rules.unlink()
+    CliRunner().invoke(command, ["write", "--dir", str(copy)], standalone_mode=False)
+    assert problems(copy) == []
+    own = "# Ours.\n" + before.split("\n", 1)[1]
+    rules.write_text(own, encoding="utf-8")
+    CliRunner().invoke(command, ["write", "--dir", str(copy)], standalone_mode=False)
+    assert rules.read_text(encoding="utf-8") == own
 
 
 def test_promtool_takes_the_rules_and_their_tests_pass(copy: Path) -> None:
@@ -147,7 +168,8 @@ def test_an_alert_says_whom_to_look_at(tmp_path: Path) -> None:
 
 def test_the_command_tells_in_its_exit_code(copy: Path) -> None:
     """0 if all fits, 3 if not; show knows alerts and verdicts."""
-        from workbench.errors import ExitCode
+    from workbench.cli.runbooks import command
+    from workbench.errors import ExitCode
 
     run = CliRunner().invoke
     assert run(command, ["check", "--dir", str(copy), "--json"], standalone_mode=False).return_value == ExitCode.OK

@@ -65,16 +65,23 @@ def check(folder: Path | None, as_json: bool) -> int:
 @command.command()
 @_folder_option
 def write(folder: Path | None) -> int:
-    """Write the generated parts anew from the tree's declaration: diagnosis steps and picture."""
+    """Write what is generated anew: diagnosis steps and pictures from the tree, the verdicts' alert rules from the runbooks."""
     from workbench.runbooks.book import read_books
+    from workbench.runbooks.rules import FILE, is_ours, verdict_rules
 
-    changed = 0
-    for book in read_books(_folder(folder)):
+    changed, place = 0, _folder(folder)
+    books = read_books(place)
+    for book in books:
         text = book.regenerated()
         if text != book.text:
             book.path.write_text(text, encoding="utf-8")
             changed += 1
     say(f"{changed} runbooks changed.")
+    if is_ours(place):
+        (place / FILE).parent.mkdir(exist_ok=True)
+        (place / FILE).write_text(verdict_rules(books), encoding="utf-8")
+    else:
+        say(f"{FILE} is your own and was left alone.")
     return ExitCode.OK
 
 

@@ -50,6 +50,12 @@ class Book:
         return found[1] if found else ""
 
     @property
+    def meaning(self) -> str:
+        """What stands under "Meaning", on one line."""
+        found = re.search(r"^## Meaning\n(.*?)(?=^## |\Z)", self.text, flags=re.MULTILINE | re.DOTALL)
+        return " ".join(found[1].split()) if found else ""
+
+    @property
     def commands(self) -> tuple[str, ...]:
         """The commands that it asks people to run, one for each line."""
         lines = [line for block in _COMMANDS.findall(self.text) for line in block.splitlines()]

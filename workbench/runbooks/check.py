@@ -10,6 +10,7 @@ import yaml
 
 from workbench.errors import UsageError
 from workbench.runbooks.book import SECTIONS, Book, read_books
+from workbench.runbooks.rules import FILE, is_ours, verdict_rules
 from workbench.triage.verdict import Verdict
 from workbench.triage.verdicts import leaf_of
 
@@ -78,6 +79,10 @@ def problems(folder: Path) -> list[str]:
             found.append(f"The runbook of {verdict} is not {expected}.")
         if sum(rule.verdict == str(verdict) for rule in rules) != 1:
             found.append(f"The verdict {verdict} has not exactly one alert.")
+    if is_ours(folder) and (
+        not (folder / FILE).is_file() or verdict_rules(books) != (folder / FILE).read_text(encoding="utf-8")
+    ):
+        found.append(f"{FILE} is not what the runbooks say now; run: workbench runbooks write.")
     for book in books:
         found += _of_book(book, [rule for rule in rules if rule.alert == book.path.stem])
     return found
