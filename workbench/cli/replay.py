@@ -98,7 +98,7 @@ def plan_command(
     if out is not None:
         write_file(out, plan.document())
     if csv_file is not None:
-        csv_file.write_text(to_csv(plan), encoding="utf-8")
+        csv_file.write_text(to_csv(plan), encoding="utf-8")  # it may be a pipe
     if as_json:
         write_json(plan.document())
     else:

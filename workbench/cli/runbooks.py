@@ -8,6 +8,7 @@ import click
 
 from workbench.cli.options import json_option
 from workbench.errors import ExitCode, UsageError
+from workbench.files import write_text
 from workbench.screen import say, tell, tell_page, write_json
 
 
@@ -72,7 +73,7 @@ def write(folder: Path | None) -> int:
     for book in read_books(_folder(folder)):
         text = book.regenerated()
         if text != book.text:
-            book.path.write_text(text, encoding="utf-8")
+            write_text(book.path, text)
             changed += 1
     say(f"{changed} runbooks changed.")
     return ExitCode.OK

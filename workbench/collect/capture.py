@@ -29,8 +29,9 @@ from workbench import __version__
 from workbench.collect.kafka import GROUPS_SCHEMA
 from workbench.collect.parquet_bounds import Room, TooLargeError, read_bounded
 from workbench.errors import DamagedCaptureError, NotACaptureError, UsageError, WindowError
-from workbench.files import atomic_folder, atomic_write, writing
+from workbench.files import atomic_folder, atomic_write, write_text, writing
 from workbench.humanize import first_line
+from workbench.inputs import first_problem
 from workbench.samples import SAMPLES_SCHEMA
 from workbench.settings import Thresholds
 from workbench.window import Window
@@ -177,8 +178,7 @@ def _write(folder: Path, capture: Capture) -> None:
     samples = capture.samples.sort_by([(name, "ascending") for name in _SORT])
     write_parquet(folder / SAMPLES, samples)
     write_parquet(folder / GROUPS, capture.groups)
-    with atomic_write(folder / EVENTS) as temporary:
-        temporary.write_text("".join(json.dumps(event) + "\n" for event in capture.events), encoding="utf-8")
+    write_text(folder / EVENTS, "".join(json.dumps(event) + "\n" for event in capture.events))
     rows = {SAMPLES: samples.num_rows, GROUPS: capture.groups.num_rows, EVENTS: len(capture.events)}
     files = {name: FileCheck(sha256=_digest(folder / name), rows=count) for name, count in rows.items()}
     write_info(folder, capture.info.model_copy(update={"files": files, "state": "complete"}))
@@ -205,8 +205,7 @@ def write_parquet(path: Path, table: pa.Table) -> None:
 
 def write_info(folder: Path, info: CaptureInfo) -> None:
     """Write `capture.json` in one step."""
-    with atomic_write(folder / INFO) as temporary:
-        temporary.write_text(info.model_dump_json(indent=1, by_alias=True) + "\n", encoding="utf-8")
+    write_text(folder / INFO, info.model_dump_json(indent=1, by_alias=True) + "\n")
 
 
 def read_capture(folder: Path, *, room_gib: float | None = None) -> Capture:
@@ -301,10 +300,9 @@ def read_info(folder: Path) -> CaptureInfo:
     try:
         info = CaptureInfo.model_validate_json(path.read_bytes())
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the file"
         raise DamagedCaptureError(
-            f"{path} cannot be read: {where}: {first['msg']}.", hint="Was it written by a newer version, or cut short?"
+            f"{path} cannot be read: {first_problem(error, whole='the file')}.",
+            hint="Was it written by a newer version, or cut short?",
         ) from None
     missing = {SAMPLES, GROUPS, EVENTS} - info.files.keys()
     if info.state == "complete" and missing:

@@ -20,7 +20,7 @@ from typing import Any
 import psutil
 
 from workbench.errors import GuardError, SetupError, WorkbenchError
-from workbench.files import atomic_write, exclusive_lock
+from workbench.files import exclusive_lock, write_text
 from workbench.lab import process
 from workbench.lab.lab import Lab, lab_dir, remove_folder, start_lab
 from workbench.screen import tell
@@ -130,18 +130,13 @@ def down() -> list[str]:
     return list(dict.fromkeys(ended))
 
 
-def _write(path: Path, text: str) -> None:
-    with atomic_write(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
-
-
 def _keep(folder: Path, ttl_seconds: float, with_prometheus: bool) -> None:
     stop = Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda _signal, _frame: stop.set())
     started = psutil.Process().create_time()
     state: dict[str, Any] = {"keeper": os.getpid(), "started": started, "pids": {}, "directory": str(folder)}
-    _write(_state_file(), json.dumps(state))
+    write_text(_state_file(), json.dumps(state))
     try:
         with start_lab(folder, with_prometheus=with_prometheus, say=tell) as lab:
             state |= {
@@ -152,8 +147,8 @@ def _keep(folder: Path, ttl_seconds: float, with_prometheus: bool) -> None:
                 "pids": {**lab.pids(), "keeper": os.getpid()},
                 "until": time.time() + ttl_seconds,
             }
-            _write(lab_cluster_file(), lab.cluster().model_dump_json(indent=1))
-            _write(_state_file(), json.dumps(state))
+            write_text(lab_cluster_file(), lab.cluster().model_dump_json(indent=1))
+            write_text(_state_file(), json.dumps(state))
             deadline = time.monotonic() + ttl_seconds
             while not stop.wait(_CHECK_SECONDS) and time.monotonic() < deadline:
                 if (name := lab.failed()) is not None:

@@ -26,7 +26,7 @@ from typing import Any
 import psutil
 
 from workbench.errors import SetupError
-from workbench.files import atomic_folder, atomic_write
+from workbench.files import atomic_folder, write_text
 
 STOP_SECONDS = 10.0
 
@@ -225,8 +225,8 @@ def sweep(folder: Path) -> list[str]:
 def claim(folder: Path) -> None:
     """Say that this process looks after the processes in `folder`."""
     me = psutil.Process()
-    with atomic_write(folder / "owner.json") as temporary:  # who reads half of it would take the folder for an orphan
-        temporary.write_text(json.dumps({"pid": me.pid, "started": me.create_time()}), encoding="utf-8")
+    # Who reads half of it would take the folder for an orphan.
+    write_text(folder / "owner.json", json.dumps({"pid": me.pid, "started": me.create_time()}))
 
 
 def claimed(folder: Path) -> None:

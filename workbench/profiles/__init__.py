@@ -19,6 +19,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from workbench.errors import ConfigError
+from workbench.inputs import first_problem
 from workbench.samples import LABEL_COLUMNS
 from workbench.signals import GROUP_STATES, SIGNALS, Kind
 
@@ -242,9 +243,8 @@ def parse_profile(text: str, *, name: str) -> Profile:
         TypeError,
         RecursionError,
     ) as error:  # the loader lets errors of dates and of depth out
-        what = error.errors()[0] if isinstance(error, ValidationError) else None
-        where = ".".join(str(part) for part in what["loc"]) + ": " + what["msg"] if what else str(error)
-        raise ConfigError(f"The profile {name!r} cannot be used: {where}.") from None
+        reason = first_problem(error) if isinstance(error, ValidationError) else error
+        raise ConfigError(f"The profile {name!r} cannot be used: {reason}.") from None
 
 
 @cache

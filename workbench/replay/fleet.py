@@ -15,7 +15,7 @@ from urllib3.exceptions import HTTPError, NewConnectionError, ReadTimeoutError
 
 from workbench.errors import ConfigError, NoAnswerError, SourceUnreachableError
 from workbench.humanize import one_line
-from workbench.inputs import read_toml
+from workbench.inputs import first_problem, read_toml
 from workbench.masking import remember, secrets_in_url
 from workbench.settings import from_environment
 from workbench.web import WebSession
@@ -114,10 +114,8 @@ def read_fleet(path: Path) -> FleetFile:
     try:
         return FleetFile.model_validate(values)
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        field = ".".join(str(part) for part in first["loc"]) or "the whole"
         raise ConfigError(
-            f"{path}: {field}: {first['msg']}.", hint="Fields: workbench.replay.fleet.FleetFile."
+            f"{path}: {first_problem(error)}.", hint="Fields: workbench.replay.fleet.FleetFile."
         ) from None
 
 
@@ -192,9 +190,8 @@ class HttpFleet:
         try:
             return InstanceStatus.model_validate_json(answer)
         except ValidationError as error:
-            field = ".".join(str(part) for part in error.errors(include_input=False)[0]["loc"]) or "the whole"
             raise SourceUnreachableError(
-                f"{instance} answers /status with something else: {field} is missing or wrong."
+                f"{instance} answers /status with something else: {first_problem(error).field} is missing or wrong."
             ) from None
 
     def switch(self, instance: str, *, group: str, old_group: str, since: str) -> None:

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from workbench.errors import GuardError, UsageError
 from workbench.files import atomic_write
-from workbench.inputs import read_within
+from workbench.inputs import first_problem, read_within
 from workbench.replay.connect import SHORT_HASH
 from workbench.replay.gateway import Partition
 
@@ -266,11 +266,7 @@ def validated(model: type[M], document: Any, path: Path, what: str) -> M:
     try:
         return model.model_validate_json(json.dumps(document))
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        field = ".".join(str(part) for part in first["loc"]) or "the whole"
-        raise GuardError(
-            f"The {what} {path} is refused: {field}: {first['msg']}.", hint=f"Make a new {what}."
-        ) from None
+        raise GuardError(f"The {what} {path} is refused: {first_problem(error)}.", hint=f"Make a new {what}.") from None
 
 
 def _legible(document: dict[str, Any]) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
 from workbench.errors import ConfigError
-from workbench.inputs import read_toml
+from workbench.inputs import first_problem, read_toml
 
 ENVIRONMENT_PREFIX = "WORKBENCH_RUNTIME_"
 
@@ -185,13 +185,11 @@ class RuntimeConfig(BaseModel):
         try:
             return cls.model_validate(values)
         except ValidationError as error:
-            first = error.errors()[0]
-            name = ".".join(str(part) for part in first["loc"]) or "the whole"
-            unknown = first["type"] == "extra_forbidden"
-            words = "there is no such field" if unknown else first["msg"].removeprefix("Value error, ")
-            similar = _similar(str(first["loc"][-1])) if unknown else None
+            problem = first_problem(error)
+            reason = "there is no such field" if problem.is_unknown else problem.reason
+            similar = _similar(problem.field.rpartition(".")[2]) if problem.is_unknown else None
             raise ConfigError(
-                f"{where}: {name}: {words}.",
+                f"{where}: {problem.field}: {reason}.",
                 hint=similar or "Fields, units and defaults: workbench runtime settings.",
             ) from None
 

@@ -18,6 +18,7 @@ from prometheus_client.exposition import choose_encoder
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from workbench.humanize import message
+from workbench.inputs import first_problem
 from workbench.runtime import status
 
 if TYPE_CHECKING:
@@ -176,9 +177,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             order = ReplayOrder.model_validate(body)
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"]) or "the body"
-            raise _Refused(HTTPStatus.BAD_REQUEST, f"{where}: {first['msg']}") from None
+            raise _Refused(HTTPStatus.BAD_REQUEST, str(first_problem(error, whole="the body"))) from None
         since: datetime = order.since
         return self._accepted(self.runtime.switch_group(order.group, since, order.max_bytes_per_second))
 

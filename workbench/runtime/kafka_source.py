@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, Message, TopicPartition
+from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_fixed
 
 from workbench.errors import SourceUnreachableError
 from workbench.humanize import plural
@@ -351,20 +352,24 @@ def _persistently(ask: Callable[[], list[TopicPartition]]) -> list[TopicPartitio
     Raises:
         KafkaException: what the last try said, as a whole or of one partition.
     """
-    tries = 0
-    while True:
-        try:
-            answers = ask()
-            for part in answers:
-                if part.error is not None:
-                    raise KafkaException(part.error)
-            return answers
-        except KafkaException as error:
-            tries += 1
-            if tries == _START_TRIES:
-                raise
-            _log.warning("asking the broker again: %s", error)
-            time.sleep(_START_PAUSE_SECONDS)
+
+    @retry(
+        retry=retry_if_exception_type(KafkaException),
+        stop=stop_after_attempt(_START_TRIES),
+        wait=wait_fixed(_START_PAUSE_SECONDS),
+        before_sleep=lambda state: _log.warning(
+            "asking the broker again: %s", state.outcome and state.outcome.exception()
+        ),
+        reraise=True,
+    )
+    def answered() -> list[TopicPartition]:
+        answers = ask()
+        for part in answers:
+            if part.error is not None:
+                raise KafkaException(part.error)
+        return answers
+
+    return answered()
 
 
 def _offsets(answers: Sequence[TopicPartition]) -> dict[Partition, int | None]:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from workbench.collect.capture import read_info
 from workbench.errors import UsageError
+from workbench.inputs import first_problem
 from workbench.settings import load_settings
 from workbench.window import parse_instant
 
@@ -95,9 +96,8 @@ def health_parameters(
             config=str(config.resolve()) if config is not None else "",
         )
     except ValidationError as error:
-        first_error = error.errors(include_input=False, include_url=False)[0]
-        where = ".".join(str(part) for part in first_error["loc"]) or "the parameters"
-        raise UsageError(f"{where}: {first_error['msg']}.", hint="See: workbench report run --help") from None
+        problem = first_problem(error, whole="the parameters")
+        raise UsageError(f"{problem}.", hint="See: workbench report run --help") from None
 
 
 def _start(since: str | None, end: datetime, first: datetime | None) -> datetime:

@@ -34,8 +34,8 @@ from workbench.report.runs.record import (
     read_record,
     reserved,
     runs_in,
+    write_durably,
     write_record,
-    write_text,
 )
 from workbench.settings import load_settings
 
@@ -200,7 +200,7 @@ class _Run:
     def _progress(self, steps: Sequence[StepRecord]) -> None:
         self.record.steps = list(steps)
         with suppress(WorkbenchError):  # the last word matters, and has its room reserved
-            write_text(self._folder / RECORD, self.record.model_dump_json(indent=1, by_alias=True) + "\n")
+            write_durably(self._folder / RECORD, self.record.model_dump_json(indent=1, by_alias=True) + "\n")
 
     def _judged(self) -> ExitCode:
         """The verdict as the notebook left it; a notebook that left none has not done its work."""
@@ -219,7 +219,7 @@ class _Run:
 
         with suppress(WorkbenchError):
             text: str = nbformat.writes(nbformat.from_dict(masked_document(executed)))  # type: ignore[no-untyped-call]
-            write_text(self._folder / EXECUTED, text)
+            write_durably(self._folder / EXECUTED, text)
 
     def _end(self, state: RunState, code: int, message: str | None, hint: str | None) -> None:
         record = self.record
@@ -305,7 +305,7 @@ def _export(out: Path, record: RunRecord) -> None:
     lines += _verdicts(out / record.run_id, record)
     path = out / metrics_name(record.report, record.cluster)
     with suppress(WorkbenchError):
-        write_text(path, "\n".join(lines) + "\n")
+        write_durably(path, "\n".join(lines) + "\n")
     shared = out / f"{record.report}-{slug_of(record.cluster)}.{_METRICS}"  # the name of earlier versions
     with suppress(OSError, UnicodeDecodeError):
         if shared != path and labels in shared.read_text(encoding="utf-8"):
