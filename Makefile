@@ -82,7 +82,7 @@ $(READY): pyproject.toml .ci/requirements.lock .ci/requirements-build.lock .ci/r
 	@$(BIN)/pip install -q --require-hashes --only-binary :all: -r .ci/requirements-build.lock
 	@$(BIN)/pip install -q --require-hashes --only-binary :all: --no-binary pyspark --no-build-isolation -r .ci/requirements.lock
 	@$(BIN)/pip install -q --no-deps --no-build-isolation -e .
-	@$(BIN)/python -m workbench.java >/dev/null 2>&1 || { \
+	@$(BIN)/python -m workbench.spark.java >/dev/null 2>&1 || { \
 		echo "No Java 17 or newer here: installing one into $(VENV)."; \
 		$(BIN)/pip install -q --require-hashes -r .ci/requirements-java.lock; }
 	@touch $@

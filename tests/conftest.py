@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from workbench.lab.lab import Lab, start_lab
-from workbench.spark_archive import VARIABLE as ARCHIVE_VARIABLE
+from workbench.spark.archive import VARIABLE as ARCHIVE_VARIABLE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,7 +26,7 @@ settings.load_profile("workbench")
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The session that the product itself uses."""
-    from workbench.spark import end, session
+    from workbench.spark.session import end, session
 
     started = session()
     yield started

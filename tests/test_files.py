@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from workbench.errors import GuardError
-from workbench.files import alone, whole
+from workbench.files import atomic_write, exclusive_lock
 
 
 @pytest.mark.parametrize("durable", [False, True])
@@ -17,13 +17,13 @@ def test_a_file_is_the_old_one_or_the_new_one(tmp_path: Path, durable: bool) -> 
     """While it is written the old content stands; when that fails, too; and no other file is left."""
     path = tmp_path / "a.json"
     path.write_text("old")
-    with pytest.raises(ZeroDivisionError), whole(path, durable=durable) as temporary:
+    with pytest.raises(ZeroDivisionError), atomic_write(path, durable=durable) as temporary:
         temporary.write_text("half")
         assert path.read_text() == "old"
         raise ZeroDivisionError
     assert [it.name for it in tmp_path.iterdir()] == ["a.json"]
     assert path.read_text() == "old"
-    with whole(path, durable=durable) as temporary:
+    with atomic_write(path, durable=durable) as temporary:
         temporary.write_text("new")
     assert [it.name for it in tmp_path.iterdir()] == ["a.json"]
     assert path.read_text() == "new"
@@ -35,9 +35,9 @@ def test_a_new_file_takes_nobodys_place(tmp_path: Path, links: bool, monkeypatch
     if not links:
         monkeypatch.setattr(Path, "hardlink_to", lambda *_: (_ for _ in ()).throw(PermissionError()))
     path = tmp_path / "a.json"
-    with whole(path, new=True) as temporary:
+    with atomic_write(path, new=True) as temporary:
         temporary.write_text("mine")
-    with pytest.raises(FileExistsError), whole(path, new=True) as temporary:
+    with pytest.raises(FileExistsError), atomic_write(path, new=True) as temporary:
         temporary.write_text("another's")
     assert path.read_text() == "mine"
     assert [it.name for it in tmp_path.iterdir()] == ["a.json"]
@@ -45,25 +45,29 @@ def test_a_new_file_takes_nobodys_place(tmp_path: Path, links: bool, monkeypatch
 
 def test_what_cannot_be_written_says_so(tmp_path: Path) -> None:
     """The caller knows what the user meant to write, and makes the words."""
-    with pytest.raises(OSError, match="No such file"), whole(tmp_path / "none" / "a") as temporary:
+    with pytest.raises(OSError, match="No such file"), atomic_write(tmp_path / "none" / "a") as temporary:
         temporary.write_text("x")
 
 
 def test_one_at_a_time(tmp_path: Path) -> None:
     """The second is refused, and let in when the first has gone."""
     refusal = GuardError("busy", hint="Wait.")
-    with alone(tmp_path / "lock", refusal), pytest.raises(GuardError, match="busy"), alone(tmp_path / "lock", refusal):
+    with (
+        exclusive_lock(tmp_path / "lock", refusal),
+        pytest.raises(GuardError, match="busy"),
+        exclusive_lock(tmp_path / "lock", refusal),
+    ):
         pytest.fail("two at a time")
-    with alone(tmp_path / "lock", refusal):
+    with exclusive_lock(tmp_path / "lock", refusal):
         pass
 
 
 def test_two_that_write_a_file_at_once_leave_one_of_the_two_whole(tmp_path: Path) -> None:
     """Threads of one process are two, and so are processes of two hosts that have one number."""
     path = tmp_path / "a.json"
-    with whole(path) as first:
+    with atomic_write(path) as first:
         first.write_text("first")
-        with whole(path) as second:
+        with atomic_write(path) as second:
             second.write_text("second")
         assert path.read_text() == "second"
     assert path.read_text() == "first"
@@ -72,15 +76,15 @@ def test_two_that_write_a_file_at_once_leave_one_of_the_two_whole(tmp_path: Path
 
 def test_who_comes_second_may_wait_and_is_told_who_holds_the_lock(tmp_path: Path) -> None:
     """So long as it was given, by the other's number."""
-    with alone(tmp_path / "lock", GuardError("busy")):
+    with exclusive_lock(tmp_path / "lock", GuardError("busy")):
         for hint, told in (("Wait.", f"Wait. It is process {os.getpid()}."), (None, f"It is process {os.getpid()}.")):
             refusal = GuardError("busy", hint=hint)
-            with pytest.raises(GuardError) as caught, alone(tmp_path / "lock", refusal, wait_seconds=0.1):
+            with pytest.raises(GuardError) as caught, exclusive_lock(tmp_path / "lock", refusal, wait_seconds=0.1):
                 pytest.fail("two at a time")
             assert caught.value.hint == told
-    first, entered = alone(tmp_path / "lock", GuardError("busy")), threading.Event()
+    first, entered = exclusive_lock(tmp_path / "lock", GuardError("busy")), threading.Event()
     first.__enter__()
     threading.Timer(0.3, lambda: first.__exit__(None, None, None)).start()
-    with alone(tmp_path / "lock", GuardError("busy"), wait_seconds=60):
+    with exclusive_lock(tmp_path / "lock", GuardError("busy"), wait_seconds=60):
         entered.set()
     assert entered.is_set()

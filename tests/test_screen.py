@@ -20,10 +20,10 @@ from workbench.cli.snapshot import _show
 from workbench.cli.triage_again import show_comparison, watch
 from workbench.collect.kafka import GroupView, Snapshot
 from workbench.console import SafeConsole, step_bar
+from workbench.humanize import for_chat, lines, one_line, printable
 from workbench.screen import _LogFormatter, say, say_error, tell, tell_page, write_json
 from workbench.triage.engine import Triage
 from workbench.triage.verdict import Verdict
-from workbench.words import for_chat, lines, one_line, printable
 
 HOSTILE = (
     "a[/b][link=http://evil]x[/link]:skull:\x1b]8;;http://evil\x07\x9b31m\nforged\r\u202egro\u2066\u200b\U000e0041"

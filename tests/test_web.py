@@ -36,7 +36,7 @@ from workbench.errors import SourceUnreachableError
 from workbench.profiles import load_profile
 from workbench.replay.fleet import FleetFile, make_fleet
 from workbench.report.handoff import send
-from workbench.web import RedirectRefusedError, TooLargeError, WebSession, read_body
+from workbench.web import AnswerTooLargeError, RedirectRefusedError, WebSession, read_body
 
 TOKEN = "not-for-others-4711"
 HEADERS = {"X-Api-Key": TOKEN, "Authorization": f"Bearer {TOKEN}", "Cookie": TOKEN}
@@ -145,7 +145,7 @@ def test_a_small_answer_that_grows_is_refused_while_it_streams(encoding: str) ->
     with scripted(Script(body=bomb, headers={"Content-Encoding": encoding})) as server:
         tracemalloc.start()
         try:
-            with pytest.raises(TooLargeError):
+            with pytest.raises(AnswerTooLargeError):
                 session().get(server.url)
             assert fetch(server.url, timeout_seconds=20).error is not None
             source = PrometheusSource(url=server.url, cluster="c", profiles=[load_profile("runtime")])
@@ -160,7 +160,7 @@ def test_an_answer_over_its_bound_is_refused() -> None:
     """Counted in bytes after decompression, also where nothing is compressed."""
     with scripted(Script(body=b"x" * 2000)) as server:
         assert len(session(max_bytes=2000).get(server.url).content) == 2000
-        with pytest.raises(TooLargeError):
+        with pytest.raises(AnswerTooLargeError):
             session(max_bytes=1999).get(server.url)
 
 

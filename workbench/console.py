@@ -10,8 +10,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.segment import Segment
 from rich.text import Text
 
+from workbench.humanize import lines, one_line
 from workbench.masking import masked
-from workbench.words import lines, one_line
 
 PAGE_WIDTH = 120
 

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from workbench import words
+from workbench import humanize
 from workbench.masking import masked
 
 
@@ -50,8 +50,8 @@ class WorkbenchError(Exception):
     exit_code = ExitCode.INTERNAL
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
-        self.message = words.message(masked(message))
-        self.hint = words.message(masked(hint)) if hint is not None else None
+        self.message = humanize.message(masked(message))
+        self.hint = humanize.message(masked(hint)) if hint is not None else None
         super().__init__(self.message)
 
 

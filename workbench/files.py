@@ -23,7 +23,7 @@ _LOOK_AGAIN_SECONDS = 0.1  # while another one holds a lock
 
 
 @contextmanager
-def whole(path: Path, *, durable: bool = False, new: bool = False) -> Iterator[Path]:
+def atomic_write(path: Path, *, durable: bool = False, new: bool = False) -> Iterator[Path]:
     """Where to write what shall become `path` when the block ends; if it fails, `path` stays as it is and nothing is left over.
 
     Args:
@@ -52,7 +52,7 @@ def whole(path: Path, *, durable: bool = False, new: bool = False) -> Iterator[P
 
 
 @contextmanager
-def whole_folder(path: Path, *, replace: bool = False) -> Iterator[Path]:
+def atomic_folder(path: Path, *, replace: bool = False) -> Iterator[Path]:
     """An empty folder to fill, which becomes `path` when the block ends; if it fails, `path` stays as it is and nothing is left over.
 
     Args:
@@ -197,7 +197,7 @@ def writing(what: str) -> Iterator[None]:
 
 
 @contextmanager
-def alone(lock: Path, refusal: GuardError, *, wait_seconds: float = 0.0) -> Iterator[None]:
+def exclusive_lock(lock: Path, refusal: GuardError, *, wait_seconds: float = 0.0) -> Iterator[None]:
     """One process of this machine at a time; the lock goes with the process, however it ends.
 
     Args:

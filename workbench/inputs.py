@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import ConfigError
-from workbench.words import first_line
+from workbench.humanize import first_line
 
 _SETTINGS_BYTES = 4 << 20  # ten thousand clusters
 _SETTINGS_DEPTH = 20  # a file has five levels; what walks over it calls itself for each

@@ -15,8 +15,8 @@ from typing import Any
 
 import click
 
+from workbench.humanize import lines, one_line
 from workbench.masking import masked, masked_document
-from workbench.words import lines, one_line
 
 
 def say(text: str, *, mark: tuple[str, str] | None = None) -> None:

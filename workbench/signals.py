@@ -44,7 +44,7 @@ GRAIN_LABELS: dict[Grain, tuple[str, ...]] = {
 }
 
 
-class Outcome(StrEnum):
+class ProcessingOutcome(StrEnum):
     """How one attempt at an event ended; it stands in the `stat` column of the signal `processed`."""
 
     OK = "ok"

@@ -40,7 +40,7 @@ class RedirectRefusedError(requests.RequestException):
     """The server sends us to another one, which must not get what was meant for this one."""
 
 
-class TooLargeError(requests.RequestException, ValueError):
+class AnswerTooLargeError(requests.RequestException, ValueError):
     """An answer beyond its bound."""
 
 
@@ -150,9 +150,11 @@ def read_body(response: requests.Response, *, deadline: float, max_bytes: int = 
             for piece in unpack(chunk):
                 body += piece
                 if len(body) > max_bytes:
-                    raise TooLargeError(f"an answer of over {max(1, max_bytes >> 20)} MB")
+                    raise AnswerTooLargeError(f"an answer of over {max(1, max_bytes >> 20)} MB")
                 if len(body) > max(_GROWTH_FROM_BYTES, _MOST_GROWTH * received):
-                    raise TooLargeError(f"an answer that grows to more than {_MOST_GROWTH} times of what was sent")
+                    raise AnswerTooLargeError(
+                        f"an answer that grows to more than {_MOST_GROWTH} times of what was sent"
+                    )
                 if time.monotonic() > deadline:
                     raise requests.Timeout("no complete answer in time")
         unpack.end()

@@ -37,7 +37,7 @@ BENCHES: dict[str, Callable[[], Result]] = {
 def _fresh() -> None:
     from pyspark.sql import SparkSession
 
-    from workbench.spark import end
+    from workbench.spark.session import end
 
     active = SparkSession.getActiveSession()
     if active is not None:

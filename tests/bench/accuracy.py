@@ -222,7 +222,7 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, help="keep the runs' captures and truths here")
     parser.add_argument("--out", type=Path, default=Path("build/triage.json"))
     chosen = parser.parse_args()
-    from workbench.spark import session
+    from workbench.spark.session import session
 
     spark = session()
     if chosen.captures:

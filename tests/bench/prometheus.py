@@ -186,8 +186,8 @@ def _fingerprint(frame: Any, time_column: str) -> list[Any]:
 
 def main(way: str, url: str, start: int, end: int) -> None:
     """Warm up, then measure; the peer is warmed up on an hour, since its day takes half a minute."""
-    from workbench.spark import end as end_session
-    from workbench.spark import for_much_data, session
+    from workbench.spark.session import end as end_session
+    from workbench.spark.session import for_much_data, session
 
     spark = session(kept=True)
     for_much_data(spark)

@@ -18,9 +18,9 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from tests.bench.harness import Result, median_seconds, result
 from tests.lab.conftest import commit
 from tests.waiting import wait_for
-from workbench.java import find_java
 from workbench.lab.jars import TOOLS, ensure
 from workbench.lab.kafka import create_topic, start_broker
+from workbench.spark.java import find_java
 
 PARTITIONS, AT_ONCE = 10_000, 5_000  # a controller takes no more than some thousand partitions in one request
 RECORDS, RECORD_BYTES, RECORD_PARTITIONS = 1_000_000, 200, 4
@@ -99,7 +99,7 @@ def _ten_thousand(bootstrap: str) -> None:
 def kafka_records() -> Result:
     """A million records counted by partition: through the data source, and as one would do it by hand (poll, pandas, frame)."""
     from workbench.collect.kafka_records import KafkaRecords
-    from workbench.spark import for_much_data, session
+    from workbench.spark.session import for_much_data, session
 
     with _broker() as (bootstrap, _):
         _million(bootstrap)

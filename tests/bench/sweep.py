@@ -135,8 +135,8 @@ def _watch(pid: int, highest: list[float], cpu: list[float], over: threading.Eve
 def _one_by_one(folder: Path, document: dict[str, Any]) -> tuple[float, int]:
     """Seconds for 200 of them, and how many verdicts, lags or ages differ. Every sick kind is among them."""
     from workbench.collect.capture import Capture, new_info
-    from workbench.collect.store import open_store
-    from workbench.spark import session
+    from workbench.spark.session import session
+    from workbench.sweep.store import open_store
     from workbench.triage.engine import triage
 
     store, spark = open_store(folder), session()

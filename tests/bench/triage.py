@@ -45,7 +45,7 @@ def _shell(command: Sequence[str | Path]) -> tuple[int, str]:
 def triage_warm() -> Result:
     """The same in a session that is up, as in a notebook."""
     from workbench.collect.capture import read_capture
-    from workbench.spark import session
+    from workbench.spark.session import session
     from workbench.triage.engine import triage
 
     capture, spark = read_capture(CAPTURE), session()

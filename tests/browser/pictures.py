@@ -21,7 +21,7 @@ from workbench.lab.lab import start_lab
 from workbench.report import health
 from workbench.report.html import write_html
 from workbench.report.terminal import show
-from workbench.spark import session
+from workbench.spark.session import session
 from workbench.triage.engine import triage
 
 _IMAGES = ROOT / "notebooks" / "images"

@@ -14,7 +14,7 @@ from tests.collect.test_remote_read import A, B
 from tests.servers import Script, scripted
 from workbench.collect.prometheus_frames import (
     PrometheusFrames,
-    Request,
+    QueryRequest,
     TimeRange,
     estimated_samples,
     read_range,
@@ -34,7 +34,7 @@ def options(url: str, /, **more: str) -> dict[str, str]:
 def test_what_is_no_selector_is_refused(text: str) -> None:
     """Functions are Spark's business."""
     with pytest.raises(ValueError, match=r"selector|matcher|missing"):
-        Request.of(options("http://x", selector=text))
+        QueryRequest.of(options("http://x", selector=text))
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_what_is_no_selector_is_refused(text: str) -> None:
 def test_a_wrong_option_is_named(name: str, value: str) -> None:
     """Before anything is asked for."""
     with pytest.raises(ValueError, match=name):
-        Request.of(options("http://x", **{name: value}))
+        QueryRequest.of(options("http://x", **{name: value}))
 
 
 CHUNK = encode([(1000, bits_of(1.5)), (2000, bits_of(2.5)), (11_000, bits_of(9.0))])
@@ -71,8 +71,8 @@ def test_chunks_and_json_give_the_same() -> None:
         scripted(Script(body=MATRIX)) as plain,
     ):
         whole = TimeRange(1000, 10_000)
-        ours = read_range(Request.of(options(chunks.url, wire="remote_read")), whole)
-        theirs = read_range(Request.of(options(plain.url, wire="json")), whole)
+        ours = read_range(QueryRequest.of(options(chunks.url, wire="remote_read")), whole)
+        theirs = read_range(QueryRequest.of(options(plain.url, wire="json")), whole)
         assert list(ours.labels) == list(theirs.labels) == [A]
         assert ours.ts_us.tolist() == theirs.ts_us.tolist() == [1_000_000, 2_000_000]
         assert ours.values.tolist() == theirs.values.tolist() == [1.5, 2.5]
@@ -81,10 +81,10 @@ def test_chunks_and_json_give_the_same() -> None:
 def test_without_remote_read_json_is_asked_for_unless_that_is_forbidden() -> None:
     """A server that answers every path with a matrix offers no chunks."""
     with scripted(Script(body=MATRIX)) as server:
-        assert len(read_range(Request.of(options(server.url)), TimeRange(1000, 10_000)).ts_us) == 2
+        assert len(read_range(QueryRequest.of(options(server.url)), TimeRange(1000, 10_000)).ts_us) == 2
         assert [path for path, _, _ in server.requests] == ["/api/v1/read", "/api/v1/query"]
         with pytest.raises(RuntimeError, match="not offered"):
-            read_range(Request.of(options(server.url, wire="remote_read")), TimeRange(1000, 10_000))
+            read_range(QueryRequest.of(options(server.url, wire="remote_read")), TimeRange(1000, 10_000))
 
 
 def test_an_incomplete_answer_is_an_error() -> None:
@@ -96,14 +96,14 @@ def test_an_incomplete_answer_is_an_error() -> None:
         (b',"isPartial":true', "isPartial"),
     ):
         with scripted(Script(body=MATRIX[:-1] + told + b"}")) as server, pytest.raises(RuntimeError, match=words):
-            read_range(Request.of(options(server.url, wire="json")), TimeRange(1000, 10_000))
+            read_range(QueryRequest.of(options(server.url, wire="json")), TimeRange(1000, 10_000))
     with (
         scripted(Script(status=422, body=b"too many samples")) as server,
         pytest.raises(RuntimeError, match="too many"),
     ):
-        read_range(Request.of(options(server.url, wire="json")), TimeRange(1000, 10_000))
+        read_range(QueryRequest.of(options(server.url, wire="json")), TimeRange(1000, 10_000))
     with pytest.raises(RuntimeError, match="reached"):
-        read_range(Request.of(options("http://127.0.0.1:9")), TimeRange(1000, 10_000))
+        read_range(QueryRequest.of(options("http://127.0.0.1:9")), TimeRange(1000, 10_000))
 
 
 @pytest.mark.parametrize(
@@ -127,13 +127,13 @@ def test_samples_are_counted_in_a_part_of_the_window() -> None:
     day = {"start": "0", "end": "86400"}
     some, none = Script(body=counted('{"metric":{},"value":[1,"100"]}')), Script(body=counted(""))
     with scripted(some) as server:
-        assert estimated_samples(Request.of(options(server.url, **day))) == 4 * 100 * 24
+        assert estimated_samples(QueryRequest.of(options(server.url, **day))) == 4 * 100 * 24
         assert len(server.requests) == 4
     with scripted(none) as server:
-        assert estimated_samples(Request.of(options(server.url, **day))) == 0
+        assert estimated_samples(QueryRequest.of(options(server.url, **day))) == 0
         assert len(server.requests) == 5
     with scripted(some) as server:  # a window of no length
-        assert estimated_samples(Request.of(options(server.url, start="1", end="1"))) == 100
+        assert estimated_samples(QueryRequest.of(options(server.url, start="1", end="1"))) == 100
 
 
 @pytest.mark.jvm

@@ -283,7 +283,7 @@ def _capture(folder: Path) -> Target:
 
 
 def _store() -> Target:
-    from workbench.collect.store import open_store
+    from workbench.sweep.store import open_store
 
     seed = {
         "schema": "workbench.store/1",

@@ -13,9 +13,9 @@ from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartiti
 from confluent_kafka.admin import AdminClient
 
 from tests.waiting import wait_for
-from workbench.java import find_java
 from workbench.lab.jars import TOOLS, ensure
 from workbench.lab.lab import Lab
+from workbench.spark.java import find_java
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,7 @@ from tests.waiting import wait_for
 from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab
 from workbench.replay.kafka_gateway import KafkaGateway
-from workbench.replay.plan import Request, make_plan, survey
+from workbench.replay.plan import PlanRequest, make_plan, survey
 from workbench.replay.planfile import AfterEnd, Plan, write_file
 from workbench.window import parse_instant
 
@@ -57,7 +57,7 @@ def plan_for(lab: Lab, topic: str, old: str, new: str, since: str, **changes: ob
         "cluster": "mine", "from_group": old, "new_group": new, "topics": [topic],
         "since": parse_instant(since), "requested_since": since, "after_end": AfterEnd.END,
     }  # fmt: skip
-    request = Request(**{**fields, **changes})  # type: ignore[arg-type]
+    request = PlanRequest(**{**fields, **changes})  # type: ignore[arg-type]
     return make_plan(request, *survey(gateway, request))
 
 

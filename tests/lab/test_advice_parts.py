@@ -12,7 +12,7 @@ import pytest
 
 from workbench.lab import advice
 from workbench.lab.process import free_ports
-from workbench.lab.proxy import Ways, _Connection, client_id
+from workbench.lab.proxy import Delays, _Connection, client_id
 from workbench.lab.spec import Way, write
 from workbench.triage import actions
 
@@ -36,16 +36,16 @@ def test_a_way_is_chosen_by_the_beginning_of_the_client_id(tmp_path: Path) -> No
     """And changes while the proxy runs; a broken file slows nobody down."""
 
     async def scenario() -> list[float]:
-        ways = Ways(tmp_path)
+        delays = Delays(tmp_path)
         write(tmp_path / "a.json", Way(delay_seconds={"pay-1": 0.5}))
         (tmp_path / "broken.json").write_text("{")
-        task = asyncio.create_task(ways.follow())
+        task = asyncio.create_task(delays.follow())
         await asyncio.sleep(0.05)
-        found = [ways.delay("pay-1-0"), ways.delay("pay-2-0")]
+        found = [delays.delay("pay-1-0"), delays.delay("pay-2-0")]
         (tmp_path / "a.json").unlink()
         await asyncio.sleep(0.4)
         task.cancel()
-        return [*found, ways.delay("pay-1-0")]
+        return [*found, delays.delay("pay-1-0")]
 
     assert asyncio.run(scenario()) == [0.5, 0.0, 0.0]
 
@@ -54,8 +54,8 @@ def test_pieces_under_way_do_not_wait_for_each_other(tmp_path: Path) -> None:
     """Latency, not bandwidth: ten pieces with 0.2 s each arrive together after 0.2 s, unchanged and in order."""
 
     async def scenario() -> tuple[bytes, float]:
-        ways = Ways(tmp_path)
-        ways._delays = {"pay": 0.2}
+        delays = Delays(tmp_path)
+        delays._delays = {"pay": 0.2}
 
         async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             while piece := await reader.read(1000):
@@ -65,7 +65,7 @@ def test_pieces_under_way_do_not_wait_for_each_other(tmp_path: Path) -> None:
 
         broker = await asyncio.start_server(echo, "127.0.0.1", 0)
         port = broker.sockets[0].getsockname()[1]
-        proxy = await asyncio.start_server(lambda r, w: _Connection(ways).serve(r, w, port), "127.0.0.1", 0)
+        proxy = await asyncio.start_server(lambda r, w: _Connection(delays).serve(r, w, port), "127.0.0.1", 0)
         reader, writer = await asyncio.open_connection("127.0.0.1", proxy.sockets[0].getsockname()[1])
         sent = request(b"pay-0")
         began = time.monotonic()

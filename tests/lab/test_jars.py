@@ -16,9 +16,9 @@ import pytest
 
 from tests.lab.test_process import gone
 from workbench.errors import SetupError
-from workbench.java import Java
 from workbench.lab import jars, process
 from workbench.lab.jars import JarSet, ensure
+from workbench.spark.java import Java
 
 CONTENT = b"PK"
 

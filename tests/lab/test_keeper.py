@@ -12,13 +12,13 @@ import psutil
 import pytest
 
 from workbench.errors import GuardError, SetupError
-from workbench.files import alone
+from workbench.files import exclusive_lock
 from workbench.lab import keeper, process
 
 # A keeper whose lab takes a second to come up and is made of nothing.
 KEEPER = """
 import sys, time
-from workbench.files import alone
+from workbench.files import exclusive_lock
 from workbench.lab import keeper
 from workbench.lab.lab import Lab
 def start_lab(folder, **options):
@@ -64,7 +64,7 @@ def test_who_waits_too_long_is_told_for_whom(monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr(keeper, name, 0.1)
     theirs = keeper.lab_dir() / "up-1"
     theirs.mkdir()
-    with alone(keeper.lab_dir() / "up.lock", GuardError("busy")):
+    with exclusive_lock(keeper.lab_dir() / "up.lock", GuardError("busy")):
         with pytest.raises(GuardError, match="under way") as caught:
             keeper.up(ttl_seconds=60)
         assert f"process {os.getpid()}" in (caught.value.hint or "")

@@ -25,7 +25,7 @@ from workbench.replay.gateway import ABSENT
 from workbench.replay.journal import Journal
 from workbench.replay.kafka_gateway import KafkaGateway
 from workbench.replay.planfile import Plan
-from workbench.replay.receipt import Outcome, read_rollback, rollback_path
+from workbench.replay.receipt import ReplayOutcome, read_rollback, rollback_path
 from workbench.replay.rollback import roll_back
 
 pytestmark = pytest.mark.lab
@@ -124,13 +124,13 @@ def test_a_member_that_joins_between_guard_and_write(
 
     receipt = apply_plan(plan, path, KafkaGateway(lab.bootstrap), journal, Options(quiet_seconds=1.0), sleep=join)
     assert late is not None
-    assert receipt.outcome is Outcome.FAILED
+    assert receipt.outcome is ReplayOutcome.FAILED
     assert [part.status.value for part in receipt.partitions] == ["failed"] * 4
     assert all("UNKNOWN_MEMBER_ID" in (part.error or "") for part in receipt.partitions)
     assert journal.read()[0][-1].outcome == "failed"
     late.__exit__(None, None, None)
     again = apply_plan(plan, path, KafkaGateway(lab.bootstrap), journal, Options(quiet_seconds=0.0))
-    assert again.outcome is Outcome.DONE
+    assert again.outcome is ReplayOutcome.DONE
     assert commits(admin, plan.new_group) == plan.targets
 
 
@@ -149,7 +149,7 @@ def test_a_partial_failure_is_partial(lab: Lab, tmp_path: Path, admin: AdminClie
     receipt = apply_plan(
         plan, path, KafkaGateway(lab.bootstrap), Journal(path=tmp_path / "j"), Options(quiet_seconds=1.0), sleep=delete
     )
-    assert receipt.outcome is Outcome.PARTIAL
+    assert receipt.outcome is ReplayOutcome.PARTIAL
     failed = {part.topic for part in receipt.partitions if part.status.value == "failed"}
     assert failed == {doomed}
     assert receipt.counts() == {"committed": 2, "failed": 2}
@@ -176,7 +176,7 @@ def test_a_hidden_consumer_is_noticed_by_its_commits(
         plan, path, KafkaGateway(lab.bootstrap), Journal(path=tmp_path / "j"), options, sleep=commits_on
     )
     consumer.close()
-    assert receipt.outcome is Outcome.REFUSED
+    assert receipt.outcome is ReplayOutcome.REFUSED
     assert any("moved from 1 to 2" in reason for reason in receipt.reasons)
 
 
@@ -191,7 +191,7 @@ def test_a_rollback_brings_earlier_commits_back(
     commit(admin, plan.new_group, plan.topics[0], {0: 3, 2: 4})
     journal, gateway = Journal(path=tmp_path / "j"), KafkaGateway(lab.bootstrap)
     options = Options(limits=Limits(allow_existing=True), quiet_seconds=0.0)
-    assert apply_plan(plan, path, gateway, journal, options).outcome is Outcome.DONE
+    assert apply_plan(plan, path, gateway, journal, options).outcome is ReplayOutcome.DONE
     assert commits(admin, plan.new_group) == plan.targets
     found = roll_back(read_rollback(rollback_path(path)), gateway, journal)
     assert not found.failed
@@ -252,7 +252,7 @@ def test_killed_anywhere_it_is_run_again(
     assert killed.returncode == -signal.SIGKILL
     assert rollback_path(path).exists() == (point != "before the rollback file")
     receipt = apply_plan(plan, path, KafkaGateway(lab.bootstrap), Journal(path=journal), Options(quiet_seconds=0.0))
-    assert receipt.outcome is Outcome.DONE
+    assert receipt.outcome is ReplayOutcome.DONE
     assert commits(admin, plan.new_group) == plan.targets
     assert read_rollback(rollback_path(path)).before == []
     roll_back(read_rollback(rollback_path(path)), KafkaGateway(lab.bootstrap), Journal(path=journal), quiet_seconds=0.0)

@@ -16,13 +16,13 @@ from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab
 from workbench.replay.apply import Options, apply_plan
 from workbench.replay.carry import check_or_carry
-from workbench.replay.check import Asked, check
+from workbench.replay.check import CheckRequest, check
 from workbench.replay.connect import counter_of
 from workbench.replay.guard import Limits
 from workbench.replay.journal import Journal
 from workbench.replay.kafka_gateway import KafkaGateway
-from workbench.replay.receipt import Outcome
-from workbench.replay.verify import Verdict
+from workbench.replay.receipt import ReplayOutcome
+from workbench.replay.verify import VerifyVerdict
 from workbench.settings import Cluster
 
 pytestmark = pytest.mark.lab
@@ -45,7 +45,7 @@ def test_a_topic_that_is_made_anew_with_the_same_records_is_refused(
     fill(lab, topic, times)
     gateway = KafkaGateway(lab.bootstrap)  # the former client remembers for a while that there was no topic
     receipt = apply_plan(plan, kept(tmp_path, plan), gateway, Journal(path=tmp_path / "j"), Options(quiet_seconds=0.0))
-    assert receipt.outcome is Outcome.REFUSED
+    assert receipt.outcome is ReplayOutcome.REFUSED
     assert "made anew" in receipt.reasons[0]
     assert commits(admin, plan.new_group) == {}
 
@@ -67,17 +67,17 @@ def test_an_open_transaction_cannot_be_verified_until_it_ends(lab: Lab, admin: A
     cluster = Cluster(name="mine", bootstrap=lab.bootstrap)
     gateway, counter = KafkaGateway(lab.bootstrap), counter_of(cluster)
 
-    def verdict(committed: int) -> Verdict:
+    def verdict(committed: int) -> VerifyVerdict:
         commit(admin, plan.new_group, topic, {0: committed})
-        return check(plan, cluster, gateway, counter, Asked()).verdict
+        return check(plan, cluster, gateway, counter, CheckRequest()).verdict
 
-    assert verdict(6) is Verdict.CANNOT_TELL
-    assert verdict(4) is Verdict.CANNOT_TELL
+    assert verdict(6) is VerifyVerdict.CANNOT_TELL
+    assert verdict(4) is VerifyVerdict.CANNOT_TELL
     producer.commit_transaction(30)
     # The coordinator answers before its markers are in the log.
     wait_for(lambda: gateway.logs([part.key], stable=True).stable_ends[part.key] > part.stop)
-    assert verdict(5) is Verdict.INCOMPLETE
-    assert verdict(6) is Verdict.VERIFIED
+    assert verdict(5) is VerifyVerdict.INCOMPLETE
+    assert verdict(6) is VerifyVerdict.VERIFIED
 
 
 def test_what_the_old_group_reads_beyond_the_plan_is_carried_over(lab: Lab, admin: AdminClient, tmp_path: Path) -> None:

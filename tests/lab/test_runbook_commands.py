@@ -11,9 +11,9 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.lab.conftest import commit, produce
-from workbench.java import find_java
 from workbench.lab.jars import BROKER, TOOLS, ensure
 from workbench.lab.lab import Lab
+from workbench.spark.java import find_java
 
 pytestmark = pytest.mark.lab
 

@@ -16,9 +16,9 @@ import pytest
 
 from tests.fleet import land_fleet
 from tests.waiting import wait_for
-from workbench.collect.store import SUMMARIES, Store
-from workbench.java import find_java, spark_home
 from workbench.lab.process import free_port
+from workbench.spark.java import find_java, spark_home
+from workbench.sweep.store import SUMMARIES, Store
 
 pytestmark = [pytest.mark.jvm, pytest.mark.cluster]
 ROOT = Path(__file__).parent.parent.parent
@@ -94,7 +94,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     """On a path that every worker sees; many small files, so that there is a middle to be killed in."""
-    import workbench.collect.store as module
+    import workbench.sweep.store as module
 
     whole, module._FILE_ROWS = module._FILE_ROWS, 20_000
     try:

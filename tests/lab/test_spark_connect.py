@@ -13,9 +13,9 @@ import pytest
 
 from tests.fleet import land_fleet
 from tests.waiting import wait_for
-from workbench.java import find_java, spark_home
 from workbench.lab.process import free_port
-from workbench.spark import MASTER_VARIABLE
+from workbench.spark.java import find_java, spark_home
+from workbench.spark.session import MASTER_VARIABLE
 
 pytestmark = [pytest.mark.jvm, pytest.mark.cluster]
 ROOT = Path(__file__).parent.parent.parent

@@ -11,9 +11,9 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from tests.lab.conftest import commit, produce, workbench
-from workbench.collect.store import LandedFile, open_store
 from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab
+from workbench.sweep.store import LandedFile, open_store
 
 
 @pytest.mark.lab

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from workbench.collect.kafka import GroupView, Member
 from workbench.errors import SourceUnreachableError
 from workbench.replay.gateway import ABSENT, ClusterView, Found, LogView, Partition, TopicSettings, TopicView
-from workbench.replay.plan import Request, make_plan, survey
+from workbench.replay.plan import PlanRequest, make_plan, survey
 from workbench.replay.planfile import AfterEnd, Plan
 
 CLUSTER_ID = "fake-cluster-id-0000000"
@@ -162,17 +162,17 @@ def instant(ms: int) -> datetime:
     return datetime.fromtimestamp(ms / 1000, UTC)
 
 
-def request(since_ms: int | None = None, **changes: object) -> Request:
+def request(since_ms: int | None = None, **changes: object) -> PlanRequest:
     """A replay of the topic `orders`, of its last five minutes unless an instant is given."""
     since_ms = now_ms() - 5 * 60_000 if since_ms is None else since_ms
     fields: dict[str, object] = {
         "cluster": "c", "from_group": "old", "new_group": "new", "topics": ["orders"],
         "since": instant(since_ms), "requested_since": "5m ago", "after_end": AfterEnd.FAIL,
     }  # fmt: skip
-    return Request(**{**fields, **changes})  # type: ignore[arg-type]
+    return PlanRequest(**{**fields, **changes})  # type: ignore[arg-type]
 
 
-def plan_of(gateway: FakeGateway, asked: Request | None = None) -> Plan:
+def plan_of(gateway: FakeGateway, asked: PlanRequest | None = None) -> Plan:
     """The plan of a request."""
     asked = asked or request()
     return make_plan(asked, *survey(gateway, asked))

@@ -15,7 +15,7 @@ from workbench.replay.gateway import TopicSettings
 from workbench.replay.guard import HINTS, Limits
 from workbench.replay.journal import Journal, only_one
 from workbench.replay.planfile import Plan, write_file
-from workbench.replay.receipt import Outcome, Receipt, Status, read_rollback, receipt_path, rollback_path
+from workbench.replay.receipt import Receipt, ReplayOutcome, Status, read_rollback, receipt_path, rollback_path
 from workbench.replay.rollback import roll_back
 
 
@@ -51,7 +51,7 @@ def test_it_commits_reads_back_and_leaves_papers(place: Place) -> None:
     """Done means read back; rollback file, receipt and two lines of the journal lie there; the old group is untouched."""
     before = dict(place.gateway.groups["old"])
     receipt = place.apply()
-    assert receipt.outcome is Outcome.DONE
+    assert receipt.outcome is ReplayOutcome.DONE
     assert {part.status for part in receipt.partitions} == {Status.COMMITTED}
     assert place.gateway.groups["new"] == place.plan.targets
     assert place.gateway.groups["old"] == before
@@ -68,7 +68,7 @@ def test_again_changes_nothing(place: Place) -> None:
     place.apply()
     writes = len(place.gateway.writes)
     receipt = place.apply()
-    assert (receipt.outcome, receipt.resumed) == (Outcome.DONE, True)
+    assert (receipt.outcome, receipt.resumed) == (ReplayOutcome.DONE, True)
     assert len(place.gateway.writes) == writes
     assert {part.status for part in receipt.partitions} == {Status.UNCHANGED}
 
@@ -77,7 +77,7 @@ def test_a_dry_run_writes_nothing(place: Place, tmp_path: Path) -> None:
     """Neither to the cluster nor to the disk."""
     before = sorted(tmp_path.iterdir())
     receipt = place.apply(dry_run=True)
-    assert receipt.outcome is Outcome.DRY_RUN
+    assert receipt.outcome is ReplayOutcome.DRY_RUN
     assert {part.status for part in receipt.partitions} == {Status.WOULD_COMMIT}
     assert place.gateway.writes == []
     assert "new" not in place.gateway.groups
@@ -167,7 +167,7 @@ def test_each_guard_refuses(place: Place, code: str, change: Any) -> None:
     """Nothing is written, every partition says refused, and the hint is the guard's own."""
     change(place.gateway)
     receipt = place.apply()
-    assert receipt.outcome is Outcome.REFUSED
+    assert receipt.outcome is ReplayOutcome.REFUSED
     assert receipt.hints == [HINTS[code]]
     assert receipt.reasons
     assert {part.status for part in receipt.partitions} == {Status.REFUSED}
@@ -191,7 +191,7 @@ def test_what_may_be_allowed_is_allowed(tmp_path: Path) -> None:
     place = Place(tmp_path, gateway)
     gateway.under_replicated = (("orders", 0),)
     receipt = place.apply(allow_existing=True, allow_under_replicated=True, retention_margin_seconds=0.0)
-    assert receipt.outcome is Outcome.DONE
+    assert receipt.outcome is ReplayOutcome.DONE
     assert gateway.groups["new"] == {**place.plan.targets, ("other", 0): 7}
     assert read_rollback(rollback_path(place.path)).commits == {("orders", 0): 1, ("other", 0): 7}
 
@@ -201,7 +201,7 @@ def test_retention_by_size_is_seen_by_its_speed(place: Place) -> None:
     for part in place.gateway.records:
         place.gateway.starts[part] = 3
     receipt = place.apply()
-    assert receipt.outcome is Outcome.REFUSED
+    assert receipt.outcome is ReplayOutcome.REFUSED
     assert "Retention may delete" in receipt.reasons[0]
 
 
@@ -215,7 +215,7 @@ def test_commits_that_move_are_seen(place: Place) -> None:
         place.gateway.groups["new"]["orders", 0] = 2
 
     receipt = apply_plan(place.plan, place.path, place.gateway, place.journal, options, sleep=sleep)
-    assert receipt.outcome is Outcome.REFUSED
+    assert receipt.outcome is ReplayOutcome.REFUSED
     assert receipt.partitions[0].error == "Its commit moved from 1 to 2 within 6 s."
     assert receipt.partitions[1].error is None
 
@@ -224,7 +224,7 @@ def test_a_member_that_joins_in_between_is_caught_by_the_answers(place: Place) -
     """All partitions fail, none is called done; the journal says failed."""
     place.gateway.before_commit = lambda: place.gateway.members.update(new=["late-0"])
     receipt = place.apply()
-    assert receipt.outcome is Outcome.FAILED
+    assert receipt.outcome is ReplayOutcome.FAILED
     assert all("UNKNOWN_MEMBER_ID" in (part.error or "") for part in receipt.partitions)
     assert any("joined the group between" in reason for reason in receipt.reasons)
     assert place.phases()[-1] == ("end", "failed")
@@ -234,11 +234,11 @@ def test_a_partial_failure_is_partial_and_can_be_finished(place: Place) -> None:
     """What failed is named; a second run does only that; the rollback file is still the first one."""
     place.gateway.refuse["orders", 2] = "NOT_ENOUGH_REPLICAS"
     receipt = place.apply()
-    assert receipt.outcome is Outcome.PARTIAL
+    assert receipt.outcome is ReplayOutcome.PARTIAL
     assert [part.partition for part in receipt.partitions if part.status is Status.FAILED] == [2]
     papers = rollback_path(place.path).read_bytes()
     place.gateway.refuse.clear()
-    assert place.apply().outcome is Outcome.DONE
+    assert place.apply().outcome is ReplayOutcome.DONE
     assert place.gateway.groups["new"] == place.plan.targets
     assert rollback_path(place.path).read_bytes() == papers
     assert place.phases() == [("begin", None), ("end", "partial"), ("begin", None), ("end", "done")]
@@ -250,7 +250,7 @@ def test_silence_of_the_answer_is_not_success(place: Place) -> None:
     original = place.gateway.commit
     place.gateway.commit = lambda group, offsets: (original(group, {("orders", 0): offsets["orders", 0]}), {})[1]  # type: ignore[method-assign]
     receipt = place.apply()
-    assert receipt.outcome is Outcome.PARTIAL
+    assert receipt.outcome is ReplayOutcome.PARTIAL
     assert [part.error for part in receipt.partitions[1:]] == ["read back as no commit"] * 3
 
 
@@ -267,7 +267,7 @@ def test_cut_off_anywhere_it_ends_the_same(tmp_path: Path, call: int, after_writ
     except SourceUnreachableError:
         gateway.die_at = None
         receipt = place.apply(allow_existing=True)
-        assert receipt.outcome is Outcome.DONE
+        assert receipt.outcome is ReplayOutcome.DONE
     gateway.die_at = None
     assert gateway.groups["new"] == place.plan.targets
     rollback = read_rollback(rollback_path(place.path))
@@ -282,7 +282,7 @@ def test_a_group_that_has_moved_on_is_not_thrown_back(place: Place) -> None:
     place.apply()
     place.gateway.groups["new"]["orders", 0] += 1
     receipt = place.apply(allow_existing=True)
-    assert receipt.outcome is Outcome.REFUSED
+    assert receipt.outcome is ReplayOutcome.REFUSED
     assert "has moved to" in receipt.reasons[0]
 
 
@@ -299,7 +299,7 @@ def test_two_at_once_are_one_too_many(place: Place) -> None:
     """The second one is refused, without waiting."""
     with only_one("new"), pytest.raises(GuardError, match="Another process"):
         place.apply()
-    assert place.apply().outcome is Outcome.DONE
+    assert place.apply().outcome is ReplayOutcome.DONE
 
 
 def test_the_way_back_from_a_group_that_did_not_exist(place: Place) -> None:
@@ -349,11 +349,11 @@ def test_a_tampered_rollback_file_is_refused(place: Place) -> None:
 def test_all_targets_are_judged_and_not_only_what_was_pending(place: Place) -> None:
     """A resumed run writes what is missing; meanwhile a commit of the first run moves: partial, in the receipt and the journal."""
     place.gateway.refuse["orders", 1] = "NOT_ENOUGH_REPLICAS"
-    assert place.apply().outcome is Outcome.PARTIAL
+    assert place.apply().outcome is ReplayOutcome.PARTIAL
     place.gateway.refuse.clear()
     place.gateway.before_commit = lambda: place.gateway.groups["new"].update({("orders", 0): 9})
     receipt = place.apply()
-    assert receipt.outcome is Outcome.PARTIAL
+    assert receipt.outcome is ReplayOutcome.PARTIAL
     assert [(part.partition, part.error) for part in receipt.partitions if part.error] == [(0, "read back as 9")]
     end = place.journal.read()[0][-1]
     assert (end.outcome, end.changes[-1]) == (
@@ -370,7 +370,7 @@ def test_a_topic_made_anew_is_refused_also_where_everything_is_to_be_replayed(tm
     for part in gateway.records:
         gateway.records[part] = [(offset, now_ms()) for offset in range(3)]
     receipt = place.apply()
-    assert receipt.outcome is Outcome.REFUSED
+    assert receipt.outcome is ReplayOutcome.REFUSED
     assert "made anew" in receipt.reasons[0]
     assert gateway.writes == []
 
@@ -379,7 +379,7 @@ def test_brokers_without_topic_ids_are_no_hindrance(tmp_path: Path) -> None:
     """An id that is not known then or now says nothing; the logs are still looked at."""
     gateway = orders()
     plan = plan_of(gateway).model_copy(update={"topic_ids": {}}).sealed()
-    assert Place(tmp_path, gateway, plan).apply().outcome is Outcome.DONE
+    assert Place(tmp_path, gateway, plan).apply().outcome is ReplayOutcome.DONE
 
 
 class FullDisk(Journal):
@@ -391,11 +391,13 @@ class FullDisk(Journal):
         return Journal.append(Journal(path=Path("/dev/full")), **fields)
 
 
-@pytest.mark.parametrize("outcome", [Outcome.DONE, Outcome.PARTIAL])
+@pytest.mark.parametrize("outcome", [ReplayOutcome.DONE, ReplayOutcome.PARTIAL])
 @pytest.mark.parametrize("missing", ["journal", "receipt"])
-def test_what_was_written_is_said_although_it_cannot_be_noted(place: Place, missing: str, outcome: Outcome) -> None:
+def test_what_was_written_is_said_although_it_cannot_be_noted(
+    place: Place, missing: str, outcome: ReplayOutcome
+) -> None:
     """The disk is full after the write: the outcome comes first, never that nothing was changed; the journal keeps its beginning."""
-    if outcome is Outcome.PARTIAL:
+    if outcome is ReplayOutcome.PARTIAL:
         place.gateway.refuse["orders", 1] = "NOT_ENOUGH_REPLICAS"
     if missing == "journal":
         place.journal = FullDisk(path=place.journal.path)
@@ -403,10 +405,10 @@ def test_what_was_written_is_said_although_it_cannot_be_noted(place: Place, miss
         receipt_path(place.path).mkdir()
     with pytest.raises(OutputError) as caught:
         place.apply()
-    assert caught.value.message.startswith("Done: every" if outcome is Outcome.DONE else "PARTIAL: some")
+    assert caught.value.message.startswith("Done: every" if outcome is ReplayOutcome.DONE else "PARTIAL: some")
     assert ("last line" if missing == "journal" else "receipt") in caught.value.message
     assert "othing is changed" not in caught.value.message + (caught.value.hint or "")
-    assert len(place.gateway.groups["new"]) == (4 if outcome is Outcome.DONE else 3)
+    assert len(place.gateway.groups["new"]) == (4 if outcome is ReplayOutcome.DONE else 3)
     assert place.phases()[0] == ("begin", None)
     assert receipt_path(place.path).is_file() == (missing == "journal")
 

@@ -13,7 +13,7 @@ from tests.replay.test_apply import Place
 from tests.replay.test_cutover import Service
 from workbench.errors import GuardError, SourceUnreachableError
 from workbench.replay.kafka_gateway import KafkaGateway
-from workbench.replay.receipt import Outcome
+from workbench.replay.receipt import ReplayOutcome
 
 
 def test_planning_a_hidden_topic() -> None:
@@ -30,7 +30,7 @@ def test_applying_for_a_topic_that_has_become_hidden(tmp_path: Path) -> None:
     place = Place(tmp_path, orders())
     place.gateway.denied.add("orders")
     receipt = place.apply()
-    assert receipt.outcome is Outcome.REFUSED
+    assert receipt.outcome is ReplayOutcome.REFUSED
     assert "may not be seen" in receipt.reasons[0]
     assert "gone" not in " ".join(receipt.reasons)
     assert "granted" in receipt.hints[0]
@@ -52,7 +52,7 @@ def test_partitions_that_may_not_be_read(tmp_path: Path) -> None:
 
     gateway.cluster = listed  # type: ignore[method-assign]
     receipt = place.apply()
-    assert receipt.outcome is Outcome.REFUSED
+    assert receipt.outcome is ReplayOutcome.REFUSED
     assert any("may not be read with these credentials" in (part.error or "") for part in receipt.partitions)
     assert "granted" in receipt.hints[0]
     with pytest.raises(SourceUnreachableError, match="may not be read with these credentials: payments-0"):
@@ -72,7 +72,7 @@ def test_committing_without_the_right(tmp_path: Path) -> None:
         place.plan.targets, "GROUP_AUTHORIZATION_FAILED: Broker: Group authorization failed"
     )
     receipt = place.apply()
-    assert receipt.outcome is Outcome.FAILED
+    assert receipt.outcome is ReplayOutcome.FAILED
     assert any("lack the right to commit" in reason for reason in receipt.reasons)
     assert "granted" in receipt.hints[0]
 

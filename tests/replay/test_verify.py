@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from tests.replay.fakes import FakeGateway, instant, now_ms, orders, plan_of, request
 from workbench.errors import SourceUnreachableError
-from workbench.replay.check import Asked, Checked, check
+from workbench.replay.check import Checked, CheckRequest, check
 from workbench.replay.fleet import HeldPartition, InstanceStatus, MemberStatus
 from workbench.replay.follow import Follower
 from workbench.replay.gateway import LogView, Partition
 from workbench.replay.planfile import AfterEnd, Plan
-from workbench.replay.progress import Pace, Progress, in_words, progress
-from workbench.replay.verify import Evidence, ReadCounts, Verdict, overall, verify
+from workbench.replay.progress import Pace, ReplayProgress, in_words, progress
+from workbench.replay.verify import ReadCounts, VerifyEvidence, VerifyVerdict, overall, verify
 from workbench.replay.window_end import WindowEnd, window_ends
 from workbench.settings import Cluster
 
@@ -28,13 +28,13 @@ assert PART.target is not None
 TARGET = PART.target
 
 
-def verdict(committed: int | None, plan: Plan = PLAN, **more: Any) -> tuple[Verdict, str]:
+def verdict(committed: int | None, plan: Plan = PLAN, **more: Any) -> tuple[VerifyVerdict, str]:
     """Of the one partition."""
     logs = replace(more.pop("logs", LogView(starts={KEY: 0}, ends={KEY: PART.log_end})))
     if not logs.stable_ends:
         logs = replace(logs, stable_ends=logs.ends)
     ends = window_ends(plan, logs, now_ms=now_ms())
-    evidence = Evidence(commits={} if committed is None else {KEY: committed}, logs=logs, ends=ends, **more)
+    evidence = VerifyEvidence(commits={} if committed is None else {KEY: committed}, logs=logs, ends=ends, **more)
     [found] = verify(plan, evidence)
     return found.verdict, found.reason
 
@@ -54,48 +54,48 @@ def held(first: int | None, committed: int | None, completed: int | None) -> lis
 @pytest.mark.parametrize(
     ("committed", "more", "expected", "words"),
     [
-        (PART.stop, {}, Verdict.VERIFIED, "up to the window's end"),
-        (PART.stop + 5, {"logs": LogView(starts={KEY: 0}, ends={KEY: PART.stop + 9})}, Verdict.VERIFIED, "up to"),
-        (None, {}, Verdict.INCOMPLETE, "no commit"),
-        (TARGET - 1, {}, Verdict.INCOMPLETE, "before the target"),
-        (PART.stop - 1, {}, Verdict.INCOMPLETE, "1 offsets are not committed"),
-        (PART.stop - 1, {"tails": {KEY: 0}}, Verdict.VERIFIED, "up to"),
-        (PART.stop - 1, {"tails": {KEY: 1}}, Verdict.INCOMPLETE, "not committed"),
+        (PART.stop, {}, VerifyVerdict.VERIFIED, "up to the window's end"),
+        (PART.stop + 5, {"logs": LogView(starts={KEY: 0}, ends={KEY: PART.stop + 9})}, VerifyVerdict.VERIFIED, "up to"),
+        (None, {}, VerifyVerdict.INCOMPLETE, "no commit"),
+        (TARGET - 1, {}, VerifyVerdict.INCOMPLETE, "before the target"),
+        (PART.stop - 1, {}, VerifyVerdict.INCOMPLETE, "1 offsets are not committed"),
+        (PART.stop - 1, {"tails": {KEY: 0}}, VerifyVerdict.VERIFIED, "up to"),
+        (PART.stop - 1, {"tails": {KEY: 1}}, VerifyVerdict.INCOMPLETE, "not committed"),
         (
             TARGET,
             {"logs": LogView(starts={KEY: TARGET + 2}, ends={KEY: 10})},
-            Verdict.INCOMPLETE,
+            VerifyVerdict.INCOMPLETE,
             "Retention has deleted",
         ),
-        (PART.stop + 5, {}, Verdict.INCOMPLETE, "behind the log's end"),
-        (PART.stop, {"statuses": held(TARGET, PART.stop, PART.messages)}, Verdict.VERIFIED, "records completed"),
-        (PART.stop, {"statuses": held(TARGET, PART.stop, PART.messages - 2)}, Verdict.CANNOT_TELL, "2 are open"),
-        (PART.stop, {"statuses": held(TARGET + 1, PART.stop, 1)}, Verdict.VERIFIED, "only of what came after"),
-        (PART.stop, {"statuses": held(None, None, None)}, Verdict.VERIFIED, "no counts"),
+        (PART.stop + 5, {}, VerifyVerdict.INCOMPLETE, "behind the log's end"),
+        (PART.stop, {"statuses": held(TARGET, PART.stop, PART.messages)}, VerifyVerdict.VERIFIED, "records completed"),
+        (PART.stop, {"statuses": held(TARGET, PART.stop, PART.messages - 2)}, VerifyVerdict.CANNOT_TELL, "2 are open"),
+        (PART.stop, {"statuses": held(TARGET + 1, PART.stop, 1)}, VerifyVerdict.VERIFIED, "only of what came after"),
+        (PART.stop, {"statuses": held(None, None, None)}, VerifyVerdict.VERIFIED, "no counts"),
         (
             PART.stop,
             {"statuses": held(TARGET, PART.stop, 2), "counts": {KEY: ReadCounts(records=5)}},
-            Verdict.INCOMPLETE,
+            VerifyVerdict.INCOMPLETE,
             "completed 2 records",
         ),
         (
             PART.stop,
             {"statuses": held(TARGET, PART.stop, 3), "counts": {KEY: ReadCounts(records=3)}},
-            Verdict.VERIFIED,
+            VerifyVerdict.VERIFIED,
             "3 records completed",
         ),
         (
             PART.stop,
             {"counts": {KEY: ReadCounts(records=5, processed=4, first_missing=7)}},
-            Verdict.INCOMPLETE,
+            VerifyVerdict.INCOMPLETE,
             "1 of 5 records were not processed, from 7 on",
         ),
-        (PART.stop, {"counts": {KEY: ReadCounts(records=5, processed=5)}}, Verdict.VERIFIED, "All 5"),
-        (PART.stop, {"processed_before": {KEY: 3}}, Verdict.INCOMPLETE, "before the target were processed"),
+        (PART.stop, {"counts": {KEY: ReadCounts(records=5, processed=5)}}, VerifyVerdict.VERIFIED, "All 5"),
+        (PART.stop, {"processed_before": {KEY: 3}}, VerifyVerdict.INCOMPLETE, "before the target were processed"),
     ],
 )
 def test_each_contradiction_has_its_verdict(
-    committed: int | None, more: dict[str, Any], expected: Verdict, words: str
+    committed: int | None, more: dict[str, Any], expected: VerifyVerdict, words: str
 ) -> None:
     """Commits first, then what contradicts or confirms them."""
     found, reason = verdict(committed, **more)
@@ -111,12 +111,16 @@ def test_the_whole_is_as_bad_as_its_worst_part() -> None:
     logs = LogView(starts=dict.fromkeys(ends, 0), ends=ends, stable_ends=ends)
     windows = window_ends(plan, logs, now_ms=now_ms())
     commits = {part.key: part.stop for part in plan.partitions[:2]}
-    done = verify(plan, Evidence(commits=commits, logs=logs, ends=windows))
-    assert [item.verdict for item in done] == [Verdict.VERIFIED, Verdict.VERIFIED, Verdict.NOT_PLANNED]
-    assert overall(done) is Verdict.VERIFIED
+    done = verify(plan, VerifyEvidence(commits=commits, logs=logs, ends=windows))
+    assert [item.verdict for item in done] == [
+        VerifyVerdict.VERIFIED,
+        VerifyVerdict.VERIFIED,
+        VerifyVerdict.NOT_PLANNED,
+    ]
+    assert overall(done) is VerifyVerdict.VERIFIED
     commits["orders", 1] -= 1
-    assert overall(verify(plan, Evidence(commits=commits, logs=logs, ends=windows))) is Verdict.INCOMPLETE
-    assert overall([item for item in done if item.verdict is Verdict.NOT_PLANNED]) is Verdict.CANNOT_TELL
+    assert overall(verify(plan, VerifyEvidence(commits=commits, logs=logs, ends=windows))) is VerifyVerdict.INCOMPLETE
+    assert overall([item for item in done if item.verdict is VerifyVerdict.NOT_PLANNED]) is VerifyVerdict.CANNOT_TELL
 
 
 @given(st.lists(st.none() | st.integers(0, 12), min_size=4, max_size=4))
@@ -136,7 +140,7 @@ def test_progress_is_never_more_than_there_is(committed: list[int | None]) -> No
 def test_pace_and_eta() -> None:
     """Messages per second over the last minute; no ETA while nothing moves; 0 once it is done."""
 
-    def look(at: float, offset: int) -> Progress:
+    def look(at: float, offset: int) -> ReplayProgress:
         windows = as_planned(PLAN)
         return progress(PLAN, new={KEY: offset}, old={KEY: 8}, ends={KEY: 10}, windows=windows, members=1, at=at)
 
@@ -183,7 +187,7 @@ def checked(gateway: FakeGateway, plan: Plan, tail: int | SourceUnreachableError
             raise tail
         return dict.fromkeys(ranges, tail)
 
-    return check(plan, Cluster(name="c", bootstrap="b:9092"), gateway, count, Asked())
+    return check(plan, Cluster(name="c", bootstrap="b:9092"), gateway, count, CheckRequest())
 
 
 def reached(gateway: FakeGateway, plan: Plan, offset: int | None = None) -> None:
@@ -204,10 +208,10 @@ def test_a_window_that_is_not_over_is_never_verified() -> None:
     assert any("ends in 60 min" in text or "ends in 1 h" in text for text in plan.warnings), plan.warnings
     reached(gateway, plan)
     found = checked(gateway, plan)
-    assert found.verdict is Verdict.CANNOT_TELL
+    assert found.verdict is VerifyVerdict.CANNOT_TELL
     assert "goes on until" in found.partitions[0].reason
     produce(gateway, now_ms(), 50)
-    assert checked(gateway, plan, tail=50).verdict is Verdict.INCOMPLETE
+    assert checked(gateway, plan, tail=50).verdict is VerifyVerdict.INCOMPLETE
 
 
 def test_a_window_that_ended_after_the_plan_was_made_is_looked_up_again() -> None:
@@ -219,9 +223,9 @@ def test_a_window_that_ended_after_the_plan_was_made_is_looked_up_again() -> Non
     produce(gateway, plan.until_ms or 0, 5)
     reached(gateway, plan, stop)
     found = checked(gateway, plan, tail=3)
-    assert (found.verdict, found.partitions[0].stop) == (Verdict.INCOMPLETE, stop + 3)
+    assert (found.verdict, found.partitions[0].stop) == (VerifyVerdict.INCOMPLETE, stop + 3)
     reached(gateway, plan, stop + 3)
-    assert checked(gateway, plan).verdict is Verdict.VERIFIED
+    assert checked(gateway, plan).verdict is VerifyVerdict.VERIFIED
 
 
 def test_records_of_the_window_where_nothing_was_planned_leave_it_open() -> None:
@@ -230,9 +234,9 @@ def test_records_of_the_window_where_nothing_was_planned_leave_it_open() -> None
     gateway.records["orders", 3] = []
     plan = plan_of(gateway, request(until=instant(now_ms() - 1), after_end=AfterEnd.SKIP))
     reached(gateway, plan)
-    assert checked(gateway, plan).verdict is Verdict.VERIFIED
+    assert checked(gateway, plan).verdict is VerifyVerdict.VERIFIED
     gateway.records["orders", 3] = [(0, (plan.until_ms or 0) - 1)]
-    assert checked(gateway, plan).verdict is Verdict.CANNOT_TELL
+    assert checked(gateway, plan).verdict is VerifyVerdict.CANNOT_TELL
 
 
 @pytest.mark.parametrize("with_until", [False, True])
@@ -248,14 +252,14 @@ def test_an_open_transaction_is_never_verified(when: str, begins: int, with_unti
     gateway.stable = dict.fromkeys(gateway.records, begins)
     reached(gateway, plan, max(5, begins))
     found = checked(gateway, plan)
-    assert found.verdict is Verdict.CANNOT_TELL
+    assert found.verdict is VerifyVerdict.CANNOT_TELL
     assert f"transaction is open at {begins}" in found.partitions[0].reason
     look = Follower(plan, gateway, lambda ranges: dict.fromkeys(ranges, 0)).look()
     assert not look.complete
     gateway.stable.clear()
-    assert checked(gateway, plan, tail=1).verdict is Verdict.INCOMPLETE
+    assert checked(gateway, plan, tail=1).verdict is VerifyVerdict.INCOMPLETE
     reached(gateway, plan)
-    assert checked(gateway, plan).verdict is Verdict.VERIFIED
+    assert checked(gateway, plan).verdict is VerifyVerdict.VERIFIED
 
 
 def test_a_plan_that_ended_before_an_open_transaction_ends_at_the_log_now() -> None:
@@ -271,8 +275,8 @@ def test_a_partition_that_does_not_answer_is_not_verified() -> None:
     """Without its ends nobody knows whether the window is closed."""
     logs = LogView(starts={}, ends={}, stable_ends={}, errors={KEY: "no leader"})
     ends = window_ends(PLAN, logs, now_ms=now_ms())
-    [found] = verify(PLAN, Evidence(commits={KEY: PART.stop}, logs=logs, ends=ends))
-    assert (found.verdict, "no leader" in found.reason) == (Verdict.CANNOT_TELL, True)
+    [found] = verify(PLAN, VerifyEvidence(commits={KEY: PART.stop}, logs=logs, ends=ends))
+    assert (found.verdict, "no leader" in found.reason) == (VerifyVerdict.CANNOT_TELL, True)
 
 
 def test_a_log_that_ends_before_the_window_is_another_one() -> None:
@@ -283,7 +287,7 @@ def test_a_log_that_ends_before_the_window_is_another_one() -> None:
         gateway.records[part] = gateway.records[part][:7]
     reached(gateway, plan)
     found = checked(gateway, plan)
-    assert (found.verdict, "made anew" in found.partitions[0].reason) == (Verdict.CANNOT_TELL, True)
+    assert (found.verdict, "made anew" in found.partitions[0].reason) == (VerifyVerdict.CANNOT_TELL, True)
 
 
 def test_a_topic_that_was_made_anew_tells_nothing() -> None:
@@ -293,7 +297,7 @@ def test_a_topic_that_was_made_anew_tells_nothing() -> None:
     reached(gateway, plan)
     gateway.topic_ids["orders"] = "another id"
     found = checked(gateway, plan)
-    assert (found.verdict, "made anew" in found.partitions[0].reason) == (Verdict.CANNOT_TELL, True)
+    assert (found.verdict, "made anew" in found.partitions[0].reason) == (VerifyVerdict.CANNOT_TELL, True)
 
 
 def test_a_rest_that_cannot_be_read_is_not_called_unprocessed() -> None:
@@ -302,7 +306,7 @@ def test_a_rest_that_cannot_be_read_is_not_called_unprocessed() -> None:
     plan = plan_of(gateway)
     reached(gateway, plan, 9)
     found = checked(gateway, plan, tail=SourceUnreachableError("Topic authorization failed."))
-    assert (found.verdict, "authorization" in found.partitions[0].reason) == (Verdict.CANNOT_TELL, True)
+    assert (found.verdict, "authorization" in found.partitions[0].reason) == (VerifyVerdict.CANNOT_TELL, True)
 
 
 def test_follow_goes_on_until_the_window_is_over() -> None:

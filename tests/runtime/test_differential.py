@@ -18,7 +18,7 @@ from tests.runtime.mock import MockCluster, mock_cluster
 from workbench.runtime import Record, RuntimeConfig
 from workbench.runtime.event import TopicPartition as Partition
 from workbench.runtime.kafka_source import KafkaSource
-from workbench.runtime.source import Source
+from workbench.runtime.source import RecordSource
 
 PARTITIONS = 2
 STEPS = 250
@@ -122,7 +122,7 @@ class Pair:
         self.assigned.discard(partition)
 
     def commit(self, partition: int, offset: int, *, wait: bool) -> None:
-        pairs: tuple[tuple[Source, str], ...] = ((self.real, self.topic), (self.memory, "t"))
+        pairs: tuple[tuple[RecordSource, str], ...] = ((self.real, self.topic), (self.memory, "t"))
         for source, topic in pairs:
             # With an epoch, so that the next assignment verifies it (the mock tells one even where none was committed).
             epochs = {(topic, partition): 0}

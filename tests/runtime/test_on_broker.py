@@ -29,8 +29,8 @@ from workbench.runtime import (
     Retry,
     Runtime,
     RuntimeConfig,
+    RuntimeState,
     Skip,
-    State,
     running,
 )
 from workbench.runtime.kafka_source import KafkaSource
@@ -384,7 +384,7 @@ def test_a_start_that_is_not_known_is_a_failure_and_no_start_elsewhere(lab: Lab)
         make_source=lambda settings, member: Untold(settings, member=member),
     )
     with running(runtime):
-        wait_for(lambda: runtime.state is State.FAILED)
+        wait_for(lambda: runtime.state is RuntimeState.FAILED)
         assert "Where to begin in 4 partitions is not known" in str(runtime.task.consumers[0].failure)
     assert seen == []
     wait_for(lambda: topic.committed() == [OFFSET_INVALID] * 4)
@@ -437,7 +437,7 @@ def test_more_consumers_than_partitions_stand_by(lab: Lab) -> None:
     with running(Runtime(topic.config(consumers=4), {"*": lambda e: seen.append(e.record.offset)})) as runtime:
         wait_for(lambda: topic.committed() == topic.ends())
         wait_for(lambda: sorted(len(consumer.partitions) for consumer in runtime.task.consumers) == [0, 0, 1, 1])
-        assert runtime.state is State.RUNNING
+        assert runtime.state is RuntimeState.RUNNING
     assert len(seen) == 100
 
 

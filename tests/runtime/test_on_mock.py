@@ -13,7 +13,7 @@ import pytest
 from tests.runtime.mock import PARTITIONS, MockCluster, mock_cluster
 from tests.waiting import wait_for
 from workbench.errors import SourceUnreachableError
-from workbench.runtime import Event, ProcessorConfig, Runtime, RuntimeConfig, State, running
+from workbench.runtime import Event, ProcessorConfig, Runtime, RuntimeConfig, RuntimeState, running
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +102,7 @@ def test_what_no_poll_will_change_ends_the_runtime(
     runtime = Runtime(config(cluster, name, kafka=kafka), {"*": lambda _e: None}, probe_log_ends=False)
     with running(runtime):
         wait_for(lambda: runtime.failure is not None)
-        assert runtime.state is State.FAILED
+        assert runtime.state is RuntimeState.FAILED
         with pytest.raises(SourceUnreachableError, match=named):
             runtime.wait()
 

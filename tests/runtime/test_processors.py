@@ -14,18 +14,18 @@ from tests.runtime.helpers import Clock, event, until
 from workbench.runtime import Event, ProcessorConfig, Retry
 from workbench.runtime.metrics import RuntimeMetrics
 from workbench.runtime.processors import ProcessorPool
-from workbench.signals import Outcome
+from workbench.signals import ProcessingOutcome
 
 
 class Noted:
     """Takes what processors report."""
 
     def __init__(self) -> None:
-        self.attempts: list[tuple[int, Outcome]] = []
+        self.attempts: list[tuple[int, ProcessingOutcome]] = []
         self.done: list[int] = []
         self.given_up: list[tuple[int, object]] = []
 
-    def attempted(self, event: Event, seconds: float, outcome: Outcome) -> None:
+    def attempted(self, event: Event, seconds: float, outcome: ProcessingOutcome) -> None:
         self.attempts.append((event.record.offset, outcome))
 
     def finished(self, event: Event) -> None:
@@ -105,7 +105,10 @@ def test_what_a_handler_raises_ends_its_attempt_and_nothing_else(raised: BaseExc
     it.slot.queue.put([event(0, key=b"a"), event(1, key=b"a"), event(2, key=b"b")])
     until(lambda: sorted(it.noted.done) == [1, 2])
     assert it.noted.given_up == [(0, "retries_exhausted")]
-    assert [outcome for offset, outcome in it.noted.attempts if offset == 0] == [Outcome.RETRY, Outcome.FAILED]
+    assert [outcome for offset, outcome in it.noted.attempts if offset == 0] == [
+        ProcessingOutcome.RETRY,
+        ProcessingOutcome.FAILED,
+    ]
     assert it.pool.failure is None
     assert it.pool.stop(5)
 
@@ -134,7 +137,7 @@ def test_timeouts_leave_nothing_behind() -> None:
     go, metrics = threading.Semaphore(0), RuntimeMetrics("g", gauges=lambda: ())
 
     def handle(item: Event) -> None:
-        metrics.attempted("t", "m", "x", Outcome.OK, 0.0)
+        metrics.attempted("t", "m", "x", ProcessingOutcome.OK, 0.0)
         go.acquire(timeout=20)
 
     it = Pool(handle)
@@ -149,5 +152,5 @@ def test_timeouts_leave_nothing_behind() -> None:
     assert len(it.pool._threads) <= 3
     assert len(metrics._attempts._pages) <= 3
     [(_, _, outcomes)] = metrics._attempts.totals()
-    assert outcomes == {Outcome.OK: 20}
+    assert outcomes == {ProcessingOutcome.OK: 20}
     assert it.pool.stop(5)

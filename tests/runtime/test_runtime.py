@@ -23,8 +23,8 @@ from workbench.runtime import (
     Retry,
     Runtime,
     RuntimeConfig,
+    RuntimeState,
     Skip,
-    State,
     decode_by_header,
     identity,
     running,
@@ -575,9 +575,9 @@ def test_drained_is_told_only_when_reading_has_stopped() -> None:
         assert polling.wait(5)
         it.source.produce(record(n) for n in range(5))
         assert it.runtime.drain()
-        assert it.runtime.state is State.DRAINING
+        assert it.runtime.state is RuntimeState.DRAINING
         go.set()
-        until(lambda: it.runtime.state is State.DRAINED)
+        until(lambda: it.runtime.state is RuntimeState.DRAINED)
         read = it.source.positions["t", 0]
         assert it.source.committed.get(("t", 0), 0) == read == 5
 
@@ -789,7 +789,7 @@ def test_a_former_log_that_is_done_holds_up_no_drain() -> None:
         release.set()
         it.wait_for_commit(1)
         assert it.runtime.drain()
-        until(lambda: it.runtime.state is State.DRAINED)
+        until(lambda: it.runtime.state is RuntimeState.DRAINED)
 
 
 def test_records_that_were_read_before_a_rewind_are_not_taken_for_later_ones() -> None:

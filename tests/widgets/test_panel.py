@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import workbench.spark.session
 from tests.stories import THRESHOLDS, WINDOW, Story, lagging, steps
 from workbench.alerts import parse_alerts
 from workbench.collect.capture import Capture, new_info, write_capture
@@ -98,10 +99,9 @@ def test_the_style_does_not_leave_the_panel() -> None:
 
 def test_the_same_call_gives_the_same_panel(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a cell that is run again loses no input."""
-    from workbench import spark
     from workbench.widgets import triage_panel
 
-    monkeypatch.setattr(spark, "start_in_background", lambda: None)
+    monkeypatch.setattr(workbench.spark.session, "start_in_background", lambda: None)
     first = triage_panel(capture="/somewhere")
     first.group.value = "payments"
     assert triage_panel(capture="/somewhere") is first
@@ -165,10 +165,9 @@ def test_a_strange_address_does_no_harm(query: str) -> None:
 
 def test_an_address_does_not_take_away_what_was_typed(monkeypatch: pytest.MonkeyPatch) -> None:
     """It arrives from the browser after the panel is there; what nobody has touched is filled in."""
-    from workbench import spark
     from workbench.widgets import triage_panel
 
-    monkeypatch.setattr(spark, "start_in_background", lambda: None)
+    monkeypatch.setattr(workbench.spark.session, "start_in_background", lambda: None)
     monkeypatch.setenv("WORKBENCH_CAPTURE", "/demo")
     panel = triage_panel(until="5m ago")
     assert panel.inputs.capture == "/demo"

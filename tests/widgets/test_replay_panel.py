@@ -15,18 +15,18 @@ from workbench.replay.gateway import Partition, TopicSettings
 from workbench.replay.journal import Journal
 from workbench.widgets.prefill import Wish, wish_of
 from workbench.widgets.replay import ReplayPanel
-from workbench.widgets.replaying import Ways
+from workbench.widgets.replay_actions import Connections
 
 MINUTE = 60_000
 
 
-def ways(gateway: FakeGateway) -> Ways:
+def connections(gateway: FakeGateway) -> Connections:
     """To a cluster in memory, where every offset holds a record."""
 
     def count(ranges: Mapping[Partition, tuple[int, int]]) -> dict[Partition, int]:
         return {key: stop - start for key, (start, stop) in ranges.items()}
 
-    return Ways(gateway=lambda _cluster: gateway, counter=lambda _cluster: count)
+    return Connections(gateway=lambda _cluster: gateway, counter=lambda _cluster: count)
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def panel(gateway: FakeGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         since="5m ago",
         file=str(tmp_path / "plan.json"),
     )
-    yield ReplayPanel(wish, ways=ways(gateway))
+    yield ReplayPanel(wish, connections=connections(gateway))
 
 
 def planned(panel: ReplayPanel) -> ReplayPanel:
@@ -260,7 +260,7 @@ def test_hostile_names_stay_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         cluster="<b>", from_group=name + "old", new_group=name, topics=name, since="5m ago", reason=name,
         file=str(tmp_path / "<b>.json"),
     )  # fmt: skip
-    made = applied(ReplayPanel(wish, ways=ways(gateway)))
+    made = applied(ReplayPanel(wish, connections=connections(gateway)))
     made.verify.click()
     made.wait()
     html = [made.review, made.asking, made.outcome, made.verdict, made.back_asking, made.trouble]
@@ -272,7 +272,7 @@ def test_hostile_names_stay_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_what_is_not_said_is_asked_for(missing: str) -> None:
     """In one line, before any cluster is asked."""
     wish = {"cluster": "c", "from_group": "a", "new_group": "b", "topics": "t", "since": "5m ago", missing: ""}
-    made = ReplayPanel(Wish(**wish), ways=Ways(gateway=lambda _cluster: pytest.fail("asked the cluster")))  # type: ignore[arg-type]
+    made = ReplayPanel(Wish(**wish), connections=Connections(gateway=lambda _cluster: pytest.fail("asked the cluster")))  # type: ignore[arg-type]
     made.make.click()
     made.wait()
     assert "Say " in made.trouble.value

@@ -40,7 +40,7 @@ def command(out: Path, seed: int) -> int:
     from workbench.lab.run import run_scenario
     from workbench.lab.scenarios import demo_scenario
     from workbench.report.html import write_html
-    from workbench.spark import end, session, start_in_background
+    from workbench.spark.session import end, session, start_in_background
 
     began = time.monotonic()
     room = lab_dir() / f"own-{uuid.uuid4().hex[:8]}"

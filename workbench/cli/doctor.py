@@ -58,7 +58,7 @@ def command(as_json: bool, config: Path | None) -> int:
 
 
 def _java() -> str:
-    from workbench.java import find_java
+    from workbench.spark.java import find_java
 
     java = find_java()
     return f"Java {java.version} from {java.found_in}: {java.program}"
@@ -66,8 +66,8 @@ def _java() -> str:
 
 def _archive() -> str:
     from workbench.errors import SetupError
-    from workbench.java import find_java
-    from workbench.spark_archive import archive_path, is_built
+    from workbench.spark.archive import archive_path, is_built
+    from workbench.spark.java import find_java
 
     path = archive_path(find_java())
     if not is_built(path):

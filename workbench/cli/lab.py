@@ -15,7 +15,7 @@ from workbench.screen import say, tell, write_json
 
 if TYPE_CHECKING:
     from workbench.cli.progress import Steps
-    from workbench.lab.advice import Outcome
+    from workbench.lab.advice import AdviceResult
     from workbench.lab.lab import Lab
 
 
@@ -128,7 +128,7 @@ def run(scenario: str, seed: int, source: str, apply_advice: bool, out: Path | N
     from workbench.lab.lab import lab_dir
     from workbench.lab.process import ending_on_signals
     from workbench.lab.scenarios import make_scenario
-    from workbench.spark import session, start_in_background
+    from workbench.spark.session import session, start_in_background
 
     make_scenario(scenario, seed, bootstrap="", run_id="check")  # refuse a wrong name before anything starts
     folder = (out or lab_dir() / "runs" / f"{scenario}-{seed}-{uuid.uuid4().hex[:6]}").absolute()
@@ -169,9 +169,9 @@ def run(scenario: str, seed: int, source: str, apply_advice: bool, out: Path | N
     return ExitCode.OK if result.match else ExitCode.FINDINGS
 
 
-def outcome_words(outcome: Outcome) -> str:
+def outcome_words(outcome: AdviceResult) -> str:
     """What became of the advice, in a line."""
-    from workbench.words import duration
+    from workbench.humanize import duration
 
     if outcome.kind is None:
         return "Advice: nothing that the lab could carry out."
@@ -198,10 +198,10 @@ def setup() -> int:
 
 def fetch_parts(steps: Steps, *, tools: bool) -> None:
     """Kafka's jars (and its tools), Prometheus, and Spark's class archive, with a progress bar for what is missing."""
-    from workbench.java import find_java
     from workbench.lab.jars import BROKER, KAFKA_VERSION, TOOLS, ensure
     from workbench.lab.prometheus import ensure_prometheus, find_prometheus
-    from workbench.spark_archive import archive_path, build_archive, is_built
+    from workbench.spark.archive import archive_path, build_archive, is_built
+    from workbench.spark.java import find_java
 
     for jars in (BROKER, TOOLS) if tools else (BROKER,):
         if jars.ready:

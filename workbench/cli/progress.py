@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from workbench.console import SafeConsole, step_bar
+from workbench.humanize import one_line
 from workbench.masking import masked
-from workbench.words import one_line
 
 if TYPE_CHECKING:
     from rich.progress import Progress

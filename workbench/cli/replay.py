@@ -66,9 +66,9 @@ def plan_command(
 ) -> int:
     """Look up, for each partition, where a replay would begin. Read-only: writes nothing to Kafka and joins no group."""
     from workbench.cli.replay_show import show_plan
-    from workbench.replay.asking import request_of
     from workbench.replay.journal import Journal
     from workbench.replay.keep import check_csv_place, check_place
+    from workbench.replay.parse_request import request_of
     from workbench.replay.plan import make_plan, survey, to_csv
     from workbench.replay.planfile import write_file
     from workbench.settings import load_settings
@@ -145,7 +145,7 @@ def apply_command(
     from workbench.replay.guard import Limits
     from workbench.replay.journal import Journal
     from workbench.replay.planfile import read_plan
-    from workbench.replay.receipt import Outcome
+    from workbench.replay.receipt import ReplayOutcome
     from workbench.settings import load_settings
 
     collect_no_garbage()
@@ -167,7 +167,7 @@ def apply_command(
     if as_json:
         write_json(receipt.document())
     show_receipt(receipt, plan_file, as_json=as_json)
-    return ExitCode.OK if receipt.outcome in (Outcome.DONE, Outcome.DRY_RUN) else ExitCode.GUARD
+    return ExitCode.OK if receipt.outcome in (ReplayOutcome.DONE, ReplayOutcome.DRY_RUN) else ExitCode.GUARD
 
 
 @command.command(name="rollback")
@@ -186,11 +186,11 @@ def rollback_command(
     config: Path | None,
 ) -> int:
     """Make the new group as it was before `apply`, from the file that `apply` left beside the plan (plan.rollback.json)."""
+    from workbench.humanize import plural
     from workbench.replay.journal import Journal
     from workbench.replay.receipt import read_rollback
     from workbench.replay.rollback import roll_back
     from workbench.settings import load_settings
-    from workbench.words import plural
 
     rollback = read_rollback(rollback_file)
     gateway = gateway_of(load_settings(config).cluster(cluster or rollback.cluster))

@@ -9,8 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from workbench.console import SafeConsole
+from workbench.humanize import count, moment, one_line, plural, printable, size
 from workbench.masking import masked
-from workbench.words import count, moment, one_line, plural, printable, size
 
 if TYPE_CHECKING:
     from workbench.replay.check import Checked
@@ -163,8 +163,8 @@ def show_counts(found: dict[str, list[dict[str, Any]]]) -> None:
 
 def preflight_lines(plan: Plan, cap: int | None, instances: int) -> list[str]:
     """What a replay will ask of the brokers."""
+    from workbench.humanize import duration
     from workbench.replay.plan import bytes_per_broker
-    from workbench.words import duration
 
     loads = sorted(bytes_per_broker(plan).items())
     lines = [f"To be read from broker {broker}: {size(load)}" for broker, load in loads]

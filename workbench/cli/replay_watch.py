@@ -17,7 +17,7 @@ from workbench.screen import say, write_json
 if TYPE_CHECKING:
     from workbench.replay.kafka_gateway import KafkaGateway
     from workbench.replay.planfile import Plan
-    from workbench.replay.progress import Pace, Progress
+    from workbench.replay.progress import Pace, ReplayProgress
     from workbench.settings import Cluster
 
 _PLAIN_LINE_SECONDS = 10.0  # without a terminal a line every so often is enough
@@ -85,7 +85,7 @@ class _Screen:
 
     def __init__(self, plan: Plan, *, as_json: bool) -> None:
         from workbench.console import SafeConsole, worded_bars
-        from workbench.words import printable
+        from workbench.humanize import printable
 
         self._plan, self._json = plan, as_json
         self._console = SafeConsole(stderr=True, quiet=as_json)
@@ -100,7 +100,7 @@ class _Screen:
     def __exit__(self, *_error: object) -> None:
         self._bars.stop()
 
-    def show(self, look: Progress, pace: Pace) -> None:
+    def show(self, look: ReplayProgress, pace: Pace) -> None:
         """One look."""
         if self._json:
             write_json(look_document(self._plan, look, pace), indent=None)
@@ -115,7 +115,7 @@ class _Screen:
             say(f"{look.done:,} of {look.total:,} messages   {words}")
 
 
-def look_document(plan: Plan, look: Progress, pace: Pace) -> dict[str, Any]:
+def look_document(plan: Plan, look: ReplayProgress, pace: Pace) -> dict[str, Any]:
     """One JSON line of `follow`."""
     return {
         "schema": "workbench.replay-progress/1",
@@ -165,17 +165,17 @@ def verify_command(
     Exit code 0: yes; 3: no, and which partitions; 4: cannot tell.
     """
     from workbench.cli.replay_show import show_verdict
-    from workbench.replay.check import Asked, check
+    from workbench.replay.check import CheckRequest, check
     from workbench.replay.fleet import make_fleet, read_fleet
     from workbench.replay.planfile import read_plan
-    from workbench.replay.verify import Verdict
+    from workbench.replay.verify import VerifyVerdict
     from workbench.settings import load_settings
 
     plan = read_plan(plan_file)
     chosen = load_settings(config).cluster(cluster or plan.cluster)
     if processed is not None and not processed.exists():
         raise UsageError(f"The log of processed records {processed} does not exist.")
-    asked = Asked(
+    asked = CheckRequest(
         fleet=make_fleet(read_fleet(fleet)) if fleet is not None else None,
         processed=processed,
         records=records,
@@ -186,7 +186,9 @@ def verify_command(
         write_json(found.document())
     else:
         show_verdict(found)
-    return {Verdict.VERIFIED: ExitCode.OK, Verdict.INCOMPLETE: ExitCode.FINDINGS}.get(found.verdict, ExitCode.EVIDENCE)
+    return {VerifyVerdict.VERIFIED: ExitCode.OK, VerifyVerdict.INCOMPLETE: ExitCode.FINDINGS}.get(
+        found.verdict, ExitCode.EVIDENCE
+    )
 
 
 @click.command(name="inspect")
@@ -225,7 +227,7 @@ def inspect_command(
 def _inspected(plan: Plan, cluster: Cluster, gateway: KafkaGateway, kinds: list[str], most: int) -> dict[str, Any]:
     from workbench.replay.follow import check_same_cluster
     from workbench.replay.records import counts_by, read_records
-    from workbench.spark import session, start_in_background
+    from workbench.spark.session import session, start_in_background
 
     start_in_background()
     check_same_cluster(plan, gateway)

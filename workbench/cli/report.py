@@ -84,8 +84,8 @@ def health(
 @json_option
 def list_(out: Path, as_json: bool) -> int:
     """All runs in a folder, oldest first, and how each ended. One whose process is gone is "lost"."""
+    from workbench.humanize import duration
     from workbench.report.runs.record import runs_in
-    from workbench.words import duration
 
     runs = runs_in(out)
     if as_json:

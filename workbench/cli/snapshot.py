@@ -153,7 +153,7 @@ def _show_ranked(rows: list[dict[str, Any]], snapshot: Snapshot) -> None:
     from rich.text import Text
 
     from workbench.console import open_console
-    from workbench.words import count, duration, plural, printable
+    from workbench.humanize import count, duration, plural, printable
 
     with_time = bool(rows) and "time_lag_low" in rows[0]
     table = Table(title=f"{plural(len(snapshot.groups), 'group')}", title_justify="left", title_style="bold", box=None)
@@ -187,7 +187,7 @@ def _show(snapshot: Snapshot) -> None:
     from rich.text import Text
 
     from workbench.console import SafeConsole
-    from workbench.words import plural, printable
+    from workbench.humanize import plural, printable
 
     console = SafeConsole()
     by_group: dict[str, list[dict[str, Any]]] = defaultdict(list)

@@ -219,7 +219,7 @@ def _from_cluster(
     steps: Steps,
 ) -> Capture:
     from workbench.settings import load_settings
-    from workbench.spark import start_in_background
+    from workbench.spark.session import start_in_background
     from workbench.window import parse_duration
 
     settings = load_settings(config)
@@ -245,7 +245,7 @@ def _from_cluster(
 def _from_folder(folder: Path, times: _Times, steps: Steps) -> tuple[Capture, Window]:
     from workbench.collect.capture import INFO, read_capture
     from workbench.settings import Windows
-    from workbench.spark import start_in_background
+    from workbench.spark.session import start_in_background
     from workbench.window import Window, parse_duration, parse_instant
 
     if (folder / INFO).is_file():
@@ -265,7 +265,7 @@ def _from_folder(folder: Path, times: _Times, steps: Steps) -> tuple[Capture, Wi
 
 def _analyse(capture: Capture, window: Window, groups: list[str], topics: list[str], steps: Steps) -> Triage:
     started = time.monotonic()
-    from workbench.spark import session
+    from workbench.spark.session import session
     from workbench.triage.engine import load, triage
 
     with steps.step("Starting Spark") as step:

@@ -10,7 +10,7 @@ from workbench.errors import ExitCode, WorkbenchError
 from workbench.screen import say, tell, write_json
 
 if TYPE_CHECKING:
-    from workbench.triage.compare import Change
+    from workbench.triage.compare import FindingChange
     from workbench.triage.engine import Triage
 
 _MARKS = {"yes": "✓", "no": "✗", "cannot_tell": "?"}
@@ -38,7 +38,7 @@ def show_comparison(before: Triage, after: Triage, *, as_json: bool) -> int:
     return exit_code(after)
 
 
-def _print_checks(change: Change) -> None:
+def _print_checks(change: FindingChange) -> None:
     for number, it in enumerate(change.checks, 1):
         tell(f"  {_MARKS[str(it.holds)]} {number}. {it.action.verify}  [{it.action.title}]")
 

@@ -18,7 +18,7 @@ _BEFORE = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class AlertTarget:
     """What the alert asks for, with what the options say standing over it."""
 
     cluster: str | None
@@ -36,14 +36,14 @@ def asked_by(
     topics: tuple[str, ...],
     since: str | None,
     now: datetime | None = None,
-) -> Asked:
+) -> AlertTarget:
     """Read a webhook's payload and fill in what the options left open.
 
     Raises:
         UsageError: if it is no webhook.
     """
     from workbench.alerts import read_alerts
-    from workbench.words import printable
+    from workbench.humanize import printable
 
     alerts = read_alerts(path)
     firing = [it for it in alerts if it.firing] or alerts[:1]
@@ -60,7 +60,7 @@ def asked_by(
     begun = min((it.starts_at for it in same if it.starts_at is not None), default=None)
     if since is None and not recorded and begun is not None and (now or datetime.now(UTC)) - begun <= _RECENT:
         since = (begun - _BEFORE).isoformat()
-    return Asked(
+    return AlertTarget(
         cluster=None if recorded else cluster or first.cluster or None, groups=groups, topics=topics, since=since
     )
 

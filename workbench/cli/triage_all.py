@@ -11,8 +11,8 @@ from workbench.screen import write_json
 
 if TYPE_CHECKING:
     from workbench.cli.progress import Steps
-    from workbench.collect.store import Store
-    from workbench.triage.sweep import Sweep
+    from workbench.sweep.engine import Sweep
+    from workbench.sweep.store import Store
     from workbench.window import Window
 
 # Scrapes that are under way, remote writes and the like.
@@ -32,8 +32,8 @@ def triage_all(
 ) -> int:
     """Land what is missing (of a live cluster), sweep, and show; the exit code is that of `workbench triage`."""
     from workbench.cli.progress import Steps
-    from workbench.collect.store import open_store
-    from workbench.spark import start_in_background
+    from workbench.spark.session import start_in_background
+    from workbench.sweep.store import open_store
 
     for path in (html, parquet):
         if path is not None and not path.parent.is_dir():
@@ -84,11 +84,11 @@ def _landed(
 ) -> tuple[Store, Window]:
     """The cluster's store with the window's slots in it, each asked of Prometheus once."""
     from workbench.collect import live
-    from workbench.collect.landing import land_missing, wanting
-    from workbench.collect.store import StoreInfo, make_store
     from workbench.places import state_dir
     from workbench.settings import load_settings
-    from workbench.spark import start_in_background
+    from workbench.spark.session import start_in_background
+    from workbench.sweep.landing import land_missing, wanting
+    from workbench.sweep.store import StoreInfo, make_store
 
     settings = load_settings(config)
     cluster = settings.cluster(name)
@@ -118,8 +118,8 @@ def _landed(
 
 
 def _sweep(store: Store, window: Window, top: int, steps: Steps) -> Sweep:
-    from workbench.spark import for_much_data, session
-    from workbench.triage.sweep import sweep
+    from workbench.spark.session import for_much_data, session
+    from workbench.sweep.engine import sweep
 
     with steps.step("Starting Spark") as step:
         spark = session()
@@ -138,10 +138,10 @@ def _sweep(store: Store, window: Window, top: int, steps: Steps) -> Sweep:
 def _write_table(path: Path, result: Sweep) -> None:
     import pyarrow.parquet as pq
 
-    from workbench.files import whole
+    from workbench.files import atomic_write
 
     try:
-        with whole(path) as temporary:
+        with atomic_write(path) as temporary:
             pq.write_table(result.table, temporary, compression="zstd")
     except OSError as error:
         raise UsageError(f"The table {path} cannot be written: {error.strerror}.") from None

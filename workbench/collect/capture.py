@@ -29,11 +29,11 @@ from workbench import __version__
 from workbench.collect.kafka import GROUPS_SCHEMA
 from workbench.collect.parquet_bounds import Room, TooLargeError, read_bounded
 from workbench.errors import DamagedCaptureError, NotACaptureError, UsageError, WindowError
-from workbench.files import whole, whole_folder, writing
+from workbench.files import atomic_folder, atomic_write, writing
+from workbench.humanize import first_line
 from workbench.samples import SAMPLES_SCHEMA
 from workbench.settings import Thresholds
 from workbench.window import Window
-from workbench.words import first_line
 
 INFO, SAMPLES, GROUPS, EVENTS, PARTS = "capture.json", "samples.parquet", "groups.parquet", "events.jsonl", "parts"
 
@@ -156,7 +156,7 @@ def write_capture(folder: Path, capture: Capture) -> None:
         raise refusal
     with writing(f"The capture {folder}"):
         try:
-            with whole_folder(folder) as part:
+            with atomic_folder(folder) as part:
                 _write(part, capture)
         except FileExistsError:  # somebody was quicker
             raise refusal from None
@@ -177,7 +177,7 @@ def _write(folder: Path, capture: Capture) -> None:
     samples = capture.samples.sort_by([(name, "ascending") for name in _SORT])
     write_parquet(folder / SAMPLES, samples)
     write_parquet(folder / GROUPS, capture.groups)
-    with whole(folder / EVENTS) as temporary:
+    with atomic_write(folder / EVENTS) as temporary:
         temporary.write_text("".join(json.dumps(event) + "\n" for event in capture.events), encoding="utf-8")
     rows = {SAMPLES: samples.num_rows, GROUPS: capture.groups.num_rows, EVENTS: len(capture.events)}
     files = {name: FileCheck(sha256=_digest(folder / name), rows=count) for name, count in rows.items()}
@@ -192,7 +192,7 @@ def write_parquet(path: Path, table: pa.Table) -> None:
     """Write a table small and whole."""
     encodings = {"ts": "DELTA_BINARY_PACKED", "value": "BYTE_STREAM_SPLIT"}
     names = set(table.schema.names)
-    with whole(path) as temporary:
+    with atomic_write(path) as temporary:
         pq.write_table(
             table,
             temporary,
@@ -205,7 +205,7 @@ def write_parquet(path: Path, table: pa.Table) -> None:
 
 def write_info(folder: Path, info: CaptureInfo) -> None:
     """Write `capture.json` in one step."""
-    with whole(folder / INFO) as temporary:
+    with atomic_write(folder / INFO) as temporary:
         temporary.write_text(info.model_dump_json(indent=1, by_alias=True) + "\n", encoding="utf-8")
 
 

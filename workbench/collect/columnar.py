@@ -69,7 +69,7 @@ EMPTY = Matrix([], np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class SeriesAnswer:
     """An answer of Prometheus' HTTP API.
 
     Attributes:
@@ -81,7 +81,7 @@ class Answer:
     partial: tuple[str, ...] = ()
 
 
-def parse_answer(body: bytes) -> Answer:
+def parse_answer(body: bytes) -> SeriesAnswer:
     """Parse a matrix answer of Prometheus' HTTP API, and what the server says of it, before or after the data.
 
     Takes the fast way when the body has the very shape that Prometheus writes (no blanks, "metric" before "values", no native
@@ -97,7 +97,7 @@ def parse_answer(body: bytes) -> Answer:
         else:
             envelope = json.load(io.BytesIO(body))
             partial = _partial(envelope)
-            answer = Answer(matrix=_matrix_of(envelope), partial=partial)
+            answer = SeriesAnswer(matrix=_matrix_of(envelope), partial=partial)
     except (AttributeError, KeyError, IndexError, TypeError, OverflowError, RecursionError) as error:
         raise ValueError(f"an answer of another shape ({type(error).__name__})") from None
     if not all(map(_are_labels, answer.matrix.labels)):
@@ -109,7 +109,7 @@ def _are_labels(found: object) -> bool:
     return isinstance(found, dict) and all(type(value) is str for value in found.values())
 
 
-def _parse_fast(body: bytes) -> Answer:
+def _parse_fast(body: bytes) -> SeriesAnswer:
     labels: list[dict[str, str]] = []
     parts: list[bytes] = []
     at = 0
@@ -133,7 +133,7 @@ def _parse_fast(body: bytes) -> Answer:
     )
     if len(table) != int(lengths.sum()):
         raise ValueError("the samples of the answer do not add up")
-    return Answer(
+    return SeriesAnswer(
         matrix=Matrix(labels, lengths, _microseconds(table["ts"].to_numpy()), table["value"].to_numpy()),
         partial=partial,
     )

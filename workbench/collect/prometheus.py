@@ -27,7 +27,7 @@ from workbench.collect.columnar import EMPTY, Matrix, parse_answer, partial_of
 from workbench.collect.join import with_derived_lag, with_groups
 from workbench.collect.selectors import LabelMatcher, one_of, to_promql
 from workbench.errors import SourceUnreachableError
-from workbench.profiles import LeftOut, Profile, Rule
+from workbench.profiles import LeftOut, MappingRule, Profile
 from workbench.samples import STALE_NAN_BITS, SampleBatch, SeriesTable, concat_series, most_trusted
 from workbench.web import WebSession
 from workbench.window import Window
@@ -173,7 +173,7 @@ class PrometheusSource:
     def _collect(
         self,
         profile: Profile,
-        rules: Iterable[Rule],
+        rules: Iterable[MappingRule],
         window: Window,
         *,
         groups: Sequence[str] | None,

@@ -61,7 +61,7 @@ from workbench.collect.columnar import Matrix, parse_answer
 from workbench.collect.remote_read import NotOffered, fetch
 from workbench.collect.selectors import LabelMatcher, one_of, parse_selector, to_promql
 from workbench.samples import STALE_NAN_BITS
-from workbench.spark_connect import is_remote
+from workbench.spark.connect import is_remote
 from workbench.web import WebSession
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ _SAMPLES_PER_BATCH = 200_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class QueryRequest:
     """What is asked for; travels to the executors."""
 
     url: str
@@ -89,7 +89,7 @@ class Request:
     rows: str = "samples"
 
     @classmethod
-    def of(cls, options: Any) -> Request:
+    def of(cls, options: Any) -> QueryRequest:
         """From a data source's options.
 
         Raises:
@@ -139,7 +139,7 @@ class PrometheusFrames(DataSource):  # type: ignore[misc]
 
     def schema(self) -> str:
         """The columns, in their order."""
-        request = Request.of(self.options)
+        request = QueryRequest.of(self.options)
         labels = "".join(f", `{name}` string" for name in request.labels)
         if request.rows == "series":
             return f"ts array<timestamp>, value array<double>, flag array<string>{labels}"
@@ -150,13 +150,13 @@ class PrometheusFrames(DataSource):  # type: ignore[misc]
         del schema
         kind = PushdownReader if self.options.get("pushdown") == "true" else PrometheusReader
         tasks, cores = (int(self.options.get(name, 0)) for name in ("tasks", "cores"))
-        return kind(Request.of(self.options), tasks=tasks, cores=cores)
+        return kind(QueryRequest.of(self.options), tasks=tasks, cores=cores)
 
 
 class PrometheusReader(DataSourceReader):  # type: ignore[misc]
     """Plans time ranges and reads them."""
 
-    def __init__(self, request: Request, *, tasks: int = 0, cores: int = 0) -> None:
+    def __init__(self, request: QueryRequest, *, tasks: int = 0, cores: int = 0) -> None:
         self.request = request
         self._tasks = tasks
         self._cores = cores
@@ -235,7 +235,7 @@ def read_samples(spark: SparkSession, **options: str) -> DataFrame:
     )
 
 
-def read_range(request: Request, of: TimeRange) -> Matrix:
+def read_range(request: QueryRequest, of: TimeRange) -> Matrix:
     """All samples of a range, by the better way that the server offers.
 
     Raises:
@@ -260,7 +260,7 @@ def read_range(request: Request, of: TimeRange) -> Matrix:
     return _read_json(session, request, of)
 
 
-def _read_json(session: requests.Session, request: Request, of: TimeRange) -> Matrix:
+def _read_json(session: requests.Session, request: QueryRequest, of: TimeRange) -> Matrix:
     # One millisecond more than needed: servers differ in whether the far edge belongs to a range; what is outside is dropped.
     length = of.end_ms - of.start_ms + 1
     params = {"query": f"{to_promql(request.matchers)}[{length}ms]", "time": f"{of.end_ms / 1000:.3f}"}
@@ -272,7 +272,7 @@ def _read_json(session: requests.Session, request: Request, of: TimeRange) -> Ma
     return found.where((found.ts_us >= of.start_ms * 1000) & (found.ts_us <= of.end_ms * 1000))
 
 
-def _ask(session: requests.Session, request: Request, params: dict[str, str]) -> bytes:
+def _ask(session: requests.Session, request: QueryRequest, params: dict[str, str]) -> bytes:
     try:
         # POST: a selector may be longer than some proxies let a URL be.
         answer = session.post(f"{request.url}/api/v1/query", data=params, timeout=request.timeout_seconds)
@@ -292,7 +292,7 @@ def tasks_for(samples: int, *, cores: int = 0) -> int:
     return max(1, wanted)
 
 
-def estimated_samples(request: Request) -> int:
+def estimated_samples(request: QueryRequest) -> int:
     """How many samples there are about: counted by the server in a few short spans, since counting them all takes as long as reading.
 
     Only the size of tasks hangs on it, no sample does.
@@ -307,7 +307,7 @@ def estimated_samples(request: Request) -> int:
     return _counted(request, request.end_ms, length)
 
 
-def _counted(request: Request, end_ms: int, length_ms: int) -> int:
+def _counted(request: QueryRequest, end_ms: int, length_ms: int) -> int:
     query = f"sum(count_over_time({to_promql(request.matchers)}[{length_ms}ms]))"
     body = _ask(_session(request), request, {"query": query, "time": f"{end_ms / 1000:.3f}"})
     result = json.loads(body)["data"]["result"]
@@ -317,7 +317,7 @@ def _counted(request: Request, end_ms: int, length_ms: int) -> int:
 _sessions: dict[str | None, requests.Session] = {}  # one per worker process and set of headers: workers are reused
 
 
-def _session(request: Request) -> requests.Session:
+def _session(request: QueryRequest) -> requests.Session:
     session = _sessions.get(request.headers_variable)
     if session is None:
         session = _sessions[request.headers_variable] = WebSession(deadline_seconds=request.timeout_seconds)

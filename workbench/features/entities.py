@@ -17,7 +17,7 @@ from workbench.features.queues import (
     QUEUE_SIGNALS,
 )
 from workbench.features.timelag import bracketed_by_search, with_search, with_time_lag
-from workbench.spark_columns import aggregate, columns, extend
+from workbench.spark.columns import aggregate, columns, extend
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -18,7 +18,7 @@ FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class SeriesLine:
     """One line of a chart: values of shape (bins,), NaN where nothing was measured."""
 
     name: str
@@ -36,13 +36,13 @@ class Series:
     """
 
     times: FloatArray
-    lag: tuple[Line, ...]
-    time_lag: tuple[Line, ...]
-    fill: tuple[Line, ...]
-    process_time: tuple[Line, ...]
-    arrivals: Line
-    commits: Line
-    members: Line
+    lag: tuple[SeriesLine, ...]
+    time_lag: tuple[SeriesLine, ...]
+    fill: tuple[SeriesLine, ...]
+    process_time: tuple[SeriesLine, ...]
+    arrivals: SeriesLine
+    commits: SeriesLine
+    members: SeriesLine
 
 
 def series_of(samples: pa.Table, window: Window, *, group: str, topic: str, bins: int = BINS) -> Series:
@@ -70,31 +70,31 @@ def series_of(samples: pa.Table, window: Window, *, group: str, topic: str, bins
         time_lag=rows.by("time_lag", "partition", np.nanmax),
         fill=rows.fill(),
         process_time=rows.means("process_time", "processor"),
-        arrivals=Line(name="arriving", values=arrivals),
-        commits=Line(name="committed", values=commits),
+        arrivals=SeriesLine(name="arriving", values=arrivals),
+        commits=SeriesLine(name="committed", values=commits),
         members=_total(rows.by("group_members", "group", np.nanmax), "members", count),
     )
 
 
-def total(lines: Sequence[Line], name: str) -> Line | None:
+def total(lines: Sequence[SeriesLine], name: str) -> SeriesLine | None:
     """The sum of lines; NaN only where all are."""
     return _total(lines, name, len(lines[0].values)) if lines else None
 
 
-def highest(lines: Sequence[Line], name: str) -> Line | None:
+def highest(lines: Sequence[SeriesLine], name: str) -> SeriesLine | None:
     """The maximum of lines; NaN only where all are."""
     if not lines:
         return None
     stacked = np.stack([line.values for line in lines])
     values = np.where(np.isnan(stacked).all(axis=0), np.nan, np.nan_to_num(stacked, nan=-np.inf).max(axis=0))
-    return Line(name=name, values=values)
+    return SeriesLine(name=name, values=values)
 
 
-def _total(lines: Sequence[Line], name: str, count: int) -> Line:
+def _total(lines: Sequence[SeriesLine], name: str, count: int) -> SeriesLine:
     if not lines:
-        return Line(name=name, values=np.full(count, np.nan))
+        return SeriesLine(name=name, values=np.full(count, np.nan))
     stacked = np.stack([line.values for line in lines])
-    return Line(name=name, values=np.where(np.isnan(stacked).all(axis=0), np.nan, np.nansum(stacked, axis=0)))
+    return SeriesLine(name=name, values=np.where(np.isnan(stacked).all(axis=0), np.nan, np.nansum(stacked, axis=0)))
 
 
 def spacing(own: pa.Table, signal: str = "consumer_lag") -> float:
@@ -140,7 +140,7 @@ class _Rows:
     def _empty(self) -> FloatArray:
         return np.full(self._bins, np.nan)
 
-    def by(self, signal: str, label: str, merge: Callable[..., Any]) -> tuple[Line, ...]:
+    def by(self, signal: str, label: str, merge: Callable[..., Any]) -> tuple[SeriesLine, ...]:
         """The last value of each bin, by one label."""
         found: dict[Any, FloatArray] = {}
         for (key, _member), times, values in self._each(signal, "value", (label, "member")):
@@ -150,7 +150,7 @@ class _Rows:
                 both = np.stack([found[key], line])
                 line = np.where(np.isnan(both).all(axis=0), np.nan, merge(np.nan_to_num(both, nan=-np.inf), axis=0))
             found[key] = line
-        return tuple(Line(name=str(key), values=values) for key, values in found.items())
+        return tuple(SeriesLine(name=str(key), values=values) for key, values in found.items())
 
     def growth(self, signal: str, stat: str) -> FloatArray:
         """Growth per second of the sum of a signal that only grows, (bins,)."""
@@ -163,7 +163,7 @@ class _Rows:
                 seen[at] = True
         return np.where(seen, grown / self._width, np.nan)
 
-    def means(self, signal: str, label: str) -> tuple[Line, ...]:
+    def means(self, signal: str, label: str) -> tuple[SeriesLine, ...]:
         """The mean of a histogram in each bin, by one label."""
         sums = self._increases(signal, "sum", label)
         counts = self._increases(signal, "count", label)
@@ -171,7 +171,7 @@ class _Rows:
         for key, counted in counts.items():
             summed = sums.get(key, np.zeros(self._bins))
             with np.errstate(invalid="ignore", divide="ignore"):
-                lines.append(Line(name=str(key), values=np.where(counted > 0, summed / counted, np.nan)))
+                lines.append(SeriesLine(name=str(key), values=np.where(counted > 0, summed / counted, np.nan)))
         return tuple(lines)
 
     def _increases(self, signal: str, stat: str, label: str) -> Mapping[Any, FloatArray]:
@@ -182,17 +182,17 @@ class _Rows:
             np.add.at(found.setdefault(key, np.zeros(self._bins)), self._bin(times[1:]), step)
         return found
 
-    def fill(self) -> tuple[Line, ...]:
+    def fill(self) -> tuple[SeriesLine, ...]:
         """How full the fullest queue of each processor is."""
         capacity = {
             key: values[-1]
             for key, _, values in self._each("queue_capacity", "value", ("processor", "member", "queue"))
         }
-        found: dict[str, list[Line]] = {}
+        found: dict[str, list[SeriesLine]] = {}
         for key, times, values in self._each("queue_length", "value", ("processor", "member", "queue")):
             if capacity.get(key):
                 line = self._empty()
                 line[self._bin(times)] = values / capacity[key]
-                found.setdefault(str(key[0]), []).append(Line(name="", values=line))
+                found.setdefault(str(key[0]), []).append(SeriesLine(name="", values=line))
         merged = ((name, highest(lines, name)) for name, lines in found.items())
         return tuple(line for _, line in merged if line is not None)

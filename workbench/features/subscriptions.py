@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from workbench.features.entities import entities, fleet_entities
 from workbench.features.group import GROUP_FEATURES
 from workbench.features.summary import ratio, summarise
-from workbench.spark_columns import aggregate, columns
+from workbench.spark.columns import aggregate, columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -95,14 +95,14 @@ def subscriptions(samples: DataFrame, window: Window, *, stale_after_seconds: fl
         stale_after_seconds: a series whose last sample is older has ended.
 
     Returns:
-        One row per (cluster, group, topic): the columns of `_OVERVIEW` and `_PEOPLE`, and the arrays `partitions`, `members`, `queues`,
-        `processors`.
+        One row per (cluster, group, topic): the columns of `_OVERVIEW` and `_GROUP_COLUMNS`, and the arrays `partitions`, `members`,
+        `queues`, `processors`.
     """
     return of_summary(summarise(samples, window), stale_after_seconds=stale_after_seconds)
 
 
 def of_summary(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
-    """The same from what is summarised already (`features.summary`, or `features.slots` for what has landed)."""
+    """The same from what is summarised already (`features.summary`, or `sweep.slots` for what has landed)."""
     return _subscriptions(entities(summary, stale_after_seconds=stale_after_seconds))
 
 
@@ -114,11 +114,11 @@ def of_fleet(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
 
 
 def _subscriptions(things: DataFrame) -> DataFrame:
-    grouped = aggregate(things, SUBSCRIPTION, {**_OVERVIEW, **_PEOPLE, **_DETAILS})
+    grouped = aggregate(things, SUBSCRIPTION, {**_OVERVIEW, **_GROUP_COLUMNS, **_DETAILS})
     # What belongs to the whole group stands in the row without a topic: hand it to the rows with one (where it is null, 0 or empty,
     # so the maximum is it).
     group = "OVER (PARTITION BY cluster, `group`)"
-    shared = [*_PEOPLE, "members", "queues"]
+    shared = [*_GROUP_COLUMNS, "members", "queues"]
     spread = grouped.select(
         *columns(
             f"* EXCEPT ({', '.join(shared)}, processors)",
@@ -183,7 +183,7 @@ _OVERVIEW = {
 }
 # Of the group: what the coordinator says; `live_members` and `baseline_members` by their own signals, `poll_age_seconds` of the most
 # active one, `rebalances` of the most disturbed one, `delay_fill` of the fullest, `worst_rtt` of the slowest round trips.
-_PEOPLE = {
+_GROUP_COLUMNS = {
     **{name: f"max({name})" for name in GROUP_FEATURES},
     "live_members": "count_if(live)",
     "baseline_members": "count_if(kind = 'member' AND in_baseline)",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import types as T
 
 from workbench.signals import SIGNALS, Grain, Kind
-from workbench.spark_columns import columns
+from workbench.spark.columns import columns
 from workbench.window import Window
 
 if TYPE_CHECKING:

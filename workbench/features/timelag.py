@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from workbench.features.summary import ratio
-from workbench.spark_columns import columns, extend
+from workbench.spark.columns import columns, extend
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

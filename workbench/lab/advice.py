@@ -13,9 +13,9 @@ import numpy as np
 
 from workbench.collect.kafka import KafkaCluster
 from workbench.errors import SourceUnreachableError
-from workbench.lab.fleet import Fleet
+from workbench.lab.fleet import LabFleet
 from workbench.lab.kafka import add_partitions
-from workbench.triage import needs
+from workbench.triage import capacity
 from workbench.triage.checks import all_hold
 from workbench.triage.finding import Action, Finding
 from workbench.triage.verdict import Answer
@@ -38,7 +38,7 @@ _USUAL_SECONDS = 1.5  # of arrivals: so much waits in health, between two commit
 
 
 @dataclass(slots=True, kw_only=True)
-class Outcome:
+class AdviceResult:
     """What became of the advice.
 
     Attributes:
@@ -78,17 +78,17 @@ def first_possible(finding: Finding) -> Action | None:
     return next((action for action in finding.actions if action.kind in _ACTUATORS), None)
 
 
-def carry_out(fleet: Fleet, action: Action) -> None:
+def carry_out(fleet: LabFleet, action: Action) -> None:
     """Do it."""
     _ACTUATORS[action.kind or ""](fleet, action.parameters)
 
 
-def apply_advice(fleet: Fleet, finding: Finding, look: Look) -> Outcome:
+def apply_advice(fleet: LabFleet, finding: Finding, look: Look) -> AdviceResult:
     """Carry out the first possible action, then wait until its check holds and the lag is gone."""
     action = first_possible(finding)
     if action is None:
-        return Outcome()
-    outcome = Outcome(kind=action.kind, title=action.title)
+        return AdviceResult()
+    outcome = AdviceResult(kind=action.kind, title=action.title)
     carry_out(fleet, action)
     began = time.monotonic()
     # An event that is put off holds up the commits behind it: as long as it is put off, so much waits in health.
@@ -125,7 +125,7 @@ def apply_advice(fleet: Fleet, finding: Finding, look: Look) -> Outcome:
     return outcome
 
 
-def _lag(kafka: KafkaCluster, fleet: Fleet) -> int | None:
+def _lag(kafka: KafkaCluster, fleet: LabFleet) -> int | None:
     try:
         snapshot = kafka.snapshot(groups=[fleet.spec.group])
     except SourceUnreachableError:
@@ -143,13 +143,13 @@ def _eta(lags: Sequence[tuple[float, int]], usual: float) -> float | None:
         return None
     slope = float(np.polyfit([at for at, _ in recent], [lag for _, lag in recent], 1)[0])
     row = {"lag_messages": recent[-1][1] - usual, "lag_slope": slope, "lag_recent_slope": slope, "draining": True}
-    return needs.drain_seconds(row)
+    return capacity.drain_seconds(row)
 
 
 # How each kind of action is done here.
 
 
-def _restart_consumers(fleet: Fleet, parameters: Mapping[str, Any]) -> None:
+def _restart_consumers(fleet: LabFleet, parameters: Mapping[str, Any]) -> None:
     dead = [name for name, child in fleet.instances.items() if not child.alive]
     hanging = sorted(_instances(fleet, parameters["members"]) - set(dead))
     fleet.set_behaviour(fleet.behaviour.model_copy(update={"stall_members": []}))
@@ -159,19 +159,19 @@ def _restart_consumers(fleet: Fleet, parameters: Mapping[str, Any]) -> None:
         fleet.relaunch(name)
 
 
-def _instances(fleet: Fleet, members: Sequence[str]) -> set[str]:
+def _instances(fleet: LabFleet, members: Sequence[str]) -> set[str]:
     """Instances of members: a member is an instance and the number of its consumer thread."""
     return {member.rpartition("-")[0] for member in members} & set(fleet.instances)
 
 
-def _dead_letter(fleet: Fleet, parameters: Mapping[str, Any]) -> None:
+def _dead_letter(fleet: LabFleet, parameters: Mapping[str, Any]) -> None:
     attempts = {"max_attempts": parameters["max_attempts"]}
     pools = {name: pool.model_copy(update=attempts) for name, pool in fleet.spec.processors.items()}
     fleet.change(processors=pools)
     fleet.restart()
 
 
-def _scale_processors(fleet: Fleet, parameters: Mapping[str, Any]) -> None:
+def _scale_processors(fleet: LabFleet, parameters: Mapping[str, Any]) -> None:
     names = parameters["processors"]
     threads = math.ceil(parameters["threads"] / len(names) / len(fleet.instances))
     pools = dict(fleet.spec.processors)
@@ -185,49 +185,49 @@ def _scale_processors(fleet: Fleet, parameters: Mapping[str, Any]) -> None:
     fleet.restart()
 
 
-def _spread_keys(fleet: Fleet, _parameters: Mapping[str, Any]) -> None:
+def _spread_keys(fleet: LabFleet, _parameters: Mapping[str, Any]) -> None:
     fleet.set_traffic(fleet.traffic.model_copy(update={"hot_share": 0.0, "hot_key": None, "hot_partition": None}))
 
 
-def _raise_delay_capacity(fleet: Fleet, parameters: Mapping[str, Any]) -> None:
+def _raise_delay_capacity(fleet: LabFleet, parameters: Mapping[str, Any]) -> None:
     fleet.change(settings={**fleet.spec.settings, "delay_capacity": parameters["capacity"]})
     fleet.restart()
 
 
-def _raise_quota(fleet: Fleet, _parameters: Mapping[str, Any]) -> None:
+def _raise_quota(fleet: LabFleet, _parameters: Mapping[str, Any]) -> None:
     fleet.limit(None)
 
 
-def _move_members(fleet: Fleet, parameters: Mapping[str, Any]) -> None:
+def _move_members(fleet: LabFleet, parameters: Mapping[str, Any]) -> None:
     fleet.change(proxied=False)
     fleet.restart(sorted(_instances(fleet, parameters["members"])))
 
 
-def _add_consumers(fleet: Fleet, parameters: Mapping[str, Any]) -> None:
+def _add_consumers(fleet: LabFleet, parameters: Mapping[str, Any]) -> None:
     running = sum(child.alive for child in fleet.instances.values())
     more = math.ceil(parameters["members"] / fleet.spec.consumers) - running
     fleet.add(max(1, more))
 
 
-def _add_partitions(fleet: Fleet, parameters: Mapping[str, Any]) -> None:
+def _add_partitions(fleet: LabFleet, parameters: Mapping[str, Any]) -> None:
     total = parameters["partitions"]
     add_partitions(fleet.lab.bootstrap, fleet.spec.topic, total)
     fleet.set_traffic(fleet.traffic.model_copy(update={"partitions": total}))
     _add_consumers(fleet, parameters)
 
 
-def _replace_members(fleet: Fleet, parameters: Mapping[str, Any]) -> None:
+def _replace_members(fleet: LabFleet, parameters: Mapping[str, Any]) -> None:
     fleet.quieten()
     names = sorted(_instances(fleet, parameters["members"]))
     fleet.shut_down(names)
     fleet.add(len(names))
 
 
-def _quieten(fleet: Fleet, _parameters: Mapping[str, Any]) -> None:
+def _quieten(fleet: LabFleet, _parameters: Mapping[str, Any]) -> None:
     fleet.quieten()
 
 
-_ACTUATORS: dict[str, Callable[[Fleet, Mapping[str, Any]], None]] = {
+_ACTUATORS: dict[str, Callable[[LabFleet, Mapping[str, Any]], None]] = {
     "restart_consumers": _restart_consumers,
     "dead_letter": _dead_letter,
     "scale_processors": _scale_processors,

@@ -6,7 +6,7 @@ import threading
 
 from workbench.lab.data_faults import burst
 from workbench.lab.draw import QUICK_SECONDS, Draw, Make, Scenario
-from workbench.lab.fleet import Fleet
+from workbench.lab.fleet import LabFleet
 from workbench.lab.spec import Behaviour
 from workbench.lab.upstream import SMALL_FETCHES
 from workbench.triage.verdict import Verdict
@@ -21,7 +21,7 @@ def slow_type_on_few_partitions(draw: Draw, run_id: str) -> Scenario:
     # Two partitions may both be one member's, whose threads alone then have to cope.
     slow = draw.process_seconds(draw.random.uniform(2.2, 2.8))[hit]
 
-    def fault(fleet: Fleet) -> None:
+    def fault(fleet: LabFleet) -> None:
         fleet.set_behaviour(fleet.behaviour.model_copy(update={"process_seconds": {**times, hit: slow}}))
 
     return draw.scenario(
@@ -39,7 +39,7 @@ def hot_partition_and_deploy(draw: Draw, run_id: str) -> Scenario:
     share = (wanted - 1 / draw.partitions) / (1 - 1 / draw.partitions)
     hit = draw.random.randrange(draw.partitions)
 
-    def fault(fleet: Fleet) -> None:
+    def fault(fleet: LabFleet) -> None:
         fleet.set_traffic(fleet.traffic.model_copy(update={"hot_partition": hit, "hot_share": min(0.95, share)}))
 
         def restart_one(over: threading.Event) -> None:
@@ -61,7 +61,7 @@ def burst_hides_a_stopped_member(draw: Draw, run_id: str) -> Scenario:
     capacity = draw.random.uniform(2.0, 2.4)
     hung = f"{draw.group(run_id)}-{draw.random.randrange(3)}"
 
-    def fault(fleet: Fleet) -> None:
+    def fault(fleet: LabFleet) -> None:
         stall = {"stall_members": [hung], "stall_seconds": 3600.0}
         fleet.set_behaviour(fleet.behaviour.model_copy(update=stall))
         burst(fleet, factor=capacity + 5.0, seconds=6.0)
@@ -80,7 +80,7 @@ def slow_network_of_one_member(draw: Draw, run_id: str) -> Scenario:
     hit = f"{draw.group(run_id)}-{draw.random.randrange(draw.instances)}"
     delay = draw.random.uniform(0.8, 1.2)
 
-    def fault(fleet: Fleet) -> None:
+    def fault(fleet: LabFleet) -> None:
         fleet.lab.slow_down(fleet.spec.group, {hit: delay})
 
     behaviour = Behaviour(process_seconds=dict.fromkeys(draw.types, QUICK_SECONDS))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from workbench.lab.draw import QUICK_SECONDS, Draw, Make, Scenario
-from workbench.lab.fleet import Fleet
+from workbench.lab.fleet import LabFleet
 from workbench.lab.spec import Behaviour, ExporterFault
 from workbench.triage.verdict import Verdict
 
@@ -14,7 +14,7 @@ def _calm(draw: Draw) -> Behaviour:
     return Behaviour(process_seconds=draw.process_seconds(draw.random.uniform(0.1, 0.3)))
 
 
-def _nothing(_fleet: Fleet) -> None:
+def _nothing(_fleet: LabFleet) -> None:
     return
 
 
@@ -23,7 +23,7 @@ def unusable_data(draw: Draw, run_id: str) -> Scenario:
     behaviour = _calm(draw)
     mode = draw.random.choice(("nan", "minus_one"))
 
-    def fault(fleet: Fleet) -> None:
+    def fault(fleet: LabFleet) -> None:
         fault = {"group": fleet.spec.group, "topic": fleet.spec.topic, "mode": mode}
         fleet.lab.break_exporter(ExporterFault.model_validate(fault))
 
@@ -34,7 +34,7 @@ def no_data(draw: Draw, run_id: str) -> Scenario:
     """The metrics targets go away; the consumers go on."""
     behaviour = _calm(draw)
 
-    def fault(fleet: Fleet) -> None:
+    def fault(fleet: LabFleet) -> None:
         fleet.lab.break_exporter(ExporterFault(group=fleet.spec.group, topic=fleet.spec.topic, mode="hidden"))
         fleet.lab.forget(fleet.spec.group)
 
@@ -61,7 +61,7 @@ def diurnal(draw: Draw, run_id: str) -> Scenario:
     return draw.scenario(behaviour, _nothing, Verdict.HEALTHY, run_id=run_id, swing=swing, swing_seconds=seconds)
 
 
-def burst(fleet: Fleet, *, factor: float, seconds: float) -> None:
+def burst(fleet: LabFleet, *, factor: float, seconds: float) -> None:
     """So many times the traffic, for so long; in the background."""
     usual = fleet.traffic
 
@@ -81,7 +81,7 @@ def producer_burst(draw: Draw, run_id: str) -> Scenario:
         process_seconds=dict.fromkeys(draw.types, QUICK_SECONDS), decode_seconds=draw.decode_seconds(1 / capacity)
     )
 
-    def fault(fleet: Fleet) -> None:
+    def fault(fleet: LabFleet) -> None:
         burst(fleet, factor=capacity + 7.0, seconds=7.0)
 
     return draw.scenario(behaviour, fault, Verdict.PRODUCER_BURST, run_id=run_id, keys=2000)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from workbench.lab.fleet import Fleet, FleetSpec
+from workbench.lab.fleet import FleetSpec, LabFleet
 from workbench.lab.spec import Behaviour, Traffic
 from workbench.runtime import ProcessorConfig
 from workbench.triage.verdict import Verdict
@@ -38,7 +38,7 @@ class Scenario:
     spec: FleetSpec
     steady_seconds: float
     incident_seconds: float
-    fault: Callable[[Fleet], None]
+    fault: Callable[[LabFleet], None]
     expected: Verdict
     scope: dict[str, Any] = field(default_factory=dict)
     side: tuple[str, ...] = ()
@@ -76,7 +76,7 @@ class Draw:
     def scenario(
         self,
         behaviour: Behaviour,
-        fault: Callable[[Fleet], None],
+        fault: Callable[[LabFleet], None],
         expected: Verdict,
         *,
         run_id: str = "",

@@ -44,7 +44,7 @@ class FleetSpec:
 
 
 @dataclass(slots=True)
-class Fleet:
+class LabFleet:
     """Running producer and instances."""
 
     lab: Lab
@@ -59,7 +59,7 @@ class Fleet:
     _over: threading.Event = field(default_factory=threading.Event)
 
     @classmethod
-    def start(cls, lab: Lab, spec: FleetSpec, folder: Path) -> Fleet:
+    def start(cls, lab: Lab, spec: FleetSpec, folder: Path) -> LabFleet:
         """Create the topic and start everything; returns when the group is stable.
 
         Raises:
@@ -213,7 +213,7 @@ class Fleet:
             child.stop()
         self.lab.forget(self.spec.group)
 
-    def __enter__(self) -> Fleet:
+    def __enter__(self) -> LabFleet:
         return self
 
     def __exit__(

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workbench.errors import GuardError, SetupError
-from workbench.files import alone, whole_folder
-from workbench.java import find_java, trust_options
+from workbench.files import atomic_folder, exclusive_lock
 from workbench.lab.process import run_within
 from workbench.places import cache_dir
+from workbench.spark.java import find_java, trust_options
 
 KAFKA_VERSION = "4.2.0"
 _TIMEOUT_SECONDS = 600.0  # Ivy took 27 to 61 s on a good line; ten minutes is a bad one
@@ -79,7 +79,7 @@ def ensure(jars: JarSet, *, progress: Progress | None = None) -> Path:
         hint="End it, and try again.",
     )
     try:
-        with alone(cache_dir() / "kafka.lock", busy, wait_seconds=_WAIT_SECONDS):
+        with exclusive_lock(cache_dir() / "kafka.lock", busy, wait_seconds=_WAIT_SECONDS):
             if not jars.ready:
                 _fetch(jars, progress or (lambda _done, _total: None))
     except GuardError as error:
@@ -88,7 +88,7 @@ def ensure(jars: JarSet, *, progress: Progress | None = None) -> Path:
 
 
 def _fetch(jars: JarSet, progress: Progress) -> None:
-    with whole_folder(jars.folder, replace=True) as part:
+    with atomic_folder(jars.folder, replace=True) as part:
         _run_ivy(jars, part, progress)
         check(part, jars.checksums, what=f"the {jars.name} jars of Kafka {KAFKA_VERSION}")
 

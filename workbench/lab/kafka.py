@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import SetupError
-from workbench.java import find_java
 from workbench.lab import process
 from workbench.lab.jars import BROKER, Progress, ensure
+from workbench.spark.java import find_java
 
 START_SECONDS = 60.0  # about 2 s when the machine is idle
 _ATTEMPTS = 3

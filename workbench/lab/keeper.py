@@ -20,7 +20,7 @@ from typing import Any
 import psutil
 
 from workbench.errors import GuardError, SetupError, WorkbenchError
-from workbench.files import alone, whole
+from workbench.files import atomic_write, exclusive_lock
 from workbench.lab import process
 from workbench.lab.lab import Lab, lab_dir, remove_folder, start_lab
 from workbench.screen import tell
@@ -62,7 +62,7 @@ def up(*, ttl_seconds: float, with_prometheus: bool = True) -> dict[str, Any]:
     busy = GuardError(
         "Another `workbench lab up` is under way.", hint="Wait for it, or end it with: workbench lab down."
     )
-    with alone(lab_dir() / "up.lock", busy, wait_seconds=_UP_SECONDS + _DOWN_SECONDS):
+    with exclusive_lock(lab_dir() / "up.lock", busy, wait_seconds=_UP_SECONDS + _DOWN_SECONDS):
         if running() is not None:
             raise GuardError(
                 "A lab is up already.", hint="See it with: workbench lab status. End it with: workbench lab down."
@@ -131,7 +131,7 @@ def down() -> list[str]:
 
 
 def _write(path: Path, text: str) -> None:
-    with whole(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 

@@ -26,7 +26,7 @@ from typing import Any
 import psutil
 
 from workbench.errors import SetupError
-from workbench.files import whole, whole_folder
+from workbench.files import atomic_folder, atomic_write
 
 STOP_SECONDS = 10.0
 
@@ -225,7 +225,7 @@ def sweep(folder: Path) -> list[str]:
 def claim(folder: Path) -> None:
     """Say that this process looks after the processes in `folder`."""
     me = psutil.Process()
-    with whole(folder / "owner.json") as temporary:  # who reads half of it would take the folder for an orphan
+    with atomic_write(folder / "owner.json") as temporary:  # who reads half of it would take the folder for an orphan
         temporary.write_text(json.dumps({"pid": me.pid, "started": me.create_time()}), encoding="utf-8")
 
 
@@ -234,7 +234,7 @@ def claimed(folder: Path) -> None:
     if folder.exists():
         claim(folder)
         return
-    with whole_folder(folder) as new:
+    with atomic_folder(folder) as new:
         claim(new)
 
 

@@ -23,7 +23,7 @@ _CHUNK_BYTES = 65_536
 _CHUNKS_UNDER_WAY = 256  # on the wire of one connection; more waits in the sender
 
 
-class Ways:
+class Delays:
     """The latencies that apply now."""
 
     def __init__(self, folder: Path) -> None:
@@ -59,8 +59,8 @@ def client_id(request: bytes) -> str:
 class _Connection:
     """One client and its broker."""
 
-    def __init__(self, ways: Ways) -> None:
-        self._ways = ways
+    def __init__(self, delays: Delays) -> None:
+        self._delays = delays
         self._client = ""
 
     async def carry(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, *, first: bytes = b"") -> None:
@@ -80,7 +80,7 @@ class _Connection:
         try:
             piece = first or await source.read(_CHUNK_BYTES)
             while piece and not arriving.done():
-                await wire.put((time.monotonic() + self._ways.delay(self._client), piece))
+                await wire.put((time.monotonic() + self._delays.delay(self._client), piece))
                 piece = await source.read(_CHUNK_BYTES)
             await wire.put((0.0, b""))
             await arriving
@@ -106,15 +106,15 @@ class _Connection:
 
 
 async def _run(port: int, broker_port: int, folder: Path, address: Path) -> None:
-    ways = Ways(folder)
+    delays = Delays(folder)
     server = await asyncio.start_server(
-        lambda reader, writer: _Connection(ways).serve(reader, writer, broker_port), "127.0.0.1", port
+        lambda reader, writer: _Connection(delays).serve(reader, writer, broker_port), "127.0.0.1", port
     )
     temporary = address.with_suffix(".tmp")
     temporary.write_text(json.dumps({"bootstrap": f"127.0.0.1:{port}"}), encoding="utf-8")
     temporary.replace(address)
     async with server:
-        await asyncio.gather(ways.follow(), server.serve_forever())
+        await asyncio.gather(delays.follow(), server.serve_forever())
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from workbench.lab.draw import QUICK_SECONDS, Draw, Make, Scenario
-from workbench.lab.fleet import Fleet
+from workbench.lab.fleet import LabFleet
 from workbench.lab.kafka import add_partitions
 from workbench.lab.spec import Behaviour
 from workbench.triage.verdict import Verdict
@@ -29,7 +29,7 @@ def poll_stall(draw: Draw, run_id: str) -> Scenario:
     stalled = f"{draw.group(run_id)}-{draw.random.randrange(3)}"
     stall = {"stall_members": [stalled], "stall_seconds": draw.random.uniform(4.2, 4.8), "stall_pause_seconds": 0.8}
 
-    def fault(fleet: Fleet) -> None:
+    def fault(fleet: LabFleet) -> None:
         fleet.set_behaviour(fleet.behaviour.model_copy(update=stall))
 
     return draw.scenario(
@@ -43,7 +43,7 @@ def member_crash(draw: Draw, run_id: str) -> Scenario:
     behaviour = _storm(draw, instances=3, use=draw.random.uniform(0.68, 0.74))
     victim = f"{draw.group(run_id)}-{draw.random.randrange(3)}"
 
-    def fault(fleet: Fleet) -> None:
+    def fault(fleet: LabFleet) -> None:
         def crash_loop(over: threading.Event) -> None:
             while not over.is_set():
                 fleet.kill([victim])
@@ -63,7 +63,7 @@ def deploy(draw: Draw, run_id: str) -> Scenario:
     behaviour = _storm(draw, instances=5, use=draw.random.uniform(0.72, 0.76))
     draw.partitions = 10
 
-    def fault(fleet: Fleet) -> None:
+    def fault(fleet: LabFleet) -> None:
         def roll(over: threading.Event) -> None:
             while not over.is_set():
                 for name in list(fleet.instances):
@@ -90,7 +90,7 @@ def metadata_change(draw: Draw, run_id: str) -> Scenario:
     }
     draw.partitions = 6
 
-    def fault(fleet: Fleet) -> None:
+    def fault(fleet: LabFleet) -> None:
         def grow(over: threading.Event) -> None:
             total = fleet.spec.partitions
             while not over.is_set():

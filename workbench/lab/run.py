@@ -18,9 +18,9 @@ from workbench.collect.capture import Capture, new_info, write_capture
 from workbench.collect.live import collect
 from workbench.collect.record import Recorder
 from workbench.errors import SetupError, WorkbenchError
-from workbench.lab.advice import Outcome, apply_advice
+from workbench.lab.advice import AdviceResult, apply_advice
 from workbench.lab.draw import Scenario
-from workbench.lab.fleet import Fleet
+from workbench.lab.fleet import LabFleet
 from workbench.lab.lab import LAB_THRESHOLDS, LAB_WINDOWS, Lab, check_alive
 from workbench.triage.engine import Triage, triage
 from workbench.triage.finding import Finding
@@ -48,7 +48,7 @@ class RunResult:
     capture: Capture
     folder: Path
     seconds: float
-    outcome: Outcome | None = None
+    outcome: AdviceResult | None = None
 
     @property
     def match(self) -> bool:
@@ -124,7 +124,7 @@ def run_scenario(
     say(
         f"{scenario.spec.instances} instances, {scenario.spec.partitions} partitions, {scenario.spec.traffic.rate_per_second:.0f}/s"
     )
-    with Fleet.start(lab, scenario.spec, folder / "fleet") as fleet:
+    with LabFleet.start(lab, scenario.spec, folder / "fleet") as fleet:
         time.sleep(_SETTLE_SECONDS)
         recorder = _Recording(lab, fleet, folder / "recording") if source == "scrape" else None
         started = datetime.now(UTC)
@@ -172,7 +172,7 @@ def run_scenario(
 
 
 def _look_again(
-    lab: Lab, fleet: Fleet, started: datetime, seconds: float, session: SparkSession
+    lab: Lab, fleet: LabFleet, started: datetime, seconds: float, session: SparkSession
 ) -> Mapping[str, Any] | None:
     """Features of the last seconds, with the whole run before them as the baseline."""
     end = datetime.now(UTC)
@@ -189,7 +189,7 @@ def _window(started: datetime, end: datetime) -> Window:
     return Window(baseline_start=min(started, start - timedelta(seconds=1)), start=start, end=end)
 
 
-def _wait(lab: Lab, fleet: Fleet, seconds: float, wanted: Callable[[], None]) -> None:
+def _wait(lab: Lab, fleet: LabFleet, seconds: float, wanted: Callable[[], None]) -> None:
     deadline = time.monotonic() + seconds
     while (left := deadline - time.monotonic()) > 0:
         wanted()
@@ -197,14 +197,14 @@ def _wait(lab: Lab, fleet: Fleet, seconds: float, wanted: Callable[[], None]) ->
         check_alive(lab, {"producer": fleet.producer} if fleet.producer is not None else {})
 
 
-def _through_prometheus(lab: Lab, fleet: Fleet, window: Window) -> Capture:
+def _through_prometheus(lab: Lab, fleet: LabFleet, window: Window) -> Capture:
     return collect(lab.cluster(), window, thresholds=LAB_THRESHOLDS, groups=[fleet.spec.group])
 
 
 class _Recording:
     """The scrape recorder beside the scenario."""
 
-    def __init__(self, lab: Lab, fleet: Fleet, folder: Path) -> None:
+    def __init__(self, lab: Lab, fleet: LabFleet, folder: Path) -> None:
         pages = [f"http://{address}/metrics" for address in fleet.addresses()]
         self._group = fleet.spec.group
         self._recorder = Recorder(

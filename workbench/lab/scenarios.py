@@ -5,7 +5,7 @@ from __future__ import annotations
 from workbench.errors import UsageError
 from workbench.lab import compound, data_faults, rebalances, upstream
 from workbench.lab.draw import QUICK_SECONDS, Draw, Make, Scenario
-from workbench.lab.fleet import Fleet
+from workbench.lab.fleet import LabFleet
 from workbench.lab.spec import Behaviour
 from workbench.triage.verdict import Verdict
 
@@ -20,7 +20,7 @@ def _slow_processor(draw: Draw, run_id: str) -> Scenario:
     hit = draw.random.choice(list(draw.types))
     slow = draw.process_seconds(draw.random.uniform(2.0, 2.8))[hit]  # 36 to 50 % of what arrives can be handled
 
-    def fault(fleet: Fleet) -> None:
+    def fault(fleet: LabFleet) -> None:
         fleet.set_behaviour(fleet.behaviour.model_copy(update={"process_seconds": {**times, hit: slow}}))
 
     return draw.scenario(
@@ -33,7 +33,7 @@ def _saturated(draw: Draw, run_id: str) -> Scenario:
     use = draw.random.uniform(0.4, 0.5)
     growth = draw.random.uniform(3.6, 4.6)
 
-    def fault(fleet: Fleet) -> None:
+    def fault(fleet: LabFleet) -> None:
         rate = fleet.traffic.rate_per_second * growth
         fleet.set_traffic(fleet.traffic.model_copy(update={"rate_per_second": rate}))
 
@@ -45,7 +45,7 @@ def _slow_downstream(draw: Draw, run_id: str) -> Scenario:
     times = draw.process_seconds(draw.random.uniform(0.15, 0.2))
     factor = draw.random.uniform(11, 15)
 
-    def fault(fleet: Fleet) -> None:
+    def fault(fleet: LabFleet) -> None:
         slow = {name: seconds * factor * draw.random.uniform(0.9, 1.1) for name, seconds in times.items()}
         fleet.set_behaviour(fleet.behaviour.model_copy(update={"process_seconds": slow}))
 
@@ -62,11 +62,11 @@ def _too_few_consumers(draw: Draw, run_id: str) -> Scenario:
     decode = use * members / draw.rate
     growth = draw.random.uniform(1.6, 2.0) / use  # up to 160 to 200 % use
 
-    def more_traffic(fleet: Fleet) -> None:
+    def more_traffic(fleet: LabFleet) -> None:
         rate = fleet.traffic.rate_per_second * growth
         fleet.set_traffic(fleet.traffic.model_copy(update={"rate_per_second": rate}))
 
-    def fewer_instances(fleet: Fleet) -> None:
+    def fewer_instances(fleet: LabFleet) -> None:
         fleet.shut_down(list(fleet.instances)[1:])
 
     return draw.scenario(
@@ -90,7 +90,7 @@ def _hot_partition(draw: Draw, run_id: str) -> Scenario:
     share = (wanted - 1 / draw.partitions) / (1 - 1 / draw.partitions)
     hit = draw.random.randrange(draw.partitions)
 
-    def fault(fleet: Fleet) -> None:
+    def fault(fleet: LabFleet) -> None:
         fleet.set_traffic(fleet.traffic.model_copy(update={"hot_partition": hit, "hot_share": min(0.95, share)}))
 
     return draw.scenario(
@@ -107,7 +107,7 @@ def _stuck_partition(draw: Draw, run_id: str) -> Scenario:
     hit = draw.random.randrange(draw.partitions)
     behaviour = Behaviour(process_seconds=draw.process_seconds(draw.random.uniform(0.1, 0.3)))
 
-    def fault(fleet: Fleet) -> None:
+    def fault(fleet: LabFleet) -> None:
         fleet.set_traffic(fleet.traffic.model_copy(update={"poison_partition": hit}))
 
     return draw.scenario(behaviour, fault, Verdict.STUCK_PARTITION, run_id=run_id, scope={"partitions": [hit]})
@@ -117,7 +117,7 @@ def _consumer_stopped(draw: Draw, run_id: str) -> Scenario:
     crash = draw.random.random() < 0.5
     behaviour = Behaviour(process_seconds=draw.process_seconds(draw.random.uniform(0.1, 0.3)))
 
-    def fault(fleet: Fleet) -> None:
+    def fault(fleet: LabFleet) -> None:
         names = list(fleet.instances)
         if crash:
             fleet.kill(names)
@@ -135,7 +135,7 @@ def demo_scenario(bootstrap: str, *, seed: int) -> Scenario:
     times = dict.fromkeys(draw.types, 0.004)
     slow = draw.process_seconds(2.4)["refund"]
 
-    def fault(fleet: Fleet) -> None:
+    def fault(fleet: LabFleet) -> None:
         fleet.set_behaviour(fleet.behaviour.model_copy(update={"process_seconds": {**times, "refund": slow}}))
 
     return draw.scenario(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workbench.lab.draw import QUICK_SECONDS, Draw, Make, Scenario
-from workbench.lab.fleet import Fleet
+from workbench.lab.fleet import LabFleet
 from workbench.lab.spec import Behaviour
 from workbench.triage.verdict import Verdict
 
@@ -19,7 +19,7 @@ def hot_key(draw: Draw, run_id: str) -> Scenario:
     slow = draw.random.uniform(2.0, 2.6) / (share * draw.rate)  # the hot queue's use is over 2
     times = {**dict.fromkeys(draw.types, QUICK_SECONDS), hit: slow}
 
-    def fault(fleet: Fleet) -> None:
+    def fault(fleet: LabFleet) -> None:
         hot = {"hot_key": key, "hot_type": hit, "hot_share": share}
         fleet.set_traffic(fleet.traffic.model_copy(update=hot))
 
@@ -36,7 +36,7 @@ def delay_backlog(draw: Draw, run_id: str) -> Scenario:
     arriving = draw.rate * draw.share(hit) / draw.instances  # at each consumer
     before, after = 10 / arriving, 60 / arriving * draw.random.uniform(4, 6)
 
-    def fault(fleet: Fleet) -> None:
+    def fault(fleet: LabFleet) -> None:
         fleet.set_behaviour(fleet.behaviour.model_copy(update={"delay_seconds": {hit: after}}))
 
     return draw.scenario(
@@ -49,7 +49,7 @@ def throttled(draw: Draw, run_id: str) -> Scenario:
     draw.partitions = 6
     quota = draw.random.uniform(0.28, 0.36) * draw.rate / draw.instances * _RECORD_BYTES
 
-    def fault(fleet: Fleet) -> None:
+    def fault(fleet: LabFleet) -> None:
         fleet.limit(round(quota))
 
     behaviour = Behaviour(process_seconds=dict.fromkeys(draw.types, QUICK_SECONDS))
@@ -65,7 +65,7 @@ def slow_network(draw: Draw, run_id: str) -> Scenario:
     draw.partitions, draw.proxied, draw.kafka = 6, True, SMALL_FETCHES
     delay = draw.random.uniform(0.8, 1.2)
 
-    def fault(fleet: Fleet) -> None:
+    def fault(fleet: LabFleet) -> None:
         fleet.lab.slow_down(fleet.spec.group, {fleet.spec.group: delay})
 
     behaviour = Behaviour(process_seconds=dict.fromkeys(draw.types, QUICK_SECONDS))
@@ -82,7 +82,7 @@ def partition_ceiling(draw: Draw, run_id: str) -> Scenario:
         process_seconds=dict.fromkeys(draw.types, QUICK_SECONDS), decode_seconds=draw.decode_seconds(use)
     )
 
-    def fault(fleet: Fleet) -> None:
+    def fault(fleet: LabFleet) -> None:
         rate = fleet.traffic.rate_per_second * growth
         fleet.set_traffic(fleet.traffic.model_copy(update={"rate_per_second": rate}))
 

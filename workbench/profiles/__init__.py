@@ -38,7 +38,7 @@ class Quality(StrEnum):
     ABSENT = "absent"
 
 
-class Rule(BaseModel):
+class MappingRule(BaseModel):
     """Where one signal comes from.
 
     Attributes:
@@ -74,7 +74,7 @@ class Rule(BaseModel):
         return value
 
     @model_validator(mode="after")
-    def _known_labels(self) -> Rule:
+    def _known_labels(self) -> MappingRule:
         if unknown := (self.labels.keys() | self.constants.keys()) - set(LABEL_COLUMNS):
             raise ValueError(f"{sorted(unknown)[0]!r} is no canonical label (there are: {', '.join(LABEL_COLUMNS)})")
         return self
@@ -126,12 +126,12 @@ class Profile(BaseModel):
     # What the canonical label `member` holds where a metric has no group: the group is then looked up by it, in Kafka's member list
     # (client ids) or in the cluster's `members` in workbench.toml.
     member_is: Literal["member", "client_id", "application"] = "member"
-    signals: dict[str, Rule]
-    _index: dict[str, tuple[str, Rule, str]] = PrivateAttr(default_factory=dict)
+    signals: dict[str, MappingRule]
+    _index: dict[str, tuple[str, MappingRule, str]] = PrivateAttr(default_factory=dict)
 
     @field_validator("signals")
     @classmethod
-    def _known_signals(cls, signals: dict[str, Rule]) -> dict[str, Rule]:
+    def _known_signals(cls, signals: dict[str, MappingRule]) -> dict[str, MappingRule]:
         if unknown := signals.keys() - SIGNALS.keys():
             raise ValueError(f"{sorted(unknown)[0]!r} is no signal")
         return signals
@@ -141,7 +141,7 @@ class Profile(BaseModel):
         rule = self.signals.get(signal)
         return Quality.ABSENT if rule is None else rule.quality
 
-    def metrics(self) -> Mapping[str, tuple[str, Rule, str]]:
+    def metrics(self) -> Mapping[str, tuple[str, MappingRule, str]]:
         """Every exported series name to (signal, rule, stat)."""
         return self._index
 

@@ -18,9 +18,9 @@ from workbench.replay.journal import Journal, only_one
 from workbench.replay.plan import NO_RIGHT
 from workbench.replay.planfile import Plan, write_file
 from workbench.replay.receipt import (
-    Outcome,
     PartitionReceipt,
     Receipt,
+    ReplayOutcome,
     Rollback,
     Status,
     receipt_path,
@@ -100,7 +100,7 @@ def apply_plan(
             return work.refused(refusals, commits)
         pending = {key: target for key, target in plan.targets.items() if commits.get(key) != target}
         if options.dry_run:
-            return work.receipt(Outcome.DRY_RUN, commits, commits, {}, rollback=None)
+            return work.receipt(ReplayOutcome.DRY_RUN, commits, commits, {}, rollback=None)
         if earlier is None:
             write_rollback(rollback_path(path), _rollback(plan, now))
         if pending:
@@ -110,7 +110,7 @@ def apply_plan(
             receipt = work.receipt(found.outcome, commits, found.after, found.wrong, rollback=rollback_path(path))
             trouble = found.trouble
         else:
-            receipt = work.receipt(Outcome.DONE, commits, commits, {}, rollback=rollback_path(path))
+            receipt = work.receipt(ReplayOutcome.DONE, commits, commits, {}, rollback=rollback_path(path))
             trouble = None
         _keep(receipt, path, trouble)
         return receipt
@@ -182,11 +182,11 @@ class _Work:
             for part in self.plan.partitions
         ]
         hints = list(dict.fromkeys(HINTS[refusal.code] for refusal in refusals))
-        return self._made(Outcome.REFUSED, parts, reasons=reasons, hints=hints, rollback=None)
+        return self._made(ReplayOutcome.REFUSED, parts, reasons=reasons, hints=hints, rollback=None)
 
     def receipt(
         self,
-        outcome: Outcome,
+        outcome: ReplayOutcome,
         before: Mapping[Partition, int],
         after: Mapping[Partition, int],
         errors: Mapping[Partition, str],
@@ -202,7 +202,7 @@ class _Work:
             elif found == part.target:
                 status = Status.UNCHANGED if old == part.target else Status.COMMITTED
             else:
-                status = Status.WOULD_COMMIT if outcome is Outcome.DRY_RUN else Status.FAILED
+                status = Status.WOULD_COMMIT if outcome is ReplayOutcome.DRY_RUN else Status.FAILED
             parts.append(
                 PartitionReceipt(
                     topic=part.topic,
@@ -232,7 +232,7 @@ class _Work:
 
     def _made(
         self,
-        outcome: Outcome,
+        outcome: ReplayOutcome,
         parts: list[PartitionReceipt],
         *,
         reasons: list[str],

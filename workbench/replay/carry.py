@@ -7,12 +7,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from workbench.errors import GuardError
+from workbench.humanize import listed, plural
 from workbench.replay.gateway import ClusterView, Gateway, Partition, names_of, read_by
 from workbench.replay.guard import HINTS, WITHOUT_MEMBERS, Limits
 from workbench.replay.journal import Journal
 from workbench.replay.planfile import Plan
 from workbench.replay.write import write_commits
-from workbench.words import listed, plural
 
 
 def carried(plan_hash: str, journal: Journal) -> dict[Partition, int]:

@@ -9,26 +9,26 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import SourceUnreachableError
-from workbench.replay.fleet import Fleet, InstanceStatus
+from workbench.replay.fleet import InstanceStatus, ServiceFleet
 from workbench.replay.follow import CountRecords, check_same_cluster
 from workbench.replay.gateway import Gateway, LogView, Partition
 from workbench.replay.guard import is_remade
 from workbench.replay.planfile import Plan
-from workbench.replay.verify import Evidence, PartitionVerdict, ReadCounts, Verdict, overall, verify
+from workbench.replay.verify import PartitionVerdict, ReadCounts, VerifyEvidence, VerifyVerdict, overall, verify
 from workbench.replay.window_end import TAIL_OFFSETS, WindowEnd, instants_of, window_ends
 from workbench.settings import Cluster
 
 _SENTENCES = {
-    Verdict.VERIFIED: "Verified: the new group got every record of the window.",
-    Verdict.INCOMPLETE: "INCOMPLETE: the new group did not get every record of the window.",
+    VerifyVerdict.VERIFIED: "Verified: the new group got every record of the window.",
+    VerifyVerdict.INCOMPLETE: "INCOMPLETE: the new group did not get every record of the window.",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class CheckRequest:
     """Evidence beyond the commits."""
 
-    fleet: Fleet | None = None
+    fleet: ServiceFleet | None = None
     processed: Path | None = None
     records: bool = False
     key_ranges: int | None = None
@@ -44,7 +44,7 @@ class Checked:
     """
 
     plan: Plan
-    verdict: Verdict
+    verdict: VerifyVerdict
     partitions: Sequence[PartitionVerdict]
     evidence: Sequence[str]
     notes: Sequence[str]
@@ -74,7 +74,7 @@ class Checked:
         }
 
 
-def check(plan: Plan, cluster: Cluster, gateway: Gateway, count_records: CountRecords, asked: Asked) -> Checked:
+def check(plan: Plan, cluster: Cluster, gateway: Gateway, count_records: CountRecords, asked: CheckRequest) -> Checked:
     """Look at everything that was asked for, and judge.
 
     Raises:
@@ -84,7 +84,7 @@ def check(plan: Plan, cluster: Cluster, gateway: Gateway, count_records: CountRe
     """
     reading = asked.records or asked.processed is not None or asked.key_ranges is not None
     if reading:
-        from workbench.spark import start_in_background
+        from workbench.spark.session import start_in_background
 
         start_in_background()
     view = check_same_cluster(plan, gateway)
@@ -101,7 +101,7 @@ def check(plan: Plan, cluster: Cluster, gateway: Gateway, count_records: CountRe
     statuses = _statuses(asked.fleet, notes)
     read = _read(plan, cluster, logs, ends, commits, asked) if reading else _Read()
     tails, unread = _tails(plan, commits, logs, ends, count_records)
-    found = Evidence(
+    found = VerifyEvidence(
         commits=commits,
         logs=logs,
         ends=ends,
@@ -119,8 +119,8 @@ def check(plan: Plan, cluster: Cluster, gateway: Gateway, count_records: CountRe
         notes.append("Records that came late, behind the window's last offset, were not looked for: --records does.")
     verdicts = verify(plan, found)
     verdict = overall(verdicts)
-    if read.late and verdict is Verdict.VERIFIED:
-        verdict = Verdict.INCOMPLETE
+    if read.late and verdict is VerifyVerdict.VERIFIED:
+        verdict = VerifyVerdict.INCOMPLETE
     old = gateway.commits(plan.from_group)
     used = [
         "commits",
@@ -143,7 +143,7 @@ def check(plan: Plan, cluster: Cluster, gateway: Gateway, count_records: CountRe
     )
 
 
-def _statuses(fleet: Fleet | None, notes: list[str]) -> list[InstanceStatus]:
+def _statuses(fleet: ServiceFleet | None, notes: list[str]) -> list[InstanceStatus]:
     found = []
     for instance in fleet.instances if fleet is not None else ():
         try:
@@ -194,10 +194,10 @@ def _read(
     logs: LogView,
     ends: Mapping[Partition, WindowEnd],
     commits: Mapping[Partition, int],
-    asked: Asked,
+    asked: CheckRequest,
 ) -> _Read:
     from workbench.replay import records
-    from workbench.spark import session
+    from workbench.spark.session import session
 
     spark, bootstrap = session(), cluster.bootstrap or ""
     ranges = {
@@ -245,7 +245,7 @@ def _late(
 ) -> int:
     """Records of the window behind its last offset that are not committed: out of order in the log, and easily forgotten."""
     from workbench.replay import records
-    from workbench.spark import session
+    from workbench.spark.session import session
 
     ranges = {
         part.key: (max(ends[part.key].stop, commits.get(part.key, 0)), logs.ends[part.key])

@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from workbench.errors import GuardError, NoAnswerError, SourceUnreachableError, WorkbenchError
+from workbench.humanize import count, listed, plural
 from workbench.masking import masked
 from workbench.replay.carry import carried, check_or_carry, gaps_beyond
-from workbench.replay.fleet import Fleet, FleetFile, InstanceStatus
+from workbench.replay.fleet import FleetFile, InstanceStatus, ServiceFleet
 from workbench.replay.follow import CountRecords
 from workbench.replay.gateway import ClusterView, Gateway, Partition, names_of
 from workbench.replay.guard import HINTS, Limits, check_cluster
@@ -22,7 +23,6 @@ from workbench.replay.plan import gaps
 from workbench.replay.planfile import Plan
 from workbench.replay.preflight import check_applied, check_old_commits, check_within_logs
 from workbench.replay.window_end import TAIL_OFFSETS
-from workbench.words import count, listed, plural
 
 _LOOK_SECONDS = 0.5
 Say = Callable[[str], None]
@@ -40,7 +40,7 @@ class Cutover:
     """
 
     plan: Plan
-    fleet: Fleet
+    fleet: ServiceFleet
     file: FleetFile
     gateway: Gateway
     journal: Journal

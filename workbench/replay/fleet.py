@@ -14,11 +14,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from urllib3.exceptions import HTTPError, NewConnectionError, ReadTimeoutError
 
 from workbench.errors import ConfigError, NoAnswerError, SourceUnreachableError
+from workbench.humanize import one_line
 from workbench.inputs import read_toml
 from workbench.masking import remember, secrets_in_url
 from workbench.settings import from_environment
 from workbench.web import WebSession
-from workbench.words import one_line
 
 _MAX_ANSWER_BYTES = 50_000_000
 _NAMES = ("instance", "group", "old_group", "since")
@@ -42,7 +42,7 @@ class _Part(BaseModel):
     model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-class Health(_Part):
+class RuntimeHealth(_Part):
     """When a batch counts as back."""
 
     timeout_seconds: float = Field(default=180.0, gt=0, description="For one batch; then the cutover stops.")
@@ -87,7 +87,7 @@ class FleetFile(_Part):
     max_bytes_per_second: int | None = Field(default=None, ge=1, description="http: cap on what one instance reads.")
     request_timeout_seconds: float = Field(default=10.0, gt=0)
     command: Commands | None = None
-    health: Health = Health()
+    health: RuntimeHealth = RuntimeHealth()
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -153,7 +153,7 @@ class InstanceStatus(_Answer):
     members: list[MemberStatus] = []
 
 
-class Fleet(Protocol):
+class ServiceFleet(Protocol):
     """Instances of a service."""
 
     @property
@@ -303,7 +303,7 @@ def _is_unsent(error: Exception) -> bool:
     return isinstance(error, unsent) or isinstance(reason, NewConnectionError)
 
 
-def make_fleet(file: FleetFile) -> Fleet:
+def make_fleet(file: FleetFile) -> ServiceFleet:
     """The adapter that the file asks for."""
     if file.kind == "command" and file.command is not None:
         return CommandFleet(file, file.command)

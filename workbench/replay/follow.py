@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from workbench.errors import GuardError
 from workbench.replay.gateway import ClusterView, Gateway, LogView, Partition
 from workbench.replay.planfile import Plan
-from workbench.replay.progress import Progress, progress
+from workbench.replay.progress import ReplayProgress, progress
 from workbench.replay.window_end import TAIL_OFFSETS, WindowEnd, instants_of, window_ends
 
 _STILL_LOOKS = 3
@@ -32,7 +32,7 @@ class Follower:
     _still: int = 0
     _left: Mapping[Partition, int] | None = None
 
-    def look(self) -> Progress:
+    def look(self) -> ReplayProgress:
         """One look at both groups.
 
         Raises:
@@ -59,7 +59,7 @@ class Follower:
         logs: LogView,
         windows: Mapping[Partition, WindowEnd],
         members: int,
-    ) -> Progress:
+    ) -> ReplayProgress:
         return progress(
             self.plan,
             new=new,
@@ -76,7 +76,7 @@ class Follower:
         )
 
     def _look_for_markers(
-        self, new: Mapping[Partition, int], windows: Mapping[Partition, WindowEnd], found: Progress
+        self, new: Mapping[Partition, int], windows: Mapping[Partition, WindowEnd], found: ReplayProgress
     ) -> None:
         ranges = {
             key: (new[key], windows[key].stop)
@@ -87,7 +87,7 @@ class Follower:
             counts = self.count_records(ranges)
             self._without_records |= {(key, *ranges[key]) for key, number in counts.items() if number == 0}
 
-    def run(self, *, interval_seconds: float, stop: Callable[[float], bool]) -> Iterator[Progress]:
+    def run(self, *, interval_seconds: float, stop: Callable[[float], bool]) -> Iterator[ReplayProgress]:
         """Looks until all is done or `stop`, which waits so long, says so."""
         while True:
             look = self.look()

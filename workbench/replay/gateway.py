@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from workbench.collect.kafka import GroupView
-from workbench.words import listed
+from workbench.humanize import listed
 
 Partition = tuple[str, int]
 

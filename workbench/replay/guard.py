@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from workbench.collect.kafka import GroupView
+from workbench.humanize import duration, listed, plural
 from workbench.replay.gateway import ABSENT, ClusterView, LogView, Partition, TopicSettings, TopicView
 from workbench.replay.plan import NO_RIGHT, seconds_until_lost
 from workbench.replay.planfile import Plan, PlannedPartition
-from workbench.words import duration, listed, plural
 
 # Groups in these states have no members; "dead" is what brokers before 4.0 call one that they do not know.
 WITHOUT_MEMBERS = (ABSENT, "empty", "dead")

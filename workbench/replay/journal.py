@@ -17,7 +17,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from workbench.errors import GuardError, OutputError, UsageError
-from workbench.files import alone, make_folder, sync_name
+from workbench.files import exclusive_lock, make_folder, sync_name
 from workbench.masking import masked
 from workbench.places import state_dir
 from workbench.replay.plan import current_user
@@ -165,5 +165,5 @@ def only_one(group: str) -> Iterator[None]:
     folder = state_dir() / "replay" / "locks"
     folder.mkdir(parents=True, exist_ok=True)
     refusal = GuardError(f"Another process is changing the group {group!r} now.", hint="See: workbench replay log.")
-    with alone(folder / hashlib.sha256(group.encode()).hexdigest()[:32], refusal):
+    with exclusive_lock(folder / hashlib.sha256(group.encode()).hexdigest()[:32], refusal):
         yield

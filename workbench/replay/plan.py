@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from workbench.errors import GuardError, SourceUnreachableError, UnknownGroupError, UsageError
+from workbench.humanize import count, duration, listed, plural
 from workbench.replay.gateway import ClusterView, Found, Gateway, LogView, Partition, TopicSettings, names_of, read_by
 from workbench.replay.planfile import AfterEnd, Plan, PlannedPartition, Resolution, instant_ms
-from workbench.words import count, duration, listed, plural
 
 NO_RIGHT = "Have these credentials granted Describe and Read on topic and group, or put others into workbench.toml."
 
@@ -20,7 +20,7 @@ _TIGHT_RETENTION_SECONDS = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class PlanRequest:
     """What is asked for.
 
     Attributes:
@@ -72,7 +72,7 @@ class Survey:
     read_by_old: frozenset[Partition] = frozenset()
 
 
-def survey(gateway: Gateway, request: Request) -> tuple[list[Partition], Survey]:
+def survey(gateway: Gateway, request: PlanRequest) -> tuple[list[Partition], Survey]:
     """Read everything that a plan needs; a handful of requests, whatever the number of partitions. Writes nothing.
 
     Raises:
@@ -119,7 +119,7 @@ def _largest(partitions: Iterable[Partition], logs: LogView, since: Mapping[Part
     return sorted((part for part, size in sizes.items() if size > 0), key=lambda part: -sizes[part])
 
 
-def chosen_partitions(cluster: ClusterView, request: Request) -> list[Partition]:
+def chosen_partitions(cluster: ClusterView, request: PlanRequest) -> list[Partition]:
     """The partitions that the request means.
 
     Raises:
@@ -143,7 +143,7 @@ def chosen_partitions(cluster: ClusterView, request: Request) -> list[Partition]
     return chosen
 
 
-def make_plan(request: Request, partitions: Sequence[Partition], found: Survey) -> Plan:
+def make_plan(request: PlanRequest, partitions: Sequence[Partition], found: Survey) -> Plan:
     """The plan.
 
     Raises:
@@ -189,7 +189,7 @@ def make_plan(request: Request, partitions: Sequence[Partition], found: Survey) 
     ).sealed()
 
 
-def _planned(request: Request, part: Partition, found: Survey) -> PlannedPartition:
+def _planned(request: PlanRequest, part: Partition, found: Survey) -> PlannedPartition:
     logs, (topic, number) = found.logs, part
     since_ms = instant_ms(request.since)
     first = logs.found[since_ms][part]
@@ -249,7 +249,7 @@ def gaps(planned: Sequence[PlannedPartition], old: Mapping[Partition, int]) -> d
     return {key: number for key, number in found.items() if number > 0}
 
 
-def _warnings(request: Request, planned: Sequence[PlannedPartition], found: Survey) -> list[str]:
+def _warnings(request: PlanRequest, planned: Sequence[PlannedPartition], found: Survey) -> list[str]:
     now_ms = found.taken_at.timestamp() * 1000
     warnings = [
         "Every record of the window is processed again, some more than once: side effects must be idempotent.",
@@ -333,7 +333,7 @@ def bytes_per_broker(plan: Plan) -> dict[int, int | None]:
 
 def kafka_command(plan: Plan, bootstrap: str) -> str:
     """Kafka's own command that does the same, from the CSV of `to_csv`; it stays a dry run until `--execute` is put behind it."""
-    from workbench.words import shell_word
+    from workbench.humanize import shell_word
 
     return (
         f"kafka-consumer-groups.sh --bootstrap-server {shell_word(bootstrap)} --group {shell_word(plan.new_group)} "

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from workbench.errors import GuardError, UsageError
-from workbench.files import whole
+from workbench.files import atomic_write
 from workbench.inputs import read_within
 from workbench.replay.connect import SHORT_HASH
 from workbench.replay.gateway import Partition
@@ -295,7 +295,7 @@ def write_file(path: Path, document: dict[str, Any]) -> None:
         UsageError: if the folder cannot be written to.
     """
     try:
-        with whole(path, durable=True) as temporary:
+        with atomic_write(path, durable=True) as temporary:
             temporary.write_text(_legible(document), encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}.", hint="Choose another place.") from None

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 
 from workbench.errors import GuardError
+from workbench.humanize import plural
 from workbench.replay.gateway import Gateway, LogView, Partition, names_of
 from workbench.replay.guard import HINTS, Limits, check_same_logs
 from workbench.replay.planfile import Plan
-from workbench.words import plural
 
 
 def check_applied(plan: Plan, new: Mapping[Partition, int]) -> None:

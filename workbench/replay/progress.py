@@ -6,10 +6,10 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from workbench.humanize import count, duration, plural, rate
 from workbench.replay.gateway import Partition
 from workbench.replay.planfile import Plan
 from workbench.replay.window_end import WindowEnd
-from workbench.words import count, duration, plural, rate
 
 # The rate is taken over this stretch: long enough to smooth commits of every 5 s, short enough to follow a change.
 _RATE_SECONDS = 60.0
@@ -25,7 +25,7 @@ class TopicProgress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class ReplayProgress:
     """One look.
 
     Attributes:
@@ -71,7 +71,7 @@ def progress(
     members: int,
     at: float,
     without_records: frozenset[Partition] = frozenset(),
-) -> Progress:
+) -> ReplayProgress:
     """Hold commits against a plan.
 
     Args:
@@ -95,7 +95,7 @@ def progress(
         if reached < stop:
             left[part.key] = stop - reached
     planned = [part.key for part in plan.partitions if part.target is not None]
-    return Progress(
+    return ReplayProgress(
         at=at,
         topics=tuple(TopicProgress(topic=topic, done=done[topic], total=total[topic]) for topic in plan.topics),
         left=left,
@@ -116,9 +116,9 @@ def _lag(partitions: list[Partition], commits: Mapping[Partition, int], ends: Ma
 class Pace:
     """Messages per second over the last minute, and when the rest is done at that pace."""
 
-    _looks: deque[Progress] = field(default_factory=deque)
+    _looks: deque[ReplayProgress] = field(default_factory=deque)
 
-    def add(self, look: Progress) -> None:
+    def add(self, look: ReplayProgress) -> None:
         """One more look; those of more than a minute ago are dropped, but two are kept."""
         self._looks.append(look)
         while len(self._looks) > 2 and look.at - self._looks[1].at > _RATE_SECONDS:
@@ -143,7 +143,7 @@ class Pace:
         return (last.total - last.done) / rate if rate else None
 
 
-def in_words(look: Progress, pace: Pace) -> str:
+def in_words(look: ReplayProgress, pace: Pace) -> str:
     """Pace, time to go, members and both groups' lag in one line."""
     eta = pace.eta_seconds
     left = "done" if look.complete else f"ETA {duration(eta)}" if eta is not None else "nothing moves"

@@ -15,7 +15,7 @@ from workbench.replay.gateway import Partition
 from workbench.replay.planfile import Offset, Plan, Strict, canonical_hash, read_document, validated, write_file
 
 
-class Outcome(StrEnum):
+class ReplayOutcome(StrEnum):
     """How a change ended, as a whole."""
 
     DONE = "done"  # every offset was read back as wanted
@@ -26,11 +26,11 @@ class Outcome(StrEnum):
 
 
 _SENTENCES = {
-    Outcome.DONE: "Done: every offset was read back as planned.",
-    Outcome.PARTIAL: "PARTIAL: some offsets are as planned, some are not.",
-    Outcome.FAILED: "FAILED: no offset is as planned.",
-    Outcome.REFUSED: "REFUSED: nothing was written.",
-    Outcome.DRY_RUN: "Dry run: every guard is content, nothing was written.",
+    ReplayOutcome.DONE: "Done: every offset was read back as planned.",
+    ReplayOutcome.PARTIAL: "PARTIAL: some offsets are as planned, some are not.",
+    ReplayOutcome.FAILED: "FAILED: no offset is as planned.",
+    ReplayOutcome.REFUSED: "REFUSED: nothing was written.",
+    ReplayOutcome.DRY_RUN: "Dry run: every guard is content, nothing was written.",
 }
 
 
@@ -65,7 +65,7 @@ class Receipt(Strict):
     cluster_id: str
     group: str
     at: str
-    outcome: Outcome = Field(strict=False)
+    outcome: ReplayOutcome = Field(strict=False)
     resumed: bool
     reasons: list[str]
     hints: list[str]

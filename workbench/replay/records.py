@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.errors import EvidenceError, SourceUnreachableError, UsageError
+from workbench.humanize import first_line
 from workbench.replay.gateway import Partition
-from workbench.words import first_line
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

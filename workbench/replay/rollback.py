@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from workbench.errors import GuardError, SourceUnreachableError
+from workbench.humanize import listed, plural
 from workbench.replay.carry import carried
 from workbench.replay.gateway import Gateway, Partition
 from workbench.replay.guard import WITHOUT_MEMBERS
 from workbench.replay.journal import Change, Journal, only_one
 from workbench.replay.receipt import Rollback
-from workbench.words import listed, plural
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

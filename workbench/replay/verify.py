@@ -17,7 +17,7 @@ from workbench.replay.planfile import Plan, PlannedPartition
 from workbench.replay.window_end import TAIL_OFFSETS, WindowEnd
 
 
-class Verdict(StrEnum):
+class VerifyVerdict(StrEnum):
     """The answer, for one partition or for all."""
 
     VERIFIED = "verified"
@@ -40,7 +40,7 @@ class PartitionVerdict:
     target: int | None
     stop: int
     committed: int | None
-    verdict: Verdict
+    verdict: VerifyVerdict
     reason: str
     records: int | None = None
     processed: int | None = None
@@ -62,7 +62,7 @@ class ReadCounts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class VerifyEvidence:
     """All that is known.
 
     Attributes:
@@ -84,25 +84,25 @@ class Evidence:
     processed_before: Mapping[Partition, int] = field(default_factory=dict)
 
 
-def verify(plan: Plan, evidence: Evidence) -> list[PartitionVerdict]:
+def verify(plan: Plan, evidence: VerifyEvidence) -> list[PartitionVerdict]:
     """A verdict for each partition of the plan."""
     return [_partition(plan, part, evidence) for part in plan.partitions]
 
 
-def overall(verdicts: Sequence[PartitionVerdict]) -> Verdict:
+def overall(verdicts: Sequence[PartitionVerdict]) -> VerifyVerdict:
     """One partition that is incomplete makes the whole so; else one that cannot be told does."""
     found = {verdict.verdict for verdict in verdicts}
-    for worst in (Verdict.INCOMPLETE, Verdict.CANNOT_TELL, Verdict.VERIFIED):
+    for worst in (VerifyVerdict.INCOMPLETE, VerifyVerdict.CANNOT_TELL, VerifyVerdict.VERIFIED):
         if worst in found:
             return worst
-    return Verdict.CANNOT_TELL
+    return VerifyVerdict.CANNOT_TELL
 
 
-def _partition(plan: Plan, part: PlannedPartition, evidence: Evidence) -> PartitionVerdict:
+def _partition(plan: Plan, part: PlannedPartition, evidence: VerifyEvidence) -> PartitionVerdict:
     committed, end = evidence.commits.get(part.key), evidence.ends[part.key]
     counts = (evidence.counts or {}).get(part.key)
 
-    def say(verdict: Verdict, reason: str) -> PartitionVerdict:
+    def say(verdict: VerifyVerdict, reason: str) -> PartitionVerdict:
         return PartitionVerdict(
             topic=part.topic,
             partition=part.partition,
@@ -120,33 +120,35 @@ def _partition(plan: Plan, part: PlannedPartition, evidence: Evidence) -> Partit
     if target is None:
         first = evidence.logs.found.get(plan.since_ms, {}).get(part.key)
         if plan.until_ms is not None and first is not None and (first.timestamp_ms or plan.until_ms) < plan.until_ms:
-            return say(Verdict.CANNOT_TELL, "The plan commits nothing here, but records of the window have come since.")
-        return say(Verdict.NOT_PLANNED, "The plan commits nothing here.")
+            return say(
+                VerifyVerdict.CANNOT_TELL, "The plan commits nothing here, but records of the window have come since."
+            )
+        return say(VerifyVerdict.NOT_PLANNED, "The plan commits nothing here.")
     if counts is not None and counts.processed is not None and counts.processed < counts.records:
         missing = counts.records - counts.processed
         return say(
-            Verdict.INCOMPLETE,
+            VerifyVerdict.INCOMPLETE,
             f"{missing:,} of {counts.records:,} records were not processed, from {counts.first_missing:,} on.",
         )
     if early := evidence.processed_before.get(part.key):
-        return say(Verdict.INCOMPLETE, f"{early:,} records before the target were processed.")
+        return say(VerifyVerdict.INCOMPLETE, f"{early:,} records before the target were processed.")
     if committed is None:
-        return say(Verdict.INCOMPLETE, "The new group has no commit.")
+        return say(VerifyVerdict.INCOMPLETE, "The new group has no commit.")
     if committed < target:
-        return say(Verdict.INCOMPLETE, f"The commit {committed:,} lies before the target.")
+        return say(VerifyVerdict.INCOMPLETE, f"The commit {committed:,} lies before the target.")
     if committed < end.readable and evidence.tails.get(part.key) != 0:
         start, left = evidence.logs.starts.get(part.key), end.readable - committed
         if start is not None and start > committed:
             return say(
-                Verdict.INCOMPLETE,
+                VerifyVerdict.INCOMPLETE,
                 f"Retention has deleted the records {committed:,} to {min(start, end.readable):,} unprocessed.",
             )
         if evidence.unread is not None and part.key not in evidence.tails and left <= TAIL_OFFSETS:
             return say(
-                Verdict.CANNOT_TELL,
+                VerifyVerdict.CANNOT_TELL,
                 f"{left:,} offsets are not committed, and whether they hold records cannot be read: {evidence.unread}",
             )
-        return say(Verdict.INCOMPLETE, f"{left:,} offsets are not committed yet.")
+        return say(VerifyVerdict.INCOMPLETE, f"{left:,} offsets are not committed yet.")
     return _by_counts(plan, part, target, committed, evidence, say)
 
 
@@ -155,22 +157,24 @@ def _by_counts(
     part: PlannedPartition,
     target: int,
     committed: int,
-    evidence: Evidence,
-    say: Callable[[Verdict, str], PartitionVerdict],
+    evidence: VerifyEvidence,
+    say: Callable[[VerifyVerdict, str], PartitionVerdict],
 ) -> PartitionVerdict:
     """The commit says that it is done; whether the other evidence agrees."""
     end = evidence.logs.ends.get(part.key)
     if end is not None and committed > end:
         return say(
-            Verdict.INCOMPLETE, f"The commit {committed:,} lies behind the log's end {end:,}: the log is another one."
+            VerifyVerdict.INCOMPLETE,
+            f"The commit {committed:,} lies behind the log's end {end:,}: the log is another one.",
         )
     window = evidence.ends[part.key]
     if window.open is not None:
-        return say(Verdict.CANNOT_TELL, window.open)
+        return say(VerifyVerdict.CANNOT_TELL, window.open)
     counts = evidence.counts.get(part.key) if evidence.counts is not None else None
     if counts is not None and counts.processed is not None:
         return say(
-            Verdict.VERIFIED, f"All {counts.records:,} records are in the log of processed records, and committed."
+            VerifyVerdict.VERIFIED,
+            f"All {counts.records:,} records are in the log of processed records, and committed.",
         )
     holders = [
         held
@@ -181,24 +185,24 @@ def _by_counts(
         if (held.topic, held.partition) == part.key
     ]
     if not evidence.statuses or window.stop <= target:
-        return say(Verdict.VERIFIED, "Committed up to the window's end.")
+        return say(VerifyVerdict.VERIFIED, "Committed up to the window's end.")
     if not holders:
         return say(
-            Verdict.VERIFIED,
+            VerifyVerdict.VERIFIED,
             "Committed up to the window's end; no instance that was asked holds it now, so counts say nothing.",
         )
     held = max(holders, key=lambda item: item.completed or 0)
     if held.first_offset is None or held.committed is None or held.completed is None:
-        return say(Verdict.VERIFIED, "Committed up to the window's end; its instance has no counts for it.")
+        return say(VerifyVerdict.VERIFIED, "Committed up to the window's end; its instance has no counts for it.")
     expected = held.committed - held.first_offset
     if held.first_offset > target:
         return say(
-            Verdict.VERIFIED,
+            VerifyVerdict.VERIFIED,
             f"Committed up to the window's end; its instance got it at {held.first_offset:,}, so counts tell only of what came after.",
         )
     if held.completed < expected and (counts is None or held.completed < counts.records):
         gap = expected - held.completed
         reason = f"Its instance completed {held.completed:,} records, but has committed {expected:,} offsets: {gap:,} are open."
         known = counts is not None and held.completed < counts.records
-        return say(Verdict.INCOMPLETE if known else Verdict.CANNOT_TELL, reason)
-    return say(Verdict.VERIFIED, f"Committed up to the window's end, and {held.completed:,} records completed.")
+        return say(VerifyVerdict.INCOMPLETE if known else VerifyVerdict.CANNOT_TELL, reason)
+    return say(VerifyVerdict.VERIFIED, f"Committed up to the window's end, and {held.completed:,} records completed.")

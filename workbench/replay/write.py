@@ -9,7 +9,7 @@ from workbench.errors import OutputError, SourceUnreachableError
 from workbench.replay.gateway import Gateway, Partition
 from workbench.replay.journal import Action, Journal
 from workbench.replay.planfile import Plan
-from workbench.replay.receipt import Outcome
+from workbench.replay.receipt import ReplayOutcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +22,7 @@ class Written:
         trouble: why the journal lacks the end, if it does.
     """
 
-    outcome: Outcome
+    outcome: ReplayOutcome
     after: Mapping[Partition, int]
     wrong: Mapping[Partition, str]
     trouble: OutputError | None = None
@@ -70,7 +70,9 @@ def write_commits(
         found = after.get(key)
         if found != offset:
             wrong[key] = errors.get(key, f"read back as {'no commit' if found is None else f'{found:,}'}")
-    outcome = Outcome.DONE if not wrong else Outcome.PARTIAL if len(wrong) < len(wanted) else Outcome.FAILED
+    outcome = (
+        ReplayOutcome.DONE if not wrong else ReplayOutcome.PARTIAL if len(wrong) < len(wanted) else ReplayOutcome.FAILED
+    )
     trouble = None
     try:
         note("end", outcome.value, wrong)

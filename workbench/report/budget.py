@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow.compute as pc
 
 from workbench.features.series import spacing
-from workbench.spark import frame_of
+from workbench.spark.session import frame_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from workbench.features.series import Line, Series, highest, series_of, total
+from workbench.features.series import Series, SeriesLine, highest, series_of, total
+from workbench.humanize import count, duration, percent, printable, rate
 from workbench.report.timeline import happened
 from workbench.settings import Thresholds
 from workbench.triage.finding import Finding
 from workbench.triage.verdict import State
 from workbench.window import Window
-from workbench.words import count, duration, percent, printable, rate
 
 Figure = dict[str, Any]
 
@@ -144,18 +144,18 @@ def _events(marks: Mapping[str, Sequence[tuple[datetime, str]]], series: Series,
     return chart
 
 
-def _most_important(lines: Sequence[Line], prefix: str = "") -> list[Line]:
+def _most_important(lines: Sequence[SeriesLine], prefix: str = "") -> list[SeriesLine]:
     """The lines with the highest peaks, at most as many as there are colours."""
     measured = [line for line in lines if not np.isnan(line.values).all()]
     measured.sort(key=lambda line: -float(np.nanmax(line.values)))
-    return [Line(name=prefix + printable(line.name), values=line.values) for line in measured[:_MAX_LINES]]
+    return [SeriesLine(name=prefix + printable(line.name), values=line.values) for line in measured[:_MAX_LINES]]
 
 
 def chart_of(
     chart_id: str,
     title: str,
     unit: str,
-    lines: Sequence[Line],
+    lines: Sequence[SeriesLine],
     series: Series,
     window: Window,
     *,

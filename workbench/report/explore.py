@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.collect.capture import read_capture
-from workbench.words import printable
+from workbench.humanize import printable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -20,7 +20,7 @@ def open_samples(capture: str | Path) -> DataFrame:
     Raises:
         NotACaptureError, DamagedCaptureError: as `read_capture` does.
     """
-    from workbench.spark import frame_of, session
+    from workbench.spark.session import frame_of, session
 
     frame = frame_of(session(), read_capture(Path(capture)).samples)
     frame.createOrReplaceTempView(VIEW)
@@ -29,7 +29,7 @@ def open_samples(capture: str | Path) -> DataFrame:
 
 def show_sql(query: str, *, most: int = 500) -> Any:
     """The first rows of a query as a pandas table; text from brokers is shown with its control characters escaped."""
-    from workbench.spark import session
+    from workbench.spark.session import session
 
     table = session().sql(query).limit(most).toPandas()
     for name in table.columns:

@@ -7,10 +7,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workbench.collect.capture import Capture
-from workbench.features.series import Line, series_of, total
+from workbench.features.series import SeriesLine, series_of, total
+from workbench.humanize import count, printable
 from workbench.report.charts import Chart, chart_of
 from workbench.window import Window
-from workbench.words import count, printable
 
 _LINES = 5
 
@@ -22,7 +22,7 @@ def first_look(capture: Capture, window: Window, *, group: str = "", topic: str 
         series = series_of(capture.samples, window, group=name, topic=of)
         whole = total(series.lag, f"{printable(name)} ← {printable(of)}")
         if whole is not None and not np.isnan(whole.values).all():
-            lines.append(Line(name=whole.name, values=whole.values))
+            lines.append(SeriesLine(name=whole.name, values=whole.values))
     if series is None or not lines:
         return None
     size = len(series.times)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from html import escape
 from importlib import resources
 
+from workbench.humanize import one_line
 from workbench.report.html import Section, environment
 from workbench.report.treepicture import tree_svg
 from workbench.triage.finding import Finding
-from workbench.words import one_line
 
 
 def fragment(finding: Finding, incomplete: Sequence[str] = ()) -> str:

@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 import requests
 
 from workbench.errors import SourceUnreachableError, UsageError
+from workbench.humanize import duration, for_chat, printable
 from workbench.masking import remember, secrets_in_url
 from workbench.triage.verdict import Verdict, runbook_of
 from workbench.web import WebSession
-from workbench.words import duration, for_chat, printable
 
 ATTEMPTS = 3
 _TIMEOUT_SECONDS = 10.0

@@ -12,15 +12,15 @@ from typing import Any
 
 from workbench.collect.capture import Capture, read_capture
 from workbench.errors import ExitCode
+from workbench.humanize import count, duration, percent, plural, printable
 from workbench.report.budget import Budget, budgets
 from workbench.report.result import SCHEMA, read_previous
-from workbench.report.sizing import Sizing, sizing_of
+from workbench.report.sizing import SizingAdvice, sizing_of
 from workbench.settings import Thresholds, load_settings
 from workbench.triage.engine import Triage, incomplete_verdict, triage
 from workbench.triage.finding import Finding
 from workbench.triage.verdict import State
 from workbench.window import Window, parse_instant
-from workbench.words import count, duration, percent, plural, printable
 
 # A change of the time lag by less than this share is noise between two looks a day apart.
 _SAME = 0.2
@@ -29,7 +29,7 @@ _MUCH = 200_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class HealthLine:
     """One subscription of the overview.
 
     Attributes:
@@ -64,8 +64,8 @@ class Health:
     triage: Triage
     start: datetime
     end: datetime
-    lines: tuple[Line, ...]
-    sizing: Sizing
+    lines: tuple[HealthLine, ...]
+    sizing: SizingAdvice
     previous_run: str | None = None
     gone: tuple[str, ...] = field(default=())
 
@@ -128,7 +128,7 @@ class Health:
         }
 
 
-def _line_json(line: Line) -> dict[str, Any]:
+def _line_json(line: HealthLine) -> dict[str, Any]:
     it = line.finding
     return {
         "group": it.group,
@@ -165,7 +165,7 @@ def look(
     Raises:
         SourceUnreachableError: if the source does not answer. NoSeriesError: if it has nothing.
     """
-    from workbench.spark import for_much_data, session, start_in_background
+    from workbench.spark.session import for_much_data, session, start_in_background
 
     start_in_background()
     if capture:
@@ -217,7 +217,7 @@ def assess(
     """Put together what was found; pure."""
     before = {(it["group"], it["topic"]): it for it in (previous or {}).get("lines", [])}
     lines = tuple(
-        Line(
+        HealthLine(
             finding=finding,
             budget=spent.get((finding.group, finding.topic)),
             trend=_trend(finding, before.get((finding.group, finding.topic))) if previous is not None else None,

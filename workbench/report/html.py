@@ -17,7 +17,8 @@ from markupsafe import Markup
 from workbench import __version__
 from workbench.collect.capture import Capture
 from workbench.errors import UsageError
-from workbench.files import whole
+from workbench.files import atomic_write
+from workbench.humanize import count, duration, printable, rate, significant
 from workbench.report.charts import Chart, charts_of
 from workbench.report.numbers import summary_table
 from workbench.report.treepicture import tree_svg
@@ -25,7 +26,6 @@ from workbench.triage.engine import Triage
 from workbench.triage.finding import Evidence, Finding
 from workbench.triage.tree import TREE
 from workbench.triage.verdict import State
-from workbench.words import count, duration, printable, rate, significant
 
 if TYPE_CHECKING:
     from workbench.report.health import Health
@@ -63,7 +63,7 @@ def write_html(path: Path, result: Triage, capture: Capture, *, new: bool = Fals
     """
     text = render_html(result, capture)
     try:
-        with whole(path, new=new) as temporary:
+        with atomic_write(path, new=new) as temporary:
             temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
     except FileExistsError:
         raise UsageError(f"{path} exists already, and is left as it is.", hint="Name another file.") from None

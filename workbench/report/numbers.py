@@ -8,8 +8,8 @@ from typing import Any
 
 from markupsafe import Markup
 
+from workbench.humanize import significant
 from workbench.report.charts import Chart
-from workbench.words import significant
 
 _MOST_ROWS = 60  # instants; more than that is read off the chart, or taken from the capture
 

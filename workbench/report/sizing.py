@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow.compute as pc
 
 from workbench.collect.capture import Capture
+from workbench.humanize import count, plural, printable, rate
 from workbench.triage.finding import Finding
-from workbench.words import count, plural, printable, rate
 
 # Both from the published practice of a large consumer platform: at most 4,000 partitions for a broker; 5 to 10 MB/s for a partition.
 PARTITIONS_PER_BROKER = 4000
@@ -19,7 +19,7 @@ _SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sizing:
+class SizingAdvice:
     """The advice, and what it rests on.
 
     Attributes:
@@ -42,7 +42,7 @@ class Sizing:
         }
 
 
-def sizing_of(findings: Sequence[Finding], capture: Capture) -> Sizing:
+def sizing_of(findings: Sequence[Finding], capture: Capture) -> SizingAdvice:
     """What the numbers say about size."""
     topics: dict[str, int] = {}
     fastest: dict[str, float] = {}
@@ -83,7 +83,7 @@ def sizing_of(findings: Sequence[Finding], capture: Capture) -> Sizing:
     ]
     if len(needing) > _SHOWN:
         advice.append(f"{len(needing) - _SHOWN} more need capacity; see their findings.")
-    return Sizing(partitions=partitions, brokers=brokers, advice=tuple(advice), unknown=tuple(unknown))
+    return SizingAdvice(partitions=partitions, brokers=brokers, advice=tuple(advice), unknown=tuple(unknown))
 
 
 def _brokers(capture: Capture) -> int | None:

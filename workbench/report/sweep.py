@@ -6,10 +6,10 @@ from rich.table import Table
 from rich.text import Text
 
 from workbench.console import SafeConsole
+from workbench.humanize import count, duration, plural, printable
 from workbench.report.terminal import STATE_STYLE
-from workbench.triage.sweep import Sweep
+from workbench.sweep.engine import Sweep
 from workbench.triage.verdict import State
-from workbench.words import count, duration, plural, printable
 
 _MORE = 20  # rows of the table under the findings
 

@@ -13,12 +13,12 @@ from rich.text import Text
 
 from workbench.console import SafeConsole
 from workbench.features.series import FloatArray, Series, highest, series_of, total
+from workbench.humanize import count, duration, plural, printable
 from workbench.triage.engine import Triage
 from workbench.triage.finding import Finding, PathStep
 from workbench.triage.tree import TREE
 from workbench.triage.verdict import Answer, State, Verdict
 from workbench.window import Window
-from workbench.words import count, duration, plural, printable
 
 STATE_STYLE = {
     State.LAGGING: "bold red",

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workbench.errors import WindowError
+from workbench.humanize import printable
 from workbench.window import Window, parse_instant
-from workbench.words import printable
 
 _MOST = 200  # marks of one kind; more would be a bar
 

@@ -16,7 +16,7 @@ SEVERITIES = ("page", "ticket")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class AlertRule:
     """One alert rule."""
 
     file: str
@@ -27,7 +27,7 @@ class Rule:
     summary: str
 
 
-def read_rules(folder: Path) -> list[Rule]:
+def read_rules(folder: Path) -> list[AlertRule]:
     """All alert rules beside the runbooks.
 
     Raises:
@@ -41,7 +41,7 @@ def read_rules(folder: Path) -> list[Rule]:
                 for rule in group["rules"]:
                     labels, words = rule.get("labels", {}), rule.get("annotations", {})
                     found.append(
-                        Rule(
+                        AlertRule(
                             file=path.name,
                             alert=rule["alert"],
                             severity=labels.get("severity", ""),
@@ -82,7 +82,7 @@ def problems(folder: Path) -> list[str]:
     return found
 
 
-def _of_book(book: Book, rules: list[Rule]) -> list[str]:
+def _of_book(book: Book, rules: list[AlertRule]) -> list[str]:
     name, found = book.path.name, []
     if not book.path.stem == book.front.alert == book.title:
         found.append(f"{name}: file, front matter and heading name different alerts.")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from workbench.humanize import one_line, shell_word
 from workbench.runbooks.book import Book, read_book
 from workbench.triage.finding import Finding
-from workbench.words import one_line, shell_word
 
 _HIDDEN = re.compile(r"^---\n.*?\n---\n|<!--.*?-->\n?", re.DOTALL)
 _CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)

@@ -13,7 +13,7 @@ _SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
+class PromtoolResult:
     """Whether promtool ran, and what it found."""
 
     ran: bool
@@ -28,11 +28,11 @@ def find_promtool() -> Path | None:
     return cached if cached.exists() else None
 
 
-def check_rules(folder: Path) -> Checked:
+def check_rules(folder: Path) -> PromtoolResult:
     """`promtool check rules` on every file, and `promtool test rules` on those below `rules/tests`."""
     program = find_promtool()
     if program is None:
-        return Checked(ran=False)
+        return PromtoolResult(ran=False)
     found: list[str] = []
     runs = [("check", path) for path in sorted((folder / "rules").glob("*.yml"))]
     runs += [("test", path) for path in sorted((folder / "rules" / "tests").glob("*.yml"))]
@@ -49,4 +49,4 @@ def check_rules(folder: Path) -> Checked:
         if shown.returncode != 0:
             reason = " ".join((shown.stderr or shown.stdout).split())[:400]
             found.append(f"{path.name}: promtool {verb} rules: {reason}")
-    return Checked(ran=True, problems=tuple(found))
+    return PromtoolResult(ran=True, problems=tuple(found))

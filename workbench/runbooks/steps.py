@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from workbench.humanize import significant
 from workbench.settings import Thresholds
 from workbench.triage.tree import ROOT, TREE, Node, targets
 from workbench.triage.verdict import Verdict
-from workbench.words import significant
 
 Way = list[tuple[Node, str]]
 

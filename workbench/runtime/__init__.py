@@ -8,7 +8,7 @@ def refund(event: Event) -> None: ...
 Runtime(RuntimeConfig(bootstrap="localhost:9092", group="payments", topics=["orders"]), [refund]).run()
 """
 
-from workbench.runtime.app import Runtime, State, running
+from workbench.runtime.app import Runtime, RuntimeState, running
 from workbench.runtime.config import ProcessorConfig, RuntimeConfig
 from workbench.runtime.event import Dead, Done, Event, Failed, Outcome, Record, Retry, Skip, decode_by_header
 from workbench.runtime.registry import decoder, processor
@@ -26,8 +26,8 @@ __all__ = [
     "Retry",
     "Runtime",
     "RuntimeConfig",
+    "RuntimeState",
     "Skip",
-    "State",
     "decode_by_header",
     "decoder",
     "processor",

@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 _WAIT_SECONDS = 0.2
 
 
-class State(StrEnum):
+class RuntimeState(StrEnum):
     """What the runtime is doing."""
 
     RUNNING = "running"
@@ -109,17 +109,17 @@ class Runtime:
         return monotonic() - self._started_at
 
     @property
-    def state(self) -> State:
+    def state(self) -> RuntimeState:
         """What it is doing."""
         if self._stopping.is_set():
-            return State.STOPPING
+            return RuntimeState.STOPPING
         if self._switch is not None:
-            return State.SWITCHING
+            return RuntimeState.SWITCHING
         if self.failure is not None:
-            return State.FAILED
+            return RuntimeState.FAILED
         if self.task.is_held:
-            return State.DRAINED if self.task.is_drained else State.DRAINING
-        return State.RUNNING
+            return RuntimeState.DRAINED if self.task.is_drained else RuntimeState.DRAINING
+        return RuntimeState.RUNNING
 
     @property
     def failure(self) -> BaseException | None:
@@ -194,7 +194,7 @@ class Runtime:
     def drain(self) -> bool:
         """Stop reading, let what was read finish; False if that makes no sense now."""
         with self._lock:
-            if self.state not in (State.RUNNING, State.DRAINING, State.DRAINED):
+            if self.state not in (RuntimeState.RUNNING, RuntimeState.DRAINING, RuntimeState.DRAINED):
                 return False
             self.task.drain()
             return True
@@ -202,7 +202,7 @@ class Runtime:
     def resume(self) -> bool:
         """Read on; False if that makes no sense now."""
         with self._lock:
-            if self.state not in (State.RUNNING, State.DRAINING, State.DRAINED):
+            if self.state not in (RuntimeState.RUNNING, RuntimeState.DRAINING, RuntimeState.DRAINED):
                 return False
             self.task.resume()
             return True
@@ -213,7 +213,7 @@ class Runtime:
         Source: the replay of seed document 000, step 1.
         """
         with self._lock:
-            if self.state not in (State.RUNNING, State.DRAINING, State.DRAINED):
+            if self.state not in (RuntimeState.RUNNING, RuntimeState.DRAINING, RuntimeState.DRAINED):
                 return False
             update = {"group": group, "start_at": since, "max_bytes_per_second": max_bytes_per_second}
             config = self.config.model_copy(update=update)

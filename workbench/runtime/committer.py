@@ -10,7 +10,7 @@ from workbench.runtime.event import TopicPartition
 from workbench.runtime.metrics import RuntimeMetrics
 from workbench.runtime.partition import PartitionState
 from workbench.runtime.sentinels import Violation
-from workbench.runtime.source import Source
+from workbench.runtime.source import RecordSource
 
 _log = logging.getLogger(__name__)
 
@@ -44,7 +44,13 @@ class Committer:
     """Commits for one consumer thread, which alone calls it."""
 
     def __init__(
-        self, config: RuntimeConfig, source: Source, metrics: RuntimeMetrics, *, member: str, clock: Callable[[], float]
+        self,
+        config: RuntimeConfig,
+        source: RecordSource,
+        metrics: RuntimeMetrics,
+        *,
+        member: str,
+        clock: Callable[[], float],
     ) -> None:
         self._config = config
         self._source = source

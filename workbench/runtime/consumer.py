@@ -24,7 +24,7 @@ from workbench.runtime.offsets import Remade
 from workbench.runtime.partition import PartitionState
 from workbench.runtime.placing import Placing
 from workbench.runtime.processors import Processors
-from workbench.runtime.source import Source
+from workbench.runtime.source import RecordSource
 
 _log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class ConsumerThread:
     def __init__(
         self,
         config: RuntimeConfig,
-        source: Source,
+        source: RecordSource,
         *,
         member: str,
         decode: Decoder,
@@ -95,7 +95,7 @@ class ConsumerThread:
         return self._placing.delayed
 
     @property
-    def source(self) -> Source:
+    def source(self) -> RecordSource:
         """For readings of its health."""
         return self._source
 
@@ -220,9 +220,8 @@ class ConsumerThread:
     def _keep_house(self, *, in_batch: bool = False) -> None:
         self._last_housekeeping = self._clock()
         self._collect_completions()
-        if not in_batch:
-            if released := self._identity.look(release=not self.hold.is_set()):
-                self._take_in(released)
+        if not in_batch and (released := self._identity.look(release=not self.hold.is_set())):
+            self._take_in(released)
         self._placing.go_on()
         self._pause_and_resume()
         self._committer.commit_if_due(self.partitions.values())

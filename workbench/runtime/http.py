@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from prometheus_client.exposition import choose_encoder
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
+from workbench.humanize import message
 from workbench.runtime import status
-from workbench.words import message
 
 if TYPE_CHECKING:
     from workbench.runtime.app import Runtime

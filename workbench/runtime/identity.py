@@ -16,7 +16,7 @@ from workbench.runtime.event import Record, TopicPartition
 from workbench.runtime.metrics import RuntimeMetrics
 from workbench.runtime.offsets import Remade
 from workbench.runtime.partition import PartitionState
-from workbench.runtime.source import Source
+from workbench.runtime.source import RecordSource
 
 _log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class LogIdentity:
     def __init__(
         self,
         config: RuntimeConfig,
-        source: Source,
+        source: RecordSource,
         metrics: RuntimeMetrics,
         partitions: dict[TopicPartition, PartitionState],
         ids: TopicIds,

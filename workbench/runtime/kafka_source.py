@@ -10,12 +10,12 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from workbench.errors import SourceUnreachableError
+from workbench.humanize import plural
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.event import Headers, Record, UnreadableHeaders
 from workbench.runtime.event import TopicPartition as Partition
 from workbench.runtime.source import AssignmentListener, SourceHealth
 from workbench.runtime.statistics import parse_statistics
-from workbench.words import plural
 
 _log = logging.getLogger(__name__)
 

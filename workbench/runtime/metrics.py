@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 
 from workbench.runtime.sentinels import Sentinels
 from workbench.runtime.tally import AttemptBook, Tally
-from workbench.signals import SIGNALS, Kind, Outcome
+from workbench.signals import SIGNALS, Kind, ProcessingOutcome
 
 # From half a millisecond (no I/O) to a minute (the default timeout), about 2.5 × apart.
 PROCESS_TIME_BUCKETS = (
@@ -95,7 +95,7 @@ class RuntimeMetrics:
         """Drop what is labelled with a partition that was given away."""
         self._enqueue_times.pop((topic, partition, member), None)
 
-    def attempted(self, topic: str, member: str, event_type: str, outcome: Outcome, seconds: float) -> None:
+    def attempted(self, topic: str, member: str, event_type: str, outcome: ProcessingOutcome, seconds: float) -> None:
         """Count one attempt of a processor, its end and its time. All attempts of a runtime bear the same member."""
         self._member = member
         label = event_type if event_type in self._types else self.type_label(event_type)
@@ -110,7 +110,7 @@ class RuntimeMetrics:
         outcomes = [outcomes for _, _, outcomes in self._attempts.totals()]
         letters = [sample for metric in self._dead_letters.collect() for sample in metric.samples]
         return {
-            "processed": sum(sum(found.values()) - found.get(Outcome.RETRY, 0) for found in outcomes),
+            "processed": sum(sum(found.values()) - found.get(ProcessingOutcome.RETRY, 0) for found in outcomes),
             "dead_letters": sum(int(sample.value) for sample in letters if sample.name.endswith("_total")),
         }
 

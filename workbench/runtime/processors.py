@@ -13,7 +13,7 @@ from workbench.runtime.config import ProcessorConfig, RuntimeConfig
 from workbench.runtime.event import Dead, Done, Event, Failed, Handler, Outcome, Retry, Skip
 from workbench.runtime.queues import KeyedQueue
 from workbench.runtime.sentinels import KeyWatch, Sentinels
-from workbench.signals import Outcome as OutcomeLabel
+from workbench.signals import ProcessingOutcome as OutcomeLabel
 
 _log = logging.getLogger(__name__)
 

@@ -56,7 +56,7 @@ class SourceHealth:
     fetch_queue: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
-class Source(Protocol):
+class RecordSource(Protocol):
     """One consumer. All methods but `health` are called by the one thread that owns it."""
 
     def subscribe(self, topics: Sequence[str], listener: AssignmentListener) -> None:

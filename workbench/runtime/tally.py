@@ -9,7 +9,7 @@ import threading
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
-from workbench.signals import Outcome
+from workbench.signals import ProcessingOutcome
 
 
 class Tally:
@@ -49,7 +49,7 @@ class _Attempts:
     def __init__(self, bounds: Sequence[float]) -> None:
         self.times = Tally(bounds)
         self.ok = 0
-        self.others: dict[Outcome, int] = {}
+        self.others: dict[ProcessingOutcome, int] = {}
 
     def add(self, other: _Attempts) -> None:
         """Take over what another has counted."""
@@ -72,7 +72,7 @@ class AttemptBook:
         self._pages: list[tuple[threading.Thread, _Page]] = []
         self._ended: _Page = {}
 
-    def count(self, topic: str, label: str, outcome: Outcome, seconds: float) -> None:
+    def count(self, topic: str, label: str, outcome: ProcessingOutcome, seconds: float) -> None:
         """Count one attempt."""
         try:
             page = self._local.page
@@ -85,7 +85,7 @@ class AttemptBook:
         if attempts is None:
             attempts = page[topic, label] = _Attempts(self._bounds)
         attempts.times.observe(seconds)
-        if outcome is Outcome.OK:
+        if outcome is ProcessingOutcome.OK:
             attempts.ok += 1
         else:
             attempts.others[outcome] = attempts.others.get(outcome, 0) + 1
@@ -107,10 +107,10 @@ class AttemptBook:
                 sums.setdefault(key, _Attempts(self._bounds)).add(attempts)
         self._ended, self._pages = sums, alive
 
-    def totals(self) -> Iterator[tuple[tuple[str, str], Tally, dict[Outcome, int]]]:
+    def totals(self) -> Iterator[tuple[tuple[str, str], Tally, dict[ProcessingOutcome, int]]]:
         """(topic, label), times and outcomes, over all threads."""
         times: dict[tuple[str, str], Tally] = {}
-        outcomes: dict[tuple[str, str], dict[Outcome, int]] = {}
+        outcomes: dict[tuple[str, str], dict[ProcessingOutcome, int]] = {}
         with self._lock:
             pages = [self._ended, *(page for _, page in self._pages)]
         for page in pages:
@@ -118,7 +118,7 @@ class AttemptBook:
                 times.setdefault(key, Tally(self._bounds)).add(attempts.times)
                 counts = outcomes.setdefault(key, {})
                 if attempts.ok:
-                    counts[Outcome.OK] = counts.get(Outcome.OK, 0) + attempts.ok
+                    counts[ProcessingOutcome.OK] = counts.get(ProcessingOutcome.OK, 0) + attempts.ok
                 for outcome, count in list(attempts.others.items()):
                     counts[outcome] = counts.get(outcome, 0) + count
         for key, tally in times.items():

@@ -23,8 +23,8 @@ from workbench.runtime.event import Decoder, Event, Handler, TopicPartition
 from workbench.runtime.metrics import GaugeReading, RuntimeMetrics
 from workbench.runtime.offsets import LogEnds, Remade
 from workbench.runtime.processors import ANY_TYPE, Processors
-from workbench.runtime.source import Source
-from workbench.signals import Outcome
+from workbench.runtime.source import RecordSource
+from workbench.signals import ProcessingOutcome
 
 _log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ _POOL_STOP_SECONDS = 1.0
 _LETTERS_SECONDS = 5.0
 PROCESS_STARTED = time()  # seconds since the epoch; near enough to be told from a restart
 
-MakeSource = Callable[[RuntimeConfig, str], Source]
+MakeSource = Callable[[RuntimeConfig, str], RecordSource]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +180,7 @@ class Task:
 
     # What processors report (any processor thread)
 
-    def attempted(self, event: Event, seconds: float, outcome: Outcome) -> None:
+    def attempted(self, event: Event, seconds: float, outcome: ProcessingOutcome) -> None:
         """See `Reporter`."""
         topic, member = event.record.topic, self.config.client_id
         self.metrics.attempted(topic, member, event.type, outcome, seconds)

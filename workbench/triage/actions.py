@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
+from workbench.humanize import count, duration, listed, plural, printable, shell_word
 from workbench.settings import Thresholds
-from workbench.triage import needs
+from workbench.triage import capacity
 from workbench.triage.checks import Check
 from workbench.triage.finding import Action
 from workbench.triage.subject import Subject
 from workbench.triage.verdict import Verdict
-from workbench.words import count, duration, listed, plural, printable, shell_word
 
 Row = Mapping[str, Any]
 
@@ -123,11 +123,11 @@ def _stuck(it: Subject, row: Row) -> list[Action]:
 
 def _pool(it: Subject, row: Row, names: set[str], title: str) -> Action:
     """More threads for some event types."""
-    sizing = needs.processor_threads(row, names, objective_seconds=it.thresholds.time_lag_objective_seconds)
-    have = needs.current_threads(row, names)
+    sizing = capacity.processor_threads(row, names, objective_seconds=it.thresholds.time_lag_objective_seconds)
+    have = capacity.current_threads(row, names)
     threads = max(sizing.drain, have + 1) if sizing is not None else 2 * max(1, have)
     words = f" ({have} now; {sizing.words})" if sizing is not None and have else ""
-    threads, in_each = needs.threads_in_members(row, names, threads, fill_ratio=it.thresholds.queue_fill_ratio)
+    threads, in_each = capacity.threads_in_members(row, names, threads, fill_ratio=it.thresholds.queue_fill_ratio)
     words += in_each
     shared = ". Let the threads of a member share one queue: of several, the one with the most keys becomes the limit"
     return Action(
@@ -236,7 +236,7 @@ def _hot_partition(it: Subject, row: Row) -> list[Action]:
 
 def _too_few(it: Subject, row: Row) -> list[Action]:
     members, partitions = int(row["group_members"]), int(row["partition_count"])
-    sizing = needs.consumers(row, objective_seconds=it.thresholds.time_lag_objective_seconds)
+    sizing = capacity.consumers(row, objective_seconds=it.thresholds.time_lag_objective_seconds)
     target = max(members + 1, min(partitions, sizing.drain if sizing is not None else partitions))
     words = f": {sizing.words}" if sizing is not None else ""
     return [
@@ -252,7 +252,7 @@ def _too_few(it: Subject, row: Row) -> list[Action]:
 
 
 def _ceiling(it: Subject, row: Row) -> list[Action]:
-    sizing = needs.consumers(row, objective_seconds=it.thresholds.time_lag_objective_seconds)
+    sizing = capacity.consumers(row, objective_seconds=it.thresholds.time_lag_objective_seconds)
     partitions = int(row["partition_count"])
     total = max(partitions + 1, sizing.drain if sizing is not None else 2 * partitions)
     words = f": {sizing.words}" if sizing is not None else ""

@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from workbench.humanize import listed
 from workbench.profiles import Profile, Quality
 from workbench.settings import Thresholds
 from workbench.signals import SIGNALS
-from workbench.triage import needs
+from workbench.triage import capacity
 from workbench.triage.actions import actions_for
-from workbench.triage.explain import answer_words, headline
 from workbench.triage.finding import Evidence, Finding, Missing, PartitionLag, PathStep, Scope, TimeLag
 from workbench.triage.tree import TREE, Measure, Node
 from workbench.triage.verdict import Answer, Verdict, runbook_of, state_of
 from workbench.triage.walk import answers_of, candidates, open_questions, path_of
-from workbench.words import listed
+from workbench.triage.wording import answer_words, headline
 
 Row = Mapping[str, Any]
 
@@ -41,7 +41,7 @@ def build_finding(
     answers = answers_of(row)
     verdict = Verdict(row["verdict"])
     path = path_of(answers)
-    sizing = needs.sizing_for(verdict, row, objective_seconds=thresholds.time_lag_objective_seconds)
+    sizing = capacity.sizing_for(verdict, row, objective_seconds=thresholds.time_lag_objective_seconds)
     return Finding(
         cluster=row["cluster"],
         group=row["group"],
@@ -54,7 +54,7 @@ def build_finding(
         lag_messages=_whole(row["lag_messages"]),
         arrival_per_second=row["arrival_per_second"],
         lag_slope=row["lag_slope"],
-        eta_drain_seconds=needs.drain_seconds(row),
+        eta_drain_seconds=capacity.drain_seconds(row),
         eta_loss_seconds=row["loss_seconds"],
         path=tuple(_step(node, answers[node.id], row, thresholds) for node in path),
         partitions=tuple(_partition(item) for item in row["partitions"]),

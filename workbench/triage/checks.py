@@ -27,7 +27,7 @@ class Check:
     """One comparison.
 
     Attributes:
-        feature: column of a subscription's features (`features.subscriptions`, `triage.suspects`), or one of its arrays.
+        feature: column of a subscription's features (`features.subscriptions`, `triage.anomalies`), or one of its arrays.
         relation: one of < <= > >= =.
         value: what it is held against, in the feature's unit.
         field, items: of an array, which number of which elements (all of them if none is named); every one must pass.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from workbench.humanize import count, duration, printable
 from workbench.triage.checks import all_hold
 from workbench.triage.engine import Triage
 from workbench.triage.finding import Action, Finding
 from workbench.triage.verdict import Answer, State
-from workbench.words import count, duration, printable
 
 SCHEMA = "workbench.triage-compare/1"
 
@@ -23,7 +23,7 @@ class Verified:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class FindingChange:
     """One subscription in both looks; None where a look does not have it."""
 
     cluster: str
@@ -65,14 +65,14 @@ class Change:
         }
 
 
-def compare(before: Triage, after: Triage) -> list[Change]:
+def compare(before: Triage, after: Triage) -> list[FindingChange]:
     """Every subscription of either look, in the order of the first one."""
     old = {(it.cluster, it.group, it.topic): it for it in before.findings}
     new = {(it.cluster, it.group, it.topic): it for it in after.findings}
     return [_change(key, old.get(key), new.get(key)) for key in dict.fromkeys([*old, *new])]
 
 
-def _change(key: tuple[str, str, str], before: Finding | None, after: Finding | None) -> Change:
+def _change(key: tuple[str, str, str], before: Finding | None, after: Finding | None) -> FindingChange:
     cluster, group, topic = key
     checks: tuple[Verified, ...] = ()
     if before is not None and after is not None and before.state is not State.HEALTHY:
@@ -81,7 +81,7 @@ def _change(key: tuple[str, str, str], before: Finding | None, after: Finding | 
             for action in before.actions
             if action.checks
         )
-    return Change(cluster=cluster, group=group, topic=topic, before=before, after=after, checks=checks)
+    return FindingChange(cluster=cluster, group=group, topic=topic, before=before, after=after, checks=checks)
 
 
 def _state(finding: Finding | None) -> str:

@@ -12,7 +12,7 @@ from workbench.collect.capture import Capture
 from workbench.errors import ConfigError, NoSeriesError
 from workbench.profiles import Profile, load_profile
 from workbench.settings import Thresholds
-from workbench.spark import frame_of
+from workbench.spark.session import frame_of
 from workbench.triage.build import build_finding
 from workbench.triage.finding import Finding
 from workbench.triage.onset import onset
@@ -61,7 +61,7 @@ def answered(samples: DataFrame, window: Window, thresholds: Thresholds, *, coun
 def answered_from(summary: DataFrame, thresholds: Thresholds, *, fleet: bool = False) -> DataFrame:
     """The same from a summary, one row per series and period; `fleet` if it is of thousands of groups."""
     from workbench.features.subscriptions import of_fleet, of_summary
-    from workbench.triage.suspects import with_suspects
+    from workbench.triage.anomalies import with_suspects
     from workbench.triage.walk import with_verdicts
 
     together = of_fleet if fleet else of_summary
@@ -72,7 +72,7 @@ def answered_from(summary: DataFrame, thresholds: Thresholds, *, fleet: bool = F
 def load() -> None:
     """Import what an analysis needs, with pyspark in it: for whoever waits for Spark anyway."""
     from workbench.features import subscriptions, summary  # noqa: F401
-    from workbench.triage import suspects, walk  # noqa: F401
+    from workbench.triage import anomalies, walk  # noqa: F401
 
 
 def triage(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from workbench.humanize import shell_word
 from workbench.settings import Thresholds
-from workbench.words import shell_word
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """The decision tree, declared once as data: Spark evaluates it, the report draws it, the documentation lists it.
 
-A test is SQL over the features of a subscription (`features.subscriptions`, `triage.suspects`) with thresholds in braces; a NULL
+A test is SQL over the features of a subscription (`features.subscriptions`, `triage.anomalies`) with thresholds in braces; a NULL
 means "cannot tell". The backbone (questions 6, 8, 10 to 14) is the documented procedure of seed 000: enqueue time and queue length
 first, then process time by tag, then network, then consumers up to the number of partitions.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from workbench.spark_columns import extend
+from workbench.spark.columns import extend
 from workbench.triage.tree import ROOT, TREE, Node
 from workbench.triage.verdict import Answer, Verdict
 

@@ -10,6 +10,7 @@ from typing import Any
 import ipywidgets as w
 
 from workbench.errors import ConfigError, WorkbenchError
+from workbench.humanize import one_line
 from workbench.masking import masked
 from workbench.report.charts import Chart
 from workbench.report.fragment import style
@@ -17,7 +18,6 @@ from workbench.report.numbers import chart_numbers
 from workbench.settings import LAB_CLUSTER, load_settings
 from workbench.widgets.address import Address
 from workbench.widgets.work import Work, Worker
-from workbench.words import one_line
 
 WIDE = {"width": "100%"}
 WRAPPED = {"flex_flow": "row wrap"}

@@ -126,7 +126,7 @@ def recorded(name: str, work: Work) -> Incident:
     Raises:
         WorkbenchError: as reading and triage do.
     """
-    from workbench.spark import session, start_in_background
+    from workbench.spark.session import session, start_in_background
     from workbench.triage.engine import triage
 
     start_in_background()
@@ -151,7 +151,7 @@ def live(chance: random.Random, work: Work) -> Incident:
     """
     from workbench.lab.lab import lab_dir
     from workbench.lab.run import run_scenario
-    from workbench.spark import session, start_in_background
+    from workbench.spark.session import session, start_in_background
 
     run_id = uuid.uuid4().hex[:8]
     name, seed = chance.choice(sorted(SCENARIOS)), chance.randrange(1_000_000)

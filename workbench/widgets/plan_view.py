@@ -8,15 +8,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from workbench.humanize import count, listed, moment, one_line, plural, printable, size
 from workbench.replay.check import Checked
 from workbench.replay.plan import bytes_per_broker, kafka_command
 from workbench.replay.planfile import Plan, PlannedPartition, Resolution
 from workbench.replay.receipt import Receipt
 from workbench.replay.rollback import RolledBack
-from workbench.replay.verify import Verdict
+from workbench.replay.verify import VerifyVerdict
 from workbench.report.charts import COLOURS, Chart, escape_plotly
 from workbench.report.html import environment
-from workbench.words import count, listed, moment, one_line, plural, printable, size
 
 MOST_ROWS = 40  # as on the terminal: a plan of thousands is read in its file
 _SYMBOLS = {
@@ -183,7 +183,7 @@ def receipt_html(receipt: Receipt) -> str:
 
 def checked_html(found: Checked) -> str:
     """The verdict of a verification, what it rests on, and each partition that is not verified."""
-    colours = {Verdict.VERIFIED: "healthy", Verdict.INCOMPLETE: "lagging"}
+    colours = {VerifyVerdict.VERIFIED: "healthy", VerifyVerdict.INCOMPLETE: "lagging"}
     read = [part.records for part in found.partitions if part.records is not None]
     moved = len(found.old_moved)
     lines = [f"By: {', '.join(found.evidence)}. {plural(len(found.partitions), 'partition')}."]
@@ -193,7 +193,7 @@ def checked_html(found: Checked) -> str:
         if moved
         else "The old group's offsets are as they were when it was planned."
     )
-    good = (Verdict.VERIFIED, Verdict.NOT_PLANNED)
+    good = (VerifyVerdict.VERIFIED, VerifyVerdict.NOT_PLANNED)
     return _rendered(
         "receipt.html.j2",
         sentence=found.sentence,

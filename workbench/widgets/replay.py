@@ -8,18 +8,18 @@ from pathlib import Path
 import ipywidgets as w
 
 from workbench.errors import UsageError, WorkbenchError
+from workbench.humanize import plural, printable
 from workbench.replay.connect import SHORT_HASH, is_hash
 from workbench.replay.planfile import Plan, read_plan
-from workbench.replay.progress import Pace, Progress, in_words
+from workbench.replay.progress import Pace, ReplayProgress, in_words
 from workbench.replay.receipt import Receipt, Rollback, read_rollback, rollback_path
 from workbench.settings import load_settings
-from workbench.widgets import replaying
+from workbench.widgets import replay_actions
 from workbench.widgets.controls import WRAPPED, Panel, clusters, hooked, outputs, shown, text
 from workbench.widgets.plan_view import checked_html, plan_chart, plan_html, receipt_html, rolled_back_html
 from workbench.widgets.prefill import Wish, wish_of
-from workbench.widgets.replaying import WAYS, Ways
+from workbench.widgets.replay_actions import CONNECTIONS, Connections
 from workbench.widgets.work import Work
-from workbench.words import plural, printable
 
 _AFTER_END = (
     ("refuse the plan", "fail"),
@@ -36,12 +36,12 @@ class ReplayPanel(Panel):
         receipt: of the last run of Apply or of the check before it.
     """
 
-    def __init__(self, wish: Wish, *, ways: Ways = WAYS) -> None:
+    def __init__(self, wish: Wish, *, connections: Connections = CONNECTIONS) -> None:
         self.plan: Plan | None = None
         self.path: Path | None = None
         self.receipt: Receipt | None = None
         self._rollback: Rollback | None = None
-        self._ways = ways
+        self._connections = connections
         super().__init__()
         self._make_inputs(wish)
         self._make_review()
@@ -158,10 +158,10 @@ class ReplayPanel(Panel):
         wish = self.wish
 
         def run(work: Work) -> None:
-            plan, path = replaying.plan_it(wish, work, ways=self._ways)
+            plan, path = replay_actions.plan_it(wish, work, connections=self._connections)
             work.show(lambda: self._show_plan(plan, path))
 
-        self.begin(run, steps=replaying.PLAN_STEPS, done="Planned; nothing has been changed.")
+        self.begin(run, steps=replay_actions.PLAN_STEPS, done="Planned; nothing has been changed.")
 
     def open_plan(self) -> None:
         """Show the plan that lies in the file; its way back too, if it was applied."""
@@ -230,15 +230,17 @@ class ReplayPanel(Panel):
         self.outcome.value = self.verdict.value = ""
 
         def run(work: Work) -> None:
-            receipt = replaying.apply_it(path, typed, work, dry_run=dry_run, held=self.no_way_back, ways=self._ways)
+            receipt = replay_actions.apply_it(
+                path, typed, work, dry_run=dry_run, held=self.no_way_back, connections=self._connections
+            )
             work.show(lambda: self._show_receipt(receipt))
 
-        self.begin(run, steps=replaying.CHECK_STEPS if dry_run else replaying.APPLY_STEPS)
+        self.begin(run, steps=replay_actions.CHECK_STEPS if dry_run else replay_actions.APPLY_STEPS)
 
     def _show_receipt(self, receipt: Receipt) -> None:
         self.receipt = receipt
         self.outcome.value = receipt_html(receipt)
-        if replaying.applied(receipt):
+        if replay_actions.applied(receipt):
             self.typed.value = ""  # what was confirmed is done; once more is to be confirmed once more
             self._show_way_back()
 
@@ -250,11 +252,11 @@ class ReplayPanel(Panel):
 
         def run(work: Work) -> None:
             work.step("Following")
-            replaying.follow_it(plan, work, show=self._show_look, ways=self._ways)
+            replay_actions.follow_it(plan, work, show=self._show_look, connections=self._connections)
 
         self.begin(run, steps=1, done="The whole window is committed. Verify it.")
 
-    def _show_look(self, look: Progress, pace: Pace) -> None:
+    def _show_look(self, look: ReplayProgress, pace: Pace) -> None:
         self.messages.max, self.messages.value = max(1, look.total), look.done if look.total else 1
         self.pace.value = f"{look.done:,} of {look.total:,} messages   {in_words(look, pace)}"
 
@@ -266,10 +268,10 @@ class ReplayPanel(Panel):
         self.verdict.value = ""
 
         def run(work: Work) -> None:
-            found = replaying.verify_it(plan, work, records=records, ways=self._ways)
+            found = replay_actions.verify_it(plan, work, records=records, connections=self._connections)
             work.show(lambda: setattr(self.verdict, "value", checked_html(found)))
 
-        self.begin(run, steps=replaying.VERIFY_STEPS)
+        self.begin(run, steps=replay_actions.VERIFY_STEPS)
 
     def start_back(self) -> None:
         """Make the group as it was before, if the rollback file's hash is typed."""
@@ -279,7 +281,7 @@ class ReplayPanel(Panel):
         self.gone_back.value = ""
 
         def run(work: Work) -> None:
-            found = replaying.roll_back_it(file, typed, work, held=self.no_way_back, ways=self._ways)
+            found = replay_actions.roll_back_it(file, typed, work, held=self.no_way_back, connections=self._connections)
 
             def show() -> None:
                 self.gone_back.value = rolled_back_html(found)
@@ -287,7 +289,7 @@ class ReplayPanel(Panel):
 
             work.show(show)
 
-        self.begin(run, steps=replaying.ROLLBACK_STEPS)
+        self.begin(run, steps=replay_actions.ROLLBACK_STEPS)
 
 
 def _clusters(wish: Wish) -> list[str]:

@@ -9,6 +9,7 @@ import ipywidgets as w
 
 from workbench.collect.capture import Capture, write_capture
 from workbench.errors import WorkbenchError
+from workbench.humanize import duration, printable
 from workbench.report.charts import charts_of
 from workbench.report.firstlook import first_look
 from workbench.report.fragment import fragment
@@ -16,11 +17,10 @@ from workbench.report.html import write_html
 from workbench.triage.engine import Triage
 from workbench.triage.finding import Finding
 from workbench.widgets.controls import WRAPPED, Panel, clusters, hooked, outputs, shown, text
-from workbench.widgets.look import STEPS, Looked, look
 from workbench.widgets.prefill import Inputs, prefill
+from workbench.widgets.triage_actions import STEPS, Looked, look
 from workbench.widgets.work import Work
 from workbench.window import Window
-from workbench.words import duration, printable
 
 _A_CAPTURE = "(a capture)"
 
@@ -182,7 +182,7 @@ def triage_panel(**given: str) -> TriagePanel:
     Raises:
         UsageError: if the alert cannot be read.
     """
-    from workbench.spark import start_in_background
+    from workbench.spark.session import start_in_background
 
     key = tuple(sorted(given.items()))
     if key not in _PANELS:

@@ -2,7 +2,7 @@
 
 Callbacks of widgets run on the kernel's main thread and block each other, so a Cancel button would wait for the very work that it
 is to end (measured with JupyterLab 4.6 and ipykernel 7.4). Work that is cancelled may still be inside of a call that cannot be broken
-off; its results are then dropped. Work that changes something calls `hold` before it does, and cannot be cancelled any more.
+off; its results are then dropped. Work that changes something calls `disable_cancel` before it does, and cannot be cancelled any more.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Work:
         if self._cancelled.wait(max(0.0, seconds)):
             raise CancelledError
 
-    def hold(self, update: Callable[[], Any] = lambda: None) -> None:
+    def disable_cancel(self, update: Callable[[], Any] = lambda: None) -> None:
         """From here on it is carried through, and `cancel` does nothing.
 
         Raises:
@@ -120,7 +120,7 @@ class Worker:
                 ended(error)
 
             try:
-                work.hold(finish)  # so that a Cancel in this very moment does not say that it came in time
+                work.disable_cancel(finish)  # so that a Cancel in this very moment does not say that it came in time
             except CancelledError:
                 return
 

@@ -14,7 +14,7 @@ from typing import Literal
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from workbench.errors import OutputError
-from workbench.files import whole
+from workbench.files import atomic_write
 from workbench.inputs import read_within
 
 RECORD, RESULT, REPORT, EXECUTED = "run.json", "result.json", "report.html", "executed.ipynb"
@@ -79,7 +79,7 @@ def write_text(path: Path, text: str) -> None:
         OutputError: if it cannot be written, for instance because the disk is full.
     """
     try:
-        with whole(path, durable=True) as temporary:
+        with atomic_write(path, durable=True) as temporary:
             temporary.write_text(text, encoding="utf-8")
     except OSError as error:
         raise cannot_write(path, error) from None

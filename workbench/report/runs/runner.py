@@ -18,7 +18,7 @@ from typing import Any
 from workbench import __version__, errors
 from workbench.assets import notebook
 from workbench.errors import ExitCode, GuardError, WorkbenchError
-from workbench.files import alone
+from workbench.files import exclusive_lock
 from workbench.masking import masked, masked_document
 from workbench.report.runs.parameters import HealthParameters, run_id, slug_of
 from workbench.report.runs.record import (
@@ -266,7 +266,7 @@ def _alone(folder: Path) -> Iterator[None]:
     refusal = GuardError(
         f"The run {folder.name} is going on already.", hint="Wait for it, or see: workbench report list"
     )
-    with alone(folder / ".lock", refusal):
+    with exclusive_lock(folder / ".lock", refusal):
         yield
 
 

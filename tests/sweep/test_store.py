@@ -15,10 +15,10 @@ from tests.fleet import END, land_fleet, slot_series
 from tests.killed import killed_at_each_change
 from tests.stories import END as STORY_END
 from tests.stories import lagging
-from workbench.collect import store as module
-from workbench.collect.store import Store, StoreInfo, make_store, open_store
 from workbench.errors import DamagedCaptureError, NoSeriesError, OutputError, UsageError
 from workbench.samples import SAMPLES_SCHEMA, SeriesTable
+from workbench.sweep import store as module
+from workbench.sweep.store import Store, StoreInfo, make_store, open_store
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from workbench.features.summary import NOW, lower_median, ratio
-from workbench.spark_columns import extend
+from workbench.spark.columns import extend
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

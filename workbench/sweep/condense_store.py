@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from workbench.collect.store import SUMMARIES, LandedFile, Store
 from workbench.errors import DamagedCaptureError
-from workbench.files import whole
-from workbench.words import first_line
+from workbench.files import atomic_write
+from workbench.humanize import first_line
+from workbench.sweep.store import SUMMARIES, LandedFile, Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -134,7 +134,7 @@ def condense_file(job: Job) -> dict[str, object]:
     """Condense one file; what was read, and what is wrong with it in words."""
     import pyarrow.parquet as pq
 
-    from workbench.features.condense import condense
+    from workbench.sweep.condense import condense
 
     nothing: dict[str, object] = {"bytes_read": 0, "samples": 0, "error": None}
     try:
@@ -146,7 +146,7 @@ def condense_file(job: Job) -> dict[str, object]:
         return {**nothing, "error": f"{job.source} cannot be read: {first_line(error)}."}
     summary = condense(samples, (job.begin_us, job.end_us))
     target = Path(job.target)
-    with whole(target) as temporary:
+    with atomic_write(target) as temporary:
         pq.write_table(summary, temporary, compression="zstd", compression_level=1)
     return {"bytes_read": len(data), "samples": samples.num_rows, "error": None}
 
@@ -155,7 +155,7 @@ def read_samples(source: pa.NativeFile) -> pa.Table:
     """The columns that are condensed, text as dictionaries, in one piece; columns that hold nothing are not even decoded."""
     import pyarrow.parquet as pq
 
-    from workbench.features.condense import COLUMNS, NAMES
+    from workbench.sweep.condense import COLUMNS, NAMES
 
     text = [*NAMES, "flag"]
     file = pq.ParquetFile(source, read_dictionary=text)

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workbench.errors import SetupError
-from workbench.java import Java, find_java, spark_home
-from workbench.spark_archive import build_later, learned
-from workbench.spark_columns import parse_ahead
-from workbench.spark_connect import SCHEME, connected, is_remote
-from workbench.spark_jvm import is_plain, start
-from workbench.words import first_line
+from workbench.humanize import first_line
+from workbench.spark.archive import build_later, learned
+from workbench.spark.columns import parse_ahead
+from workbench.spark.connect import SCHEME, connected, is_remote
+from workbench.spark.java import Java, find_java, spark_home
+from workbench.spark.jvm import is_plain, start
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,7 +58,7 @@ _LOCAL_CONF = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "12
 _JAVA_OPTIONS = (
     "-XX:+UseSerialGC",  # no second collector thread beside two cores' work
     "-Djava.net.preferIPv4Stack=true",
-    f"-Dlog4j2.configurationFile={Path(__file__).parent / 'spark-log4j2.properties'}",
+    f"-Dlog4j2.configurationFile={Path(__file__).parent / 'log4j2.properties'}",
 )
 # One pass of the first compiler: starting is what counts in an interactive triage (3.2 s instead of 4.5 s), and in a sweep of 25,000
 # subscriptions the second compiler spent 47 s, more than it saved. What the first one would leave to the interpreter are the longest

@@ -13,11 +13,11 @@ from tests.fleet import END, land_fleet, slot_series
 from tests.servers import Script, scripted
 from workbench.collect import live
 from workbench.collect.capture import read_capture, write_capture
-from workbench.collect.landing import land_missing, wanting
 from workbench.collect.prometheus import Collected
-from workbench.collect.store import Store
 from workbench.errors import NoSeriesError, SourceUnreachableError, WorkbenchError
 from workbench.settings import Cluster, Thresholds
+from workbench.sweep.landing import land_missing, wanting
+from workbench.sweep.store import Store
 from workbench.window import Window
 
 SILENT = "store 7 is silent"

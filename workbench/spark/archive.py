@@ -6,7 +6,7 @@ The JVM refuses an archive whose jars have other dates than at its making, so th
 gets an archive of its own.
 
 Beside it lies what else that run has learned. What Spark's launcher has to say to this Java, so that no session need ask again
-(`spark_jvm`). And the expressions of a triage: half the time of building its plan was the parser making up its decision tables, which
+(`jvm`). And the expressions of a triage: half the time of building its plan was the parser making up its decision tables, which
 it keeps for the whole JVM; a thread parses them while Spark itself is still starting (plan of a cold triage: 1.9 instead of 2.6 s).
 """
 
@@ -26,15 +26,17 @@ from importlib.metadata import version
 from pathlib import Path
 
 from workbench.errors import SetupError
-from workbench.java import Java, find_java
 from workbench.places import cache_dir
-from workbench.spark_jvm import class_path, java_options
+from workbench.spark.java import Java, find_java
+from workbench.spark.jvm import class_path, java_options
 
 VARIABLE = "WORKBENCH_SPARK_ARCHIVE"  # "off": build none that was not asked for
-_BUILD_SECONDS = 180
+BUILD_SECONDS = 180
 _AGAIN_SECONDS = 86_400
 _PART = ".part"
-_WRITE_VARIABLE = "WORKBENCH_WRITE_SPARK_ARCHIVE"
+WRITE_VARIABLE = "WORKBENCH_WRITE_SPARK_ARCHIVE"
+# Started by its name: it runs what lies above Spark.
+_WARM_UP = "workbench.triage.warm_up"
 _SILENT = "-Xlog:disable"  # the JVM tells its troubles with an archive on standard output, which is ours
 _CDS_WRITE: tuple[str, ...] = ("-XX:ArchiveClassesAtExit={}", "-Xshare:auto", _SILENT)
 _CDS_USE: tuple[str, ...] = ("-XX:SharedArchiveFile={}", "-Xshare:auto", _SILENT)
@@ -72,7 +74,7 @@ class Learned:
 
 def learned(java: Java) -> Learned | None:
     """What is known of starting Spark on this Java; None if there is nothing, or nothing that fits."""
-    if target := os.environ.get(_WRITE_VARIABLE):  # this is the warm-up run
+    if target := os.environ.get(WRITE_VARIABLE):  # this is the warm-up run
         archive, use = Path(target), _AOT_WRITE if java.version >= _AOT_SINCE else _CDS_WRITE
     else:
         archive = archive_path(java)
@@ -107,12 +109,12 @@ def build_archive() -> bool:
         known = {"jars": str(class_path()[0].parent), "options": java_options(java), "expressions": []}
         learned_path(part).write_text(json.dumps(known), encoding="utf-8")
         run = subprocess.run(
-            [sys.executable, "-m", "workbench.spark_archive"],
-            env={**os.environ, _WRITE_VARIABLE: str(part)},
+            [sys.executable, "-m", _WARM_UP],
+            env={**os.environ, WRITE_VARIABLE: str(part)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            timeout=_BUILD_SECONDS,
+            timeout=BUILD_SECONDS,
             check=False,
         )
         if run.returncode == 0:  # the JVM writes its part even where the run itself has failed
@@ -141,7 +143,7 @@ def build_later() -> None:
 def _build_behind(env: dict[str, str]) -> None:
     with suppress(OSError):  # the next start will be as slow as this one
         subprocess.Popen(
-            ["nice", "-n", "19", sys.executable, "-m", "workbench.spark_archive", "build"],
+            ["nice", "-n", "19", sys.executable, "-m", "workbench.spark.archive"],
             env=env,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -162,7 +164,7 @@ def _build_alone() -> None:
 def _sweep_up(folder: Path) -> None:
     """Remove the archives of environments that are gone, and what builds have left that were killed."""
     for part in folder.glob(f"spark-*{_PART}"):
-        if time.time() - part.stat().st_mtime > 2 * _BUILD_SECONDS:
+        if time.time() - part.stat().st_mtime > 2 * BUILD_SECONDS:
             _remove(part)
     for archive in folder.glob("spark-*.jsa"):
         with suppress(OSError, ValueError, KeyError, TypeError):
@@ -175,35 +177,5 @@ def _remove(archive: Path) -> None:
     learned_path(archive).unlink(missing_ok=True)
 
 
-def _warm_up() -> None:
-    """Run what a triage runs, on a few rows, and wait for the JVM to end: it writes the archive then."""
-    from datetime import UTC, datetime, timedelta
-
-    from workbench.samples import SampleBatch
-    from workbench.settings import Thresholds
-    from workbench.signals import SIGNALS
-    from workbench.spark import end, session
-    from workbench.spark_columns import parsed
-    from workbench.triage.engine import answered
-    from workbench.window import Window
-
-    now = datetime.now(UTC)
-    window = Window.ending(now, length=timedelta(minutes=1), baseline=timedelta(minutes=1))
-    times = [round((now.timestamp() - second) * 1e6) for second in range(110, 0, -10)]
-    batch = SampleBatch("warm-up", "runtime")
-    for signal in SIGNALS.values():
-        labels = {name: 0 if name == "partition" else name for name in signal.labels}
-        for stat in ("value", "sum", "count"):
-            batch.add(signal.name, labels, times, list(range(len(times))), stat=stat)
-    spark = session()
-    plan = answered(spark.createDataFrame(batch.to_arrow()), window, Thresholds())
-    place = learned_path(Path(os.environ[_WRITE_VARIABLE]))
-    place.write_text(
-        json.dumps({**json.loads(place.read_text(encoding="utf-8")), "expressions": parsed()}), encoding="utf-8"
-    )
-    plan.toArrow()
-    end(spark, seconds=_BUILD_SECONDS)
-
-
 if __name__ == "__main__":
-    _build_alone() if sys.argv[1:] == ["build"] else _warm_up()
+    _build_alone()

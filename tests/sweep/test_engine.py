@@ -17,14 +17,14 @@ from tests.fleet import END, KINDS, land_fleet
 from tests.stories import END as STORY_END
 from tests.triage.test_incidents import TRUTH, shifted
 from workbench.collect.capture import Capture, new_info
-from workbench.collect.store import Store, StoreInfo, make_store
 from workbench.errors import DamagedCaptureError, NoSeriesError
 from workbench.lab.lab import LAB_THRESHOLDS
 from workbench.samples import SeriesTable
-from workbench.triage.condensing import condense_missing
+from workbench.sweep.condense_store import condense_missing
+from workbench.sweep.engine import sweep
+from workbench.sweep.store import Store, StoreInfo, make_store
 from workbench.triage.engine import triage
 from workbench.triage.finding import Finding
-from workbench.triage.sweep import sweep
 
 pytestmark = pytest.mark.jvm
 SICK = (7, 57, 107, 157)  # one of each kind

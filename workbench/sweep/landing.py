@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from workbench.collect.prometheus import Collected
-from workbench.collect.store import Store
 from workbench.errors import NoSeriesError, SourceUnreachableError
+from workbench.sweep.store import Store
 from workbench.window import Window
 
 # Asks the sources for one slot, as `collect.live.collect_series` does.

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from workbench.errors import SetupError
+from workbench.humanize import first_line
 from workbench.masking import remember, secrets_in_connection
-from workbench.words import first_line
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from workbench import spark_columns
-from workbench.spark_columns import aggregate, columns, extend, parse_ahead, parsed
+from workbench.spark import columns as columns_module
+from workbench.spark.columns import aggregate, columns, extend, parse_ahead, parsed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,7 +49,7 @@ def test_what_is_no_sql_is_said_by_spark_each_time(spark: SparkSession) -> None:
 
 def test_instants_do_not_pile_up(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """A session that is kept for days has seen many windows."""
-    monkeypatch.setattr(spark_columns, "_MOST", 10)
+    monkeypatch.setattr(columns_module, "_MOST", 10)
     for number in range(1_000, 1_050):
         columns(f"id > {number}")
     assert len(parsed()) <= 10

@@ -39,7 +39,7 @@ def look(inputs: Inputs, work: Work, *, first: Callable[[Capture, Window], None]
         raise UsageError(
             "Choose either a cluster or a capture.", hint="A capture is a folder; a cluster stands in workbench.toml."
         )
-    from workbench.spark import session, start_in_background
+    from workbench.spark.session import session, start_in_background
 
     start_in_background()
     work.step("Reading the capture" if inputs.capture else f"Asking the sources of {inputs.cluster}")

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workbench.errors import SetupError
-from workbench.files import whole
+from workbench.files import atomic_write
 from workbench.places import cache_dir
 
 MINIMUM_VERSION = 17
@@ -147,7 +147,7 @@ def trust_store() -> Path:
     if not _is_sealed(store, seal):
         data = _java_store(content, bundle)
         for path, written in ((store, data), (seal, hashlib.sha256(data).hexdigest().encode())):
-            with whole(path) as temporary:
+            with atomic_write(path) as temporary:
                 temporary.write_bytes(written)
     seal.touch()  # its date tells when the store was last asked for
     _remove_former(store)

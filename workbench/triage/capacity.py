@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from workbench.humanize import count, duration, percent, plural, rate
 from workbench.triage.verdict import Verdict
-from workbench.words import count, duration, percent, plural, rate
 
 Row = Mapping[str, Any]
 

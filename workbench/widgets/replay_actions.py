@@ -8,17 +8,17 @@ from pathlib import Path
 
 from workbench.errors import UsageError
 from workbench.replay.apply import Options, apply_plan
-from workbench.replay.asking import request_of
-from workbench.replay.check import Asked, Checked, check
+from workbench.replay.check import Checked, CheckRequest, check
 from workbench.replay.connect import check_hash, counter_of, gateway_of
 from workbench.replay.follow import CountRecords, Follower, check_same_cluster
 from workbench.replay.gateway import Gateway
 from workbench.replay.journal import Journal
 from workbench.replay.keep import check_place
+from workbench.replay.parse_request import request_of
 from workbench.replay.plan import make_plan, survey
 from workbench.replay.planfile import Plan, read_plan, write_file
-from workbench.replay.progress import Pace, Progress
-from workbench.replay.receipt import Outcome, Receipt, read_rollback
+from workbench.replay.progress import Pace, ReplayProgress
+from workbench.replay.receipt import Receipt, ReplayOutcome, read_rollback
 from workbench.replay.rollback import RolledBack, roll_back
 from workbench.settings import Cluster, load_settings
 from workbench.widgets.prefill import Wish
@@ -29,14 +29,14 @@ _LOOK_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Ways:
+class Connections:
     """To a cluster, and to the records at the end of a range; tests have others."""
 
     gateway: Callable[[Cluster], Gateway] = gateway_of
     counter: Callable[[Cluster], CountRecords] = counter_of
 
 
-WAYS = Ways()
+CONNECTIONS = Connections()
 
 
 def _path(file: str) -> Path:
@@ -46,7 +46,7 @@ def _path(file: str) -> Path:
     return path
 
 
-def plan_it(wish: Wish, work: Work, *, ways: Ways = WAYS) -> tuple[Plan, Path]:
+def plan_it(wish: Wish, work: Work, *, connections: Connections = CONNECTIONS) -> tuple[Plan, Path]:
     """Look up where each partition would begin, and keep the plan as a file. Changes nothing on the cluster.
 
     Raises:
@@ -73,14 +73,20 @@ def plan_it(wish: Wish, work: Work, *, ways: Ways = WAYS) -> tuple[Plan, Path]:
     )
     cluster = load_settings().cluster(wish.cluster)
     work.step(f"Asking {wish.cluster} where each partition begins")
-    plan = make_plan(request, *survey(ways.gateway(cluster), request))
+    plan = make_plan(request, *survey(connections.gateway(cluster), request))
     work.step("Keeping the plan")
     work.show(lambda: write_file(path, plan.document()))
     return plan, path
 
 
 def apply_it(
-    path: Path, typed: str, work: Work, *, dry_run: bool, held: Callable[[], None], ways: Ways = WAYS
+    path: Path,
+    typed: str,
+    work: Work,
+    *,
+    dry_run: bool,
+    held: Callable[[], None],
+    connections: Connections = CONNECTIONS,
 ) -> Receipt:
     """Commit the plan that lies in the file, if that is the one whose hash was typed; or only check whether it could be.
 
@@ -105,21 +111,25 @@ def apply_it(
         work.pause(seconds)
         if not dry_run:
             work.step("Committing, and reading back")
-            work.hold(held)
+            work.disable_cancel(held)
 
-    return apply_plan(plan, path, ways.gateway(cluster), Journal.of_user(), Options(dry_run=dry_run), sleep=sleep)
+    return apply_plan(
+        plan, path, connections.gateway(cluster), Journal.of_user(), Options(dry_run=dry_run), sleep=sleep
+    )
 
 
-def follow_it(plan: Plan, work: Work, *, show: Callable[[Progress, Pace], None], ways: Ways = WAYS) -> None:
+def follow_it(
+    plan: Plan, work: Work, *, show: Callable[[ReplayProgress, Pace], None], connections: Connections = CONNECTIONS
+) -> None:
     """Look every other second until the window is committed, or cancelled. Changes nothing.
 
     Raises:
         WorkbenchError: as following does.
     """
     cluster = load_settings().cluster(plan.cluster)
-    gateway = ways.gateway(cluster)
+    gateway = connections.gateway(cluster)
     check_same_cluster(plan, gateway)
-    follower, pace = Follower(plan, gateway, ways.counter(cluster)), Pace()
+    follower, pace = Follower(plan, gateway, connections.counter(cluster)), Pace()
 
     def stop(seconds: float) -> bool:
         work.pause(seconds)
@@ -130,7 +140,7 @@ def follow_it(plan: Plan, work: Work, *, show: Callable[[Progress, Pace], None],
         work.show(lambda look=look: show(look, pace))  # type: ignore[misc]
 
 
-def verify_it(plan: Plan, work: Work, *, records: bool, ways: Ways = WAYS) -> Checked:
+def verify_it(plan: Plan, work: Work, *, records: bool, connections: Connections = CONNECTIONS) -> Checked:
     """Did the new group get every record? By its commits, and by reading the records where that is asked for. Changes nothing.
 
     Raises:
@@ -138,12 +148,16 @@ def verify_it(plan: Plan, work: Work, *, records: bool, ways: Ways = WAYS) -> Ch
     """
     cluster = load_settings().cluster(plan.cluster)
     work.step("Reading the records" if records else "Holding the commits against the plan")
-    found = check(plan, cluster, ways.gateway(cluster), ways.counter(cluster), Asked(records=records))
+    found = check(
+        plan, cluster, connections.gateway(cluster), connections.counter(cluster), CheckRequest(records=records)
+    )
     work.step("Judging")
     return found
 
 
-def roll_back_it(file: Path, typed: str, work: Work, *, held: Callable[[], None], ways: Ways = WAYS) -> RolledBack:
+def roll_back_it(
+    file: Path, typed: str, work: Work, *, held: Callable[[], None], connections: Connections = CONNECTIONS
+) -> RolledBack:
     """Make the new group as it was before; what was typed must be the rollback file's hash.
 
     Raises:
@@ -158,11 +172,11 @@ def roll_back_it(file: Path, typed: str, work: Work, *, held: Callable[[], None]
     def sleep(seconds: float) -> None:
         work.pause(seconds)
         work.step("Restoring, and reading back")
-        work.hold(held)
+        work.disable_cancel(held)
 
-    return roll_back(rollback, ways.gateway(cluster), Journal.of_user(), sleep=sleep)
+    return roll_back(rollback, connections.gateway(cluster), Journal.of_user(), sleep=sleep)
 
 
 def applied(receipt: Receipt) -> bool:
     """Whether there may be something to follow and to take back."""
-    return receipt.outcome in (Outcome.DONE, Outcome.PARTIAL, Outcome.FAILED)
+    return receipt.outcome in (ReplayOutcome.DONE, ReplayOutcome.PARTIAL, ReplayOutcome.FAILED)

