@@ -99,6 +99,12 @@ def test_nothing_of_it_comes_from_a_checkout(installed: Installed) -> None:
     assert installed.run("workbench", "--version").stdout == f"workbench, version {__version__}\n"
 
 
+def test_the_locked_libraries_are_what_the_wheel_asks_for(installed: Installed) -> None:
+    """Each requirement by name and version; pip itself is one of the libraries."""
+    shown = installed.run("python", "-m", "pip", "check")
+    assert (shown.returncode, shown.stdout) == (0, "No broken requirements found.\n"), shown.stdout + shown.stderr
+
+
 def test_triage_of_a_shipped_capture(installed: Installed) -> None:
     """Its verdict is the truth, and a report is written."""
     capture = installed.package / "_shipped" / "notebooks" / "captures" / "incident-1"
