@@ -48,7 +48,7 @@ def test_groups_under_chaos_lose_nothing_and_keep_order(tmp_path: Path, seed: in
             list(pool.map(Fleet.finish, fleets))
         for fleet in fleets:
             lines, log = fleet.lines(), fleet.log()
-            found = judge(lines, log)
+            found = judge(lines, log, fleet.remade_at)
             dead = {
                 (partition, offset)
                 for partition, records in log.items()
@@ -99,6 +99,11 @@ def test_the_judge_sees_what_is_wrong() -> None:
     assert judge([done(0, 0, 5), done(1, 3, 6)], log(2))["overlap"] == 1
     assert judge([done(0, 0, 5), done(1, 3, 6, pid=2)], log(2))["overlap"] == 0
     assert judge([*fine, done(1, 4, 5)], log(3))["repeats"] == 1
+    # Of two logs of one name, the former may be finished beside the new one; within each the order holds.
+    new = {0: [("k", 2), ("k", 3)]}
+    assert judge([done(0, 0, 1), done(2, 2, 3), done(1, 3, 4), done(3, 5, 6)], new, [2])["disorder"] == 0
+    assert judge([done(0, 0, 1), done(3, 2, 3), done(2, 3, 4), done(1, 5, 6)], new, [2])["disorder"] == 1
+    assert judge([done(1, 0, 1), done(2, 2, 3), done(3, 3, 4), done(0, 5, 6)], new, [2])["disorder"] == 1
 
 
 def test_a_schedule_follows_from_its_seed() -> None:
