@@ -17,7 +17,7 @@ from workbench.screen import tell, write_json
 @json_option
 @config_option
 def command(as_json: bool, config: Path | None) -> int:
-    """Check Java, Spark's archive, the lab's parts, the settings and every cluster in them.
+    """Check Java, Spark's archive, JupyterLab, the lab's parts, the settings and every cluster in them.
 
     Exit code 5 if something that is needed is missing or does not answer.
     """
@@ -34,6 +34,7 @@ def command(as_json: bool, config: Path | None) -> int:
     check("python", lambda: f"{platform.python_version()} on {platform.platform()}", needed=True)
     check("java", _java, needed=True)
     check("spark archive", _archive, needed=False)
+    check("notebook", _notebook, needed=False)
     check("kafka jars", _jars, needed=False)
     check("prometheus program", _prometheus, needed=False)
     settings = load_settings(config)
@@ -72,6 +73,15 @@ def _archive() -> str:
     if not is_built(path):
         raise SetupError("Not built: a cold start takes twice as long.", hint="Build it with: workbench lab setup")
     return str(path) if path.exists() else f"this Java writes none; what else was learned is in {path.parent}"
+
+
+def _notebook() -> str:
+    from importlib.metadata import version
+
+    from workbench.cli.notebook import need_jupyterlab
+
+    need_jupyterlab()
+    return f"JupyterLab {version('jupyterlab')}"
 
 
 def _jars() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import signal
@@ -14,7 +15,7 @@ from pathlib import Path
 import click
 
 from workbench.cli.options import cluster_option
-from workbench.errors import UsageError
+from workbench.errors import SetupError, UsageError
 from workbench.screen import say
 
 _DEMO = Path("build/demo/capture")
@@ -72,6 +73,7 @@ def command(
     if cluster is not None and capture is not None:
         raise UsageError("Name either --cluster or --capture.")
     source = notebook(name)
+    need_jupyterlab()
     chosen = None if cluster is not None else _capture(capture)
     prepare(folder, shipped("notebooks"))
     environment = lab_environment(
@@ -87,6 +89,16 @@ def command(
     words = lab_command(folder, source.name, port=port, browser=not no_browser)
     say(f"Your notebooks: {folder.resolve()}. Ctrl-C ends JupyterLab.")
     return supervised(words, environment)
+
+
+def need_jupyterlab() -> None:
+    """Check that JupyterLab is here; it comes with the extra `notebook`.
+
+    Raises:
+        SetupError: if it is not.
+    """
+    if importlib.util.find_spec("jupyterlab") is None:
+        raise SetupError("JupyterLab is not installed.", hint="Try: pip install 'lag-workbench[notebook]'")
 
 
 def supervised(words: list[str], environment: Mapping[str, str], *, patience_seconds: float = _PATIENCE_SECONDS) -> int:
