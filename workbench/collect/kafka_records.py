@@ -56,7 +56,7 @@ _CONSUME_SECONDS = 0.2
 Range = tuple[str, int, int, int]
 
 
-class KafkaRecords(DataSource):  # type: ignore[misc]
+class KafkaRecords(DataSource):
     """The data source; see the module for its options."""
 
     @classmethod
@@ -75,13 +75,13 @@ class KafkaRecords(DataSource):  # type: ignore[misc]
 
 
 @dataclass
-class RangesPartition(InputPartition):  # type: ignore[misc]
+class RangesPartition(InputPartition):
     """Offset ranges that one task reads."""
 
     ranges: list[Range]
 
 
-class KafkaRecordsReader(DataSourceReader):  # type: ignore[misc]
+class KafkaRecordsReader(DataSourceReader):
     """Plans on the driver, reads on the executors."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -157,7 +157,7 @@ class KafkaRecordsReader(DataSourceReader):  # type: ignore[misc]
             }
         )
 
-    def read(self, partition: RangesPartition) -> Iterator[Any]:
+    def read(self, partition: RangesPartition) -> Iterator[Any]:  # type: ignore[override] # its own `partitions` come back
         """Arrow batches of one task's ranges."""
         if not partition.ranges:
             return

@@ -39,7 +39,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -67,6 +67,7 @@ from workbench.web import WebSession
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_Comparison: TypeAlias = GreaterThan | GreaterThanOrEqual | LessThan | LessThanOrEqual | EqualTo
 SAMPLES_PER_TASK = 500_000  # a task costs about 30 ms however little it reads
 _MOST_SAMPLES_PER_TASK = 4_000_000  # 100 MB of JSON, 200 MB decoded
 _TASKS_PER_CORE = 2  # so that one fetches while another decodes
@@ -122,14 +123,14 @@ class QueryRequest:
 
 
 @dataclass
-class TimeRange(InputPartition):  # type: ignore[misc]
+class TimeRange(InputPartition):
     """What one task reads: [start_ms, end_ms], both inclusive, of whole milliseconds, so no sample falls into two."""
 
     start_ms: int
     end_ms: int
 
 
-class PrometheusFrames(DataSource):  # type: ignore[misc]
+class PrometheusFrames(DataSource):
     """The data source; see the module for its options."""
 
     @classmethod
@@ -153,7 +154,7 @@ class PrometheusFrames(DataSource):  # type: ignore[misc]
         return kind(QueryRequest.of(self.options), tasks=tasks, cores=cores)
 
 
-class PrometheusReader(DataSourceReader):  # type: ignore[misc]
+class PrometheusReader(DataSourceReader):
     """Plans time ranges and reads them."""
 
     def __init__(self, request: QueryRequest, *, tasks: int = 0, cores: int = 0) -> None:
@@ -170,7 +171,7 @@ class PrometheusReader(DataSourceReader):  # type: ignore[misc]
         edges = [start + (end + 1 - start) * number // tasks for number in range(tasks + 1)]
         return [TimeRange(low, high - 1) for low, high in itertools.pairwise(edges) if low < high]
 
-    def read(self, partition: TimeRange) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: TimeRange) -> Iterator[pa.RecordBatch]:  # type: ignore[override] # its own `partitions` come back
         """The rows of one time range."""
         if partition.start_ms > partition.end_ms:
             return
@@ -192,8 +193,7 @@ class PushdownReader(PrometheusReader):
                     matcher = one_of(name, values)
                     self.request = replace(self.request, matchers=(*self.request.matchers, matcher))
                     taken = True
-            comparison = isinstance(item, GreaterThan | GreaterThanOrEqual | LessThan | LessThanOrEqual | EqualTo)
-            if comparison and item.attribute == ("ts",) and isinstance(item.value, datetime):
+            if isinstance(item, _Comparison) and item.attribute == ("ts",) and isinstance(item.value, datetime):
                 self._narrow(item)
             if not taken:
                 yield item

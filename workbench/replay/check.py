@@ -223,8 +223,11 @@ def _read(
         for row in records.run(lowest.withColumnRenamed("min(offset)", "first")):
             key = (row["topic"], row["partition"])
             if key in starts and row["first"] < starts[key]:
+                # By their names: `offset` of a frame is a method.
                 condition = (
-                    (processed.topic == key[0]) & (processed.partition == key[1]) & (processed.offset < starts[key])
+                    (processed["topic"] == key[0])
+                    & (processed["partition"] == key[1])
+                    & (processed["offset"] < starts[key])
                 )
                 before[key] = processed.where(condition).select("offset").distinct().count()
     else:

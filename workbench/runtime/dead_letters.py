@@ -209,7 +209,7 @@ class DeadLetters:
             producer.flush(seconds)
 
 
-def _headers(letter: _Letter) -> list[tuple[str, bytes | None]]:
+def _headers(letter: _Letter) -> list[tuple[str, str | bytes | None]]:
     record = letter.event.record
     left_out = {_Size.NO_VALUE: b"value", _Size.HEADERS_ONLY: b"value,key,headers"}.get(letter.size)
     return [

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_fixed
 
 from workbench.errors import SourceUnreachableError
@@ -233,18 +233,7 @@ class KafkaSource:
             if failure is None:
                 if self._seeks and (message.topic(), message.partition()) in self._seeks:
                     continue  # it comes again once it was sent there
-                records.append(
-                    Record(
-                        message.topic(),
-                        message.partition(),
-                        message.offset(),
-                        message.key(),
-                        message.value(),
-                        message.timestamp()[1],
-                        _headers(message),
-                        message.leader_epoch(),
-                    )
-                )
+                records.append(_record(message))
             elif failure.fatal() or failure.code() in _PERMANENT:
                 raise SourceUnreachableError(
                     f"Group {self._group} cannot be read on: {failure.str()} ({failure.name()}).",
@@ -332,7 +321,20 @@ class KafkaSource:
         self._consumer.close()
 
 
-def _headers(message: Message) -> Headers | None:
+def _record(message: Any) -> Record:  # of which the client's types know less than there is: no error, so it has a place
+    return Record(
+        message.topic(),
+        message.partition(),
+        message.offset(),
+        message.key(),
+        message.value(),
+        message.timestamp()[1],
+        _headers(message),
+        message.leader_epoch(),
+    )
+
+
+def _headers(message: Any) -> Headers | None:
     try:
         found: Headers | None = message.headers()
         return found
