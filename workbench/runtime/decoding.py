@@ -26,7 +26,15 @@ class Decoding:
     def event(self, record: Record) -> Event | None:
         """Event of a record; None where there is nothing to do for it. What cannot be decoded has the type `UNDECODABLE`."""
         try:
-            event = _checked(self._decode(record), record)
+            event = self._decode(record)
+            if (  # what nearly all of them are
+                type(event) is not Event
+                or event.record is not record
+                or type(event.type) is not str
+                or type(event.key) is not bytes
+                or event.delay_until_ms is not None
+            ):
+                event = _checked(event, record)
         except (Exception, SystemExit) as error:
             self._metrics.undecodable.labels(self._group, record.topic).inc()
             _log.warning(
@@ -57,8 +65,6 @@ def _checked(event: Any, record: Record) -> Event | None:
     kind: Any = event.type  # whatever it has put there
     key: Any = event.key
     delay: Any = event.delay_until_ms
-    if type(kind) is str and type(key) is bytes and delay is None:
-        return event  # nearly all of them
     if key is None:  # as of a record without a key
         event.key = key = b""
     if not (isinstance(key, bytes) and isinstance(kind, str)):

@@ -228,12 +228,24 @@ class KafkaSource:
         if messages and max_records > 1:
             messages += self._consumer.consume(max_records - 1, 0)
         records = []
+        message: Any  # one without an error has a place in a log; the client's types leave that open
         for message in messages:
             failure = message.error()
             if failure is None:
                 if self._seeks and (message.topic(), message.partition()) in self._seeks:
                     continue  # it comes again once it was sent there
-                records.append(_record(message))
+                records.append(
+                    Record(
+                        message.topic(),
+                        message.partition(),
+                        message.offset(),
+                        message.key(),
+                        message.value(),
+                        message.timestamp()[1],
+                        _headers(message),
+                        message.leader_epoch(),
+                    )
+                )
             elif failure.fatal() or failure.code() in _PERMANENT:
                 raise SourceUnreachableError(
                     f"Group {self._group} cannot be read on: {failure.str()} ({failure.name()}).",
@@ -319,19 +331,6 @@ class KafkaSource:
         """See `Source.close`."""
         self._closing = True
         self._consumer.close()
-
-
-def _record(message: Any) -> Record:  # of which the client's types know less than there is: no error, so it has a place
-    return Record(
-        message.topic(),
-        message.partition(),
-        message.offset(),
-        message.key(),
-        message.value(),
-        message.timestamp()[1],
-        _headers(message),
-        message.leader_epoch(),
-    )
 
 
 def _headers(message: Any) -> Headers | None:
