@@ -107,10 +107,11 @@ def test_data_flows_one_way() -> None:
     """A module imports from its own step or from steps before it, never from one that comes after (ARCHITECTURE.md)."""
     order = ["ground", "spark", "profiles", "collect", "features", "triage", "sweep", "report"]
     aside = {
-        "widgets": {"replay", "lab", *order},
+        "api": {"replay", *order},
+        "widgets": {"api", "replay", "lab", *order},
         "runbooks": set(order[: order.index("triage") + 1]),
         "lab": {"runtime", *order},
-        "cli": {"runtime", "lab", "replay", "widgets", "runbooks", *order},
+        "cli": {"api", "runtime", "lab", "replay", "widgets", "runbooks", *order},
         "runtime": {"ground"},
         "replay": {"ground", "spark", "collect"},
     }

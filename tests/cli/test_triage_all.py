@@ -12,7 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from tests.fleet import land_fleet, slot_series
-from workbench.cli.triage import command, exit_code
+from workbench.api.look import exit_code
+from workbench.cli.triage import command
 from workbench.collect.capture import NO_BASELINE
 from workbench.errors import EvidenceError, ExitCode, UsageError, WorkbenchError
 from workbench.triage.verdict import State, Verdict

@@ -11,10 +11,8 @@ from workbench.cli.options import (
     config_option,
     json_option,
     selection_options,
-    window_of,
     window_options,
 )
-from workbench.errors import ExitCode, UsageError
 from workbench.screen import say, write_json
 
 
@@ -37,27 +35,23 @@ def command(
     config: Path | None,
 ) -> int:
     """Save what Prometheus (and Kafka) say about a window, to analyse it later and elsewhere, with no network."""
-    from workbench.collect.capture import write_capture
-    from workbench.collect.live import collect
-    from workbench.settings import load_settings
+    from workbench import api
 
-    if out.exists() and any(out.iterdir()):
-        raise UsageError(f"{out} exists and is not empty.", hint="Name another folder for the capture.")
-    settings = load_settings(config)
-    chosen = settings.cluster(cluster)
-    window = window_of(since, until, baseline, settings.windows_of(chosen))
-    found = collect(
-        chosen,
-        window,
-        thresholds=settings.thresholds_of(chosen),
-        groups=list(groups) or None,
-        topics=list(topics) or None,
+    found = api.capture(
+        out,
+        cluster=cluster,
+        groups=groups,
+        topics=topics,
+        since=since,
+        until=until,
+        baseline=baseline,
+        config=config,
     )
-    write_capture(out, found)
     if as_json:
-        write_json({"capture": str(out), "samples": found.samples.num_rows, "incomplete": found.info.incomplete})
+        write_json(found.to_json())
     else:
-        say(f"Saved {found.samples.num_rows:,} samples in {out}. Analyse: workbench triage --capture {out}")
-    for text in found.info.incomplete:
+        samples = found.capture.samples.num_rows
+        say(f"Saved {samples:,} samples in {out}. Analyse: workbench triage --capture {out}")
+    for text in found.incomplete:
         say(f"Incomplete: {text}")
-    return ExitCode.EVIDENCE if found.info.incomplete else ExitCode.OK
+    return found.exit_code

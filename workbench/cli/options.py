@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-
-from workbench.errors import WindowError
-from workbench.settings import Cluster, Settings, Windows
-from workbench.window import Window, parse_duration, parse_instant
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -57,30 +52,3 @@ def json_option(function: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout, and nothing else there.")(
         function
     )
-
-
-def window_of(since: str | None, until: str | None, baseline: str | None, windows: Windows) -> Window:
-    """The window that the options name.
-
-    Raises:
-        WindowError: if one of them is unreadable, has no zone, or the order is wrong.
-    """
-    now = datetime.now(UTC)
-    end = parse_instant(until, now=now) if until else now
-    length = parse_duration(baseline) if baseline else windows.baseline
-    if since is None:
-        return Window.ending(end, length=windows.length, baseline=length)
-    start = parse_instant(since, now=now)
-    try:
-        return Window(baseline_start=start - length, start=start, end=end)
-    except OverflowError:
-        raise WindowError("The baseline starts before the calendar begins.", hint="Shorten it: --baseline.") from None
-
-
-def pick_cluster(settings: Settings, name: str) -> Cluster:
-    """The cluster of this name.
-
-    Raises:
-        UnknownClusterError: if there is none.
-    """
-    return settings.cluster(name)

@@ -65,11 +65,12 @@ def plan_command(
     config: Path | None,
 ) -> int:
     """Look up, for each partition, where a replay would begin. Read-only: writes nothing to Kafka and joins no group."""
+    from workbench.api.replays import plan_on
     from workbench.cli.replay_show import show_plan
     from workbench.replay.journal import Journal
     from workbench.replay.keep import check_csv_place, check_place
     from workbench.replay.parse_request import request_of
-    from workbench.replay.plan import make_plan, survey, to_csv
+    from workbench.replay.plan import to_csv
     from workbench.replay.planfile import write_file
     from workbench.settings import load_settings
 
@@ -92,9 +93,8 @@ def plan_command(
         check_place(out, Journal.of_user(), replace=force)
     if csv_file is not None:
         check_csv_place(csv_file)
-    chosen = load_settings(config).cluster(cluster)
-    gateway = gateway_of(chosen)
-    plan = make_plan(request, *survey(gateway, request))
+    gateway = gateway_of(load_settings(config).cluster(cluster))
+    plan = plan_on(request, gateway, bootstrap=gateway.bootstrap).plan
     if out is not None:
         write_file(out, plan.document())
     if csv_file is not None:

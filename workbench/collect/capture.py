@@ -15,6 +15,7 @@ import json
 import os
 import platform
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -113,6 +114,18 @@ class Capture:
         """Its window."""
         window = self.info.window
         return Window(baseline_start=window.baseline_start, start=window.start, end=window.end)
+
+    def samples_of(self, groups: Sequence[str], topics: Sequence[str]) -> pa.Table:
+        """Samples of these groups and topics (empty: all); those without a group (ends of logs) or a topic (members) stay."""
+        samples = self.samples
+        for column, wanted in (("group", groups), ("topic", topics)):
+            if wanted:
+                values = samples[column]
+                keep = pa.compute.or_(
+                    pa.compute.is_in(values, pa.array(wanted, pa.string())), pa.compute.is_null(values)
+                )
+                samples = samples.filter(keep)
+        return samples
 
 
 def new_info(

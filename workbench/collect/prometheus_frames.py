@@ -25,6 +25,7 @@ Options:
     cores: of the whole session; default: not known. `read_samples` says it.
     timeout_seconds: for one request; default 120.
     headers_variable: name of an environment variable that holds JSON of HTTP headers, so that no token stands in a plan.
+    headers_file: path of a file with such JSON, where every task can read it; for a session on this computer.
     pushdown: `true` lets filters on ts and labels reduce what is asked for; the session needs
         spark.sql.python.filterPushdown.enabled=true then, or Spark refuses the reader.
 """
@@ -39,6 +40,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -88,6 +90,7 @@ class QueryRequest:
     timeout_seconds: float
     headers_variable: str | None
     rows: str = "samples"
+    headers_file: str | None = None
 
     @classmethod
     def of(cls, options: Any) -> QueryRequest:
@@ -118,6 +121,7 @@ class QueryRequest:
             wire=wire,
             timeout_seconds=float(options.get("timeout_seconds", 120)),
             headers_variable=options.get("headers_variable"),
+            headers_file=options.get("headers_file"),
             rows=rows,
         )
 
@@ -314,16 +318,21 @@ def _counted(request: QueryRequest, end_ms: int, length_ms: int) -> int:
     return int(float(result[0]["value"][1])) if result else 0
 
 
-_sessions: dict[str | None, requests.Session] = {}  # one per worker process and set of headers: workers are reused
+_sessions: dict[
+    tuple[str | None, str | None], requests.Session
+] = {}  # one per worker process and set of headers: workers are reused
 
 
 def _session(request: QueryRequest) -> requests.Session:
-    session = _sessions.get(request.headers_variable)
+    key = (request.headers_variable, request.headers_file)
+    session = _sessions.get(key)
     if session is None:
-        session = _sessions[request.headers_variable] = WebSession(deadline_seconds=request.timeout_seconds)
+        session = _sessions[key] = WebSession(deadline_seconds=request.timeout_seconds)
         session.headers["Accept-Encoding"] = "identity"  # compressing takes the server longer than sending
         if request.headers_variable:
             session.headers.update(json.loads(os.environ.get(request.headers_variable, "{}")))
+        if request.headers_file:
+            session.headers.update(json.loads(Path(request.headers_file).read_text(encoding="utf-8")))
     return session
 
 
