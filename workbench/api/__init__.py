@@ -12,7 +12,7 @@ Functions raise the errors of `workbench.errors`, which say what is wrong and wh
 
 from __future__ import annotations
 
-from workbench.api.captures import CaptureResult, capture
+from workbench.api.captures import CaptureResult, capture, capture_statistics
 from workbench.api.look import TriageResult, triage
 from workbench.api.measure import features, samples
 from workbench.api.progress import Progress
@@ -26,6 +26,7 @@ __all__ = [
     "SnapshotResult",
     "TriageResult",
     "capture",
+    "capture_statistics",
     "features",
     "plan_replay",
     "samples",

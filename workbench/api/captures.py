@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from workbench.collect.capture import Capture
 
 
+_STATISTICS_BYTES = 256 << 20  # a day of one consumer of 100 partitions, a line each minute
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptureResult:
     """A capture that was saved, and where."""
@@ -52,6 +55,68 @@ class CaptureResult:
         return table_html(f"Capture of {self.capture.info.cluster}", [row], notes=self.incomplete)
 
 
+def capture_statistics(
+    file: str | Path, out: str | Path, *, group: str, cluster: str = "clients", config: Path | None = None
+) -> CaptureResult:
+    """Save what a client's librdkafka statistics say as a capture: for consumers in Go, .NET, Node and the like.
+
+    Args:
+        file: one JSON object a line, as the client's `stats_cb` receives it (`statistics.interval.ms`); of one consumer group.
+        out: the folder; it must be empty or not exist.
+        group: the consumer group. The statistics do not name it.
+        cluster: a name for the capture; thresholds and windows are those of this cluster where the settings have it.
+
+    Raises:
+        UsageError: if the file cannot be read or has no lag, or the folder holds something.
+        SourceUnreachableError: if a line is not what librdkafka writes.
+    """
+    import pyarrow.compute as pc
+
+    from workbench.collect.capture import Capture, new_info, write_capture
+    from workbench.collect.statistics import PROFILE, statistics_samples
+    from workbench.inputs import read_within
+    from workbench.settings import load_settings
+    from workbench.window import Window
+
+    folder = _empty(out)
+    try:
+        text = read_within(Path(file), _STATISTICS_BYTES).decode(errors="replace")
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}.") from None
+    samples = statistics_samples(text.splitlines(), cluster=cluster, group=group)
+    if not samples.num_rows:
+        raise UsageError(f"{file} has no statistics of a consumer with partitions.")
+    settings = load_settings(config)
+    named = settings.clusters.get(cluster)
+    lengths = settings.windows if named is None else settings.windows_of(named)
+    limits = settings.thresholds if named is None else settings.thresholds_of(named)
+    bounds = pc.min_max(samples["ts"]).as_py()
+    first, last = bounds["min"], bounds["max"]
+    if first == last:
+        raise UsageError(f"{file} has statistics of one instant only.", hint="Let the client write for some minutes.")
+    start = max(first, last - lengths.length)
+    found = Capture(
+        info=new_info(
+            cluster=cluster,
+            source="statistics",
+            profiles=[PROFILE],
+            window=Window(baseline_start=max(first, start - lengths.baseline), start=start, end=last),
+            groups=[group],
+            thresholds=limits,
+        ),
+        samples=samples,
+    )
+    write_capture(folder, found)
+    return CaptureResult(folder=folder, capture=found)
+
+
+def _empty(out: str | Path) -> Path:
+    folder = Path(out)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"{folder} exists and is not empty.", hint="Name another folder for the capture.")
+    return folder
+
+
 def capture(
     out: str | Path,
     *,
@@ -78,9 +143,7 @@ def capture(
     from workbench.collect.live import collect
     from workbench.settings import load_settings
 
-    folder = Path(out)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(f"{folder} exists and is not empty.", hint="Name another folder for the capture.")
+    folder = _empty(out)
     settings = load_settings(config)
     chosen = settings.cluster(cluster)
     found = collect(

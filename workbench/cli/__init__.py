@@ -14,6 +14,8 @@ from workbench import __version__
 from workbench.errors import ExitCode, WorkbenchError
 
 # Python's 700 means hundreds of searches for cycles while the libraries are imported, whose objects stay anyway.
+__all__ = ["main", "root"]
+
 _OBJECTS_BETWEEN_COLLECTIONS = 50_000
 
 # name → (module, one line for the overview)

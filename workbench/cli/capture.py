@@ -6,26 +6,27 @@ from pathlib import Path
 
 import click
 
-from workbench.cli.options import (
-    cluster_option,
-    config_option,
-    json_option,
-    selection_options,
-    window_options,
-)
+from workbench.cli.options import cluster_option, config_option, json_option, selection_options, window_options
+from workbench.errors import UsageError
 from workbench.screen import say, write_json
 
 
 @click.command(name="capture")
-@cluster_option()
+@cluster_option(required=False)
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder for the capture.")
+@click.option(
+    "--statistics",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Instead of asking a cluster: librdkafka's statistics of a client as a file, one JSON object a line. Needs --group.",
+)
 @selection_options
 @window_options
 @json_option
 @config_option
 def command(
-    cluster: str,
+    cluster: str | None,
     out: Path,
+    statistics: Path | None,
     groups: tuple[str, ...],
     topics: tuple[str, ...],
     since: str | None,
@@ -37,16 +38,26 @@ def command(
     """Save what Prometheus (and Kafka) say about a window, to analyse it later and elsewhere, with no network."""
     from workbench import api
 
-    found = api.capture(
-        out,
-        cluster=cluster,
-        groups=groups,
-        topics=topics,
-        since=since,
-        until=until,
-        baseline=baseline,
-        config=config,
-    )
+    if statistics is not None:
+        if len(groups) != 1 or topics or any((since, until, baseline)):
+            raise UsageError(
+                "--statistics takes one --group, --out and perhaps --cluster.",
+                hint="The statistics do not name the consumer group; the window is the end of the file.",
+            )
+        found = api.capture_statistics(statistics, out, group=groups[0], cluster=cluster or "clients", config=config)
+    elif cluster is None:
+        raise UsageError("Name --cluster, or --statistics.", hint="A cluster of workbench.toml.")
+    else:
+        found = api.capture(
+            out,
+            cluster=cluster,
+            groups=groups,
+            topics=topics,
+            since=since,
+            until=until,
+            baseline=baseline,
+            config=config,
+        )
     if as_json:
         write_json(found.to_json())
     else:

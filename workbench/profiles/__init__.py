@@ -23,6 +23,19 @@ from workbench.inputs import first_problem
 from workbench.samples import LABEL_COLUMNS
 from workbench.signals import GROUP_STATES, SIGNALS, Kind
 
+__all__ = [
+    "ESTIMATE",
+    "LeftOut",
+    "MappingRule",
+    "Meaning",
+    "Profile",
+    "Quality",
+    "load_profile",
+    "parse_profile",
+    "profile_names",
+    "snake",
+]
+
 _NUMBER = re.compile(r"[0-9]{1,10}")  # str.isdigit takes "²" and "١" for digits, too
 _LAST_PARTITION = 2**31 - 1  # Kafka's own type
 _EXAMPLE_CHARACTERS = 40
