@@ -12,6 +12,7 @@ import pytest
 
 import workbench
 from tests.profiles.test_pages import STATISTICS
+from tests.servers import Script, scripted
 from workbench import api
 from workbench.api.requests import Measurements, Times
 from workbench.api.table import table_html
@@ -22,6 +23,7 @@ from workbench.settings import Windows
 
 ROOT = Path(__file__).parent.parent.parent
 INCIDENT = ROOT / "notebooks" / "captures" / "incident-1"
+NOTHING = b'{"status":"success","data":{"resultType":"matrix","result":[]}}'
 HOSTILE = "<img src=x onerror=alert(1)>\x1b[2J"
 
 
@@ -147,3 +149,21 @@ def test_a_clients_statistics_become_a_capture(tmp_path: Path) -> None:
     with pytest.raises(SourceUnreachableError, match="Line 1"):
         api.capture_statistics(file, tmp_path / "other", group="payments")
     assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.jvm
+def test_a_clusters_token_reaches_its_prometheus_and_no_plan(tmp_path: Path) -> None:
+    """Tasks run in processes of their own, and plans are printed: the token goes by a private file."""
+    config = tmp_path / "workbench.toml"
+    with scripted(Script(body=NOTHING)) as server:
+        config.write_text(
+            f'[clusters.c]\nprometheus = "{server.url}"\n'
+            'prometheus_headers = {Authorization = "Bearer s3cret-t0ken"}\n',
+            encoding="utf-8",
+        )
+        frame = api.samples("m", cluster="c", since="1970-01-01T00:00:01Z", until="1970-01-01T00:00:10Z", config=config)
+        assert frame.count() == 0
+        assert len(server.requests) > 1
+        plan = frame._jdf.queryExecution().toString()
+        assert {headers.get("Authorization") for _, _, headers in server.requests} == {"Bearer s3cret-t0ken"}
+    assert "s3cret" not in plan
