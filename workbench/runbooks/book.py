@@ -78,7 +78,7 @@ def read_book(path: Path) -> Book:
         return Book(path=path, front=FrontMatter.model_validate(yaml.safe_load(found[1])), text=text)
     except (ValidationError, yaml.YAMLError) as error:
         first = error.errors(include_input=False, include_url=False)[0] if isinstance(error, ValidationError) else None
-        reason = f"{'.'.join(str(it) for it in first['loc'])}: {first['msg']}" if first else "no YAML"
+        reason = f"{'.'.join(str(it) for it in first['loc'])}: {first['msg']}" if first else "not valid YAML"
         raise UsageError(f"{path}: front matter: {reason}.") from None
 
 
