@@ -24,13 +24,13 @@ class HealthParameters(BaseModel):
 
     model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
 
-    cluster: str = Field(default="", max_length=200, description="a cluster of the settings")
-    capture: str = Field(default="", description="or a recorded folder")
-    since: str = Field(default="", description="start of the period, ISO 8601 with zone")
-    until: str = Field(default="", description="end of the period, ISO 8601 with zone")
-    config: str = Field(default="", description="settings file; empty: the usual one")
+    cluster: str = Field(default="", max_length=200, description="a cluster of workbench.toml")
+    capture: str = Field(default="", description="or the folder of a capture")
+    since: str = Field(default="", description="start of the period, ISO 8601 with a time zone")
+    until: str = Field(default="", description="end of the period, ISO 8601 with a time zone")
+    config: str = Field(default="", description="settings file; empty: the default one")
     out: str = Field(default="", description="folder for report.html and result.json; empty: show only")
-    previous: str = Field(default="", description="result.json of the run before, for the trend")
+    previous: str = Field(default="", description="result.json of the previous run, for the trend")
     run_id: str = Field(default="", description="name of this run")
 
     @field_validator("since", "until")
