@@ -36,7 +36,7 @@ def command(
     as_json: bool,
     config: Path | None,
 ) -> int:
-    """Save what Prometheus (and Kafka) say about a window, to analyse it later and elsewhere, with no network."""
+    """Save the measurements of a window as a folder, to analyse it later or elsewhere, without a network."""
     from workbench.collect.capture import write_capture
     from workbench.collect.live import collect
     from workbench.settings import load_settings

@@ -28,38 +28,48 @@ if TYPE_CHECKING:
 
 @click.command(name="triage")
 @cluster_option(required=False)
-@click.option("--capture", "folder", type=click.Path(path_type=Path), help="Analyse a recording; needs no network.")
+@click.option("--capture", "folder", type=click.Path(path_type=Path), help="Analyse a capture; needs no network.")
 @selection_options
 @window_options
-@click.option("--observe", help="Without a Prometheus: watch the cluster for this long first, for example 60s.")
-@click.option("--save", type=click.Path(path_type=Path), help="Keep what was analysed as a capture in this folder.")
+@click.option("--observe", help="Without a Prometheus: record the cluster for this long first, for example 60s.")
 @click.option(
-    "--html", type=click.Path(path_type=Path, dir_okay=False), help="Also write a report as one offline file."
+    "--save", type=click.Path(path_type=Path), help="Save the analysed measurements as a capture in this folder."
 )
-@click.option("--watch", is_flag=True, help="Look again and again, and tell when the check of an action holds.")
-@click.option("--every", default="15s", show_default=True, help="With --watch: the time between two looks.")
-@click.option("--for", "patience", default="30m", show_default=True, help="With --watch: the longest time.")
+@click.option(
+    "--html", type=click.Path(path_type=Path, dir_okay=False), help="Also write the report as one offline HTML file."
+)
+@click.option("--watch", is_flag=True, help="Repeat the triage, and report when the check of an action passes.")
+@click.option("--every", default="15s", show_default=True, help="With --watch: time between two triages.")
+@click.option("--for", "patience", default="30m", show_default=True, help="With --watch: stop after this time.")
 @click.option(
     "--compare",
     nargs=2,
     type=click.Path(path_type=Path),
     metavar="BEFORE AFTER",
-    help="Compare two recordings: what has changed, and whether what was advised has worked.",
+    help="Compare two captures: what changed, and whether the advised actions worked.",
 )
 @click.option(
     "--alert",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="An Alertmanager webhook as a file: fills in cluster, group, topic and time, and prints the runbook filled in.",
+    help="File with an Alertmanager webhook. Sets cluster, group, topic and time, and prints the runbook with them filled in.",
 )
-@click.option("--all", "everything", is_flag=True, help="Every subscription of the cluster in one sweep, worst first.")
+@click.option("--all", "everything", is_flag=True, help="Triage every subscription of the cluster, worst first.")
 @click.option(
     "--store",
     type=click.Path(path_type=Path, file_okay=False),
-    help="With --all: the folder of landed samples. Default with --cluster: one of its own, for the window only.",
+    help="With --all: folder of the stored samples. Default with --cluster: one per cluster, which keeps one window.",
 )
-@click.option("--top", default=20, show_default=True, type=click.IntRange(min=0), help="With --all: findings in full.")
 @click.option(
-    "--parquet", type=click.Path(path_type=Path, dir_okay=False), help="With --all: also write the whole table there."
+    "--top",
+    default=20,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="With --all: number of findings to show in full.",
+)
+@click.option(
+    "--parquet",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="With --all: also write the whole table to this file.",
 )
 @json_option
 @config_option
@@ -86,16 +96,15 @@ def command(
     as_json: bool,
     config: Path | None,
 ) -> int:
-    """Find out whether consumers lag, and why, with the evidence for it and what to do.
+    """Find out whether consumers lag and why, with evidence and actions.
 
-    Exit codes: 0 all is well (or draining), 3 something lags, 4 something cannot be told for want of data, or the
-    sources have left something out.
+    Exit codes: 0 healthy (or draining), 3 a subscription lags, 4 data is missing, or a source's answer is incomplete.
     """
     if everything:
         if folder is not None or watch or compare or alert or any((groups, topics, since, baseline, observe, save)):
             raise UsageError(
-                "--all takes --cluster, --store, --until, --top, --html and --parquet, and no other selection.",
-                hint="The window is the store's newest slot, the baseline the four before it.",
+                "--all takes --cluster, --store, --until, --top, --html and --parquet, and no other selection options.",
+                hint="The window is the newest slot of the store, the baseline the four slots before it.",
             )
         from workbench.cli.triage_all import triage_all
 
@@ -103,7 +112,7 @@ def command(
             cluster, store, until=until, top=top, html=html, parquet=parquet, as_json=as_json, config=config
         )
     if store is not None or parquet is not None:
-        raise UsageError("--store and --parquet belong to --all.")
+        raise UsageError("--store and --parquet need --all.")
     if alert is not None and compare is None:
         from workbench.cli.triage_alert import asked_by
 
@@ -113,18 +122,23 @@ def command(
     chosen = (list(groups), list(topics))
     if compare is not None:
         if cluster is not None or folder is not None or watch or any((since, until, baseline, observe, save, html)):
-            raise UsageError("--compare takes two recordings and nothing else.", hint="--group and --topic narrow it.")
+            raise UsageError(
+                "--compare takes two captures and no other source or time.",
+                hint="Only --group and --topic can narrow it.",
+            )
         return _compare(compare, *chosen, as_json=as_json)
     if watch:
         if cluster is None or any((since, until, observe, save, html)):
-            raise UsageError("--watch looks at a live cluster, up to now.", hint="Give it --cluster, and --group.")
+            raise UsageError(
+                "--watch needs a live cluster, and its window ends now.", hint="Give --cluster and --group."
+            )
         return _watch(cluster, *chosen, baseline, every, patience, config, as_json=as_json)
     if (cluster is None) == (folder is None):
         raise UsageError(
-            "Name either --cluster or --capture.", hint="A cluster of workbench.toml, or a recorded folder."
+            "Give either --cluster or --capture.", hint="A cluster of workbench.toml, or the folder of a capture."
         )
     if folder is not None and observe is not None:
-        raise UsageError("--observe watches a live cluster; a capture is already recorded.")
+        raise UsageError("--observe records a live cluster; a capture is already recorded.")
     _check_outputs(html, save)
     from workbench.cli.progress import Steps
 
@@ -201,7 +215,7 @@ def _watch(
 def _check_outputs(html: Path | None, save: Path | None) -> None:
     """Refuse before the work what would fail after it."""
     if html is not None and not html.parent.is_dir():
-        raise UsageError(f"There is no folder {html.parent} for the report.", hint="Make it first.")
+        raise UsageError(f"There is no folder {html.parent} for the report.", hint="Create it first.")
     if save is not None and save.exists() and (not save.is_dir() or any(save.iterdir())):
         raise UsageError(f"{save} exists and is not empty.", hint="Name another folder for the capture.")
 
@@ -227,7 +241,7 @@ def _from_cluster(
     thresholds = settings.thresholds_of(cluster)
     if observe is not None:
         if any(times):
-            raise UsageError("--observe looks at the seconds to come; --since, --until and --baseline look back.")
+            raise UsageError("--observe records from now on; --since, --until and --baseline select the past.")
         from workbench.collect import live
 
         seconds = parse_duration(observe).total_seconds()
@@ -236,7 +250,7 @@ def _from_cluster(
     start_in_background()  # it takes longer than any query, and than loading what asks it
     from workbench.collect import live
 
-    with steps.step(f"Asking the sources of {cluster.name}") as step:
+    with steps.step(f"Reading the sources of {cluster.name}") as step:
         capture = live.collect(cluster, window, thresholds=thresholds, groups=groups or None, topics=topics or None)
         step.note = f"{capture.samples.num_rows:,} samples"
     return capture
