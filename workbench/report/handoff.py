@@ -107,7 +107,7 @@ def send(url: str, body: Any, *, what: str, token: str | None = None, sleep: Sle
     """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UsageError(f"The address of the {what} is no http or https URL.")
+        raise UsageError(f"The address of the {what} is not an http or https URL.")
     remember(token, *secrets_in_url(url))
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     where, reason = f"{parts.hostname}:{parts.port or parts.scheme}", ""
@@ -126,5 +126,5 @@ def send(url: str, body: Any, *, what: str, token: str | None = None, sleep: Sle
         if answer.status_code != 429 and answer.status_code < 500:
             break
     raise SourceUnreachableError(
-        f"The {what} at {where} has not taken the result: {reason}.", hint="The run itself is kept."
+        f"The {what} at {where} did not accept the result: {reason}.", hint="The run itself is not affected."
     )

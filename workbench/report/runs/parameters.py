@@ -41,7 +41,7 @@ class HealthParameters(BaseModel):
     @model_validator(mode="after")
     def _one_source(self) -> HealthParameters:
         if bool(self.cluster) == bool(self.capture):
-            raise ValueError("name either a cluster or a capture")
+            raise ValueError("give either a cluster or a capture")
         return self
 
 
@@ -66,7 +66,7 @@ def health_parameters(
     """
     if (cluster is None) == (capture is None):
         raise UsageError(
-            "Name either --cluster or --capture.", hint="A cluster of workbench.toml, or a recorded folder."
+            "Give either --cluster or --capture.", hint="A cluster of workbench.toml, or the folder of a capture."
         )
     if capture is not None:
         window = read_info(capture).window
@@ -75,8 +75,8 @@ def health_parameters(
         found = load_settings(config).cluster(cluster or "")
         if found.prometheus is None:
             raise UsageError(
-                f"The cluster {found.name!r} has no Prometheus in the settings, and a report needs the past.",
-                hint="Record it with `workbench watch`, then report on the recording with --capture.",
+                f"The cluster {found.name!r} has no Prometheus in the settings, and a report needs past measurements.",
+                hint="Record it with `workbench watch`, then report on that with --capture.",
             )
         anchor, first = (now or datetime.now(UTC)).replace(second=0, microsecond=0), None
     end = parse_instant(until, now=anchor) if until else anchor
