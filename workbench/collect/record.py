@@ -146,8 +146,9 @@ class Recorder:
         """Make the folder, now that the first round has shown that there is something to record."""
         if self.total_samples == 0:
             self._samples, self._views = [], []
+            reasons = "; ".join(it.rstrip(".") for it in missing) or "no series"
             raise SourceUnreachableError(
-                f"No source of the cluster {self._cluster.name!r} answers: {'; '.join(it.rstrip('.') for it in missing) or 'no series'}.",
+                f"No source of the cluster {self._cluster.name!r} answers: {reasons}.",
                 hint="Are the addresses in workbench.toml correct?",
             )
         (self._folder / PARTS).mkdir(parents=True, exist_ok=True)
