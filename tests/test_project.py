@@ -242,3 +242,31 @@ def test_the_threat_model_names_tests_and_modules_that_exist() -> None:
             assert f"\ndef {name}(" in (ROOT / path).read_text(encoding="utf-8"), (path, name)
         for module in re.findall(r"`([\w/]+\.py)`", where):
             assert (ROOT / "workbench" / module).is_file(), module
+
+
+def test_every_link_of_the_documentation_leads_somewhere() -> None:
+    """A relative link names a file of the repository, and its anchor a heading there."""
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+    found = 0
+    for page in pages:
+        for target, anchor in re.findall(
+            r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)", page.read_text(encoding="utf-8")
+        ):
+            found += 1
+            path = (page.parent / target) if target else page
+            assert path.exists(), (page.name, target)
+            if anchor:
+                headings = re.findall(r"^#+ (.+)$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+                assert anchor in {re.sub(r"[^\w -]", "", it).lower().replace(" ", "-") for it in headings}, (
+                    page.name,
+                    anchor,
+                )
+    assert found > 30
+
+
+def test_the_readme_is_short_and_links_every_page() -> None:
+    """9 KB at most; what is in docs/ can be found from the README."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.encode()) <= 9_000
+    for page in (ROOT / "docs").glob("*.md"):
+        assert f"(docs/{page.name})" in text, page.name

@@ -58,7 +58,7 @@ def test_one_that_does_not_end_is_killed(tmp_path: Path) -> None:
     os.killpg(child.pid, signal.SIGINT)
     _, said = child.communicate(timeout=30)
     assert child.returncode == 0
-    assert b"does not end" in said
+    assert b"does not stop" in said
 
 
 def test_without_jupyterlab_it_names_the_extra(tmp_path: Path) -> None:

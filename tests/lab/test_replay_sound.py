@@ -47,7 +47,7 @@ def test_a_topic_that_is_made_anew_with_the_same_records_is_refused(
     gateway = KafkaGateway(lab.bootstrap)  # the former client remembers for a while that there was no topic
     receipt = apply_plan(plan, kept(tmp_path, plan), gateway, Journal(path=tmp_path / "j"), Options(quiet_seconds=0.0))
     assert receipt.outcome is ReplayOutcome.REFUSED
-    assert "made anew" in receipt.reasons[0]
+    assert "recreated" in receipt.reasons[0]
     assert commits(admin, plan.new_group) == {}
 
 

@@ -74,7 +74,7 @@ def _live(request: Measurements, progress: Progress) -> Measured:
     start_in_background()  # it takes longer than any query, and than loading what asks it
     from workbench.collect import live
 
-    with progress.step(f"Asking the sources of {cluster.name}") as step:
+    with progress.step(f"Reading the sources of {cluster.name}") as step:
         capture = live.collect(cluster, window, thresholds=thresholds, groups=groups, topics=topics)
         step.note = f"{capture.samples.num_rows:,} samples"
     return Measured(capture=capture, window=window)

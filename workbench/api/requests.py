@@ -58,7 +58,7 @@ def _window(start: datetime, end: datetime, baseline: timedelta) -> Window:
     try:
         return Window(baseline_start=start - baseline, start=start, end=end)
     except OverflowError:
-        raise WindowError("The baseline starts before the calendar begins.", hint="Shorten it: --baseline.") from None
+        raise WindowError("The baseline starts before year 1.", hint="Shorten it with --baseline.") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,9 +86,9 @@ class Measurements:
     def __post_init__(self) -> None:
         if (self.cluster is None) == (self.capture is None):
             raise UsageError(
-                "Name either --cluster or --capture.", hint="A cluster of workbench.toml, or a recorded folder."
+                "Give either --cluster or --capture.", hint="A cluster of workbench.toml, or the folder of a capture."
             )
         if self.observe is not None and self.capture is not None:
-            raise UsageError("--observe watches a live cluster; a capture is already recorded.")
+            raise UsageError("--observe records a live cluster; a capture is already recorded.")
         if self.observe is not None and self.times:
-            raise UsageError("--observe looks at the seconds to come; --since, --until and --baseline look back.")
+            raise UsageError("--observe records from now on; --since, --until and --baseline select the past.")

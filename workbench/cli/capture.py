@@ -35,7 +35,7 @@ def command(
     as_json: bool,
     config: Path | None,
 ) -> int:
-    """Save what Prometheus (and Kafka) say about a window, to analyse it later and elsewhere, with no network."""
+    """Save the measurements of a window as a folder, to analyse it later or elsewhere, without a network."""
     from workbench import api
 
     if statistics is not None:
@@ -46,7 +46,7 @@ def command(
             )
         found = api.capture_statistics(statistics, out, group=groups[0], cluster=cluster or "clients", config=config)
     elif cluster is None:
-        raise UsageError("Name --cluster, or --statistics.", hint="A cluster of workbench.toml.")
+        raise UsageError("Give --cluster, or --statistics.", hint="A cluster of workbench.toml.")
     else:
         found = api.capture(
             out,

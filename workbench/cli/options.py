@@ -16,7 +16,7 @@ def config_option(function: F) -> F:
     return click.option(
         "--config",
         type=click.Path(path_type=Path, dir_okay=False),
-        help="Settings file. Default: $WORKBENCH_CONFIG, ./workbench.toml, or the user's.",
+        help="Settings file. Default: $WORKBENCH_CONFIG, ./workbench.toml or ~/.config/lag-workbench/workbench.toml.",
     )(function)
 
 
@@ -25,7 +25,7 @@ def cluster_option(*, required: bool = True) -> Callable[[F], F]:
 
     def add(function: F) -> F:
         return click.option(
-            "--cluster", required=required, help="A cluster of the settings; `lab` is the running lab."
+            "--cluster", required=required, help="Name of a cluster in workbench.toml; `lab` is the running lab."
         )(function)
 
     return add
@@ -39,16 +39,14 @@ def selection_options(function: F) -> F:
 
 def window_options(function: F) -> F:
     """`--since`, `--until` and `--baseline`."""
-    function = click.option("--baseline", help="Length of the normal time before the window. Default: 1h.")(function)
+    function = click.option("--baseline", help="Length of the baseline before the window. Default: 1h.")(function)
     function = click.option("--until", help='End of the window. Default: "now".')(function)
     return click.option(
         "--since",
-        help='Start of the window: "15m ago" (default) or an instant with its zone, 2026-11-21T03:00:00+08:00.',
+        help='Start of the window: "15m ago" (default) or a timestamp with a time zone, 2026-11-21T03:00:00+08:00.',
     )(function)
 
 
 def json_option(function: F) -> F:
     """`--json`."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout, and nothing else there.")(
-        function
-    )
+    return click.option("--json", "as_json", is_flag=True, help="Print the result as JSON to stdout.")(function)

@@ -21,13 +21,17 @@ _SAID = 20  # holes told one by one; --json has them all
 @click.command(name="snapshot")
 @cluster_option()
 @click.option("--group", "groups", multiple=True, help="Only this consumer group. May be repeated.")
-@click.option("--top", type=click.IntRange(min=1), help="Only so many subscriptions, a line each: the furthest behind.")
+@click.option(
+    "--top", type=click.IntRange(min=1), help="Show only the N subscriptions that are furthest behind, a line each."
+)
 @click.option(
     "--sort",
     type=click.Choice(["lag", "time_lag"]),
-    help="Behind in messages (lag), or in time, which is closed in by asking the log for offsets. Default with --top: lag.",
+    help="Sort by messages (lag) or by time lag, which is bounded by offset lookups in the log. Default with --top: lag.",
 )
-@click.option("--deadline", help="For all of it, for example 15s. Default: the cluster's timeout_seconds.")
+@click.option(
+    "--deadline", help="Time limit of the whole snapshot, for example 15s. Default: the cluster's timeout_seconds."
+)
 @json_option
 @config_option
 def command(
@@ -39,9 +43,10 @@ def command(
     as_json: bool,
     config: Path | None,
 ) -> int:
-    """Groups, members and lag of each partition, from Kafka itself: commits first, then ends, so lag is never negative.
+    """Show groups, members and the lag of each partition, from Kafka itself.
 
-    Read-only: no group is joined, nothing is written. Exit code 4 if some group could not be read in time.
+    Read-only: joins no group and writes nothing. Reads commits before log ends, so lag is never negative.
+    Exit code 4 if a group could not be read in time.
     """
     from workbench import api
 

@@ -22,53 +22,62 @@ if TYPE_CHECKING:
 
 @click.command(name="triage")
 @cluster_option(required=False)
-@click.option("--capture", "folder", type=click.Path(path_type=Path), help="Analyse a recording; needs no network.")
+@click.option("--capture", "folder", type=click.Path(path_type=Path), help="Analyse a capture; needs no network.")
 @selection_options
 @window_options
-@click.option("--observe", help="Without a Prometheus: watch the cluster for this long first, for example 60s.")
-@click.option("--save", type=click.Path(path_type=Path), help="Keep what was analysed as a capture in this folder.")
+@click.option("--observe", help="Without a Prometheus: record the cluster for this long first, for example 60s.")
 @click.option(
-    "--html", type=click.Path(path_type=Path, dir_okay=False), help="Also write a report as one offline file."
+    "--save", type=click.Path(path_type=Path), help="Save the analysed measurements as a capture in this folder."
 )
-@click.option("--watch", is_flag=True, help="Look again and again, and tell when the check of an action holds.")
-@click.option("--every", default="15s", show_default=True, help="With --watch: the time between two looks.")
-@click.option("--for", "patience", default="30m", show_default=True, help="With --watch: the longest time.")
+@click.option(
+    "--html", type=click.Path(path_type=Path, dir_okay=False), help="Also write the report as one offline HTML file."
+)
+@click.option("--watch", is_flag=True, help="Repeat the triage, and report when the check of an action passes.")
+@click.option("--every", default="15s", show_default=True, help="With --watch: time between two triages.")
+@click.option("--for", "patience", default="30m", show_default=True, help="With --watch: stop after this time.")
 @click.option(
     "--compare",
     nargs=2,
     type=click.Path(path_type=Path),
     metavar="BEFORE AFTER",
-    help="Compare two recordings: what has changed, and whether what was advised has worked.",
+    help="Compare two captures: what changed, and whether the advised actions worked.",
 )
 @click.option(
     "--alert",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="An Alertmanager webhook as a file: fills in cluster, group, topic and time, and prints the runbook filled in.",
+    help="File with an Alertmanager webhook. Sets cluster, group, topic and time, and prints the runbook with them filled in.",
 )
-@click.option("--all", "everything", is_flag=True, help="Every subscription of the cluster in one sweep, worst first.")
+@click.option("--all", "everything", is_flag=True, help="Triage every subscription of the cluster, worst first.")
 @click.option(
     "--store",
     type=click.Path(path_type=Path, file_okay=False),
-    help="With --all: the folder of landed samples. Default with --cluster: one of its own, for the window only.",
+    help="With --all: folder of the stored samples. Default with --cluster: one per cluster, which keeps one window.",
 )
-@click.option("--top", default=20, show_default=True, type=click.IntRange(min=0), help="With --all: findings in full.")
 @click.option(
-    "--parquet", type=click.Path(path_type=Path, dir_okay=False), help="With --all: also write the whole table there."
+    "--top",
+    default=20,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="With --all: number of findings to show in full.",
+)
+@click.option(
+    "--parquet",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="With --all: also write the whole table to this file.",
 )
 @json_option
 @config_option
 def command(**given: Any) -> int:
-    """Find out whether consumers lag, and why, with the evidence for it and what to do.
+    """Find out whether consumers lag and why, with evidence and actions.
 
-    Exit codes: 0 all is well (or draining), 3 something lags, 4 something cannot be told for want of data, or the
-    sources have left something out.
+    Exit codes: 0 healthy (or draining), 3 a subscription lags, 4 data is missing, or a source's answer is incomplete.
     """
     if given["everything"]:
         from workbench.cli.triage_all import triage_all
 
         return triage_all(_sweep_request(given))
     if given["store"] is not None or given["parquet"] is not None:
-        raise UsageError("--store and --parquet belong to --all.")
+        raise UsageError("--store and --parquet need --all.")
     if given["compare"] is not None:
         return _compare(_compare_request(given))
     filled = _filled_by_alert(given)
@@ -95,7 +104,7 @@ def _look_request(given: Mapping[str, Any]) -> LookRequest:
     measurements, save, html = _measurements(given), given["save"], given["html"]
     # Refused before the work, what would fail after it.
     if html is not None and not html.parent.is_dir():
-        raise UsageError(f"There is no folder {html.parent} for the report.", hint="Make it first.")
+        raise UsageError(f"There is no folder {html.parent} for the report.", hint="Create it first.")
     if save is not None and save.exists() and (not save.is_dir() or any(save.iterdir())):
         raise UsageError(f"{save} exists and is not empty.", hint="Name another folder for the capture.")
     return LookRequest(
@@ -182,7 +191,9 @@ def _compare_request(given: Mapping[str, Any]) -> CompareRequest:
     if given["watch"] or any(
         given[name] for name in ("cluster", "folder", "since", "until", "baseline", "observe", "save", "html")
     ):
-        raise UsageError("--compare takes two recordings and nothing else.", hint="--group and --topic narrow it.")
+        raise UsageError(
+            "--compare takes two captures and no other source or time.", hint="Only --group and --topic can narrow it."
+        )
     before, after = (_measurements({**given, "folder": folder}) for folder in given["compare"])
     return CompareRequest(looks=(before, after), as_json=given["as_json"])
 
@@ -212,7 +223,7 @@ def _watch_request(given: Mapping[str, Any]) -> WatchRequest:
     from workbench.window import parse_duration
 
     if given["cluster"] is None or any(given[name] for name in ("since", "until", "observe", "save", "html")):
-        raise UsageError("--watch looks at a live cluster, up to now.", hint="Give it --cluster, and --group.")
+        raise UsageError("--watch needs a live cluster, and its window ends now.", hint="Give --cluster and --group.")
     return WatchRequest(
         measurements=_measurements(given),
         every_seconds=parse_duration(given["every"]).total_seconds(),
@@ -238,8 +249,8 @@ def _sweep_request(given: Mapping[str, Any]) -> SweepRequest:
     others = ("folder", "watch", "compare", "alert", "groups", "topics", "since", "baseline", "observe", "save")
     if any(given[name] for name in others):
         raise UsageError(
-            "--all takes --cluster, --store, --until, --top, --html and --parquet, and no other selection.",
-            hint="The window is the store's newest slot, the baseline the four before it.",
+            "--all takes --cluster, --store, --until, --top, --html and --parquet, and no other selection options.",
+            hint="The window is the newest slot of the store, the baseline the four slots before it.",
         )
     names = ("cluster", "store", "until", "top", "html", "parquet", "as_json", "config")
     return SweepRequest(**{name: given[name] for name in names})

@@ -42,9 +42,11 @@ def triage_all(request: SweepRequest) -> int:
 
     for path in (request.html, request.parquet):
         if path is not None and not path.parent.is_dir():
-            raise UsageError(f"There is no folder {path.parent} for {path.name}.", hint="Make it first.")
+            raise UsageError(f"There is no folder {path.parent} for {path.name}.", hint="Create it first.")
     if request.cluster is None and request.store is None:
-        raise UsageError("Name --cluster, or --store with what has landed.", hint="Or both: it lands there, then.")
+        raise UsageError(
+            "Give --cluster, or a --store with samples.", hint="With both, new samples are added to the store."
+        )
     with Steps(quiet=request.as_json) as steps:
         if request.cluster is None:
             store = open_store(request.store or Path())
@@ -55,7 +57,7 @@ def triage_all(request: SweepRequest) -> int:
         result = _sweep(store, window, request.top, steps)
         if request.parquet is not None:
             _write_table(request.parquet, result)
-            steps.say(f"The table of all {result.table.num_rows:,} subscriptions is {request.parquet}.")
+            steps.say(f"Wrote the table of all {result.table.num_rows:,} subscriptions to {request.parquet}.")
         if request.html is not None:
             with steps.step("Writing the report") as step:
                 _write_report(request.html, store, result)
@@ -114,7 +116,7 @@ def _landed(
     window = store.window_ending(store.slot_end(until or settled))
     start_in_background()
     asked = wanting(store, window)
-    with steps.step(f"Asking the sources of {cluster.name} for {len(asked)} of 5 slots") as step:
+    with steps.step(f"Reading the sources of {cluster.name} for {len(asked)} of 5 slots") as step:
         landed = land_missing(store, window, lambda slot: live.collect_series(cluster, slot))
         step.note = f"{landed.rows:,} samples"
     if own:  # nobody asked for an archive
@@ -130,7 +132,7 @@ def _sweep(store: Store, window: Window, top: int, steps: Steps) -> Sweep:
         spark = session()
         for_much_data(spark)
         step.note = f"Spark {spark.version}"
-    with steps.step("Walking the tree for all of them") as step:
+    with steps.step("Walking the tree for all subscriptions") as step:
         result = sweep(store, spark, window=window, top=top)
         read = result.reading
         step.note = (

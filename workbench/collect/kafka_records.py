@@ -89,7 +89,7 @@ class KafkaRecordsReader(DataSourceReader):
         if not self.options.get("bootstrap"):
             raise ValueError("kafka_records: the option 'bootstrap' is missing")
         if not self.options.get("topics") and not self.options.get("ranges"):
-            raise ValueError("kafka_records: one of the options 'topics' and 'ranges' is needed")
+            raise ValueError("kafka_records: one of the options 'topics' and 'ranges' is required")
         _columns(self.options)
 
     def partitions(self) -> Sequence[RangesPartition]:
@@ -197,7 +197,7 @@ def consume_one(consumer: Any, part: Range, timeout: float) -> Iterator[list[Any
         if not messages:
             if time.monotonic() - heard > timeout:
                 raise TimeoutError(
-                    f"kafka_records: no record of {topic}-{number} in {timeout:g} s, {stop - at} offsets to go"
+                    f"kafka_records: no record of {topic}-{number} in {timeout:g} s, {stop - at} offsets are left"
                 )
             continue
         heard = time.monotonic()
@@ -230,7 +230,9 @@ def consume_together(consumer: Any, ranges: Sequence[Range], timeout: float) -> 
             heard = time.monotonic()
         elif time.monotonic() - heard > timeout:
             (topic, number), count = next(iter(left.items()))
-            raise TimeoutError(f"kafka_records: no record of {topic}-{number} in {timeout:g} s, {count} offsets to go")
+            raise TimeoutError(
+                f"kafka_records: no record of {topic}-{number} in {timeout:g} s, {count} offsets are left"
+            )
         good: list[Any] = []
         over: list[TopicPartition] = []
         for message in messages:
@@ -315,7 +317,7 @@ def _columns(options: Mapping[str, str]) -> list[str]:
     columns = [name.strip() for name in asked.split(",") if name.strip()] if asked else list(SCHEMA)
     unknown = [name for name in columns if name not in SCHEMA]
     if unknown:
-        raise ValueError(f"kafka_records: there is no column {unknown[0]!r}; there are: {', '.join(SCHEMA)}")
+        raise ValueError(f"kafka_records: there is no column {unknown[0]!r}; columns: {', '.join(SCHEMA)}")
     return columns
 
 

@@ -104,10 +104,10 @@ class QueryRequest:
                 raise ValueError(f"prometheus: option {name!r} is missing")
         wire = options.get("wire", "auto")
         if wire not in ("auto", "json", "remote_read"):
-            raise ValueError(f"prometheus: wire {wire!r} is none of auto, json, remote_read")
+            raise ValueError(f"prometheus: wire {wire!r} is not one of auto, json, remote_read")
         rows = options.get("rows", "samples")
         if rows not in ("samples", "series"):
-            raise ValueError(f"prometheus: rows {rows!r} is none of samples, series")
+            raise ValueError(f"prometheus: rows {rows!r} is not one of samples, series")
         start, end = (_instant_ms(name, options[name]) for name in ("start", "end"))
         if start > end:
             raise ValueError("prometheus: start is after end")
@@ -392,7 +392,7 @@ def _instant_ms(name: str, text: str) -> int:
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
-        raise ValueError(f"prometheus: {name} {text!r} is no instant") from None
+        raise ValueError(f"prometheus: {name} {text!r} is not a timestamp") from None
     if at.tzinfo is None:
-        raise ValueError(f"prometheus: {name} {text!r} needs a zone, as in 2026-11-21T03:00:00Z")
+        raise ValueError(f"prometheus: {name} {text!r} needs a time zone, as in 2026-11-21T03:00:00Z")
     return math.floor(at.astimezone(UTC).timestamp() * 1000)

@@ -41,8 +41,8 @@ def statistics_samples(lines: Iterable[str], *, cluster: str, group: str | None 
             numbers = list(_numbers(document))
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise SourceUnreachableError(
-                f"Line {number} is no statistics of librdkafka ({type(error).__name__}).",
-                hint="It is one JSON object a line, with time, client_id, topics and brokers.",
+                f"Line {number} is not librdkafka statistics ({type(error).__name__}).",
+                hint="Each line must be a JSON object with time, client_id, topics and brokers.",
             ) from None
         for metric, labels, value in numbers:
             meaning = profile.meaning(metric, labels)

@@ -60,12 +60,13 @@ def up(*, ttl_seconds: float, with_prometheus: bool = True) -> dict[str, Any]:
         SetupError: if it does not come up; nothing is left behind then.
     """
     busy = GuardError(
-        "Another `workbench lab up` is under way.", hint="Wait for it, or end it with: workbench lab down."
+        "Another `workbench lab up` is running.", hint="Wait for it, or stop it with: workbench lab down."
     )
     with exclusive_lock(lab_dir() / "up.lock", busy, wait_seconds=_UP_SECONDS + _DOWN_SECONDS):
         if running() is not None:
             raise GuardError(
-                "A lab is up already.", hint="See it with: workbench lab status. End it with: workbench lab down."
+                "A lab is already running.",
+                hint="Show it with: workbench lab status. Stop it with: workbench lab down.",
             )
         down()  # what a killed keeper left
         return _bring_up(ttl_seconds, with_prometheus)
@@ -86,7 +87,7 @@ def _bring_up(ttl_seconds: float, with_prometheus: bool) -> dict[str, Any]:
         deadline = time.monotonic() + _UP_SECONDS
         while (state := running()) is None:
             if keeper.poll() is not None:
-                raise SetupError(_last_words(folder) or "The lab ended at once.")
+                raise SetupError(_last_words(folder) or "The lab stopped immediately.")
             if time.monotonic() > deadline:
                 raise SetupError(f"The lab was not up after {_UP_SECONDS:.0f} s.", hint=f"Its log: {folder}/keeper.log")
             time.sleep(0.1)
@@ -152,7 +153,7 @@ def _keep(folder: Path, ttl_seconds: float, with_prometheus: bool) -> None:
             deadline = time.monotonic() + ttl_seconds
             while not stop.wait(_CHECK_SECONDS) and time.monotonic() < deadline:
                 if (name := lab.failed()) is not None:
-                    tell(f"{name} has died; the lab ends.")
+                    tell(f"{name} has died; the lab stops.")
                     break
     finally:
         lab_cluster_file().unlink(missing_ok=True)

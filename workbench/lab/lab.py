@@ -167,7 +167,9 @@ def start_lab(
             lab._prometheus = start_prometheus(folder / "prometheus")
             lab.prometheus_url = lab._prometheus.url
         elif with_prometheus:
-            say("There is no Prometheus here and none to be had without asking: going on with the scrape recorder.")
+            say(
+                "Prometheus is not installed and cannot be downloaded without root. The lab scrapes the metrics itself."
+            )
         lab._children += [_start_exporter(lab), _start_proxy(lab, broker)]
     except BaseException:
         lab.stop()

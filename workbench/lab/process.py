@@ -288,7 +288,8 @@ def wait_until(ready: Callable[[], bool], *, child: Child, seconds: float, what:
     while not ready():
         if not child.alive:
             raise SetupError(
-                f"{what} ended at once (status {child.popen.returncode}): {child.tail()}", hint=f"Its log: {child.log}"
+                f"{what} stopped immediately (status {child.popen.returncode}): {child.tail()}",
+                hint=f"Its log: {child.log}",
             )
         if time.monotonic() > deadline:
             raise SetupError(f"{what} was not ready after {seconds:.0f} s.", hint=f"Its log: {child.log}")

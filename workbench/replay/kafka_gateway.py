@@ -319,7 +319,7 @@ class KafkaGateway:
                     continue
                 answered = {(p.topic, p.partition) for p in answer.topic_partitions}
                 failed |= {part: f"{error.name()}: {error.str()}" for part, error in errors.items()}
-                failed |= dict.fromkeys(set(batch) - answered, "the broker said nothing about it")
+                failed |= dict.fromkeys(set(batch) - answered, "the broker gave no result for it")
                 break
         return failed
 

@@ -116,7 +116,7 @@ def send(url: str, body: Any, *, what: str, token: str | None = None, sleep: Sle
     """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UsageError(f"The address of the {what} is no http or https URL.")
+        raise UsageError(f"The address of the {what} is not an http or https URL.")
     remember(token, *secrets_in_url(url))
     headers = {"Authorization": f"Bearer {token}"} if token else {}
 
@@ -140,6 +140,6 @@ def send(url: str, body: Any, *, what: str, token: str | None = None, sleep: Sle
         post()
     except _RefusedError as refusal:
         raise SourceUnreachableError(
-            f"The {what} at {parts.hostname}:{parts.port or parts.scheme} has not taken the result: {refusal}.",
-            hint="The run itself is kept.",
+            f"The {what} at {parts.hostname}:{parts.port or parts.scheme} did not accept the result: {refusal}.",
+            hint="The run itself is not affected.",
         ) from None

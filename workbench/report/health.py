@@ -52,7 +52,7 @@ class HealthLine:
             return f"exceeded: {duration(it.late_seconds)} late, {duration(it.allowed_seconds)} allowed"
         if it.holds is None:
             return f"cannot tell: only {percent(it.known_share)} of the period measured"
-        return f"holds: {duration(it.late_seconds)} late of {duration(it.allowed_seconds)} allowed"
+        return f"within budget: {duration(it.late_seconds)} late of {duration(it.allowed_seconds)} allowed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

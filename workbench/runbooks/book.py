@@ -78,7 +78,7 @@ def read_book(path: Path) -> Book:
     try:
         return Book(path=path, front=FrontMatter.model_validate(yaml.safe_load(found[1])), text=text)
     except (ValidationError, yaml.YAMLError) as error:
-        reason = first_problem(error) if isinstance(error, ValidationError) else "no YAML"
+        reason = first_problem(error) if isinstance(error, ValidationError) else "not valid YAML"
         raise UsageError(f"{path}: front matter: {reason}.") from None
 
 

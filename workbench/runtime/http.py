@@ -151,19 +151,19 @@ class _Handler(BaseHTTPRequestHandler):
         given = self.headers.get("Authorization", "")
         # In constant time: the time of an answer must not tell how much of a guess was right.
         if not hmac.compare_digest(given.encode(), f"Bearer {self.token}".encode()):
-            raise _Refused(HTTPStatus.UNAUTHORIZED, "a bearer token is needed")
+            raise _Refused(HTTPStatus.UNAUTHORIZED, "a bearer token is required")
 
     def _body(self) -> Any:
         try:
             length = int(self.headers.get("Content-Length") or 0)
         except ValueError:
-            raise _Refused(HTTPStatus.BAD_REQUEST, "Content-Length is no number") from None
+            raise _Refused(HTTPStatus.BAD_REQUEST, "Content-Length is not a number") from None
         if not 0 <= length <= _MAX_BODY_BYTES:
-            raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has {_MAX_BODY_BYTES} bytes at most")
+            raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body may have {_MAX_BODY_BYTES} bytes at most")
         try:
             return json.loads(self.rfile.read(length) or b"{}")
         except (ValueError, RecursionError):
-            raise _Refused(HTTPStatus.BAD_REQUEST, "the body is no JSON") from None
+            raise _Refused(HTTPStatus.BAD_REQUEST, "the body is not JSON") from None
 
     # Orders
 

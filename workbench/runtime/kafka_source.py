@@ -42,13 +42,13 @@ _DEFAULTS: dict[str, str | int | float | bool] = {
 
 # What no further poll will change, and what to do about it. As a warning it would leave a member that does nothing.
 _PERMANENT: dict[int, str] = {
-    KafkaError._FATAL: "Start the service again when the cause is gone.",
+    KafkaError._FATAL: "Restart the service when the cause is fixed.",
     KafkaError._AUTO_OFFSET_RESET: "Commit a position for the group (workbench replay), or set auto.offset.reset to earliest.",
-    KafkaError.FENCED_INSTANCE_ID: "Another member has this group.instance.id; each needs one of its own.",
-    KafkaError.UNRELEASED_INSTANCE_ID: "Another member has this group.instance.id; each needs one of its own.",
+    KafkaError.FENCED_INSTANCE_ID: "Another member has this group.instance.id; each member needs its own.",
+    KafkaError.UNRELEASED_INSTANCE_ID: "Another member has this group.instance.id; each member needs its own.",
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "The principal needs READ and DESCRIBE on the topic.",
     KafkaError.GROUP_AUTHORIZATION_FAILED: "The principal needs READ on the group.",
-    KafkaError.INCONSISTENT_GROUP_PROTOCOL: "All members of a group need an assignor in common (partition.assignment.strategy).",
+    KafkaError.INCONSISTENT_GROUP_PROTOCOL: "All members of a group need a common assignor (partition.assignment.strategy).",
     KafkaError.GROUP_MAX_SIZE_REACHED: "The group has as many members as the broker allows (group.max.size).",
     KafkaError.INVALID_GROUP_ID: "Choose another group.",
     KafkaError.TOPIC_EXCEPTION: "The name of a topic is not valid.",
@@ -145,10 +145,10 @@ class KafkaSource:
                     continue  # its fetching has not begun yet
                 if at.offset == OFFSET_BEGINNING:  # to go on where it is would skip what lies before
                     raise SourceUnreachableError(
-                        f"{partition[0]}-{partition[1]} cannot be sent to its beginning: {error.args[0].str()}.",
-                        hint="Start the service again; what is committed tells that it has to begin there.",
+                        f"{partition[0]}-{partition[1]} cannot be moved to its beginning: {error.args[0].str()}.",
+                        hint="Restart the service; it then begins there, according to the commit.",
                     ) from error
-                _log.warning("%s-%d cannot be sent to %d: %s", *partition, at.offset, error)
+                _log.warning("%s-%d cannot seek to %d: %s", *partition, at.offset, error)
             del self._seeks[partition]
 
     def _committed_if_known(self, partitions: list[TopicPartition]) -> dict[Partition, int | None]:
@@ -157,7 +157,7 @@ class KafkaSource:
                 self._consumer.committed(partitions, timeout=_COMMITTED_TIMEOUT_SECONDS) if partitions else []
             )
         except KafkaException as error:  # only a metric needs it; the client itself starts where it should
-            _log.warning("committed offsets are not known yet: %s", error)
+            _log.warning("committed offsets are not available yet: %s", error)
             return {(part.topic, part.partition): None for part in partitions}
 
     def _placed(
@@ -175,8 +175,8 @@ class KafkaSource:
             begin = self._begin_at([part for part, offset in committed.items() if offset is None], start_at_ms)
         except KafkaException as error:
             raise SourceUnreachableError(
-                f"Where to begin in {plural(len(partitions), 'partition')} is not known: {error.args[0].str()}",
-                hint="Start the service again when the broker answers; what is committed holds.",
+                f"The start offset of {plural(len(partitions), 'partition')} is unknown: {error.args[0].str()}",
+                hint="Restart the service when the broker answers; commits are kept.",
             ) from error
         if not begin:
             return committed, begin
@@ -248,7 +248,7 @@ class KafkaSource:
                 )
             elif failure.fatal() or failure.code() in _PERMANENT:
                 raise SourceUnreachableError(
-                    f"Group {self._group} cannot be read on: {failure.str()} ({failure.name()}).",
+                    f"Group {self._group} cannot be read any further: {failure.str()} ({failure.name()}).",
                     hint=_PERMANENT.get(failure.code(), _PERMANENT[KafkaError._FATAL]),
                 )
             elif failure.code() != KafkaError._PARTITION_EOF:
@@ -313,7 +313,7 @@ class KafkaSource:
     def _on_stats(self, text: str) -> None:
         known, self._health = self._health, parse_statistics(text, taken_at=time.monotonic())
         if known is not None and self._health is None:
-            _log.warning("the client's statistics cannot be read: its round trips and throttling are not known")
+            _log.warning("the client's statistics cannot be read: round trips and throttling are unknown")
 
     def rejoin(self) -> None:
         """See `Source.rejoin`."""

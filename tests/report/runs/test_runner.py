@@ -129,7 +129,7 @@ def test_two_of_the_same_run_do_not_go_on_at_once(tmp_path: Path) -> None:
     ended = run(tmp_path, GOOD % 0)
     with (ended.folder / ".lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(GuardError, match="going on already"):
+        with pytest.raises(GuardError, match="already running"):
             run(tmp_path, GOOD % 0, again=True)
     assert read_record(ended.folder) == ended.record
 

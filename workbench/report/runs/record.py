@@ -87,7 +87,9 @@ def write_durably(path: Path, text: str) -> None:
 def cannot_write(path: Path, error: OSError) -> OutputError:
     """The error for a file that could not be written."""
     if error.errno in FULL:
-        return OutputError(f"{path} cannot be written: the disk is full.", hint="Make room, then run it again.")
+        return OutputError(
+            f"{path} cannot be written: the disk is full.", hint="Free some disk space, then run it again."
+        )
     return OutputError(f"{path} cannot be written: {error.strerror}.", hint="Name another folder with --out.")
 
 

@@ -95,7 +95,7 @@ def run_health(
     with _alone(folder):
         before = read_record(folder)
         if before is not None and before.state is RunState.DONE and not again and _intact(folder, before):
-            say(f"{name} is done already; --again repeats it.")
+            say(f"{name} is already done; --again repeats it.")
             return Ended(folder=folder, record=before, repeated=False)
         settled = parameters.model_copy(
             update={"out": str(folder.resolve()), "run_id": name, "previous": _previous(out, folder, parameters)}
@@ -189,7 +189,7 @@ class _Run:
             code, message, hint = _told(error)
         finally:
             if stop.number is not None and state is not RunState.DONE:  # whatever a library made of it on its way
-                code, message, hint = 128 + stop.number, f"Ended by signal {stop.number}.", None
+                code, message, hint = 128 + stop.number, f"Stopped by signal {stop.number}.", None
                 state = RunState.TERMINATED
             state = state or _STATES.get(
                 ExitCode(code) if code in set(ExitCode) else ExitCode.INTERNAL, RunState.FAILED
@@ -264,7 +264,7 @@ def _previous(out: Path, folder: Path, parameters: HealthParameters) -> str:
 def _alone(folder: Path) -> Iterator[None]:
     """No second process does the same run at the same time; the lock goes with the process."""
     refusal = GuardError(
-        f"The run {folder.name} is going on already.", hint="Wait for it, or see: workbench report list"
+        f"The run {folder.name} is already running.", hint="Wait for it, or check: workbench report list"
     )
     with exclusive_lock(folder / ".lock", refusal):
         yield
