@@ -1,7 +1,7 @@
 # Two commands do everything from a bare checkout: `make demo` and `make test`. Each sets up what it needs and is quick when nothing changed.
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-pages test-cluster pictures bench bench-report chaos fuzz soak bench-triage lint setup clean lock
+.PHONY: help demo test test-pages test-cluster test-slow pictures bench bench-report chaos fuzz soak bench-triage lint setup clean lock
 
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -22,12 +22,16 @@ test: $(READY) lint  ## unit tests first, then those with Spark, Kafka and Prome
 	@$(BIN)/workbench lab setup
 	@mkdir -p build; $(BIN)/python -m pytest $(LIVE) --durations=3 >build/live.log 2>&1 & live=$$!; \
 	trap 'kill $$live 2>/dev/null; wait $$live' EXIT; \
-	$(BIN)/python -m pytest -m "not jvm and not lab and not apt" || exit; \
+	$(BIN)/python -m pytest -m "not jvm and not lab and not apt and not slow" || exit; \
 	wait $$live; status=$$?; trap - EXIT; echo "Live incidents:"; cat build/live.log; exit $$status
-	@$(BIN)/python -m pytest -m "(jvm or lab) and not apt and not cluster" --ignore=$(LIVE) --durations=15
+	@$(BIN)/python -m pytest -m "(jvm or lab) and not apt and not cluster and not slow" --ignore=$(LIVE) --durations=15
 
 test-pages: $(READY)  ## report and notebook in a real browser, hand-off to a real Alertmanager (fetched with apt)
 	@$(BIN)/python -m pytest -m apt
+
+test-slow: $(READY)  ## the wheel alone, in an environment of its own: demo, notebook, report, triage, and its types
+	@$(BIN)/workbench lab setup
+	@$(BIN)/python -m pytest -m slow --durations=5
 
 pictures: $(READY)  ## the README's pictures, taken anew from the pages as they are
 	@$(BIN)/python -m tests.browser.pictures

@@ -1,9 +1,9 @@
-"""Rules of the recorded measurements: a loss is noticed, and the README shows what was recorded."""
+"""Rules of the recorded measurements: a loss is noticed, and docs/benchmarks.md shows what was recorded."""
 
 from __future__ import annotations
 
 from tests.bench.harness import Result
-from tests.bench.record import README, fallen, recorded, table, with_table
+from tests.bench.record import PAGE, fallen, recorded, table, with_table
 
 
 def result(ratio: float | None, name: str = "x") -> Result:
@@ -20,9 +20,9 @@ def test_a_ratio_may_fall_by_a_fifth_and_no_further() -> None:
     assert fallen([result(0.1, "y"), result(0.1, "new")], before) == []
 
 
-def test_the_readme_shows_what_was_recorded() -> None:
+def test_the_page_shows_what_was_recorded() -> None:
     """The table is made of the record, not by hand."""
-    text = README.read_text()
+    text = PAGE.read_text()
     assert with_table(text, recorded().values()) == text
     made = table(
         [

@@ -70,7 +70,7 @@ def test_a_short_secret_does_not_change_other_names() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        'Put it into fleet.toml: token = "${NAME}".',
+        'Set it in fleet.toml: token = "${NAME}".',
         "The instance http://host:8080/x refuses the token.",
         "admin API off (set admin_token).",
         "group pay@night of http://host:9090 and mail@example.org",

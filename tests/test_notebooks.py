@@ -24,7 +24,7 @@ def cells(path: Path) -> list[Any]:
 
 
 def test_the_notebooks_are_there() -> None:
-    """By the names that the command and the README use."""
+    """By the names that the command and the documentation use."""
     assert {path.stem for path in NOTEBOOKS} == {"lag_triage", "replay", "health_report", "game_day", "explore"}
 
 
@@ -76,10 +76,15 @@ def test_the_health_notebook_takes_what_the_schema_names() -> None:
 
 
 def test_the_pictures_are_small_and_all_shown() -> None:
-    """1 MB in all; each stands in the README, and the README shows none that is not there. `make pictures` takes them anew."""
+    """1 MB in all; the README and docs/ show each of them, and no other. `make pictures` retakes them."""
     pictures = sorted((FOLDER / "images").iterdir())
     assert sum(path.stat().st_size for path in pictures) <= 1_000_000
-    shown = re.findall(r"\(notebooks/images/([a-z_]+\.png)\)", (FOLDER.parent / "README.md").read_text())
+    pages = [FOLDER.parent / "README.md", *(FOLDER.parent / "docs").glob("*.md")]
+    shown = [
+        name
+        for page in pages
+        for name in re.findall(r"\((?:\.\./)?notebooks/images/([a-z_]+\.png)\)", page.read_text())
+    ]
     assert sorted(shown) == [path.name for path in pictures]
 
 

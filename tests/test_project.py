@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import click
@@ -18,10 +19,11 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
 def test_environment_and_project_ask_for_the_same() -> None:
-    """Pin by pin, so that conda's users and pip's users run the same thing."""
+    """Pin by pin, so that conda's users and pip's users run the same thing; both have JupyterLab."""
     environment = yaml.safe_load((ROOT / "environment.yml").read_text())
     [by_pip] = [item["pip"] for item in environment["dependencies"] if isinstance(item, dict)]
-    assert sorted(set(by_pip) - {"-e ."}) == sorted(PROJECT["dependencies"])
+    wanted = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["notebook"]]
+    assert sorted(set(by_pip) - {"-e ."}) == sorted(wanted)
     assert f"python{PROJECT['requires-python']}" in environment["dependencies"]
 
 
@@ -39,10 +41,29 @@ def test_the_locks_are_hashed_and_name_no_host(name: str) -> None:
 def test_the_lock_holds_what_the_project_asks_for() -> None:
     """A dependency that is not in the lock would not be installed by make."""
     lock = (ROOT / ".ci" / "requirements.lock").read_text().lower()
-    extras = PROJECT["optional-dependencies"]["dev"]
+    extras = [it for name in ("dev", "notebook", "connect") for it in PROJECT["optional-dependencies"][name]]
     for requirement in [*PROJECT["dependencies"], *extras]:
         name = re.split(r"[<>=\[;]", requirement)[0].strip().lower()
         assert re.search(rf"^{re.escape(name)}==", lock, flags=re.M), name
+
+
+def test_what_is_imported_is_asked_for() -> None:
+    """By name: what comes only because another package needs it may go with that package's next version."""
+    extras = PROJECT["optional-dependencies"]
+    wanted = [*PROJECT["dependencies"], *(it for name in ("notebook", "connect", "java") for it in extras[name])]
+    asked = {re.split(r"[<>=\[;]", it)[0].strip().lower() for it in wanted}
+    owners = packages_distributions()
+    missing = set()
+    for path in (ROOT / "workbench").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [it.name for it in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                names = [node.module]
+            for name in {it.partition(".")[0] for it in names} - sys.stdlib_module_names - {"workbench"}:
+                brings = {it.lower().replace("_", "-") for it in owners.get(name, [name])}
+                if not brings & asked:
+                    missing.add(f"{path.relative_to(ROOT)}: {name}")
+    assert missing == set()
 
 
 def test_what_is_built_is_built_with_what_the_locks_hold() -> None:
@@ -86,10 +107,11 @@ def test_data_flows_one_way() -> None:
     """A module imports from its own step or from steps before it, never from one that comes after (ARCHITECTURE.md)."""
     order = ["ground", "spark", "profiles", "collect", "features", "triage", "sweep", "report"]
     aside = {
-        "widgets": {"replay", "lab", *order},
+        "api": {"replay", *order},
+        "widgets": {"api", "replay", "lab", *order},
         "runbooks": set(order[: order.index("triage") + 1]),
         "lab": {"runtime", *order},
-        "cli": {"runtime", "lab", "replay", "widgets", "runbooks", *order},
+        "cli": {"api", "runtime", "lab", "replay", "widgets", "runbooks", *order},
         "runtime": {"ground"},
         "replay": {"ground", "spark", "collect"},
     }
@@ -220,3 +242,31 @@ def test_the_threat_model_names_tests_and_modules_that_exist() -> None:
             assert f"\ndef {name}(" in (ROOT / path).read_text(encoding="utf-8"), (path, name)
         for module in re.findall(r"`([\w/]+\.py)`", where):
             assert (ROOT / "workbench" / module).is_file(), module
+
+
+def test_every_link_of_the_documentation_leads_somewhere() -> None:
+    """A relative link names a file of the repository, and its anchor a heading there."""
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+    found = 0
+    for page in pages:
+        for target, anchor in re.findall(
+            r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)", page.read_text(encoding="utf-8")
+        ):
+            found += 1
+            path = (page.parent / target) if target else page
+            assert path.exists(), (page.name, target)
+            if anchor:
+                headings = re.findall(r"^#+ (.+)$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+                assert anchor in {re.sub(r"[^\w -]", "", it).lower().replace(" ", "-") for it in headings}, (
+                    page.name,
+                    anchor,
+                )
+    assert found > 30
+
+
+def test_the_readme_is_short_and_links_every_page() -> None:
+    """9 KB at most; what is in docs/ can be found from the README."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.encode()) <= 9_000
+    for page in (ROOT / "docs").glob("*.md"):
+        assert f"(docs/{page.name})" in text, page.name

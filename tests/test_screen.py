@@ -16,6 +16,7 @@ from rich.text import Text
 
 from tests.stories import WINDOW
 from tests.triage.test_checks import finding
+from workbench.api.snapshots import SnapshotResult
 from workbench.cli.snapshot import _show
 from workbench.cli.triage_again import show_comparison, watch
 from workbench.collect.kafka import GroupView, Snapshot
@@ -100,7 +101,7 @@ def test_a_group_with_a_hostile_name_ends_no_snapshot(capsys: pytest.CaptureFixt
     snapshot = Snapshot(
         taken_at=0.0, groups=(view(HOSTILE), view("a[/b]"), view("calm")), commits={}, ends={}, starts={}
     )
-    _show(snapshot)
+    _show(SnapshotResult(cluster="c", groups=snapshot, ranked=None, incomplete=()))
     shown = capsys.readouterr().out
     assert "a[/b]  stable" in shown
     assert "calm" in shown

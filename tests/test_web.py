@@ -68,7 +68,7 @@ def test_no_redirect_leaves_the_origin(status: int, method: str) -> None:
     assert other.requests == []
 
 
-def test_nobody_who_asks_is_led_away(tmp_path: Path) -> None:
+def test_no_request_follows_a_redirect_to_another_origin(tmp_path: Path) -> None:
     """Prometheus (by both ways), a metrics page, the chat's webhook, a fleet: each stays with the server it was given."""
     with scripted(Script()) as other, scripted(Script(status=307, headers={"Location": other.url})) as server:
         source = PrometheusSource(url=server.url, cluster="c", profiles=[load_profile("runtime")], headers=HEADERS)
@@ -95,7 +95,7 @@ def test_a_redirect_within_the_origin_is_followed() -> None:
 
 
 @pytest.mark.parametrize("given_by", ["header", "session", "nobody"])
-def test_netrc_stands_over_nothing(given_by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_netrc_overrides_nothing(given_by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the settings say is sent, and what they do not say is not."""
     netrc = tmp_path / ".netrc"
     netrc.write_text("machine 127.0.0.1 login somebody password else\n", encoding="utf-8")

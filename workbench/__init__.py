@@ -5,3 +5,5 @@ Importing this package is cheap and starts no JVM. The steps of the data's path 
 """
 
 __version__ = "0.1.0"
+
+__all__ = ["__version__"]

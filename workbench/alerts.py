@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from workbench.errors import UsageError
-from workbench.inputs import read_within
+from workbench.inputs import first_problem, read_within
 from workbench.window import parse_instant
 
 # How exporters and frameworks name the same thing, the most usual first.
@@ -90,9 +90,8 @@ def parse_alerts(text: str, *, name: str = "the alert") -> list[Alert]:
         webhook = _Webhook.model_validate(document)
         alerts = [_reduced(it, webhook.truncated) for it in webhook.alerts]
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the document"
-        raise UsageError(f"{name} is no webhook of an Alertmanager: {where}: {first['msg']}.", hint=hint) from None
+        problem = first_problem(error, whole="the document")
+        raise UsageError(f"{name} is no webhook of an Alertmanager: {problem}.", hint=hint) from None
     except (ValueError, RecursionError):
         raise UsageError(f"{name} is no JSON.", hint=hint) from None
     if not alerts:

@@ -14,7 +14,8 @@ def shipped(folder: str) -> Path:
         UsageError: if this installation has none.
     """
     package = Path(__file__).parent
-    for place in (package.parent / folder, package / "_shipped" / folder):
+    # The wheel's own first: beside an installed package, a folder of this name is somebody else's.
+    for place in (package / "_shipped" / folder, package.parent / folder):
         if place.is_dir():
             return place
     raise UsageError(f"This installation has no {folder}.", hint="Install it from the repository or the wheel.")

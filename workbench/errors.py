@@ -13,7 +13,7 @@
     │   └── DamagedCaptureError          a capture whose files do not match their checksums
     ├── SourceUnreachableError        5  Prometheus or Kafka refuses, hangs or answers with an error
     │   ├── NoAnswerError                asked, and no answer came: whether it was done is not known
-    │   └── SetupError                   a part of the lab that could not be fetched or started
+    │   └── SetupError                   a part of the lab or of this installation that is missing or does not start
     ├── GuardError                    6  refused, because going on could lose or skip data
     ├── DeadlineError                 7  not finished in time
     └── KernelDiedError               8  the kernel of a scheduled notebook ended by itself
@@ -110,7 +110,7 @@ class NoAnswerError(SourceUnreachableError):
 
 
 class SetupError(SourceUnreachableError):
-    """A part of the lab that could not be fetched, checked or started."""
+    """A part of the lab that could not be fetched, checked or started, or an extra or a Java that is not installed."""
 
 
 class GuardError(WorkbenchError):

@@ -51,6 +51,16 @@ def atomic_write(path: Path, *, durable: bool = False, new: bool = False) -> Ite
             temporary.unlink(missing_ok=True)
 
 
+def write_text(path: Path, text: str, *, durable: bool = False) -> None:
+    """Write a text (UTF-8) as `atomic_write` does.
+
+    Raises:
+        OSError: if it cannot be written; the old content stays.
+    """
+    with atomic_write(path, durable=durable) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
 @contextmanager
 def atomic_folder(path: Path, *, replace: bool = False) -> Iterator[Path]:
     """An empty folder to fill, which becomes `path` when the block ends; if it fails, `path` stays as it is and nothing is left over.

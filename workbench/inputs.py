@@ -6,13 +6,40 @@ import errno
 import os
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workbench.errors import ConfigError
 from workbench.humanize import first_line
 
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
 _SETTINGS_BYTES = 4 << 20  # ten thousand clusters
 _SETTINGS_DEPTH = 20  # a file has five levels; what walks over it calls itself for each
+
+
+class Problem(NamedTuple):
+    """The first thing that is wrong with a document.
+
+    Attributes:
+        field: where, as `clusters.prod.url`; what the caller calls the document where it is wrong as a whole.
+        reason: what is wrong with it, without the value: that may be a secret.
+        is_unknown: whether there is no such field.
+    """
+
+    field: str
+    reason: str
+    is_unknown: bool
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.reason}"
+
+
+def first_problem(error: ValidationError, *, whole: str = "the whole") -> Problem:
+    """The first error of a validation."""
+    first = error.errors(include_input=False, include_url=False, include_context=False)[0]
+    field = ".".join(str(part) for part in first["loc"]) or whole
+    return Problem(field, first["msg"].removeprefix("Value error, "), first["type"] == "extra_forbidden")
 
 
 def read_within(path: Path, most_bytes: int) -> bytes:

@@ -1,26 +1,27 @@
-"""Folders of this program on the user's machine, by the XDG conventions."""
+"""Folders of this program on the user's machine: where the platform keeps such things, or where the XDG variables say."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
-_NAME = "lag-workbench"
+from platformdirs import PlatformDirs
+
+_DIRS = PlatformDirs("lag-workbench", appauthor=False)
 
 
 def cache_dir() -> Path:
-    """Downloads that can be fetched again: `$XDG_CACHE_HOME/lag-workbench`."""
-    return _made(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / _NAME)
+    """Downloads that can be fetched again: `$XDG_CACHE_HOME/lag-workbench`, on Linux `~/.cache/lag-workbench`."""
+    return _made(_DIRS.user_cache_path)
 
 
 def state_dir() -> Path:
-    """What runs or has run here: `$XDG_STATE_HOME/lag-workbench`."""
-    return _made(Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / _NAME)
+    """What runs or has run here: `$XDG_STATE_HOME/lag-workbench`, on Linux `~/.local/state/lag-workbench`."""
+    return _made(_DIRS.user_state_path)
 
 
 def config_file() -> Path:
-    """The user's settings: `$XDG_CONFIG_HOME/lag-workbench/workbench.toml` (it need not exist)."""
-    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / _NAME / "workbench.toml"
+    """The user's settings, `workbench.toml` in `$XDG_CONFIG_HOME/lag-workbench`, on Linux `~/.config` (it need not exist)."""
+    return _DIRS.user_config_path / "workbench.toml"
 
 
 def _made(folder: Path) -> Path:

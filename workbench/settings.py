@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from workbench.errors import ConfigError, UnknownClusterError, UsageError, WindowError
-from workbench.inputs import read_toml
+from workbench.inputs import first_problem, read_toml
 from workbench.masking import remember, secret_values, secrets_in_header, secrets_in_url
 from workbench.places import config_file, state_dir
 from workbench.window import parse_duration
@@ -215,8 +215,7 @@ def checked_cluster(values: Mapping[str, Any]) -> Cluster:
     try:
         return Cluster.model_validate(values)
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        raise UsageError(f"{first['loc'][0] if first['loc'] else 'the cluster'}: {first['msg']}.") from None
+        raise UsageError(f"{first_problem(error, whole='the cluster')}.") from None
 
 
 class Settings(_Strict):
@@ -265,7 +264,7 @@ def _running_lab() -> Cluster | None:
     except FileNotFoundError:
         return None
     except (OSError, ValidationError) as error:
-        reason = error.errors(include_input=False)[0]["msg"] if isinstance(error, ValidationError) else error.strerror
+        reason = first_problem(error).reason if isinstance(error, ValidationError) else error.strerror
         raise ConfigError(f"{path} cannot be read: {reason}.", hint="Clean up with: workbench lab down.") from None
 
 
@@ -287,9 +286,7 @@ def load_settings(path: Path | None = None) -> Settings:
     try:
         return Settings.model_validate(from_environment(values, chosen))
     except ValidationError as error:
-        first = error.errors(include_input=False)[0]
-        field = ".".join(str(part) for part in first["loc"])
-        raise ConfigError(f"{chosen}: {field}: {first['msg']}.", hint="See README, 'Your own cluster'.") from None
+        raise ConfigError(f"{chosen}: {first_problem(error)}.", hint="See README, 'Your own cluster'.") from None
 
 
 def from_environment(value: Any, path: Path) -> Any:

@@ -48,7 +48,9 @@ def main() -> int:
     """Run all, or one."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=sorted(BENCHES))
-    parser.add_argument("--record", action="store_true", help="take the results as the new floors, and into the README")
+    parser.add_argument(
+        "--record", action="store_true", help="record the results as the new floors, and in docs/benchmarks.md"
+    )
     chosen = parser.parse_args()
     only = chosen.only
     results = []

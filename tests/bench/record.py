@@ -1,4 +1,4 @@
-"""What was measured last on a quiet machine: the floors of later runs, and the table in the README."""
+"""The results last recorded on a quiet machine: the floors of later runs, and the table in docs/benchmarks.md."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from tests.bench.harness import Result, keep, kept
 
 RECORDED = Path(__file__).parent / "recorded.json"
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
 # A ratio may fall by so much below the recorded one: machines differ, ours and the peer's share what disturbs them.
 ALLOWED_LOSS = 0.2
 _BEGIN, _END = "<!-- bench: made by `make bench RECORD=1` -->\n", "<!-- end of bench -->\n"
@@ -34,21 +34,21 @@ def fallen(results: Iterable[Result], before: dict[str, dict[str, Any]]) -> list
 
 
 def record(results: Sequence[Result]) -> None:
-    """Take these results as the recorded ones, and make the README's table anew."""
+    """Record these results, and regenerate the table of the page."""
     keep(results, RECORDED)
-    README.write_text(with_table(README.read_text(), recorded().values()))
+    PAGE.write_text(with_table(PAGE.read_text(), recorded().values()))
 
 
-def with_table(readme: str, results: Iterable[dict[str, Any]]) -> str:
-    """The README with its table of these results."""
-    head, rest = readme.split(_BEGIN)
+def with_table(page: str, results: Iterable[dict[str, Any]]) -> str:
+    """Replace the table in the page by one of these results."""
+    head, rest = page.split(_BEGIN)
     _, tail = rest.split(_END)
     return head + _BEGIN + table(results) + _END + tail
 
 
 def table(results: Iterable[dict[str, Any]]) -> str:
-    """Markdown: what was done, ours, the peer's, the ratio."""
-    lines = ["| bench | what | Workbench | beside it | ratio |", "|---|---|---|---|---|"]
+    """Write the results as a Markdown table: work, ours, the peer's, ratio."""
+    lines = ["| benchmark | work | Workbench | compared with | ratio |", "|---|---|---|---|---|"]
     for item in results:
         peer = f"{_amount(item['peer'], item['unit'])} ({item['peer_name']})" if item["peer"] is not None else ""
         ratio = f"{item['ratio']:.1f} ×" if item["ratio"] is not None else ""

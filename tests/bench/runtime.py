@@ -215,14 +215,14 @@ def runtime_enqueue_p99() -> Result:
         runtime = Runtime(
             _settings(lab.bootstrap, "ours", ProcessorConfig(threads=8)), {"x": lambda _e: time.sleep(0.001)}
         )
-        observe = runtime.task.consumers[0]._observe_entry
+        observe = runtime.task.consumers[0]._placing._observe_entry
 
         def spy(batch: list[Event], refused: list[Event]) -> None:
             now = time.monotonic()
             waits.extend(now - event.decoded_at for event in batch[: len(batch) - len(refused)])
             observe(batch, refused)
 
-        runtime.task.consumers[0]._observe_entry = spy  # type: ignore[method-assign]
+        runtime.task.consumers[0]._placing._observe_entry = spy  # type: ignore[method-assign]
         with running(runtime):
             began = time.monotonic()
             for number in range(seconds * rate):

@@ -1,4 +1,4 @@
-"""The README's pictures, taken anew: `make pictures`. Small PNGs in notebooks/images, at most 1 MB in all."""
+"""Take the pictures of README and docs/: `make pictures`. Small PNGs in notebooks/images, at most 1 MB in all."""
 
 from __future__ import annotations
 

@@ -58,7 +58,24 @@ def test_one_that_does_not_end_is_killed(tmp_path: Path) -> None:
     os.killpg(child.pid, signal.SIGINT)
     _, said = child.communicate(timeout=30)
     assert child.returncode == 0
-    assert b"does not end" in said
+    assert b"does not stop" in said
+
+
+def test_without_jupyterlab_it_names_the_extra(tmp_path: Path) -> None:
+    """Exit code 5, and no folder is made."""
+    without = "import sys; sys.modules['jupyterlab'] = None; sys.argv = ['workbench', 'notebook']"
+    shown = subprocess.run(
+        [sys.executable, "-c", f"{without}\nfrom workbench.cli import main\nmain()"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert shown.returncode == 5, shown.stderr
+    assert "JupyterLab is not installed." in shown.stderr
+    assert "pip install 'lag-workbench[notebook]'" in shown.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_its_own_end_is_ours() -> None:

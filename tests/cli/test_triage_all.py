@@ -12,7 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from tests.fleet import land_fleet, slot_series
-from workbench.cli.triage import command, exit_code
+from workbench.api.look import exit_code
+from workbench.cli.triage import command
 from workbench.collect.capture import NO_BASELINE
 from workbench.errors import EvidenceError, ExitCode, UsageError, WorkbenchError
 from workbench.triage.verdict import State, Verdict
@@ -27,9 +28,9 @@ def refused(*words: str) -> WorkbenchError:
 
 def test_what_does_not_go_together_is_refused_before_any_work(tmp_path: Path) -> None:
     """By the names of the options, in one line."""
-    assert "Name --cluster, or --store" in refused("--all").message
+    assert "Give --cluster, or a --store" in refused("--all").message
     assert "no other selection" in refused("--all", "--cluster", "c", "--group", "g").message
-    assert "belong to --all" in refused("--cluster", "c", "--store", str(tmp_path)).message
+    assert "need --all" in refused("--cluster", "c", "--store", str(tmp_path)).message
     assert isinstance(refused("--all", "--store", str(tmp_path)), UsageError)
     assert "is no store" in refused("--all", "--store", str(tmp_path / "none")).message
     missing = refused("--all", "--store", str(tmp_path), "--html", str(tmp_path / "no" / "report.html"))

@@ -116,7 +116,7 @@ def test_what_is_missing_from_a_list_of_names_is_told_too() -> None:
         assert asked.examples() == {}
         assert asked.partial == ("store 7 is silent", "the server says that its answer is partial (isPartial)")
         for server.body in (b"<html>a login page</html>", b"[" * 100_000, b'{"status":"error","error":"boom"}'):
-            with pytest.raises(SourceUnreachableError, match="no Prometheus"):
+            with pytest.raises(SourceUnreachableError, match="not a Prometheus"):
                 source(server.url).examples()
 
 
@@ -149,8 +149,8 @@ def test_one_odd_label_leaves_one_series_out() -> None:
         (Script(status=503, body=b'{"status":"error","error":"query timed out"}'), "query timed out"),
         (Script(status=401, body=b"Unauthorized"), "401"),
         (Script(body=b'{"status":"error","error":"execution: boom"}'), "boom"),
-        (Script(body=b"<html>a login page</html>"), "no Prometheus"),
-        (Script(body=b'{"status":"success","data":{"resultType":"vector","result":[]}}'), "no Prometheus"),
+        (Script(body=b"<html>a login page</html>"), "not a Prometheus"),
+        (Script(body=b'{"status":"success","data":{"resultType":"vector","result":[]}}'), "not a Prometheus"),
     ],
 )
 def test_an_error_of_the_server_is_told_with_its_own_words(script: Script, named: str) -> None:

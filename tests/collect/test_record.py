@@ -98,7 +98,7 @@ def test_a_group_without_a_name_does_not_hide_the_others(admin: Admin) -> None:
     """Kafka allows it, the client does not take it."""
     admin.groups.add("")
     found = KafkaCluster("broker:9092").snapshot()
-    assert found.incomplete == ("commits of group '': the client cannot ask for them",)
+    assert found.incomplete == ("commits of group '': the client cannot request them",)
     assert {group for group, _, _ in found.commits} == {"a", "b"}
 
 
@@ -110,7 +110,7 @@ def test_garbage_in_the_middle_of_a_recording_ends_nothing(admin: Admin, tmp_pat
         it._begin([])
         for server.body in GARBAGE:
             [missing] = it.round()
-            assert "no metrics page" in missing
+            assert "not a metrics page" in missing
         server.body = PAGE
         assert it.round() == []
         it.flush()
@@ -125,7 +125,7 @@ def test_nothing_but_garbage_is_no_recording(tmp_path: Path) -> None:
         cluster = Cluster(name="c", metrics=[server.url], profiles=["runtime"], timeout_seconds=5)
         it = Recorder(cluster, tmp_path / "a", interval_seconds=1)
         missing = it.round()
-        with pytest.raises(SourceUnreachableError, match="no metrics page"):
+        with pytest.raises(SourceUnreachableError, match="not a metrics page"):
             it._begin(missing)
 
 

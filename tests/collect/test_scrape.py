@@ -50,7 +50,7 @@ def test_dead_and_hanging_targets_are_told_and_do_not_stop_the_others() -> None:
 def test_what_is_no_metrics_page_is_refused() -> None:
     """With the host named, and a hint."""
     page = Page(url="http://127.0.0.1:1/x", taken_at=1.0, text="<html><body>hello {</body></html>")
-    with pytest.raises(SourceUnreachableError, match="no metrics page"):
+    with pytest.raises(SourceUnreachableError, match="not a metrics page"):
         page_series(page, [load_profile("runtime")], cluster="c")
 
 
@@ -71,7 +71,7 @@ def test_a_page_that_is_none_is_named_and_does_not_stop_the_others(garbage: byte
         series, missing = scrape(urls, [load_profile("runtime")], cluster="c", timeout_seconds=5)
     assert len(series)
     assert len(missing) == 1
-    assert "no metrics page" in missing[0] and bad.url.removeprefix("http://") in missing[0]
+    assert "not a metrics page" in missing[0] and bad.url.removeprefix("http://") in missing[0]
 
 
 def test_an_odd_label_of_a_page_leaves_one_series_out() -> None:

@@ -85,7 +85,7 @@ def test_a_jar_that_was_changed_after_it_came_is_not_started(ivy: Path, tmp_path
     assert runs(tmp_path) == 2
     ivy.write_text("#!/bin/sh\n" + DELIVER.replace("PK", "XX"))
     jar.write_bytes(b"YY")
-    with pytest.raises(SetupError, match=r"a-1\.jar is not the file"):
+    with pytest.raises(SetupError, match=r"a-1\.jar is not the expected file"):
         ensure(ONE)
     assert [path.name for path in folder.parent.iterdir()] == ["one"], "nothing is left over"
 
@@ -130,7 +130,7 @@ def test_who_waits_for_a_fetch_waits_so_long_and_is_told_for_whom(
         assert holder.stdout is not None
         holder.stdout.readline()
         monkeypatch.setattr(jars, "_WAIT_SECONDS", 0.3)
-        with pytest.raises(SetupError, match="has been fetching") as caught:
+        with pytest.raises(SetupError, match="has been downloading") as caught:
             ensure(ONE)
         assert f"process {holder.pid}" in (caught.value.hint or "")
         monkeypatch.setattr(jars, "_WAIT_SECONDS", 60)

@@ -48,7 +48,7 @@ def test_of_two_that_bring_a_lab_up_one_does_and_the_other_finds_it() -> None:
     with ThreadPoolExecutor(2) as pool:
         both: list[Future[dict[str, Any]]] = [pool.submit(keeper.up, ttl_seconds=60) for _ in range(2)]
     [refused] = [error for it in both if (error := it.exception()) is not None]
-    assert isinstance(refused, GuardError) and "up already" in refused.message
+    assert isinstance(refused, GuardError) and "already running" in refused.message
     [state] = [it.result() for it in both if it.exception() is None]
     assert alive(state)
     running = keeper.running()
@@ -65,7 +65,7 @@ def test_who_waits_too_long_is_told_for_whom(monkeypatch: pytest.MonkeyPatch) ->
     theirs = keeper.lab_dir() / "up-1"
     theirs.mkdir()
     with exclusive_lock(keeper.lab_dir() / "up.lock", GuardError("busy")):
-        with pytest.raises(GuardError, match="under way") as caught:
+        with pytest.raises(GuardError, match="lab up` is running") as caught:
             keeper.up(ttl_seconds=60)
         assert f"process {os.getpid()}" in (caught.value.hint or "")
         assert theirs.is_dir()

@@ -58,7 +58,7 @@ def test_up_status_use_and_down(state: Path) -> None:
 
     again = workbench("lab", "up")
     assert again.returncode == 6
-    assert "up already" in again.stderr
+    assert "already running" in again.stderr
 
     snapshot = workbench("snapshot", "--cluster", "lab", "--json")
     assert snapshot.returncode == 0, snapshot.stderr

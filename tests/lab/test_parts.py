@@ -25,7 +25,7 @@ def test_a_jar_that_is_missing_changed_or_unexpected_is_refused_by_name(tmp_path
     check(tmp_path, {"a.jar": digest}, what="the jars")
     with pytest.raises(SetupError, match=r"b\.jar is missing"):
         check(tmp_path, {"a.jar": digest, "b.jar": digest}, what="the jars")
-    with pytest.raises(SetupError, match=r"a\.jar is not the file"):
+    with pytest.raises(SetupError, match=r"a\.jar is not the expected file"):
         check(tmp_path, {"a.jar": "0" * 64}, what="the jars")
     (tmp_path / "evil.jar").write_bytes(b"e")
     with pytest.raises(SetupError, match=r"evil\.jar was not expected"):

@@ -69,7 +69,7 @@ def test_capped_and_back_again(fleet: tuple[Fleet, Plan, Path], settings_file: P
     words = ["cutover", str(path), "--fleet", str(fleet_file(made)), *confirm]
     shown = replay(*words, "--max-bytes-per-second", str(cap), settings=settings_file)
     assert shown.returncode == 0, shown.stderr
-    assert "To be read from broker 1" in shown.stderr
+    assert "Bytes to read from broker 1" in shown.stderr
     followed = replay(
         "follow", str(path), "--interval", "500ms", "--timeout", "4m", settings=settings_file, timeout=300
     )

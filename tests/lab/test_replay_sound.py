@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -46,8 +47,31 @@ def test_a_topic_that_is_made_anew_with_the_same_records_is_refused(
     gateway = KafkaGateway(lab.bootstrap)  # the former client remembers for a while that there was no topic
     receipt = apply_plan(plan, kept(tmp_path, plan), gateway, Journal(path=tmp_path / "j"), Options(quiet_seconds=0.0))
     assert receipt.outcome is ReplayOutcome.REFUSED
-    assert "made anew" in receipt.reasons[0]
+    assert "recreated" in receipt.reasons[0]
     assert commits(admin, plan.new_group) == {}
+
+
+@pytest.mark.jvm
+def test_records_before_the_target_that_were_processed_are_counted(
+    lab: Lab, admin: AdminClient, tmp_path: Path
+) -> None:
+    """A log of what was processed says more than the commits: the replay has begun too early."""
+    now = now_ms()
+    topic, old = topic_with(lab, {0: [now - 120_000 + n for n in range(3)] + [now - 30_000 + n for n in range(4)]})
+    plan = plan_for(lab, topic, old, fresh("new"), "1m ago")
+    [part] = plan.partitions
+    assert (part.target, part.stop) == (3, 7)
+    cluster = Cluster(name="mine", bootstrap=lab.bootstrap)
+    commit(admin, plan.new_group, topic, {0: 7})
+    for first, verdict in ((3, VerifyVerdict.VERIFIED), (1, VerifyVerdict.INCOMPLETE)):
+        log = tmp_path / f"processed-{first}.jsonl"
+        lines = [json.dumps({"topic": topic, "partition": 0, "offset": offset}) for offset in range(first, 7)]
+        log.write_text("\n".join(lines), encoding="utf-8")
+        found = check(
+            plan, cluster, KafkaGateway(lab.bootstrap), counter_of(cluster), CheckRequest(records=True, processed=log)
+        )
+        assert found.verdict is verdict
+        assert ("2 records before the target" in str(found)) == (first == 1)
 
 
 def test_an_open_transaction_cannot_be_verified_until_it_ends(lab: Lab, admin: AdminClient) -> None:

@@ -371,7 +371,7 @@ def test_a_topic_made_anew_is_refused_also_where_everything_is_to_be_replayed(tm
         gateway.records[part] = [(offset, now_ms()) for offset in range(3)]
     receipt = place.apply()
     assert receipt.outcome is ReplayOutcome.REFUSED
-    assert "made anew" in receipt.reasons[0]
+    assert "recreated" in receipt.reasons[0]
     assert gateway.writes == []
 
 

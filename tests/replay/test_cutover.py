@@ -158,7 +158,7 @@ def test_without_the_plan_applied_nothing_is_touched(service: Service) -> None:
         service.cutover().run()
     service.gateway.groups["new"] = dict(service.plan.targets)
     service.fleet.groups["i4"] = "another"
-    with pytest.raises(GuardError, match="'another', which the plan does not know"):
+    with pytest.raises(GuardError, match="'another', which is not in the plan"):
         service.cutover().run()
     service.fleet.groups["i4"] = "old"
     service.fleet.dead = {"i4"}
@@ -176,7 +176,7 @@ def test_what_nobody_would_process_is_not_left_behind(service: Service) -> None:
     """The old group lags behind the targets: between the two lie messages that neither group would process."""
     part = ("orders", 1)
     service.gateway.groups["old"][part] = service.plan.targets[part] - 2
-    with pytest.raises(GuardError, match=r"2 messages would be processed by nobody: .* on orders-1"):
+    with pytest.raises(GuardError, match=r"2 messages would be skipped: .* on orders-1"):
         service.cutover().run()
     assert service.fleet.switches == []
     service.cutover(limits=Limits(allow_gap=True)).run()
@@ -409,7 +409,7 @@ def test_a_log_that_was_made_anew_stops_it_both_ways(service: Service, how: str,
         service.gateway.topic_ids["orders"] = "another id"
     else:
         service.gateway.records["orders", 2] = service.gateway.records["orders", 2][:7]
-    with pytest.raises(GuardError, match="made anew"):
+    with pytest.raises(GuardError, match="recreated"):
         service.cutover(back=back).run()
     assert service.fleet.switches == []
 
@@ -447,7 +447,7 @@ def test_the_way_back_asks_whether_the_old_commits_still_exist(service: Service,
     service.fleet.switches.clear()
     kept = {} if gone == "all of them" else {key: 10 for key in service.plan.targets if key != ("orders", 2)}
     service.gateway.groups["old"] = kept
-    with pytest.raises(GuardError, match=r"'old' has no commit any more on .*orders-2") as caught:
+    with pytest.raises(GuardError, match=r"'old' has no commit on .*orders-2.* any more") as caught:
         service.cutover(back=True).run()
     assert "--allow-gap" in (caught.value.hint or "")
     assert service.fleet.switches == []
@@ -471,7 +471,7 @@ def test_a_commit_that_retention_has_overtaken_stops_it(service: Service, back: 
     service.gateway.groups["old"] = dict.fromkeys(service.plan.targets, 5)
     service.gateway.starts["orders", 0] = 8
     with pytest.raises(
-        GuardError, match=r"lie outside of the log, the first on orders-0: committed 5, the log holds 8 to 10"
+        GuardError, match=r"are outside of the log, the first on orders-0: committed 5, the log has 8 to 10"
     ):
         service.cutover(back=back).run()
     assert service.fleet.switches == []

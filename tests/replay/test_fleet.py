@@ -41,7 +41,7 @@ def test_a_status_is_read_and_an_order_is_sent() -> None:
         (Script(status=500, body=b"oops\x1b[31m"), "500"),
         (Script(status=401), "refuses the token"),
         (Script(status=302), "302"),
-        (Script(body=b"<html>"), "something else"),
+        (Script(body=b"<html>"), "unexpected document"),
         (Script(body=b'{"client_id": "a"}'), "group is missing or wrong"),
         (Script(delay_seconds=3.0), "no answer in time"),
     ],
@@ -108,7 +108,7 @@ def test_a_command_that_fails_hangs_or_is_not_there() -> None:
     bad = "import sys; print('first', file=sys.stderr); sys.exit('no such deployment')"
     with pytest.raises(SourceUnreachableError, match="ended with 1: no such deployment"):
         commands(sys.executable, "-c", bad).switch("svc-0", group="g", old_group="o", since="s")
-    with pytest.raises(NoAnswerError, match="no end in time"):
+    with pytest.raises(NoAnswerError, match="did not finish in time"):
         commands(sys.executable, "-c", "import time; time.sleep(60)", timeout=0.5).switch(
             "svc-0", group="g", old_group="o", since="s"
         )

@@ -111,7 +111,11 @@ def test_a_new_journal_has_its_name_on_the_disk(tmp_path: Path, monkeypatch: pyt
 
 @pytest.mark.parametrize(("phase", "kind", "words"), [
     ("begin", UsageError, "cannot be written"),
-    ("end", OutputError, r"Offsets were written for the group 'g' \(outcome: done\), but the journal .* its last line"),
+    (
+        "end",
+        OutputError,
+        r"Offsets were written for the group 'g' \(outcome: done\), but the last line of the journal .* could not be written",
+    ),
 ])  # fmt: skip
 def test_a_line_that_cannot_be_written_says_whether_anything_was_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: Literal["begin", "end"], kind: type[Exception], words: str
@@ -126,4 +130,4 @@ def test_a_line_that_cannot_be_written_says_whether_anything_was_changed(
         Journal(path=tmp_path / "j").append(
             plan="p", cluster_id="c", group="g", action="apply", phase=phase, outcome="done" if phase == "end" else None
         )
-    assert ("Nothing is changed" in (caught.value.hint or "")) == (phase == "begin")  # type: ignore[attr-defined]
+    assert ("Nothing was changed" in (caught.value.hint or "")) == (phase == "begin")  # type: ignore[attr-defined]

@@ -54,9 +54,9 @@ def test_what_is_no_plan_is_never_replaced(place: Place, tmp_path: Path) -> None
     """A slip of the finger, or a plan that was changed by hand; a free place is free."""
     notes = tmp_path / "notes.json"
     notes.write_text("mine")
-    with pytest.raises(UsageError, match="not a whole plan"):
+    with pytest.raises(UsageError, match="not a valid plan"):
         check_place(notes, place.journal, replace=True)
     place.path.write_text(place.path.read_text().replace("5m ago", "6m ago"))
-    with pytest.raises(UsageError, match="not a whole plan"):
+    with pytest.raises(UsageError, match="not a valid plan"):
         check_place(place.path, place.journal, replace=True)
     check_place(tmp_path / "free.json", place.journal, replace=False)

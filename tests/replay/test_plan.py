@@ -126,7 +126,7 @@ def test_named_partitions_only() -> None:
     ("change", "words"),
     [
         ({"topic_settings": {"orders": TopicSettings(retention_ms=-1, compacted=True)}}, "compacted"),
-        ({"topic_settings": {"orders": TopicSettings(retention_ms=301_000)}}, "retention may begin to take"),
+        ({"topic_settings": {"orders": TopicSettings(retention_ms=301_000)}}, "retention may delete"),
         ({"topic_settings": {"orders": TopicSettings()}}, "retention cannot be read"),
         ({"under_replicated": (("orders", 0),)}, "lack a replica"),
     ],

@@ -84,7 +84,7 @@ def test_a_tampered_offset_is_found(tmp_path: Path, field: str) -> None:
         read_plan(written(tmp_path, document))
     document["hash"] = canonical_hash(document)
     if field in ("target", "stop", "messages"):
-        with pytest.raises(GuardError, match="do not lie between"):
+        with pytest.raises(GuardError, match="do not fit between"):
             read_plan(written(tmp_path, document))
 
 
@@ -117,7 +117,7 @@ def test_what_makes_no_sense_is_named(tmp_path: Path, change: dict[str, Any], wo
         (b"[]", "not a replay plan"),
         (b"\xff\xfe", "not JSON"),
         (b"[" * 100_000, "not JSON"),
-        (b'{"schema": 1, "schema": 2}', "stands twice"),
+        (b'{"schema": 1, "schema": 2}', "occurs twice"),
         (b'{"a": NaN}', "NaN"),
     ],
 )

@@ -20,9 +20,9 @@ def test_planning_a_hidden_topic() -> None:
     """The list of all topics leaves it out; asked for by name, the broker says why. A topic that is not there is another error."""
     gateway = orders()
     gateway.denied.add("orders")
-    with pytest.raises(SourceUnreachableError, match="'orders' may not be seen with these credentials") as caught:
+    with pytest.raises(SourceUnreachableError, match="These credentials may not describe the topic 'orders'") as caught:
         plan_of(gateway)
-    assert "granted" in (caught.value.hint or "")
+    assert "Grant these credentials" in (caught.value.hint or "")
 
 
 def test_applying_for_a_topic_that_has_become_hidden(tmp_path: Path) -> None:
@@ -31,9 +31,9 @@ def test_applying_for_a_topic_that_has_become_hidden(tmp_path: Path) -> None:
     place.gateway.denied.add("orders")
     receipt = place.apply()
     assert receipt.outcome is ReplayOutcome.REFUSED
-    assert "may not be seen" in receipt.reasons[0]
+    assert "may not describe" in receipt.reasons[0]
     assert "gone" not in " ".join(receipt.reasons)
-    assert "granted" in receipt.hints[0]
+    assert "Grant these credentials" in receipt.hints[0]
 
 
 def test_partitions_that_may_not_be_read(tmp_path: Path) -> None:
@@ -53,9 +53,9 @@ def test_partitions_that_may_not_be_read(tmp_path: Path) -> None:
     gateway.cluster = listed  # type: ignore[method-assign]
     receipt = place.apply()
     assert receipt.outcome is ReplayOutcome.REFUSED
-    assert any("may not be read with these credentials" in (part.error or "") for part in receipt.partitions)
-    assert "granted" in receipt.hints[0]
-    with pytest.raises(SourceUnreachableError, match="may not be read with these credentials: payments-0"):
+    assert any("These credentials may not read it" in (part.error or "") for part in receipt.partitions)
+    assert "Grant these credentials" in receipt.hints[0]
+    with pytest.raises(SourceUnreachableError, match="cannot be read with these credentials: payments-0"):
         plan_of(gateway, _both())
 
 
@@ -73,8 +73,8 @@ def test_committing_without_the_right(tmp_path: Path) -> None:
     )
     receipt = place.apply()
     assert receipt.outcome is ReplayOutcome.FAILED
-    assert any("lack the right to commit" in reason for reason in receipt.reasons)
-    assert "granted" in receipt.hints[0]
+    assert any("lack the permission to commit" in reason for reason in receipt.reasons)
+    assert "Grant these credentials" in receipt.hints[0]
 
 
 def test_what_members_hold_is_not_abandoned_because_it_is_hidden(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_a_refusal_of_the_cluster_is_no_silence() -> None:
     kafka = KafkaGateway("b:9092")._kafka
     refused = kafka.unreachable(KafkaException(KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED)))
     assert "refuses: Broker: Group authorization failed" in refused.message
-    assert "right" in (refused.hint or "")
+    assert "permission" in (refused.hint or "")
     assert "does not answer" in kafka.unreachable(TimeoutError()).message
 
 

@@ -67,10 +67,15 @@ def held(first: int | None, committed: int | None, completed: int | None) -> lis
             VerifyVerdict.INCOMPLETE,
             "Retention has deleted",
         ),
-        (PART.stop + 5, {}, VerifyVerdict.INCOMPLETE, "behind the log's end"),
+        (PART.stop + 5, {}, VerifyVerdict.INCOMPLETE, "after the log end"),
         (PART.stop, {"statuses": held(TARGET, PART.stop, PART.messages)}, VerifyVerdict.VERIFIED, "records completed"),
-        (PART.stop, {"statuses": held(TARGET, PART.stop, PART.messages - 2)}, VerifyVerdict.CANNOT_TELL, "2 are open"),
-        (PART.stop, {"statuses": held(TARGET + 1, PART.stop, 1)}, VerifyVerdict.VERIFIED, "only of what came after"),
+        (
+            PART.stop,
+            {"statuses": held(TARGET, PART.stop, PART.messages - 2)},
+            VerifyVerdict.CANNOT_TELL,
+            "2 are not completed",
+        ),
+        (PART.stop, {"statuses": held(TARGET + 1, PART.stop, 1)}, VerifyVerdict.VERIFIED, "only later records"),
         (PART.stop, {"statuses": held(None, None, None)}, VerifyVerdict.VERIFIED, "no counts"),
         (
             PART.stop,
@@ -209,7 +214,7 @@ def test_a_window_that_is_not_over_is_never_verified() -> None:
     reached(gateway, plan)
     found = checked(gateway, plan)
     assert found.verdict is VerifyVerdict.CANNOT_TELL
-    assert "goes on until" in found.partitions[0].reason
+    assert "window ends at" in found.partitions[0].reason
     produce(gateway, now_ms(), 50)
     assert checked(gateway, plan, tail=50).verdict is VerifyVerdict.INCOMPLETE
 
@@ -287,7 +292,7 @@ def test_a_log_that_ends_before_the_window_is_another_one() -> None:
         gateway.records[part] = gateway.records[part][:7]
     reached(gateway, plan)
     found = checked(gateway, plan)
-    assert (found.verdict, "made anew" in found.partitions[0].reason) == (VerifyVerdict.CANNOT_TELL, True)
+    assert (found.verdict, "recreated" in found.partitions[0].reason) == (VerifyVerdict.CANNOT_TELL, True)
 
 
 def test_a_topic_that_was_made_anew_tells_nothing() -> None:
@@ -297,7 +302,7 @@ def test_a_topic_that_was_made_anew_tells_nothing() -> None:
     reached(gateway, plan)
     gateway.topic_ids["orders"] = "another id"
     found = checked(gateway, plan)
-    assert (found.verdict, "made anew" in found.partitions[0].reason) == (VerifyVerdict.CANNOT_TELL, True)
+    assert (found.verdict, "recreated" in found.partitions[0].reason) == (VerifyVerdict.CANNOT_TELL, True)
 
 
 def test_a_rest_that_cannot_be_read_is_not_called_unprocessed() -> None:
@@ -318,7 +323,7 @@ def test_follow_goes_on_until_the_window_is_over() -> None:
     follower = Follower(plan, gateway, lambda ranges: dict.fromkeys(ranges, 0), now_ms=lambda: clock[0])
     look = follower.look()
     assert (look.complete, look.left) == (False, {})
-    assert "goes on until" in in_words(look, Pace())
+    assert "window ends at" in in_words(look, Pace())
     produce(gateway, (plan.until_ms or 0) - 1, 2)
     clock[0] = float(plan.until_ms or 0)
     assert set(follower.look().left.values()) == {2}

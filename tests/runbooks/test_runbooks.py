@@ -60,10 +60,13 @@ def test_every_verdict_of_the_tree_has_a_way() -> None:
     [
         (lambda it: (it / "HotKey.md").unlink(), "The alert HotKey has no runbook"),
         (lambda it: shutil.copy(it / "HotKey.md", it / "Another.md"), "Another.md belongs to no alert"),
-        (lambda it: edit(it / "HotKey.md", "**yes**", "**no**"), "the diagnosis is not what the tree says"),
+        (lambda it: edit(it / "HotKey.md", "**yes**", "**no**"), "the diagnosis differs from the tree"),
         (lambda it: edit(it / "HotKey.md", "## Rollback", "## Afterwards"), "the sections are not"),
         (lambda it: edit(it / "HotKey.md", "severity: page", "severity: ticket"), "severity ticket, but the rule"),
-        (lambda it: edit(it / "rules/verdicts.yml", "verdict: hot_key", "verdict: x"), "hot_key has not exactly one"),
+        (
+            lambda it: edit(it / "rules/verdicts.yml", "verdict: hot_key", "verdict: x"),
+            "hot_key does not have exactly one",
+        ),
         (lambda it: edit(it / "rules/verdicts.yml", "runbooks/HotKey.md", "HotKey"), "does not end in /HotKey.md"),
     ],
 )
@@ -86,7 +89,7 @@ def test_the_rules_of_the_verdicts_come_from_the_runbooks(copy: Path) -> None:
     before = rules.read_text(encoding="utf-8")
     edit(copy / "HotKey.md", "severity: page", "severity: ticket")
     edit(copy / "HotKey.md", "## Meaning\n\n", '## Meaning\n\nWarm "keys".\n')
-    assert any("rules/verdicts.yml is not what the runbooks say" in text for text in problems(copy))
+    assert any("rules/verdicts.yml does not match the runbooks" in text for text in problems(copy))
     run = CliRunner().invoke(command, ["write", "--dir", str(copy)], standalone_mode=False)
     assert run.exception is None
     assert problems(copy) == []

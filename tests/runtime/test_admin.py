@@ -60,7 +60,7 @@ def ask(runtime: Runtime, path: str, body: Any = None, *, token: str | None = TO
 
 
 @pytest.mark.parametrize("path", ["/status", "/assignment", "/queues", "/drain", "/replay", "/nothing"])
-def test_nothing_is_told_or_done_without_the_token(path: str) -> None:
+def test_the_admin_api_refuses_every_request_without_the_token(path: str) -> None:
     """Not even whether a path is there."""
     runtime, _ = make(lambda _e: None)
     with running(runtime):

@@ -137,7 +137,7 @@ def test_the_broker_is_asked_again_and_then_the_member_ends(made: tuple[KafkaSou
     assign(client)
     assert client.commits == [7]
     client.commits, client.placed, client.by_time = [], [], [late, late, late]
-    with pytest.raises(SourceUnreachableError, match="Where to begin in 1 partition is not known"):
+    with pytest.raises(SourceUnreachableError, match="The start offset of 1 partition is unknown"):
         assign(client)
     assert (client.commits, client.placed, len(told.assigned)) == ([], [], 1)
 

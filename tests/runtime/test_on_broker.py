@@ -385,7 +385,7 @@ def test_a_start_that_is_not_known_is_a_failure_and_no_start_elsewhere(lab: Lab)
     )
     with running(runtime):
         wait_for(lambda: runtime.state is RuntimeState.FAILED)
-        assert "Where to begin in 4 partitions is not known" in str(runtime.task.consumers[0].failure)
+        assert "The start offset of 4 partitions is unknown" in str(runtime.task.consumers[0].failure)
     assert seen == []
     wait_for(lambda: topic.committed() == [OFFSET_INVALID] * 4)
 

@@ -56,7 +56,7 @@ def test_without_the_packages_it_names_the_extra(tmp_path: Path) -> None:
             text=True,
             check=True,
         )
-    assert "needs more than is installed" in run.stdout
+    assert "needs packages that are not installed" in run.stdout
     assert "lag-workbench[connect]" in run.stdout
 
 

@@ -135,7 +135,7 @@ def test_watching_ends_when_the_check_holds(
     assert "✗ 1. members > 0" in shown.out
     assert "✓ 1. members > 0" in shown.out
     assert "Prometheus is busy." in shown.err
-    assert "The check holds." in shown.err
+    assert "The check passed." in shown.err
 
 
 def test_watching_gives_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,7 +72,7 @@ def test_the_panel_answers_and_hostile_names_stay_text(panel: TriagePanel, tmp_p
     assert "not empty" in panel.trouble.value
     (tmp_path / "saved.html").write_text("another's")
     panel.save_html.click()
-    assert "exists already" in panel.trouble.value
+    assert "already exists" in panel.trouble.value
     assert (tmp_path / "saved.html").read_text() == "another's"
     panel.path.value = str(tmp_path / "saved.v2")
     panel.save_html.click()

@@ -126,7 +126,7 @@ def test_the_check_writes_nothing(panel: ReplayPanel, gateway: FakeGateway) -> N
     assert not panel.check.disabled
     panel.check.click()
     panel.wait()
-    assert "every guard is content" in panel.outcome.value
+    assert "all safety checks passed" in panel.outcome.value
     assert gateway.writes == []
     assert Journal.of_user().read()[0] == []
 

@@ -14,23 +14,25 @@ from workbench import __version__
 from workbench.errors import ExitCode, WorkbenchError
 
 # Python's 700 means hundreds of searches for cycles while the libraries are imported, whose objects stay anyway.
+__all__ = ["main", "root"]
+
 _OBJECTS_BETWEEN_COLLECTIONS = 50_000
 
 # name → (module, one line for the overview)
 _COMMANDS: dict[str, tuple[str, str]] = {
-    "capture": ("capture", "Save a stretch of a cluster's measurements as a folder, for later and for others."),
-    "demo": ("demo", "Start a real Kafka, make a real incident, and find its cause. About 2 minutes."),
-    "doctor": ("doctor", "Check what this machine has and what the settings say."),
-    "lab": ("lab", "A real Kafka and Prometheus on this computer: up, down, status, run a fault."),
-    "notebook": ("notebook", "Open JupyterLab on the triage notebook, with its inputs filled in."),
-    "profiles": ("profiles", "Which exporters and frameworks are known, and what each can tell."),
-    "replay": ("replay", "Process again from a point in time, in a new group: plan, apply, follow, verify, cut over."),
-    "report": ("report", "Scheduled health reports: run one, list how they ended."),
-    "runbooks": ("runbooks", "One runbook for each verdict and alert: check, show, regenerate."),
-    "runtime": ("runtime", "Run processors on the reference consumer framework."),
-    "snapshot": ("snapshot", "Groups, lag and members as Kafka itself sees them now."),
+    "capture": ("capture", "Save a cluster's measurements of a period as a folder."),
+    "demo": ("demo", "Start a real Kafka, cause an incident, and find its cause. About 90 seconds."),
+    "doctor": ("doctor", "Check this machine, the settings and every cluster in them."),
+    "lab": ("lab", "Run a real Kafka and Prometheus on this computer, and cause faults."),
+    "notebook": ("notebook", "Open JupyterLab on a notebook, with its inputs filled in."),
+    "profiles": ("profiles", "List the exporter profiles, or find those that fit a Prometheus."),
+    "replay": ("replay", "Process records again from a point in time, in a new group."),
+    "report": ("report", "Run, list and send health reports."),
+    "runbooks": ("runbooks", "Show, check or regenerate the runbooks of verdicts and alerts."),
+    "runtime": ("runtime", "Run event processors on the runtime, a consumer framework."),
+    "snapshot": ("snapshot", "Show groups, lag and members from Kafka itself."),
     "triage": ("triage", "Find out whether consumers lag, and why."),
-    "watch": ("watch", "Record metrics pages and Kafka's own state, without a Prometheus."),
+    "watch": ("watch", "Record a cluster without a Prometheus: metrics pages, groups and offsets."),
 }
 
 
@@ -60,11 +62,11 @@ class _LazyGroup(click.Group):
     cls=_LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     epilog="Exit codes: 0 healthy or done · 1 internal error · 2 wrong parameter · 3 findings · 4 evidence incomplete · "
-    "5 source unreachable · 6 refused by a guard · 7 deadline exceeded · 8 notebook kernel died.",
+    "5 source unreachable · 6 refused by a safety check · 7 deadline exceeded · 8 notebook kernel died.",
 )
 @click.version_option(__version__, prog_name="workbench")
 def root() -> None:
-    """From "consumer lag is high" to why, with evidence; and safe replay by timestamp into a new group."""
+    """Find out why a Kafka consumer group lags, and process records again from a point in time."""
 
 
 def main() -> None:
@@ -96,8 +98,8 @@ def main() -> None:
         say_crash(error)
         sys.exit(
             _report(
-                f"This should not happen: {type(error).__name__}.",
-                "Report it, with the lines above.",
+                f"Internal error: {type(error).__name__}.",
+                "Please report it with the lines above.",
                 ExitCode.INTERNAL,
             )
         )

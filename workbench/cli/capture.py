@@ -6,28 +6,27 @@ from pathlib import Path
 
 import click
 
-from workbench.cli.options import (
-    cluster_option,
-    config_option,
-    json_option,
-    selection_options,
-    window_of,
-    window_options,
-)
-from workbench.errors import ExitCode, UsageError
+from workbench.cli.options import cluster_option, config_option, json_option, selection_options, window_options
+from workbench.errors import UsageError
 from workbench.screen import say, write_json
 
 
 @click.command(name="capture")
-@cluster_option()
+@cluster_option(required=False)
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder for the capture.")
+@click.option(
+    "--statistics",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Instead of asking a cluster: librdkafka's statistics of a client as a file, one JSON object a line. Needs --group.",
+)
 @selection_options
 @window_options
 @json_option
 @config_option
 def command(
-    cluster: str,
+    cluster: str | None,
     out: Path,
+    statistics: Path | None,
     groups: tuple[str, ...],
     topics: tuple[str, ...],
     since: str | None,
@@ -36,28 +35,34 @@ def command(
     as_json: bool,
     config: Path | None,
 ) -> int:
-    """Save what Prometheus (and Kafka) say about a window, to analyse it later and elsewhere, with no network."""
-    from workbench.collect.capture import write_capture
-    from workbench.collect.live import collect
-    from workbench.settings import load_settings
+    """Save the measurements of a window as a folder, to analyse it later or elsewhere, without a network."""
+    from workbench import api
 
-    if out.exists() and any(out.iterdir()):
-        raise UsageError(f"{out} exists and is not empty.", hint="Name another folder for the capture.")
-    settings = load_settings(config)
-    chosen = settings.cluster(cluster)
-    window = window_of(since, until, baseline, settings.windows_of(chosen))
-    found = collect(
-        chosen,
-        window,
-        thresholds=settings.thresholds_of(chosen),
-        groups=list(groups) or None,
-        topics=list(topics) or None,
-    )
-    write_capture(out, found)
-    if as_json:
-        write_json({"capture": str(out), "samples": found.samples.num_rows, "incomplete": found.info.incomplete})
+    if statistics is not None:
+        if len(groups) != 1 or topics or any((since, until, baseline)):
+            raise UsageError(
+                "--statistics takes one --group, --out and perhaps --cluster.",
+                hint="The statistics do not name the consumer group; the window is the end of the file.",
+            )
+        found = api.capture_statistics(statistics, out, group=groups[0], cluster=cluster or "clients", config=config)
+    elif cluster is None:
+        raise UsageError("Give --cluster, or --statistics.", hint="A cluster of workbench.toml.")
     else:
-        say(f"Saved {found.samples.num_rows:,} samples in {out}. Analyse: workbench triage --capture {out}")
-    for text in found.info.incomplete:
+        found = api.capture(
+            out,
+            cluster=cluster,
+            groups=groups,
+            topics=topics,
+            since=since,
+            until=until,
+            baseline=baseline,
+            config=config,
+        )
+    if as_json:
+        write_json(found.to_json())
+    else:
+        samples = found.capture.samples.num_rows
+        say(f"Saved {samples:,} samples in {out}. Analyse: workbench triage --capture {out}")
+    for text in found.incomplete:
         say(f"Incomplete: {text}")
-    return ExitCode.EVIDENCE if found.info.incomplete else ExitCode.OK
+    return found.exit_code

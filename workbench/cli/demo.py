@@ -22,17 +22,19 @@ _MARK = ".workbench-demo"
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("workbench-demo"),
     show_default=True,
-    help="Folder for report and capture; an earlier demo's is replaced.",
+    help="Folder for report and capture. The result of an earlier demo is replaced.",
 )
-@click.option("--seed", default=1, show_default=True, help="Varies the length of things.")
+@click.option("--seed", default=1, show_default=True, help="Seed for the random durations of the demo.")
 def command(out: Path, seed: int) -> int:
-    """Start a real Kafka, make a real incident, and find its cause.
+    """Start a real Kafka, cause an incident, and find its cause.
 
-    A service “payments” reads the topic “orders”; after a while its handler of one event type becomes slow. Then the same triage
-    that you would run on call looks at what Prometheus has recorded. Takes about 90 seconds; nothing is left running.
+    A service “payments” reads the topic “orders”. After a while, its handler for one event type becomes slow. The demo then
+    runs the triage that you would run on call, on the data in Prometheus. It takes about 90 seconds, and nothing keeps running.
     """
     if out.exists() and any(out.iterdir()) and not (out / _MARK).exists():
-        raise UsageError(f"{out} exists and is not an earlier demo's.", hint="Name another folder with --out.")
+        raise UsageError(
+            f"{out} exists and is not the result of an earlier demo.", hint="Name another folder with --out."
+        )
     from workbench.cli.lab import fetch_parts
     from workbench.cli.progress import Steps
     from workbench.lab.lab import lab_dir, start_lab
@@ -51,7 +53,7 @@ def command(out: Path, seed: int) -> int:
             lab = stack.enter_context(start_lab(room, temporary=True, say=steps.say))
             step.note = f"Kafka at {lab.bootstrap}, Prometheus at {lab.prometheus_url or 'nowhere'}"
         start_in_background()
-        with steps.step("Making an incident") as step:
+        with steps.step("Causing an incident") as step:
             result = run_scenario(
                 lab,
                 demo_scenario(lab.bootstrap, seed=seed),
@@ -60,14 +62,14 @@ def command(out: Path, seed: int) -> int:
                 source="prometheus" if lab.prometheus_url else "scrape",
                 say=lambda text: steps.say(f"  {text}"),
             )
-            step.note = f"looked through {result.capture.info.source}, {result.capture.samples.num_rows:,} samples"
+            step.note = f"read from {result.capture.info.source}, {result.capture.samples.num_rows:,} samples"
         with steps.step("Writing report and capture"):
             shutil.rmtree(out, ignore_errors=True)
             out.mkdir(parents=True)
             (out / _MARK).touch()
             shutil.copytree(result.folder / "capture", out / "capture")
             write_html(out / "report.html", result.triage, result.capture)
-        with steps.step("Ending Kafka and everything else"):
+        with steps.step("Stopping Kafka and the other processes"):
             end(session())
             stack.close()
     from workbench.console import open_console

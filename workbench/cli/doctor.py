@@ -17,9 +17,9 @@ from workbench.screen import tell, write_json
 @json_option
 @config_option
 def command(as_json: bool, config: Path | None) -> int:
-    """Check Java, Spark's archive, the lab's parts, the settings and every cluster in them.
+    """Check Java, Spark's class archive, JupyterLab, the lab's downloads, the settings and every cluster in them.
 
-    Exit code 5 if something that is needed is missing or does not answer.
+    Exit code 5 if a required part is missing or does not answer.
     """
     from workbench.settings import load_settings
 
@@ -34,6 +34,7 @@ def command(as_json: bool, config: Path | None) -> int:
     check("python", lambda: f"{platform.python_version()} on {platform.platform()}", needed=True)
     check("java", _java, needed=True)
     check("spark archive", _archive, needed=False)
+    check("notebook", _notebook, needed=False)
     check("kafka jars", _jars, needed=False)
     check("prometheus program", _prometheus, needed=False)
     settings = load_settings(config)
@@ -70,8 +71,23 @@ def _archive() -> str:
 
     path = archive_path(find_java())
     if not is_built(path):
-        raise SetupError("Not built: a cold start takes twice as long.", hint="Build it with: workbench lab setup")
-    return str(path) if path.exists() else f"this Java writes none; what else was learned is in {path.parent}"
+        raise SetupError(
+            "Not built: the first triage takes twice as long to start.", hint="Build it with: workbench lab setup"
+        )
+    return (
+        str(path)
+        if path.exists()
+        else f"this Java does not support one; the other cached start-up data is in {path.parent}"
+    )
+
+
+def _notebook() -> str:
+    from importlib.metadata import version
+
+    from workbench.cli.notebook import need_jupyterlab
+
+    need_jupyterlab()
+    return f"JupyterLab {version('jupyterlab')}"
 
 
 def _jars() -> str:
@@ -79,7 +95,7 @@ def _jars() -> str:
     from workbench.lab.jars import BROKER, KAFKA_VERSION
 
     if not BROKER.ready:
-        raise SetupError(f"Kafka {KAFKA_VERSION} is not fetched yet.", hint="Fetch it with: workbench lab setup")
+        raise SetupError(f"Kafka {KAFKA_VERSION} is not downloaded yet.", hint="Download it with: workbench lab setup")
     return f"Kafka {KAFKA_VERSION} in {BROKER.folder}"
 
 
@@ -89,7 +105,7 @@ def _prometheus() -> str:
 
     found = find_prometheus()
     if found is None:
-        raise SetupError("Not found; the lab then uses the scrape recorder.", hint="Fetch it with: workbench lab setup")
+        raise SetupError("Not found; the lab scrapes the metrics itself.", hint="Download it with: workbench lab setup")
     return str(found)
 
 

@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 @click.group(name="lab")
 def command() -> None:
-    """A real Kafka and Prometheus on this computer: for trying, for practice, and for recording faults.
+    """Run a real Kafka and Prometheus on this computer, to try Workbench, to practise, and to record faults.
 
-    Everything runs on free loopback ports and in a folder of its own; nothing needs root.
+    The lab uses free loopback ports and a folder of its own. It does not need root.
     """
 
 
 @command.command()
-@click.option("--ttl", default="8h", show_default=True, help="It ends by itself after this time.")
-@click.option("--no-prometheus", is_flag=True, help="Only Kafka and its exporter.")
+@click.option("--ttl", default="8h", show_default=True, help="Stop the lab after this time.")
+@click.option("--no-prometheus", is_flag=True, help="Start only Kafka and its exporter.")
 @json_option
 def up(ttl: str, no_prometheus: bool, as_json: bool) -> int:
-    """Start the lab and leave it running; every command then takes --cluster lab."""
+    """Start the lab in the background. Every command then accepts --cluster lab."""
     from workbench.cli.progress import Steps
     from workbench.lab import keeper
     from workbench.window import parse_duration
@@ -47,24 +47,24 @@ def up(ttl: str, no_prometheus: bool, as_json: bool) -> int:
 
 
 @command.command()
-@click.option("--quiet", is_flag=True, help="Say nothing when there is nothing to end.")
+@click.option("--quiet", is_flag=True, help="Print nothing if no lab is running.")
 @json_option
 def down(quiet: bool, as_json: bool) -> int:
-    """End the lab, and clean up what a killed one has left."""
+    """Stop the lab, and clean up after one that was killed."""
     from workbench.lab import keeper
 
     ended = keeper.down()
     if as_json:
         write_json({"ended": ended})
     elif ended or not quiet:
-        say(f"Ended: {', '.join(ended)}." if ended else "No lab was up.")
+        say(f"Ended: {', '.join(ended)}." if ended else "No lab was running.")
     return ExitCode.OK
 
 
 @command.command()
 @json_option
 def status(as_json: bool) -> int:
-    """Show the lab that is up. Exit code 5 if there is none."""
+    """Show the running lab. Exit code 5 if there is none."""
     from workbench.lab import keeper
 
     state = keeper.running()
@@ -72,7 +72,7 @@ def status(as_json: bool) -> int:
         if as_json:
             write_json({"up": False})
         else:
-            say("No lab is up. Start it with: workbench lab up")
+            say("No lab is running. Start it with: workbench lab up")
         return ExitCode.SOURCE
     _print_state(state, as_json)
     return ExitCode.OK
@@ -94,7 +94,7 @@ def _print_state(state: dict[str, Any], as_json: bool) -> None:
 @command.command(name="list")
 @json_option
 def list_(as_json: bool) -> int:
-    """The scenarios that `lab run` knows."""
+    """List the faults that `lab run` can cause."""
     from workbench.lab.scenarios import SCENARIOS
 
     if as_json:
@@ -107,21 +107,21 @@ def list_(as_json: bool) -> int:
 
 @command.command()
 @click.argument("scenario")
-@click.option("--seed", default=1, show_default=True, help="Varies rates, partitions, what is hit, and when.")
+@click.option("--seed", default=1, show_default=True, help="Seed for rates, partitions, target and timing.")
 @click.option(
     "--source",
     type=click.Choice(["prometheus", "scrape"]),
     default="prometheus",
     show_default=True,
-    help="Look through Prometheus, or through the scrape recorder alone.",
+    help="Read the metrics from Prometheus, or scrape them directly.",
 )
-@click.option("--apply-advice", is_flag=True, help="Also do what the finding advises, and wait for its check.")
-@click.option("--out", type=click.Path(path_type=Path), help="Folder for the capture and the logs; must not exist.")
+@click.option("--apply-advice", is_flag=True, help="Also carry out the advised action, and wait for its check.")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder for the capture and the logs. It must not exist.")
 @json_option
 def run(scenario: str, seed: int, source: str, apply_advice: bool, out: Path | None, as_json: bool) -> int:
-    """Run a real incident and compare the verdict with the truth. Exit code 0 if they match, 3 if not.
+    """Cause a real incident, and compare the verdict with the real cause. Exit code 0 if they match, 3 if not.
 
-    Uses the lab that is up, else one of its own. See the scenarios with: workbench lab list
+    Uses the running lab, or starts one for this run. List the scenarios with: workbench lab list
     """
     from workbench.cli.progress import Steps
     from workbench.errors import UsageError
@@ -174,21 +174,23 @@ def outcome_words(outcome: AdviceResult) -> str:
     from workbench.humanize import duration
 
     if outcome.kind is None:
-        return "Advice: nothing that the lab could carry out."
+        return "Advice: no action that the lab can carry out."
     checked = (
-        f"its check held after {duration(outcome.verified)}"
+        f"its check passed after {duration(outcome.verified)}"
         if outcome.verified is not None
-        else "its check did not hold"
+        else "its check did not pass"
     )
     gone = (
-        f"the lag was gone after {duration(outcome.lag_gone)}" if outcome.lag_gone is not None else "the lag did not go"
+        f"the lag was gone after {duration(outcome.lag_gone)}"
+        if outcome.lag_gone is not None
+        else "the lag was not gone"
     )
     return f"Advice ({outcome.kind}): {checked}; {gone}."
 
 
 @command.command()
 def setup() -> int:
-    """Fetch what the lab, the tests and the benches need, once; quick when it is there."""
+    """Download what the lab, the tests and the benchmarks need. Does nothing if it is already there."""
     from workbench.cli.progress import Steps
 
     with Steps() as steps:
@@ -206,15 +208,15 @@ def fetch_parts(steps: Steps, *, tools: bool) -> None:
     for jars in (BROKER, TOOLS) if tools else (BROKER,):
         if jars.ready:
             continue
-        with steps.bar(f"Fetching Kafka {KAFKA_VERSION} ({jars.name})") as bar:
+        with steps.bar(f"Downloading Kafka {KAFKA_VERSION} ({jars.name})") as bar:
             task = bar.add_task("jars", total=None)
             ensure(jars, progress=lambda done, total, bar=bar, task=task: bar.update(task, completed=done, total=total))  # type: ignore[misc]
     if find_prometheus() is None:
         with steps.step("Looking for a Prometheus") as step:
             found = ensure_prometheus()
-            step.note = str(found) if found else "none to be had without asking; the recorder will do"
+            step.note = str(found) if found else "none available without root; metrics will be scraped directly"
     if not is_built(archive_path(find_java())):
-        with steps.step("Preparing Spark to start fast (once)"):
+        with steps.step("Preparing a faster start of Spark (once)"):
             build_archive()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import signal
@@ -14,7 +15,7 @@ from pathlib import Path
 import click
 
 from workbench.cli.options import cluster_option
-from workbench.errors import UsageError
+from workbench.errors import SetupError, UsageError
 from workbench.screen import say
 
 _DEMO = Path("build/demo/capture")
@@ -35,12 +36,12 @@ _PATIENCE_SECONDS = 30.0  # JupyterLab gives its kernels ten
 @click.argument("name", default="lag_triage")
 @cluster_option(required=False)
 @click.option(
-    "--capture", type=click.Path(path_type=Path), help="A recording. Default: the demo's, else one that ships."
+    "--capture", type=click.Path(path_type=Path), help="Folder of a capture. Default: the demo's, else a shipped one."
 )
 @click.option("--group", help="Only this consumer group.")
 @click.option("--topic", help="Only this topic.")
 @click.option(
-    "--alert", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="An Alertmanager webhook as a file."
+    "--alert", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="File with an Alertmanager webhook."
 )
 @click.option(
     "--dir",
@@ -48,7 +49,7 @@ _PATIENCE_SECONDS = 30.0  # JupyterLab gives its kernels ten
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("workbench-notebooks"),
     show_default=True,
-    help="Where your copies of the notebooks are kept; what you have changed there is not overwritten.",
+    help="Folder for your copies of the notebooks. Your changes there are not overwritten.",
 )
 @click.option("--no-browser", is_flag=True, help="Print the address instead of opening a browser.")
 @click.option("--port", type=int, default=0, help="Port on loopback. Default: a free one.")
@@ -63,15 +64,16 @@ def command(
     no_browser: bool,
     port: int,
 ) -> int:
-    """Open JupyterLab on a notebook: lag_triage (default), explore or health_report. Ctrl-C ends it.
+    """Open JupyterLab on a notebook: lag_triage (default), replay, game_day, explore or health_report. Ctrl-C stops it.
 
-    Run → Run All Cells, then the button "Find the cause". Listens on loopback only, with a token of its own.
+    Choose Run → Run All Cells, then press "Find the cause". JupyterLab listens on loopback only, with a token of its own.
     """
     from workbench.assets import notebook, shipped
 
     if cluster is not None and capture is not None:
-        raise UsageError("Name either --cluster or --capture.")
+        raise UsageError("Give either --cluster or --capture.")
     source = notebook(name)
+    need_jupyterlab()
     chosen = None if cluster is not None else _capture(capture)
     prepare(folder, shipped("notebooks"))
     environment = lab_environment(
@@ -85,8 +87,18 @@ def command(
         },
     )
     words = lab_command(folder, source.name, port=port, browser=not no_browser)
-    say(f"Your notebooks: {folder.resolve()}. Ctrl-C ends JupyterLab.")
+    say(f"Your notebooks: {folder.resolve()}. Ctrl-C stops JupyterLab.")
     return supervised(words, environment)
+
+
+def need_jupyterlab() -> None:
+    """Check that JupyterLab is here; it comes with the extra `notebook`.
+
+    Raises:
+        SetupError: if it is not.
+    """
+    if importlib.util.find_spec("jupyterlab") is None:
+        raise SetupError("JupyterLab is not installed.", hint="Try: pip install 'lag-workbench[notebook]'")
 
 
 def supervised(words: list[str], environment: Mapping[str, str], *, patience_seconds: float = _PATIENCE_SECONDS) -> int:
@@ -111,7 +123,7 @@ def supervised(words: list[str], environment: Mapping[str, str], *, patience_sec
         while (code := _ended(child)) is None and time.monotonic() < deadline:
             pass
         if code is None:
-            say("JupyterLab does not end; it is killed, and its kernels end by themselves.")
+            say("JupyterLab does not stop. Killing it; its kernels stop by themselves.")
             child.kill()
             child.wait()
         return 0 if heard[0] == signal.SIGINT else 128 + heard[0]

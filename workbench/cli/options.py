@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-
-from workbench.errors import WindowError
-from workbench.settings import Cluster, Settings, Windows
-from workbench.window import Window, parse_duration, parse_instant
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -21,7 +16,7 @@ def config_option(function: F) -> F:
     return click.option(
         "--config",
         type=click.Path(path_type=Path, dir_okay=False),
-        help="Settings file. Default: $WORKBENCH_CONFIG, ./workbench.toml, or the user's.",
+        help="Settings file. Default: $WORKBENCH_CONFIG, ./workbench.toml or ~/.config/lag-workbench/workbench.toml.",
     )(function)
 
 
@@ -30,7 +25,7 @@ def cluster_option(*, required: bool = True) -> Callable[[F], F]:
 
     def add(function: F) -> F:
         return click.option(
-            "--cluster", required=required, help="A cluster of the settings; `lab` is the running lab."
+            "--cluster", required=required, help="Name of a cluster in workbench.toml; `lab` is the running lab."
         )(function)
 
     return add
@@ -44,43 +39,14 @@ def selection_options(function: F) -> F:
 
 def window_options(function: F) -> F:
     """`--since`, `--until` and `--baseline`."""
-    function = click.option("--baseline", help="Length of the normal time before the window. Default: 1h.")(function)
+    function = click.option("--baseline", help="Length of the baseline before the window. Default: 1h.")(function)
     function = click.option("--until", help='End of the window. Default: "now".')(function)
     return click.option(
         "--since",
-        help='Start of the window: "15m ago" (default) or an instant with its zone, 2026-11-21T03:00:00+08:00.',
+        help='Start of the window: "15m ago" (default) or a timestamp with a time zone, 2026-11-21T03:00:00+08:00.',
     )(function)
 
 
 def json_option(function: F) -> F:
     """`--json`."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout, and nothing else there.")(
-        function
-    )
-
-
-def window_of(since: str | None, until: str | None, baseline: str | None, windows: Windows) -> Window:
-    """The window that the options name.
-
-    Raises:
-        WindowError: if one of them is unreadable, has no zone, or the order is wrong.
-    """
-    now = datetime.now(UTC)
-    end = parse_instant(until, now=now) if until else now
-    length = parse_duration(baseline) if baseline else windows.baseline
-    if since is None:
-        return Window.ending(end, length=windows.length, baseline=length)
-    start = parse_instant(since, now=now)
-    try:
-        return Window(baseline_start=start - length, start=start, end=end)
-    except OverflowError:
-        raise WindowError("The baseline starts before the calendar begins.", hint="Shorten it: --baseline.") from None
-
-
-def pick_cluster(settings: Settings, name: str) -> Cluster:
-    """The cluster of this name.
-
-    Raises:
-        UnknownClusterError: if there is none.
-    """
-    return settings.cluster(name)
+    return click.option("--json", "as_json", is_flag=True, help="Print the result as JSON to stdout.")(function)

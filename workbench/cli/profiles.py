@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 @click.group(name="profiles")
 def command() -> None:
-    """Which exporters and frameworks are known, and what each can tell."""
+    """List the known exporters and frameworks, and the signals of each."""
 
 
 @command.command(name="list")
 @json_option
 def list_(as_json: bool) -> int:
-    """All profiles, signal by signal: exact, proxy or absent."""
+    """List all profiles, signal by signal: exact, proxy or absent."""
     from workbench.profiles import Quality, load_profile, profile_names
     from workbench.signals import SIGNALS
 
@@ -59,14 +59,14 @@ def list_(as_json: bool) -> int:
 
 
 @command.command()
-@click.option("--url", help="Base URL of a Prometheus (or what speaks its API).")
+@click.option("--url", help="Base URL of a Prometheus, or of a server with the same API.")
 @cluster_option(required=False)
 @config_option
 @json_option
 def check(url: str | None, cluster: str | None, config: Path | None, as_json: bool) -> int:
-    """Find out which profiles fit a live Prometheus, and signal by signal what is exact, a proxy, or absent.
+    """Find the profiles that fit a live Prometheus. Shows for each signal whether it is exact, a proxy or absent.
 
-    Exit code 4 if none fits, or the server has left something out.
+    Exit code 4 if no profile fits, or if the server's answer is incomplete.
     """
     from workbench.collect.prometheus import PrometheusSource
     from workbench.profiles import load_profile, profile_names
@@ -74,14 +74,14 @@ def check(url: str | None, cluster: str | None, config: Path | None, as_json: bo
     from workbench.settings import checked_cluster, load_settings
 
     if (url is None) == (cluster is None):
-        raise UsageError("Name either --url or --cluster.", hint="For example: --url http://prometheus:9090")
+        raise UsageError("Give either --url or --cluster.", hint="For example: --url http://prometheus:9090")
     target = (
         checked_cluster({"name": "checked", "prometheus": url})
         if cluster is None
         else load_settings(config).cluster(cluster)
     )
     if target.prometheus is None:
-        raise UsageError(f"The cluster {target.name!r} has no Prometheus in the settings.", hint="Name one with --url.")
+        raise UsageError(f"The cluster {target.name!r} has no Prometheus in the settings.", hint="Give one with --url.")
     profiles = [load_profile(name) for name in profile_names()]
     source = PrometheusSource(
         url=target.prometheus,
@@ -128,16 +128,16 @@ def _print_check(
 
     host = urlsplit(url).netloc.rpartition("@")[2]
     if not fits:
-        tell(f"No profile fits what {host} shows. See what each one looks for: workbench profiles list")
+        tell(f"No profile fits the metrics at {host}. See the metrics of each profile with: workbench profiles list")
         return
-    tell(f"At {host} these profiles find something:")
+    tell(f"Profiles that match metrics at {host}:")
     for it in fits:
-        absent = f", not there: {', '.join(it.absent)}" if it.absent else ""
+        absent = f", missing: {', '.join(it.absent)}" if it.absent else ""
         tell(f"  {it.profile.name:20} {len(it.found)} of {len(it.found) + len(it.absent)} signals{absent}")
     names = ", ".join(f'"{it.profile.name}"' for it in chosen)
     tell_page(f"\nFor workbench.toml: profiles = [{names}]\n")
     table = Table(box=None, header_style="bold")
-    for name in ("signal", "quality", "from, or how to get it"):
+    for name in ("signal", "quality", "source, or how to get it"):
         table.add_column(name)
     for signal, (quality, profile) in covered.items():
         table.add_row(signal, str(quality), profile or what_to_add(signal, profiles))

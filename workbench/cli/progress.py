@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from workbench.api.progress import StepNote
 from workbench.console import SafeConsole, step_bar
 from workbench.humanize import one_line
 from workbench.masking import masked
@@ -17,13 +18,6 @@ from workbench.masking import masked
 if TYPE_CHECKING:
     from rich.progress import Progress
     from rich.status import Status
-
-
-class Step:
-    """A step under way; `note` says what came of it."""
-
-    def __init__(self) -> None:
-        self.note: str | None = None
 
 
 class Steps:
@@ -47,9 +41,9 @@ class Steps:
             self._status = None
 
     @contextmanager
-    def step(self, title: str) -> Iterator[Step]:
+    def step(self, title: str) -> Iterator[StepNote]:
         """Announce a step, and say how long it took once it is done."""
-        step, started = Step(), time.monotonic()
+        step, started = StepNote(), time.monotonic()
         if self._console.is_terminal:
             self._status = self._console.status(Text(one_line(title)))
             self._status.start()

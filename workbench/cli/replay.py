@@ -17,35 +17,43 @@ from workbench.screen import say, write_json
 
 @click.group(name="replay")
 def command() -> None:
-    """Process again from a point in time, in a new consumer group: plan, apply, follow, verify, cut over, roll back.
+    """Process records again from a point in time, in a new consumer group.
 
-    The old group's offsets are never touched. Only `apply`, `rollback` and `cutover` change anything, and each is in the journal.
+    The offsets of the old group are never changed. Only `apply`, `rollback` and `cutover` change
+    anything; the journal has every change.
     """
 
 
 @command.command(name="plan")
 @cluster_option()
-@click.option("--from-group", required=True, help="The group that processed it the first time; it stays as it is.")
-@click.option("--new-group", required=True, help="The group that will process it again.")
+@click.option(
+    "--from-group", required=True, help="The group that processed the records the first time. It is not changed."
+)
+@click.option("--new-group", required=True, help="The new group, which will process them again.")
 @click.option("--topic", "topics", multiple=True, required=True, help="A topic to replay. May be repeated.")
 @click.option(
-    "--partition", "partitions", multiple=True, help="Only this partition: 3, or orders:3 with several topics. Repeat."
+    "--partition",
+    "partitions",
+    multiple=True,
+    help="Only this partition: 3, or orders:3 with several topics. May be repeated.",
 )
 @click.option(
-    "--since", required=True, help="Start: an instant with its zone (2026-11-21T03:00:00+08:00, …Z) or 15m ago."
+    "--since", required=True, help="Start: a timestamp with a time zone (2026-11-21T03:00:00+08:00, …Z), or 15m ago."
 )
-@click.option("--until", help="End, exclusive. Default: what is there when the plan is made.")
+@click.option("--until", help="End, exclusive. Default: the end of each log when the plan is made.")
 @click.option(
     "--after-end",
     type=click.Choice(["skip", "end", "fail"]),
     default="fail",
     show_default=True,
-    help="Where no record is at or after the start: commit nothing, commit the end, or refuse.",
+    help="For partitions without a record at or after the start: commit nothing, commit the log end, or refuse.",
 )
-@click.option("--reason", help="Why, for those who read the plan and the journal.")
-@click.option("-o", "--out", type=PLAN_FILE, help="Where to keep the plan; `apply` takes it from there.")
+@click.option("--reason", help="Reason for the replay; stored in the plan and the journal.")
+@click.option("-o", "--out", type=PLAN_FILE, help="File for the plan; `apply` reads it.")
 @click.option("--force", is_flag=True, help="Replace a plan at --out that was never applied.")
-@click.option("--csv", "csv_file", type=PLAN_FILE, help="Also as the CSV that kafka-consumer-groups --from-file takes.")
+@click.option(
+    "--csv", "csv_file", type=PLAN_FILE, help="Also write the offsets as CSV for kafka-consumer-groups --from-file."
+)
 @json_option
 @config_option
 def plan_command(
@@ -64,12 +72,13 @@ def plan_command(
     as_json: bool,
     config: Path | None,
 ) -> int:
-    """Look up, for each partition, where a replay would begin. Read-only: writes nothing to Kafka and joins no group."""
+    """Find the offset where a replay would begin, for each partition. Read-only: writes nothing to Kafka and joins no group."""
+    from workbench.api.replays import plan_on
     from workbench.cli.replay_show import show_plan
     from workbench.replay.journal import Journal
     from workbench.replay.keep import check_csv_place, check_place
     from workbench.replay.parse_request import request_of
-    from workbench.replay.plan import make_plan, survey, to_csv
+    from workbench.replay.plan import to_csv
     from workbench.replay.planfile import write_file
     from workbench.settings import load_settings
 
@@ -92,13 +101,12 @@ def plan_command(
         check_place(out, Journal.of_user(), replace=force)
     if csv_file is not None:
         check_csv_place(csv_file)
-    chosen = load_settings(config).cluster(cluster)
-    gateway = gateway_of(chosen)
-    plan = make_plan(request, *survey(gateway, request))
+    gateway = gateway_of(load_settings(config).cluster(cluster))
+    plan = plan_on(request, gateway, bootstrap=gateway.bootstrap).plan
     if out is not None:
         write_file(out, plan.document())
     if csv_file is not None:
-        csv_file.write_text(to_csv(plan), encoding="utf-8")
+        csv_file.write_text(to_csv(plan), encoding="utf-8")  # it may be a pipe
     if as_json:
         write_json(plan.document())
     else:
@@ -109,19 +117,21 @@ def plan_command(
 @command.command(name="apply")
 @click.argument("plan_file", metavar="PLAN", type=PLAN_FILE)
 @cluster_option(required=False)
-@click.option("--confirm", help="The plan's hash, or its first 8 characters; asked for on a terminal.")
+@click.option("--confirm", help="The plan's hash, or its first 8 characters. On a terminal you are asked for it.")
+@click.option("--allow-existing", is_flag=True, help="Replace offsets that the new group has already committed.")
 @click.option(
-    "--allow-existing", is_flag=True, help="The new group may have committed offsets already; they are replaced."
+    "--allow-under-replicated", is_flag=True, help="Continue although the cluster has under-replicated partitions."
 )
-@click.option("--allow-under-replicated", is_flag=True, help="Go on although replicas are missing in the cluster.")
 @click.option(
     "--retention-margin",
     default="10m",
     show_default=True,
-    help="Refuse if retention may take a record to be replayed sooner; 0s: take what is left.",
+    help="Refuse if retention may delete a record of the window within this time; 0s: replay the remaining records.",
 )
-@click.option("--quiet-period", help="How long the group's commits must not move. Default: 6s, or 1s if it has none.")
-@click.option("--dry-run", is_flag=True, help="Check everything, write nothing.")
+@click.option(
+    "--quiet-period", help="Time during which the group's commits must not move. Default: 6s, or 1s if it has none."
+)
+@click.option("--dry-run", is_flag=True, help="Run all safety checks, write nothing.")
 @json_option
 @config_option
 def apply_command(
@@ -136,9 +146,10 @@ def apply_command(
     as_json: bool,
     config: Path | None,
 ) -> int:
-    """Commit a plan's offsets for its new group: after all guards, with a rollback file beside the plan, and read back afterwards.
+    """Commit a plan's offsets for its new group, after all safety checks.
 
-    Exit code 6 if a guard refused, or if not every offset was read back as planned. Can be run again after any failure.
+    Writes a rollback file next to the plan first, and reads the offsets back afterwards. It is safe to repeat after any failure.
+    Exit code 6 if a safety check failed, or if an offset was not read back as planned.
     """
     from workbench.cli.replay_show import show_receipt
     from workbench.replay.apply import Options, apply_plan
@@ -173,8 +184,12 @@ def apply_command(
 @command.command(name="rollback")
 @click.argument("rollback_file", metavar="ROLLBACK", type=PLAN_FILE)
 @cluster_option(required=False)
-@click.option("--confirm", help="The rollback file's hash, or its first 8 characters; asked for on a terminal.")
-@click.option("--discard-progress", is_flag=True, help="Also if the group has consumed since; that is given up.")
+@click.option(
+    "--confirm", help="The rollback file's hash, or its first 8 characters. On a terminal you are asked for it."
+)
+@click.option(
+    "--discard-progress", is_flag=True, help="Roll back even if the group has consumed since; that progress is lost."
+)
 @json_option
 @config_option
 def rollback_command(
@@ -185,7 +200,10 @@ def rollback_command(
     as_json: bool,
     config: Path | None,
 ) -> int:
-    """Make the new group as it was before `apply`, from the file that `apply` left beside the plan (plan.rollback.json)."""
+    """Restore the new group as it was before `apply`.
+
+    ROLLBACK is the file that `apply` wrote next to the plan (plan.rollback.json).
+    """
     from workbench.humanize import plural
     from workbench.replay.journal import Journal
     from workbench.replay.receipt import read_rollback
@@ -194,7 +212,9 @@ def rollback_command(
 
     rollback = read_rollback(rollback_file)
     gateway = gateway_of(load_settings(config).cluster(cluster or rollback.cluster))
-    what = f"restore {len(rollback.before):,} commits" if rollback.before else "delete it, for it did not exist"
+    what = (
+        f"restore {len(rollback.before):,} commits" if rollback.before else "delete it, because it did not exist before"
+    )
     confirm_hash(rollback.hash, confirm, f"Group {rollback.group!r}: {what}.")
     found = roll_back(rollback, gateway, Journal.of_user(), discard_progress=discard_progress)
     if as_json:
@@ -212,11 +232,11 @@ def rollback_command(
 
 
 @command.command(name="log")
-@click.option("--plan", "plan_hash", help="Only this plan: its hash, or the beginning of it.")
+@click.option("--plan", "plan_hash", help="Only this plan: its hash, or a prefix of it.")
 @click.option("--group", help="Only this group.")
 @json_option
 def log_command(plan_hash: str | None, group: str | None, as_json: bool) -> int:
-    """Read the journal: what was changed, when, by whom, from which offset to which, and how it ended."""
+    """Show the journal: who changed which offsets, when, and the outcome."""
     from workbench.cli.replay_show import show_journal
     from workbench.replay.journal import Journal
 
@@ -227,7 +247,7 @@ def log_command(plan_hash: str | None, group: str | None, as_json: bool) -> int:
     else:
         show_journal(chosen)
     if torn:
-        say(f"{torn} line(s) of the journal are cut off or damaged.")
+        say(f"{torn} line(s) of the journal are truncated or damaged.")
     return ExitCode.EVIDENCE if torn else ExitCode.OK
 
 

@@ -16,26 +16,28 @@ from workbench.screen import say, write_json
 @click.command(name="cutover")
 @click.argument("plan_file", metavar="PLAN", type=PLAN_FILE)
 @click.option(
-    "--fleet", "fleet_file", type=PLAN_FILE, required=True, help="fleet.toml: the instances, and how they are told."
+    "--fleet", "fleet_file", type=PLAN_FILE, required=True, help="fleet.toml: the instances, and how to switch them."
 )
 @cluster_option(required=False)
-@click.option("--confirm", help="The plan's hash, or its first 8 characters; asked for on a terminal.")
-@click.option("--back", is_flag=True, help="Bring the fleet back into the old group.")
+@click.option("--confirm", help="The plan's hash, or its first 8 characters. On a terminal you are asked for it.")
+@click.option("--back", is_flag=True, help="Switch the fleet back to the old group.")
 @click.option(
     "--max-bytes-per-second",
     type=click.IntRange(min=1000),
-    help="Cap on what each instance reads; over the fleet file's.",
+    help="Read limit of each instance; overrides that of the fleet file.",
 )
-@click.option("--allow-under-replicated", is_flag=True, help="Go on although replicas are missing in the cluster.")
+@click.option(
+    "--allow-under-replicated", is_flag=True, help="Continue although the cluster has under-replicated partitions."
+)
 @click.option(
     "--allow-gap",
     is_flag=True,
-    help="Leave out what the old group has not processed before the targets, and what it reads beyond the plan.",
+    help="Skip records that the old group has not processed before the targets, and records that it reads beyond the plan.",
 )
 @click.option(
     "--carry-others",
     is_flag=True,
-    help="Where the old group reads beyond the plan, begin at its commits: written, and read back, before the first switch.",
+    help="On partitions that only the old group reads, begin at its commits. They are written and read back before the first switch.",
 )
 @json_option
 @config_option
@@ -52,9 +54,10 @@ def cutover_command(
     as_json: bool,
     config: Path | None,
 ) -> int:
-    """One instance into the new group, then the others in batches; each batch must be healthy before the next.
+    """Switch a fleet to the new group: first one instance, then batches. Each batch must be healthy before the next.
 
-    Stops at the first batch that is not, with the way back. Can be run again after any failure: it goes on from where the fleet is.
+    Stops at the first batch that is not healthy, and says how to switch back. It is safe to repeat after any failure: it continues
+    with the instances that are left.
     """
     from workbench.cli.replay_show import preflight_lines
     from workbench.replay.cutover import Cutover
@@ -67,21 +70,21 @@ def cutover_command(
     plan, file = read_plan(plan_file), read_fleet(fleet_file)
     if max_bytes_per_second is not None and file.kind != "http":
         raise UsageError(
-            "--max-bytes-per-second needs a fleet of kind http.", hint="Put the cap into the command itself."
+            "--max-bytes-per-second needs a fleet of kind http.", hint="Set the limit in the command itself."
         )
     if max_bytes_per_second is not None or back:
         cap = None if back else max_bytes_per_second  # what goes back reads at full speed
         file = file.model_copy(update={"max_bytes_per_second": cap})
     if carry_others and back:
         raise UsageError(
-            "--carry-others goes with the way forth only.", hint="The old group's commits are still its own."
+            "--carry-others cannot be combined with --back.", hint="The old group still has its own commits."
         )
     chosen = load_settings(config).cluster(cluster or plan.cluster)
     gateway = gateway_of(chosen)
     for line in preflight_lines(plan, file.max_bytes_per_second, len(file.instances)):
         say(line)
     where = plan.from_group if back else plan.new_group
-    confirm_hash(plan.hash, confirm, f"{len(file.instances)} instances go into the group {where!r}.")
+    confirm_hash(plan.hash, confirm, f"{len(file.instances)} instances will switch to the group {where!r}.")
     cutover = Cutover(
         plan=plan,
         fleet=make_fleet(file),
@@ -97,7 +100,7 @@ def cutover_command(
     cutover.run()
     say(f"Done: {len(file.instances)} instances are in {where!r}.")
     if not back:
-        say(f"Put {plan.new_group!r} into their configuration, too: a restart would bring them back.")
+        say(f"Also set {plan.new_group!r} in their configuration: a restart would switch them back.")
         say(f"Then: workbench replay follow {plan_file}")
     if as_json:
         document = {"schema": "workbench.replay-cutover/1", "plan": plan.hash, "group": where}

@@ -31,11 +31,9 @@ def confirm_hash(full: str, given: str | None, summary: str) -> None:
     short = full[:SHORT_HASH]
     if given is None:
         if not sys.stdin.isatty():
-            raise UsageError(
-                "Without a terminal the hash has to be given.", hint=f"Read it, then add: --confirm {short}"
-            )
+            raise UsageError("Without a terminal, the hash is required.", hint=f"Read it, then add: --confirm {short}")
         say(summary)
-        given = ask(f"Type {short} to go on")
+        given = ask(f"Type {short} to continue")
     check_hash(full, given)
 
 

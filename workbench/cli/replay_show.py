@@ -28,7 +28,7 @@ def show_plan(plan: Plan, bootstrap: str, path: Path | None) -> None:
 
     console = SafeConsole()
     console.line_of(f"Replay of {one_line(plan.from_group)} into {one_line(plan.new_group)}", style="bold")
-    until = plan.until or "the end as it is now"
+    until = plan.until or "the log end at planning time"
     console.line_of(f"from {plan.since} to {until}, on cluster {printable(plan.cluster)} ({plan.cluster_id})")
     table = Table(box=None)
     table.add_column("topic")
@@ -51,7 +51,7 @@ def show_plan(plan: Plan, bootstrap: str, path: Path | None) -> None:
     console.print(table)
     if len(shown) < len(plan.partitions):
         console.line_of(
-            f"… and {len(plan.partitions) - len(shown):,} partitions with fewer messages; all are in the plan."
+            f"… and {len(plan.partitions) - len(shown):,} partitions with fewer messages. The plan has all of them."
         )
     console.line_of(
         f"Total: {plural(len(plan.partitions), 'partition')}, {count(plan.messages)} messages, "
@@ -61,11 +61,13 @@ def show_plan(plan: Plan, bootstrap: str, path: Path | None) -> None:
     for warning in plan.warnings:
         console.line_of(f"! {one_line(warning)}", style="yellow")
     console.line_of(f"Hash {plan.short_hash}", style="bold")
-    console.line_of(f"With Kafka's own tool (CSV: --csv plan.csv): {kafka_command(plan, bootstrap)}")
+    console.line_of(
+        f"The same with Kafka's own tool (write the CSV with --csv plan.csv): {kafka_command(plan, bootstrap)}"
+    )
     if path is not None:
         console.line_of(f"Next: workbench replay apply {path}")
     else:
-        console.line_of("Keep it with -o plan.json; nothing has been changed.")
+        console.line_of("Save it with -o plan.json. Nothing has been changed.")
 
 
 def show_receipt(receipt: Receipt, plan_file: Path, *, as_json: bool) -> None:
@@ -82,7 +84,7 @@ def show_receipt(receipt: Receipt, plan_file: Path, *, as_json: bool) -> None:
     for hint in receipt.hints:
         console.line_of(f"Hint:  {one_line(hint)}")
     if receipt.rollback is not None:
-        console.line_of(f"Way back: workbench replay rollback {receipt.rollback}")
+        console.line_of(f"Roll back with: workbench replay rollback {receipt.rollback}")
     if receipt.outcome.value == "done":
         console.line_of(f"Next: workbench replay cutover {plan_file} --fleet fleet.toml, or start consumers in")
         console.line_of(f"      {one_line(receipt.group)} and: workbench replay follow {plan_file}")
@@ -142,9 +144,9 @@ def show_verdict(found: Checked) -> None:
         console.line_of(f"! {one_line(note)}", style="yellow")
     moved = len(found.old_moved)
     console.line_of(
-        "The old group's offsets are as they were when it was planned."
+        "The old group's offsets have not changed since the plan was made."
         if not moved
-        else f"The old group has moved on in {plural(moved, 'partition')} since the plan was made (it goes on by itself)."
+        else f"The old group has moved on in {plural(moved, 'partition')} since the plan was made (it is still consuming)."
     )
 
 
@@ -167,10 +169,10 @@ def preflight_lines(plan: Plan, cap: int | None, instances: int) -> list[str]:
     from workbench.replay.plan import bytes_per_broker
 
     loads = sorted(bytes_per_broker(plan).items())
-    lines = [f"To be read from broker {broker}: {size(load)}" for broker, load in loads]
+    lines = [f"Bytes to read from broker {broker}: {size(load)}" for broker, load in loads]
     total = plan.bytes_estimate
     if cap is not None and total is not None:
         lines.append(
-            f"At {size(cap)}/s for each of {plural(instances, 'instance')} that takes at least {duration(total / (cap * instances))}."
+            f"At {size(cap)}/s per instance, {plural(instances, 'instance')} need at least {duration(total / (cap * instances))}."
         )
     return lines

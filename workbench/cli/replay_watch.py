@@ -26,9 +26,9 @@ _PLAIN_LINE_SECONDS = 10.0  # without a terminal a line every so often is enough
 @click.command(name="follow")
 @click.argument("plan_file", metavar="PLAN", type=PLAN_FILE)
 @cluster_option(required=False)
-@click.option("--interval", default="2s", show_default=True, help="Time between two looks.")
-@click.option("--timeout", help="Give up after this time, with exit code 7. Default: never.")
-@click.option("--once", is_flag=True, help="One look; exit code 7 if it is not complete.")
+@click.option("--interval", default="2s", show_default=True, help="Time between two checks.")
+@click.option("--timeout", help="Stop after this time with exit code 7. Default: never.")
+@click.option("--once", is_flag=True, help="Check once. Exit code 7 if the window is not complete.")
 @json_option
 @config_option
 def follow_command(
@@ -40,7 +40,10 @@ def follow_command(
     as_json: bool,
     config: Path | None,
 ) -> int:
-    """Watch the new group until it has committed the whole window, beside the old group's lag. --json: a line for each look."""
+    """Watch the new group until it has committed the whole window.
+
+    Also shows the lag of the old group. --json prints a line per check.
+    """
     from workbench.replay.follow import Follower, check_same_cluster
     from workbench.replay.planfile import read_plan
     from workbench.replay.progress import Pace
@@ -66,14 +69,14 @@ def follow_command(
             screen.show(look, pace)
     if look is not None and look.waiting is not None and not look.left:
         raise DeadlineError(
-            f"The group {plan.new_group!r} has committed all that is known of the window. {look.waiting}",
-            hint="Look again: workbench replay follow.",
+            f"The group {plan.new_group!r} has committed all known records of the window. {look.waiting}",
+            hint="Check again with: workbench replay follow.",
         )
     if look is None or not look.complete:
         raise DeadlineError(
             f"The group {plan.new_group!r} has not committed the whole window: "
             f"{len(look.left) if look is not None else len(plan.partitions):,} partitions are not there yet.",
-            hint="Look again: workbench replay follow.",
+            hint="Check again with: workbench replay follow.",
         )
     if not as_json:
         say(f"Complete. Next: workbench replay verify {plan_file}")
@@ -138,15 +141,15 @@ def look_document(plan: Plan, look: ReplayProgress, pace: Pace) -> dict[str, Any
 @click.command(name="verify")
 @click.argument("plan_file", metavar="PLAN", type=PLAN_FILE)
 @cluster_option(required=False)
-@click.option("--fleet", type=PLAN_FILE, help="fleet.toml: also ask the instances what they completed.")
+@click.option("--fleet", type=PLAN_FILE, help="fleet.toml: also compare with the counts of the instances.")
 @click.option(
     "--processed",
     type=click.Path(path_type=Path),
-    help="A log of what was processed (topic, partition, offset; JSON lines, CSV or Parquet): each record is looked up in it.",
+    help="A log of processed records (topic, partition, offset; JSON lines, CSV or Parquet), to look up each record.",
 )
 @click.option("--records", is_flag=True, help="Read the records and count them by partition.")
 @click.option(
-    "--key-ranges", type=click.IntRange(1, 65_536), help="Count the records by so many ranges of the key's hash."
+    "--key-ranges", type=click.IntRange(1, 65_536), help="Count the records by this many ranges of the key's hash."
 )
 @json_option
 @config_option
@@ -160,9 +163,10 @@ def verify_command(
     as_json: bool,
     config: Path | None,
 ) -> int:
-    """Did the new group really get every record of the window? By its commits, and by what else there is to go by.
+    """Check whether the new group got every record of the window.
 
-    Exit code 0: yes; 3: no, and which partitions; 4: cannot tell.
+    Uses the group's commits, the counts of the instances (--fleet) and a log of processed records (--processed).
+    Exit code 0: yes; 3: no, with the partitions; 4: cannot tell.
     """
     from workbench.cli.replay_show import show_verdict
     from workbench.replay.check import CheckRequest, check
@@ -201,15 +205,17 @@ def verify_command(
     multiple=True,
     default=("type", "minute"),
     show_default=True,
-    help="What to count by. May be repeated.",
+    help="Count by this field. May be repeated.",
 )
-@click.option("--most", type=click.IntRange(1, 100_000), default=20, show_default=True, help="Lines of each count.")
+@click.option(
+    "--most", type=click.IntRange(1, 100_000), default=20, show_default=True, help="Number of lines per count."
+)
 @json_option
 @config_option
 def inspect_command(
     plan_file: Path, cluster: str | None, kinds: tuple[str, ...], most: int, as_json: bool, config: Path | None
 ) -> int:
-    """Read the records that a plan would replay and count them, by event type, key, minute or partition. Joins no group."""
+    """Read the records of a plan's window, and count them by event type, key, minute or partition. Joins no group."""
     from workbench.cli.replay_show import show_counts
     from workbench.replay.planfile import read_plan
     from workbench.settings import load_settings

@@ -13,7 +13,7 @@ from workbench.screen import say, say_error, tell, tell_page, write_json
 
 @click.group(name="report")
 def command() -> None:
-    """Scheduled reports, each with a record of how it ended."""
+    """Run, list and send reports. Each run has a record of how it ended."""
 
 
 @command.group()
@@ -23,18 +23,18 @@ def run() -> None:
 
 @run.command()
 @cluster_option(required=False)
-@click.option("--capture", type=click.Path(path_type=Path), help="Report on a recording; needs no network.")
-@click.option("--since", help='Start of the period: a length such as "24h" (default), or an instant with its zone.')
+@click.option("--capture", type=click.Path(path_type=Path), help="Report on a capture; needs no network.")
+@click.option("--since", help='Start of the period: a length such as "24h" (default), or a timestamp with a time zone.')
 @click.option("--until", help="End of the period. Default: the last full minute, or a capture's end.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("workbench-reports"),
     show_default=True,
-    help="Folder of the runs; each gets one of its own.",
+    help="Folder of the runs; each run gets its own folder in it.",
 )
-@click.option("--deadline", default="10m", show_default=True, help="For the whole run; exit code 7 after it.")
-@click.option("--again", is_flag=True, help="Repeat a run that is done.")
+@click.option("--deadline", default="10m", show_default=True, help="Time limit of the whole run; exit code 7 after it.")
+@click.option("--again", is_flag=True, help="Repeat a run that is already done.")
 @json_option
 @config_option
 def health(
@@ -48,10 +48,10 @@ def health(
     as_json: bool,
     config: Path | None,
 ) -> int:
-    """All subscriptions of a cluster, worst first: triage, error budget, size, and what could not be judged.
+    """Report on all subscriptions of a cluster, worst first: triage, error budget, capacity, and what could not be judged.
 
-    Leaves run.json (how it ended), result.json, report.html (one offline file) and executed.ipynb (for the audit). The same source
-    and period make the same run. Exit codes: 0 all is well, 3 something lags, 4 evidence incomplete, 7 deadline, 8 kernel died.
+    Writes run.json (how it ended), result.json, report.html (one offline file) and executed.ipynb (for the audit). The same source
+    and period give the same run. Exit codes: 0 all is well, 3 something lags, 4 evidence incomplete, 7 deadline, 8 kernel died.
     """
     from workbench.report.runs.parameters import health_parameters
     from workbench.report.runs.record import REPORT
@@ -83,7 +83,7 @@ def health(
 )
 @json_option
 def list_(out: Path, as_json: bool) -> int:
-    """All runs in a folder, oldest first, and how each ended. One whose process is gone is "lost"."""
+    """List the runs in a folder, oldest first, and how each ended. A run whose process is gone is "lost"."""
     from workbench.humanize import duration
     from workbench.report.runs.record import runs_in
 
@@ -104,12 +104,17 @@ def list_(out: Path, as_json: bool) -> int:
 
 @command.command()
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False, exists=True))
-@click.option("--alertmanager", help="Base URL of an Alertmanager: an alert for each subscription that is not healthy.")
-@click.option("--webhook", help="URL that gets result.json. $WORKBENCH_WEBHOOK_TOKEN is its bearer token.")
-@click.option("--grafana", help="Base URL of a Grafana: an annotation. $WORKBENCH_GRAFANA_TOKEN is its token.")
+@click.option(
+    "--alertmanager", help="Base URL of an Alertmanager. Sends an alert for each subscription that is not healthy."
+)
+@click.option("--webhook", help="URL of a webhook. Sends result.json. $WORKBENCH_WEBHOOK_TOKEN is its bearer token.")
+@click.option("--grafana", help="Base URL of a Grafana. Creates an annotation. $WORKBENCH_GRAFANA_TOKEN is its token.")
 @click.option("--text", "as_text", is_flag=True, help="Print a short text for a chat to stdout.")
 def send(folder: Path, alertmanager: str | None, webhook: str | None, grafana: str | None, as_text: bool) -> int:
-    """Hand the result of a run on. FOLDER is the run's. Each target is tried three times; exit code 5 if one has not taken it."""
+    """Send the result of a run to other systems.
+
+    FOLDER is the folder of the run. Each target is tried three times; exit code 5 if one did not accept it.
+    """
     import os
 
     from workbench.errors import UsageError, WorkbenchError
@@ -119,7 +124,7 @@ def send(folder: Path, alertmanager: str | None, webhook: str | None, grafana: s
 
     document = read_previous(str(folder / RESULT))
     if document is None:
-        raise UsageError(f"{folder} holds no result of a run.", hint="See: workbench report list")
+        raise UsageError(f"{folder} has no result of a run.", hint="See: workbench report list")
     if as_text:
         tell_page(handoff.chat_text(document))
     sends = [

@@ -8,12 +8,13 @@ import click
 
 from workbench.cli.options import json_option
 from workbench.errors import ExitCode, UsageError
+from workbench.files import write_text
 from workbench.screen import say, tell, tell_page, write_json
 
 
 @click.group(name="runbooks")
 def command() -> None:
-    """One runbook for each verdict and each alert."""
+    """Show, check or regenerate the runbooks. Each verdict and each alert has one."""
 
 
 def _folder_option(function: click.decorators.FC) -> click.decorators.FC:
@@ -21,7 +22,7 @@ def _folder_option(function: click.decorators.FC) -> click.decorators.FC:
         "--dir",
         "folder",
         type=click.Path(path_type=Path, file_okay=False),
-        help="Folder of the runbooks. Default: ours.",
+        help="Folder of the runbooks. Default: the shipped ones.",
     )(function)
 
 
@@ -37,9 +38,9 @@ def _folder(given: Path | None) -> Path:
 @_folder_option
 @json_option
 def check(folder: Path | None, as_json: bool) -> int:
-    """Prove that rules, runbooks and verdicts belong together one by one. Exit code 3 if they do not.
+    """Check that rules, runbooks and verdicts match one to one. Exit code 3 if they do not.
 
-    With promtool on PATH (or in the lab's cache) the rules' syntax is checked, too.
+    If promtool is on PATH (or in the lab's cache), it also checks the syntax of the rules.
     """
     from workbench.runbooks.book import read_books
     from workbench.runbooks.check import problems, read_rules
@@ -56,16 +57,16 @@ def check(folder: Path | None, as_json: bool) -> int:
         for text in found:
             tell(text)
         if not found:
-            tell(f"{books} runbooks, {rules} alert rules, one for one with the tree's verdicts.")
+            tell(f"{books} runbooks, {rules} alert rules, one to one with the verdicts of the tree.")
         if not syntax.ran:
-            say("promtool is not here: the syntax of the rules was not checked.")
+            say("promtool was not found: the syntax of the rules was not checked.")
     return ExitCode.FINDINGS if found else ExitCode.OK
 
 
 @command.command()
 @_folder_option
 def write(folder: Path | None) -> int:
-    """Write what is generated anew: diagnosis steps and pictures from the tree, the verdicts' alert rules from the runbooks."""
+    """Regenerate the runbooks' diagnosis steps and pictures from the tree, and the verdicts' alert rules from the runbooks."""
     from workbench.runbooks.book import read_books
     from workbench.runbooks.rules import FILE, is_ours, verdict_rules
 
@@ -74,14 +75,14 @@ def write(folder: Path | None) -> int:
     for book in books:
         text = book.regenerated()
         if text != book.text:
-            book.path.write_text(text, encoding="utf-8")
+            write_text(book.path, text)
             changed += 1
     say(f"{changed} runbooks changed.")
     if is_ours(place):
         (place / FILE).parent.mkdir(exist_ok=True)
-        (place / FILE).write_text(verdict_rules(books), encoding="utf-8")
+        write_text(place / FILE, verdict_rules(books))
     else:
-        say(f"{FILE} is your own and was left alone.")
+        say(f"{FILE} is your own file and was not changed.")
     return ExitCode.OK
 
 
@@ -89,7 +90,7 @@ def write(folder: Path | None) -> int:
 @click.argument("name")
 @_folder_option
 def show(name: str, folder: Path | None) -> int:
-    """Print a runbook by the name of its alert (SlowProcessor) or verdict (slow_processor)."""
+    """Print the runbook of an alert (SlowProcessor) or a verdict (slow_processor)."""
     from workbench.runbooks.book import read_books
 
     books = read_books(_folder(folder))

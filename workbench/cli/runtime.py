@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 @click.group()
 def command() -> None:
-    """Run the reference consumer framework: events by key, contiguous commits, every metric that triage reads."""
+    """Run event processors on the runtime, a consumer framework that exports every signal of triage."""
 
 
 @command.command()
 @click.argument("config", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.argument("processors", metavar="MODULE[:NAME]")
-@click.option("-v", "--verbose", is_flag=True, help="Tell more on standard error.")
+@click.option("-v", "--verbose", is_flag=True, help="Write a more detailed log to stderr.")
 def run(config: Path, processors: str, verbose: bool) -> None:
     """Consume until SIGTERM or Ctrl-C.
 
-    CONFIG is a TOML file (`[runtime]`, or the whole file); variables WORKBENCH_RUNTIME_GROUP and so on stand over it. MODULE holds
-    functions marked with @processor; or NAME in it is a dict of handlers by event type.
+    CONFIG is a TOML file (`[runtime]`, or the whole file); environment variables such as
+    WORKBENCH_RUNTIME_GROUP override it. MODULE has functions marked with @processor; or NAME in it is a dict of handlers by event type.
     """
     log_to_stderr(logging.INFO if verbose else logging.WARNING)
     runtime = _made(config, processors)
@@ -40,7 +40,7 @@ def run(config: Path, processors: str, verbose: bool) -> None:
 @click.argument("config", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.argument("processors", metavar="MODULE[:NAME]")
 def check(config: Path, processors: str) -> None:
-    """Say whether the settings and the processors fit, without connecting to anything."""
+    """Check settings and processors against each other. Connects to nothing."""
     from workbench.runtime.config import RuntimeConfig
     from workbench.runtime.registry import load
     from workbench.runtime.task import check_handlers
@@ -55,7 +55,7 @@ def check(config: Path, processors: str) -> None:
 
 @command.command()
 def settings() -> None:
-    """List every setting with its default and the reason for it."""
+    """List every setting with its unit, default and reason."""
     from workbench.runtime.config import ProcessorConfig, RuntimeConfig
 
     for title, model in (("[runtime]", RuntimeConfig), ("[runtime.processors.<event type>]", ProcessorConfig)):

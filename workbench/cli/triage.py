@@ -2,292 +2,255 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from workbench.cli.options import (
-    cluster_option,
-    config_option,
-    json_option,
-    selection_options,
-    window_of,
-    window_options,
-)
-from workbench.errors import ExitCode, UsageError
+from workbench.cli.options import cluster_option, config_option, json_option, selection_options, window_options
+from workbench.errors import UsageError
 from workbench.screen import write_json
 
 if TYPE_CHECKING:
-    from workbench.cli.progress import Steps
-    from workbench.collect.capture import Capture
+    from workbench.api.look import TriageResult
+    from workbench.api.requests import Measurements
+    from workbench.cli.triage_all import SweepRequest
     from workbench.triage.engine import Triage
-    from workbench.window import Window
 
 
 @click.command(name="triage")
 @cluster_option(required=False)
-@click.option("--capture", "folder", type=click.Path(path_type=Path), help="Analyse a recording; needs no network.")
+@click.option("--capture", "folder", type=click.Path(path_type=Path), help="Analyse a capture; needs no network.")
 @selection_options
 @window_options
-@click.option("--observe", help="Without a Prometheus: watch the cluster for this long first, for example 60s.")
-@click.option("--save", type=click.Path(path_type=Path), help="Keep what was analysed as a capture in this folder.")
+@click.option("--observe", help="Without a Prometheus: record the cluster for this long first, for example 60s.")
 @click.option(
-    "--html", type=click.Path(path_type=Path, dir_okay=False), help="Also write a report as one offline file."
+    "--save", type=click.Path(path_type=Path), help="Save the analysed measurements as a capture in this folder."
 )
-@click.option("--watch", is_flag=True, help="Look again and again, and tell when the check of an action holds.")
-@click.option("--every", default="15s", show_default=True, help="With --watch: the time between two looks.")
-@click.option("--for", "patience", default="30m", show_default=True, help="With --watch: the longest time.")
+@click.option(
+    "--html", type=click.Path(path_type=Path, dir_okay=False), help="Also write the report as one offline HTML file."
+)
+@click.option("--watch", is_flag=True, help="Repeat the triage, and report when the check of an action passes.")
+@click.option("--every", default="15s", show_default=True, help="With --watch: time between two triages.")
+@click.option("--for", "patience", default="30m", show_default=True, help="With --watch: stop after this time.")
 @click.option(
     "--compare",
     nargs=2,
     type=click.Path(path_type=Path),
     metavar="BEFORE AFTER",
-    help="Compare two recordings: what has changed, and whether what was advised has worked.",
+    help="Compare two captures: what changed, and whether the advised actions worked.",
 )
 @click.option(
     "--alert",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="An Alertmanager webhook as a file: fills in cluster, group, topic and time, and prints the runbook filled in.",
+    help="File with an Alertmanager webhook. Sets cluster, group, topic and time, and prints the runbook with them filled in.",
 )
-@click.option("--all", "everything", is_flag=True, help="Every subscription of the cluster in one sweep, worst first.")
+@click.option("--all", "everything", is_flag=True, help="Triage every subscription of the cluster, worst first.")
 @click.option(
     "--store",
     type=click.Path(path_type=Path, file_okay=False),
-    help="With --all: the folder of landed samples. Default with --cluster: one of its own, for the window only.",
+    help="With --all: folder of the stored samples. Default with --cluster: one per cluster, which keeps one window.",
 )
-@click.option("--top", default=20, show_default=True, type=click.IntRange(min=0), help="With --all: findings in full.")
 @click.option(
-    "--parquet", type=click.Path(path_type=Path, dir_okay=False), help="With --all: also write the whole table there."
+    "--top",
+    default=20,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="With --all: number of findings to show in full.",
+)
+@click.option(
+    "--parquet",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="With --all: also write the whole table to this file.",
 )
 @json_option
 @config_option
-def command(
-    cluster: str | None,
-    folder: Path | None,
-    groups: tuple[str, ...],
-    topics: tuple[str, ...],
-    since: str | None,
-    until: str | None,
-    baseline: str | None,
-    observe: str | None,
-    save: Path | None,
-    html: Path | None,
-    watch: bool,
-    every: str,
-    patience: str,
-    compare: tuple[Path, Path] | None,
-    alert: Path | None,
-    everything: bool,
-    store: Path | None,
-    top: int,
-    parquet: Path | None,
-    as_json: bool,
-    config: Path | None,
-) -> int:
-    """Find out whether consumers lag, and why, with the evidence for it and what to do.
+def command(**given: Any) -> int:
+    """Find out whether consumers lag and why, with evidence and actions.
 
-    Exit codes: 0 all is well (or draining), 3 something lags, 4 something cannot be told for want of data, or the
-    sources have left something out.
+    Exit codes: 0 healthy (or draining), 3 a subscription lags, 4 data is missing, or a source's answer is incomplete.
     """
-    if everything:
-        if folder is not None or watch or compare or alert or any((groups, topics, since, baseline, observe, save)):
-            raise UsageError(
-                "--all takes --cluster, --store, --until, --top, --html and --parquet, and no other selection.",
-                hint="The window is the store's newest slot, the baseline the four before it.",
-            )
+    if given["everything"]:
         from workbench.cli.triage_all import triage_all
 
-        return triage_all(
-            cluster, store, until=until, top=top, html=html, parquet=parquet, as_json=as_json, config=config
-        )
-    if store is not None or parquet is not None:
-        raise UsageError("--store and --parquet belong to --all.")
-    if alert is not None and compare is None:
-        from workbench.cli.triage_alert import asked_by
+        return triage_all(_sweep_request(given))
+    if given["store"] is not None or given["parquet"] is not None:
+        raise UsageError("--store and --parquet need --all.")
+    if given["compare"] is not None:
+        return _compare(_compare_request(given))
+    filled = _filled_by_alert(given)
+    if filled["watch"]:
+        return _watch(_watch_request(filled))
+    return _look(_look_request(filled))
 
-        asked = asked_by(alert, cluster=cluster, recorded=folder is not None, groups=groups, topics=topics, since=since)
-        cluster, groups, topics = asked.cluster, asked.groups, asked.topics
-        since = since if watch or observe is not None else asked.since
-    chosen = (list(groups), list(topics))
-    if compare is not None:
-        if cluster is not None or folder is not None or watch or any((since, until, baseline, observe, save, html)):
-            raise UsageError("--compare takes two recordings and nothing else.", hint="--group and --topic narrow it.")
-        return _compare(compare, *chosen, as_json=as_json)
-    if watch:
-        if cluster is None or any((since, until, observe, save, html)):
-            raise UsageError("--watch looks at a live cluster, up to now.", hint="Give it --cluster, and --group.")
-        return _watch(cluster, *chosen, baseline, every, patience, config, as_json=as_json)
-    if (cluster is None) == (folder is None):
-        raise UsageError(
-            "Name either --cluster or --capture.", hint="A cluster of workbench.toml, or a recorded folder."
-        )
-    if folder is not None and observe is not None:
-        raise UsageError("--observe watches a live cluster; a capture is already recorded.")
-    _check_outputs(html, save)
+
+# One look
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookRequest:
+    """One look, and where its result goes: a folder for the capture, a file for the report, stdout as JSON."""
+
+    measurements: Measurements
+    save: Path | None
+    html: Path | None
+    as_json: bool
+    with_runbooks: bool
+
+
+def _look_request(given: Mapping[str, Any]) -> LookRequest:
+    measurements, save, html = _measurements(given), given["save"], given["html"]
+    # Refused before the work, what would fail after it.
+    if html is not None and not html.parent.is_dir():
+        raise UsageError(f"There is no folder {html.parent} for the report.", hint="Create it first.")
+    if save is not None and save.exists() and (not save.is_dir() or any(save.iterdir())):
+        raise UsageError(f"{save} exists and is not empty.", hint="Name another folder for the capture.")
+    return LookRequest(
+        measurements=measurements,
+        save=save,
+        html=html,
+        as_json=given["as_json"],
+        with_runbooks=given["alert"] is not None,
+    )
+
+
+def _measurements(given: Mapping[str, Any]) -> Measurements:
+    from workbench.api.requests import Measurements, Times
+
+    return Measurements(
+        cluster=given["cluster"],
+        capture=given["folder"],
+        groups=given["groups"],
+        topics=given["topics"],
+        times=Times(since=given["since"], until=given["until"], baseline=given["baseline"]),
+        observe=given["observe"],
+        config=given["config"],
+    )
+
+
+def _look(request: LookRequest) -> int:
+    from workbench.api.look import judge
+    from workbench.api.measure import measure
     from workbench.cli.progress import Steps
 
-    with Steps(quiet=as_json) as steps:
-        if cluster is not None:
-            capture = _from_cluster(
-                cluster, list(groups), list(topics), (since, until, baseline), observe, config, steps
-            )
-            window = capture.window
-        else:
-            capture, window = _from_folder(folder or Path(), (since, until, baseline), steps)
-        if save is not None:
+    with Steps(quiet=request.as_json) as steps:
+        found = measure(request.measurements, progress=steps)
+        if request.save is not None:
             from workbench.collect.capture import write_capture
 
-            write_capture(save, capture)
-            steps.say(f"Saved as {save}.")
-        result = _analyse(capture, window, list(groups), list(topics), steps)
-        if html is not None:
-            from workbench.report.html import write_html
-
+            write_capture(request.save, found.capture)
+            steps.say(f"Saved as {request.save}.")
+        result = judge(found, request.measurements, progress=steps)
+        if request.html is not None:
             with steps.step("Writing the report") as step:
-                write_html(html, result, capture)
-                step.note = str(html)
-    if as_json:
+                result.write_html(request.html)
+                step.note = str(request.html)
+    if request.as_json:
         write_json(result.to_json())
     else:
-        from workbench.console import open_console
-        from workbench.report.terminal import show
-
-        show(open_console(), result, capture.samples)
-        if alert is not None:
-            from workbench.cli.triage_alert import show_runbooks
-
-            show_runbooks(result, bootstrap=capture.info.bootstrap)
-    return exit_code(result)
+        _show(result, with_runbooks=request.with_runbooks)
+    return result.exit_code
 
 
-def _compare(folders: tuple[Path, Path], groups: list[str], topics: list[str], *, as_json: bool) -> int:
+def _show(result: TriageResult, *, with_runbooks: bool) -> None:
+    from workbench.console import open_console
+    from workbench.report.terminal import show
+
+    show(open_console(), result.triage, result.capture.samples)
+    if with_runbooks:
+        from workbench.cli.triage_alert import show_runbooks
+
+        show_runbooks(result.triage, bootstrap=result.capture.info.bootstrap)
+
+
+def _filled_by_alert(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    if given["alert"] is None:
+        return given
+    from workbench.cli.triage_alert import asked_by
+
+    names = ("cluster", "groups", "topics", "since")
+    asked = asked_by(given["alert"], recorded=given["folder"] is not None, **{name: given[name] for name in names})
+    since = given["since"] if given["watch"] or given["observe"] is not None else asked.since
+    return {**given, "cluster": asked.cluster, "groups": asked.groups, "topics": asked.topics, "since": since}
+
+
+# The other modes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareRequest:
+    """Two recordings, the earlier one first."""
+
+    looks: tuple[Measurements, Measurements]
+    as_json: bool
+
+
+def _compare_request(given: Mapping[str, Any]) -> CompareRequest:
+    if given["watch"] or any(
+        given[name] for name in ("cluster", "folder", "since", "until", "baseline", "observe", "save", "html")
+    ):
+        raise UsageError(
+            "--compare takes two captures and no other source or time.", hint="Only --group and --topic can narrow it."
+        )
+    before, after = (_measurements({**given, "folder": folder}) for folder in given["compare"])
+    return CompareRequest(looks=(before, after), as_json=given["as_json"])
+
+
+def _compare(request: CompareRequest) -> int:
+    from workbench.api.look import judge
+    from workbench.api.measure import measure
     from workbench.cli.progress import Steps
     from workbench.cli.triage_again import show_comparison
 
-    with Steps(quiet=as_json) as steps:
-        looks = []
-        for folder in folders:
-            capture, window = _from_folder(folder, (None, None, None), steps)
-            looks.append(_analyse(capture, window, groups, topics, steps))
-    return show_comparison(*looks, as_json=as_json)
+    with Steps(quiet=request.as_json) as steps:
+        before, after = (judge(measure(look, progress=steps), look, progress=steps) for look in request.looks)
+    return show_comparison(before.triage, after.triage, as_json=request.as_json)
 
 
-def _watch(
-    cluster: str,
-    groups: list[str],
-    topics: list[str],
-    baseline: str | None,
-    every: str,
-    patience: str,
-    config: Path | None,
-    *,
-    as_json: bool,
-) -> int:
-    from workbench.cli.progress import Steps
-    from workbench.cli.triage_again import watch
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchRequest:
+    """Look again and again at a live cluster."""
+
+    measurements: Measurements
+    every_seconds: float
+    for_seconds: float
+    as_json: bool
+
+
+def _watch_request(given: Mapping[str, Any]) -> WatchRequest:
     from workbench.window import parse_duration
+
+    if given["cluster"] is None or any(given[name] for name in ("since", "until", "observe", "save", "html")):
+        raise UsageError("--watch needs a live cluster, and its window ends now.", hint="Give --cluster and --group.")
+    return WatchRequest(
+        measurements=_measurements(given),
+        every_seconds=parse_duration(given["every"]).total_seconds(),
+        for_seconds=parse_duration(given["patience"]).total_seconds(),
+        as_json=given["as_json"],
+    )
+
+
+def _watch(request: WatchRequest) -> int:
+    from workbench.api.look import judge
+    from workbench.api.measure import measure
+    from workbench.cli.triage_again import watch
 
     def look() -> Triage:
-        with Steps(quiet=True) as steps:
-            capture = _from_cluster(cluster, groups, topics, (None, None, baseline), None, config, steps)
-            return _analyse(capture, capture.window, groups, topics, steps)
+        return judge(measure(request.measurements), request.measurements).triage
 
-    seconds = [parse_duration(text).total_seconds() for text in (every, patience)]
-    return watch(look, every_seconds=seconds[0], for_seconds=seconds[1], as_json=as_json)
+    return watch(look, every_seconds=request.every_seconds, for_seconds=request.for_seconds, as_json=request.as_json)
 
 
-def _check_outputs(html: Path | None, save: Path | None) -> None:
-    """Refuse before the work what would fail after it."""
-    if html is not None and not html.parent.is_dir():
-        raise UsageError(f"There is no folder {html.parent} for the report.", hint="Make it first.")
-    if save is not None and save.exists() and (not save.is_dir() or any(save.iterdir())):
-        raise UsageError(f"{save} exists and is not empty.", hint="Name another folder for the capture.")
+def _sweep_request(given: Mapping[str, Any]) -> SweepRequest:
+    from workbench.cli.triage_all import SweepRequest
 
-
-_Times = tuple[str | None, str | None, str | None]
-
-
-def _from_cluster(
-    name: str,
-    groups: list[str],
-    topics: list[str],
-    times: _Times,
-    observe: str | None,
-    config: Path | None,
-    steps: Steps,
-) -> Capture:
-    from workbench.settings import load_settings
-    from workbench.spark.session import start_in_background
-    from workbench.window import parse_duration
-
-    settings = load_settings(config)
-    cluster = settings.cluster(name)
-    thresholds = settings.thresholds_of(cluster)
-    if observe is not None:
-        if any(times):
-            raise UsageError("--observe looks at the seconds to come; --since, --until and --baseline look back.")
-        from workbench.collect import live
-
-        seconds = parse_duration(observe).total_seconds()
-        return live.observe(cluster, seconds, thresholds=thresholds, groups=groups or None, say=steps.say)
-    window = window_of(*times, settings.windows_of(cluster))
-    start_in_background()  # it takes longer than any query, and than loading what asks it
-    from workbench.collect import live
-
-    with steps.step(f"Asking the sources of {cluster.name}") as step:
-        capture = live.collect(cluster, window, thresholds=thresholds, groups=groups or None, topics=topics or None)
-        step.note = f"{capture.samples.num_rows:,} samples"
-    return capture
-
-
-def _from_folder(folder: Path, times: _Times, steps: Steps) -> tuple[Capture, Window]:
-    from workbench.collect.capture import INFO, read_capture
-    from workbench.settings import Windows
-    from workbench.spark.session import start_in_background
-    from workbench.window import Window, parse_duration, parse_instant
-
-    if (folder / INFO).is_file():
-        start_in_background()
-    with steps.step(f"Reading {folder}") as step:
-        capture = read_capture(folder)
-        step.note = f"{capture.samples.num_rows:,} samples, recorded {capture.info.created_at:%Y-%m-%d %H:%M:%SZ}"
-    since, until, baseline = times
-    if not any(times):
-        return capture, capture.window
-    # "15m ago" means before the recording's end, not before now.
-    end = parse_instant(until, now=capture.window.end) if until else capture.window.end
-    start = parse_instant(since, now=capture.window.end) if since else capture.window.start
-    length = parse_duration(baseline) if baseline else Windows().baseline
-    return capture, Window(baseline_start=start - length, start=start, end=end)
-
-
-def _analyse(capture: Capture, window: Window, groups: list[str], topics: list[str], steps: Steps) -> Triage:
-    started = time.monotonic()
-    from workbench.spark.session import session
-    from workbench.triage.engine import load, triage
-
-    with steps.step("Starting Spark") as step:
-        load()
-        spark = session()
-        step.note = f"Spark {spark.version}, {spark.conf.get('spark.master')}"
-    with steps.step("Walking the tree") as step:
-        result = triage(capture, spark, window=window, groups=groups or None, topics=topics or None)
-        step.note = f"{len(result.findings)} subscriptions, {time.monotonic() - started:.1f} s in all"
-    return result
-
-
-def exit_code(result: Triage) -> int:
-    """What the shell is told: the worst of the findings; what lags outweighs what cannot be told.
-
-    Where nothing lags in a part of the data, something may lag in the rest.
-    """
-    from workbench.collect.capture import NO_BASELINE
-    from workbench.triage.engine import incomplete_verdict
-    from workbench.triage.verdict import State
-
-    if any(finding.state is State.LAGGING for finding in result.findings):
-        return ExitCode.FINDINGS
-    partial = any(text != NO_BASELINE for text in result.incomplete)  # that one is what --observe asks for
-    return ExitCode.EVIDENCE if partial or incomplete_verdict(result.findings) else ExitCode.OK
+    others = ("folder", "watch", "compare", "alert", "groups", "topics", "since", "baseline", "observe", "save")
+    if any(given[name] for name in others):
+        raise UsageError(
+            "--all takes --cluster, --store, --until, --top, --html and --parquet, and no other selection options.",
+            hint="The window is the newest slot of the store, the baseline the four slots before it.",
+        )
+    names = ("cluster", "store", "until", "top", "html", "parquet", "as_json", "config")
+    return SweepRequest(**{name: given[name] for name in names})

@@ -18,7 +18,7 @@ _MARKS = {"yes": "✓", "no": "✗", "cannot_tell": "?"}
 
 def show_comparison(before: Triage, after: Triage, *, as_json: bool) -> int:
     """Print what has changed between two captures. Exit code as for the later look."""
-    from workbench.cli.triage import exit_code
+    from workbench.api.look import exit_code
     from workbench.triage.compare import SCHEMA, compare
 
     changes = compare(before, after)
@@ -44,10 +44,10 @@ def _print_checks(change: FindingChange) -> None:
 
 
 def watch(look: Callable[[], Triage], *, every_seconds: float, for_seconds: float, as_json: bool) -> int:
-    """Look again and again until everything that lagged is over it, or a check of what was advised holds for each.
+    """Repeat the triage until each subscription that lagged is healthy, or a check of its actions passes.
 
     Returns:
-        0 then, 7 if the time runs out first. A look that fails is told, and does not end the watch.
+        0 then, 7 if it times out first. A triage that fails is reported, and does not end the watch.
     """
     from workbench.triage.compare import compare
     from workbench.triage.verdict import State
@@ -65,7 +65,7 @@ def watch(look: Callable[[], Triage], *, every_seconds: float, for_seconds: floa
         try:
             changes = [change for change in compare(first, look()) if change.before in sick]
         except WorkbenchError as error:
-            say(f"This look failed: {error.message}")
+            say(f"This triage failed: {error.message}")
             changes = []
         for change in changes:
             if as_json:
@@ -74,8 +74,8 @@ def watch(look: Callable[[], Triage], *, every_seconds: float, for_seconds: floa
                 tell(f"{time.strftime('%H:%M:%S')}  {change.words}")
                 _print_checks(change)
         if changes and all(change.settled for change in changes):
-            say("The check holds." if len(changes) == 1 else "The checks hold.")
+            say("The check passed." if len(changes) == 1 else "The checks passed.")
             return ExitCode.OK
         if time.monotonic() >= deadline:
-            say("The time is over, and not every check holds.")
+            say("Timed out; not every check passed.")
             return ExitCode.DEADLINE

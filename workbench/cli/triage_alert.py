@@ -49,9 +49,9 @@ def asked_by(
     firing = [it for it in alerts if it.firing] or alerts[:1]
     first = firing[0]
     if first.truncated:
-        say(f"Alertmanager has left {first.truncated} alerts out of this message: what follows is not all.")
+        say(f"Alertmanager left {first.truncated} alerts out of this message, so this result is incomplete.")
     if len({it.cluster for it in firing}) > 1:
-        say(f"The alerts are about several clusters; this is about {printable(first.cluster)}.")
+        say(f"The alerts name several clusters. This triage covers only {printable(first.cluster)}.")
     same = [it for it in firing if it.cluster == first.cluster]
     if not groups and all(it.group for it in same):
         groups = tuple(dict.fromkeys(it.group for it in same))

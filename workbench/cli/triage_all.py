@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,43 +20,49 @@ if TYPE_CHECKING:
 _SETTLING = timedelta(minutes=1)
 
 
-def triage_all(
-    cluster: str | None,
-    store_folder: Path | None,
-    *,
-    until: str | None,
-    top: int,
-    html: Path | None,
-    parquet: Path | None,
-    as_json: bool,
-    config: Path | None,
-) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepRequest:
+    """All subscriptions of a cluster, of a store, or of a cluster kept in a store; and where the result goes."""
+
+    cluster: str | None
+    store: Path | None
+    until: str | None
+    top: int
+    html: Path | None
+    parquet: Path | None
+    as_json: bool
+    config: Path | None
+
+
+def triage_all(request: SweepRequest) -> int:
     """Land what is missing (of a live cluster), sweep, and show; the exit code is that of `workbench triage`."""
     from workbench.cli.progress import Steps
     from workbench.spark.session import start_in_background
     from workbench.sweep.store import open_store
 
-    for path in (html, parquet):
+    for path in (request.html, request.parquet):
         if path is not None and not path.parent.is_dir():
-            raise UsageError(f"There is no folder {path.parent} for {path.name}.", hint="Make it first.")
-    if cluster is None and store_folder is None:
-        raise UsageError("Name --cluster, or --store with what has landed.", hint="Or both: it lands there, then.")
-    with Steps(quiet=as_json) as steps:
-        if cluster is None:
-            store = open_store(store_folder or Path())
-            window = store.window(_instant(until))
+            raise UsageError(f"There is no folder {path.parent} for {path.name}.", hint="Create it first.")
+    if request.cluster is None and request.store is None:
+        raise UsageError(
+            "Give --cluster, or a --store with samples.", hint="With both, new samples are added to the store."
+        )
+    with Steps(quiet=request.as_json) as steps:
+        if request.cluster is None:
+            store = open_store(request.store or Path())
+            window = store.window(_instant(request.until))
             start_in_background()
         else:
-            store, window = _landed(cluster, store_folder, _instant(until), config, steps)
-        result = _sweep(store, window, top, steps)
-        if parquet is not None:
-            _write_table(parquet, result)
-            steps.say(f"The table of all {result.table.num_rows:,} subscriptions is {parquet}.")
-        if html is not None:
+            store, window = _landed(request.cluster, request.store, _instant(request.until), request.config, steps)
+        result = _sweep(store, window, request.top, steps)
+        if request.parquet is not None:
+            _write_table(request.parquet, result)
+            steps.say(f"Wrote the table of all {result.table.num_rows:,} subscriptions to {request.parquet}.")
+        if request.html is not None:
             with steps.step("Writing the report") as step:
-                _write_report(html, store, result)
-                step.note = str(html)
-    if as_json:
+                _write_report(request.html, store, result)
+                step.note = str(request.html)
+    if request.as_json:
         write_json(result.to_json())
     else:
         from workbench.console import open_console
@@ -109,7 +116,7 @@ def _landed(
     window = store.window_ending(store.slot_end(until or settled))
     start_in_background()
     asked = wanting(store, window)
-    with steps.step(f"Asking the sources of {cluster.name} for {len(asked)} of 5 slots") as step:
+    with steps.step(f"Reading the sources of {cluster.name} for {len(asked)} of 5 slots") as step:
         landed = land_missing(store, window, lambda slot: live.collect_series(cluster, slot))
         step.note = f"{landed.rows:,} samples"
     if own:  # nobody asked for an archive
@@ -125,7 +132,7 @@ def _sweep(store: Store, window: Window, top: int, steps: Steps) -> Sweep:
         spark = session()
         for_much_data(spark)
         step.note = f"Spark {spark.version}"
-    with steps.step("Walking the tree for all of them") as step:
+    with steps.step("Walking the tree for all subscriptions") as step:
         result = sweep(store, spark, window=window, top=top)
         read = result.reading
         step.note = (

@@ -15,14 +15,10 @@ from workbench.screen import say, write_json
 
 @click.command(name="watch")
 @cluster_option()
-@click.option(
-    "--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder for the recording."
-)
-@click.option("--interval", default="5s", show_default=True, help="Time between two looks.")
-@click.option("--for", "length", help="Stop after this time; else with Ctrl-C.")
-@click.option(
-    "--metrics", "pages", multiple=True, help="A metrics page besides those of the settings. May be repeated."
-)
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder for the capture.")
+@click.option("--interval", default="5s", show_default=True, help="Time between two scrapes.")
+@click.option("--for", "length", help="Stop after this time. Default: on Ctrl-C.")
+@click.option("--metrics", "pages", multiple=True, help="URL of a further metrics page. May be repeated.")
 @click.option("--group", "groups", multiple=True, help="Only this consumer group. May be repeated.")
 @json_option
 @config_option
@@ -36,9 +32,9 @@ def command(
     as_json: bool,
     config: Path | None,
 ) -> int:
-    """Record a cluster into a capture until Ctrl-C: metrics pages, and Kafka's own groups and offsets.
+    """Record a cluster into a capture until Ctrl-C: its metrics pages, and groups and offsets from Kafka.
 
-    What is recorded so far can be analysed at any moment with `workbench triage --capture`.
+    You can analyse the recording at any time with `workbench triage --capture`.
     """
     from workbench.collect.record import Recorder
     from workbench.settings import load_settings

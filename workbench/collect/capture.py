@@ -15,6 +15,7 @@ import json
 import os
 import platform
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,8 +30,9 @@ from workbench import __version__
 from workbench.collect.kafka import GROUPS_SCHEMA
 from workbench.collect.parquet_bounds import Room, TooLargeError, read_bounded
 from workbench.errors import DamagedCaptureError, NotACaptureError, UsageError, WindowError
-from workbench.files import atomic_folder, atomic_write, writing
+from workbench.files import atomic_folder, atomic_write, write_text, writing
 from workbench.humanize import first_line
+from workbench.inputs import first_problem
 from workbench.samples import SAMPLES_SCHEMA
 from workbench.settings import Thresholds
 from workbench.window import Window
@@ -41,15 +43,13 @@ _YEARS = (1970, 2999)
 _HEAD_BYTES, _EVENTS_BYTES = 16 << 20, 64 << 20
 _ROOM_GIB = 4.0  # what a sweep of 25,000 subscriptions is given
 ROOM_VARIABLE = "WORKBENCH_CAPTURE_GIB"
-NO_BASELINE = (
-    "no baseline: only the observed seconds are known"  # stands in `incomplete` of what was observed for some seconds
-)
+NO_BASELINE = "no baseline: only the observed seconds are available"  # stands in `incomplete` of what was observed for some seconds
 
 
 def _dated(instant: datetime) -> datetime:
     """Refuse what no clock has shown: near the ends of the calendar, a day more or less is an error of its own."""
     if not _YEARS[0] <= instant.year <= _YEARS[1]:
-        raise ValueError(f"the year {instant.year} is none of {_YEARS[0]} to {_YEARS[1]}")
+        raise ValueError(f"the year {instant.year} is outside {_YEARS[0]} to {_YEARS[1]}")
     return instant
 
 
@@ -112,6 +112,18 @@ class Capture:
         """Its window."""
         window = self.info.window
         return Window(baseline_start=window.baseline_start, start=window.start, end=window.end)
+
+    def samples_of(self, groups: Sequence[str], topics: Sequence[str]) -> pa.Table:
+        """Samples of these groups and topics (empty: all); those without a group (ends of logs) or a topic (members) stay."""
+        samples = self.samples
+        for column, wanted in (("group", groups), ("topic", topics)):
+            if wanted:
+                values = samples[column]
+                keep = pa.compute.or_(
+                    pa.compute.is_in(values, pa.array(wanted, pa.string())), pa.compute.is_null(values)
+                )
+                samples = samples.filter(keep)
+        return samples
 
 
 def new_info(
@@ -177,8 +189,7 @@ def _write(folder: Path, capture: Capture) -> None:
     samples = capture.samples.sort_by([(name, "ascending") for name in _SORT])
     write_parquet(folder / SAMPLES, samples)
     write_parquet(folder / GROUPS, capture.groups)
-    with atomic_write(folder / EVENTS) as temporary:
-        temporary.write_text("".join(json.dumps(event) + "\n" for event in capture.events), encoding="utf-8")
+    write_text(folder / EVENTS, "".join(json.dumps(event) + "\n" for event in capture.events))
     rows = {SAMPLES: samples.num_rows, GROUPS: capture.groups.num_rows, EVENTS: len(capture.events)}
     files = {name: FileCheck(sha256=_digest(folder / name), rows=count) for name, count in rows.items()}
     write_info(folder, capture.info.model_copy(update={"files": files, "state": "complete"}))
@@ -205,8 +216,7 @@ def write_parquet(path: Path, table: pa.Table) -> None:
 
 def write_info(folder: Path, info: CaptureInfo) -> None:
     """Write `capture.json` in one step."""
-    with atomic_write(folder / INFO) as temporary:
-        temporary.write_text(info.model_dump_json(indent=1, by_alias=True) + "\n", encoding="utf-8")
+    write_text(folder / INFO, info.model_dump_json(indent=1, by_alias=True) + "\n")
 
 
 def read_capture(folder: Path, *, room_gib: float | None = None) -> Capture:
@@ -233,8 +243,8 @@ def read_capture(folder: Path, *, room_gib: float | None = None) -> Capture:
         return _read(folder, info, given)
     except TooLargeError:
         raise UsageError(
-            f"The capture {folder} would take more than {given:g} GiB of memory.",
-            hint=f"If it is yours and this machine has more, set {ROOM_VARIABLE}; else capture less: --group, a shorter window.",
+            f"The capture {folder} needs more than {given:g} GiB of memory.",
+            hint=f"If you trust it and have more memory, set {ROOM_VARIABLE}. Otherwise capture less: --group, or a shorter window.",
         ) from None
 
 
@@ -242,7 +252,7 @@ def _room_gib() -> float:
     try:
         return float(os.environ.get(ROOM_VARIABLE) or _ROOM_GIB)
     except ValueError:
-        raise UsageError(f"{ROOM_VARIABLE} is no number.", hint="Write it as 16.") from None
+        raise UsageError(f"{ROOM_VARIABLE} is not a number.", hint="Write it as a number, such as 16.") from None
 
 
 def _read(folder: Path, info: CaptureInfo, room_gib: float) -> Capture:
@@ -265,7 +275,7 @@ def _read(folder: Path, info: CaptureInfo, room_gib: float) -> Capture:
             raise DamagedCaptureError(f"{path} is missing from the capture.", hint="Copy the whole folder again.")
         if _digest(path) != expected.sha256:
             raise DamagedCaptureError(
-                f"{path} is not what was recorded (its SHA-256 differs).", hint="Copy the whole folder again."
+                f"{path} was changed after the recording (its SHA-256 differs).", hint="Copy the whole folder again."
             )
     return Capture(
         info=info,
@@ -278,7 +288,10 @@ def _read(folder: Path, info: CaptureInfo, room_gib: float) -> Capture:
 def _inside(folder: Path, path: Path) -> Path:
     """Refuse a file that is a link to somewhere else."""
     if not path.resolve().is_relative_to(folder.resolve()):
-        raise DamagedCaptureError(f"{path} leads out of the capture.", hint="A capture holds its files themselves.")
+        raise DamagedCaptureError(
+            f"{path} is outside of the capture.",
+            hint="A capture contains its own files; links to other places are refused.",
+        )
     return path
 
 
@@ -294,23 +307,25 @@ def read_info(folder: Path) -> CaptureInfo:
         raise NotACaptureError(f"There is no folder {folder}.", hint="A capture is a folder with a capture.json in it.")
     if not path.is_file():
         raise NotACaptureError(
-            f"{folder} is no capture: it has no {INFO}.", hint="Captures: workbench capture, workbench watch."
+            f"{folder} is not a capture: it has no {INFO}.",
+            hint="Record one with: workbench capture, or workbench watch.",
         )
     if _inside(folder, path).stat().st_size > _HEAD_BYTES:
-        raise DamagedCaptureError(f"{path} is larger than any head of a capture.")
+        raise DamagedCaptureError(f"{path} is too large for the head of a capture.")
     try:
         info = CaptureInfo.model_validate_json(path.read_bytes())
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the file"
         raise DamagedCaptureError(
-            f"{path} cannot be read: {where}: {first['msg']}.", hint="Was it written by a newer version, or cut short?"
+            f"{path} cannot be read: {first_problem(error, whole='the file')}.",
+            hint="Was it written by a newer version, or truncated?",
         ) from None
     missing = {SAMPLES, GROUPS, EVENTS} - info.files.keys()
     if info.state == "complete" and missing:
-        raise DamagedCaptureError(f"{path} names no {sorted(missing)[0]}.", hint="Copy the whole folder again.")
+        raise DamagedCaptureError(f"{path} does not list {sorted(missing)[0]}.", hint="Copy the whole folder again.")
     if info.files.keys() - {SAMPLES, GROUPS, EVENTS}:
-        raise DamagedCaptureError(f"{path} names files that no capture has.", hint="Where does it come from?")
+        raise DamagedCaptureError(
+            f"{path} lists files that do not belong to a capture.", hint="Do you trust its source?"
+        )
     return info
 
 
@@ -323,14 +338,16 @@ def _read_parquet(path: Path, schema: pa.Schema, room: Room) -> pa.Table:
         ) from None
     except (TypeError, ValueError, pa.ArrowNotImplementedError) as error:  # pa.ArrowInvalid is a ValueError
         raise DamagedCaptureError(
-            f"{path} has other types, or is cut short: {first_line(error)}.", hint="Was it written by another version?"
+            f"{path} has other column types, or is truncated: {first_line(error)}.",
+            hint="Was it written by another version?",
         ) from None
     except (OSError, pa.ArrowException) as error:
         raise DamagedCaptureError(f"{path} cannot be read: {first_line(error)}", hint="Copy it again.") from None
     years = pc.min_max(pc.year(table["ts"])).as_py()
     if table.num_rows and not (_YEARS[0] <= years["min"] <= years["max"] <= _YEARS[1]):
         raise DamagedCaptureError(
-            f"{path} holds samples of the years {years['min']} to {years['max']}.", hint="No clock has shown those."
+            f"{path} has samples of the years {years['min']} to {years['max']}.",
+            hint="These timestamps are not plausible.",
         )
     return table
 
@@ -344,13 +361,13 @@ def _read_parts(folder: Path, name: str, schema: pa.Schema, room: Room) -> pa.Ta
 
 def _read_events(path: Path) -> tuple[dict[str, Any], ...]:
     if path.stat().st_size > _EVENTS_BYTES:
-        raise DamagedCaptureError(f"{path} is larger than any list of events.")
+        raise DamagedCaptureError(f"{path} is too large for a list of events.")
     try:
         found = tuple(json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip())
     except (OSError, ValueError, RecursionError) as error:
         raise DamagedCaptureError(f"{path} cannot be read: {first_line(error)}.", hint="Copy it again.") from None
     if not all(isinstance(event, dict) for event in found):
-        raise DamagedCaptureError(f"{path} holds what is no event.", hint="Each line is an object.")
+        raise DamagedCaptureError(f"{path} has a line that is not an event.", hint="Each line must be a JSON object.")
     return found
 
 

@@ -99,9 +99,9 @@ def parse_answer(body: bytes) -> SeriesAnswer:
             partial = _partial(envelope)
             answer = SeriesAnswer(matrix=_matrix_of(envelope), partial=partial)
     except (AttributeError, KeyError, IndexError, TypeError, OverflowError, RecursionError) as error:
-        raise ValueError(f"an answer of another shape ({type(error).__name__})") from None
+        raise ValueError(f"an answer with an unexpected structure ({type(error).__name__})") from None
     if not all(map(_are_labels, answer.matrix.labels)):
-        raise ValueError("an answer whose labels are no text")
+        raise ValueError("an answer whose labels are not text")
     return answer
 
 
@@ -132,7 +132,7 @@ def _parse_fast(body: bytes) -> SeriesAnswer:
         ),
     )
     if len(table) != int(lengths.sum()):
-        raise ValueError("the samples of the answer do not add up")
+        raise ValueError("an answer with inconsistent samples")
     return SeriesAnswer(
         matrix=Matrix(labels, lengths, _microseconds(table["ts"].to_numpy()), table["value"].to_numpy()),
         partial=partial,
@@ -164,7 +164,7 @@ def _partial(envelope: Any) -> tuple[str, ...]:
     data = envelope.get("data")
     kind = data.get("resultType") if isinstance(data, dict) else None
     if kind != "matrix":
-        raise ValueError(f"a {_line(kind or 'broken')} answer where a matrix was asked for")
+        raise ValueError(f"a {_line(kind or 'broken')} answer instead of a matrix")
     return found
 
 
@@ -191,5 +191,5 @@ def _matrix_of(answer: dict[str, Any]) -> Matrix:
 def _microseconds(seconds: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     """Prometheus keeps milliseconds; its seconds as float are off by some hundred nanoseconds, so round before scaling."""
     if not (np.abs(seconds) < _LATEST_SECONDS).all():  # nor is NaN
-        raise ValueError("a timestamp that no clock has shown")
+        raise ValueError("an implausible timestamp")
     return np.rint(seconds * 1000).astype(np.int64) * 1000

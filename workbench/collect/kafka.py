@@ -181,7 +181,7 @@ class KafkaCluster:
         if unknown and all_known:
             raise UnknownGroupError(
                 f"The cluster at {self.bootstrap} has no consumer group {unknown[0]!r}.",
-                hint=_similar(unknown[0], known) or "See its groups with: workbench snapshot.",
+                hint=_similar(unknown[0], known) or "List its groups with: workbench snapshot.",
             )
         incomplete += [f"group {name!r}: the cluster has no such group" for name in unknown]
         names = [name for name in groups if name not in unknown] if groups is not None else sorted(known)
@@ -240,11 +240,11 @@ class KafkaCluster:
         if is_denied(error):
             return SourceUnreachableError(
                 f"Kafka at {self.bootstrap} refuses: {error_words(error)}.",
-                hint="These credentials lack a right. Have it granted, or put others into workbench.toml.",
+                hint="These credentials lack a permission. Ask for an ACL, or use other credentials in workbench.toml.",
             )
         return SourceUnreachableError(
             f"Kafka at {self.bootstrap} does not answer: {error_words(error)}.",
-            hint="Is the address right, and the network open? Security settings stand in workbench.toml.",
+            hint="Is the address correct, and the network open? Check the security settings in workbench.toml.",
         )
 
     def _list_groups(self, deadline: float) -> tuple[set[str], list[str]]:
@@ -312,7 +312,7 @@ class KafkaCluster:
                 incomplete.append(f"commits of group {view.group!r}: {_NOT_ASKED}")
                 continue
             if not view.group:  # a name that Kafka allows (the oldest clients have it) and the client does not take
-                incomplete.append("commits of group '': the client cannot ask for them")
+                incomplete.append("commits of group '': the client cannot request them")
                 continue
             request = self.ask(
                 lambda view=view: admin.list_consumer_group_offsets(  # type: ignore[misc]
@@ -407,7 +407,7 @@ def seconds_left(deadline: float) -> float:
     return max(0.1, deadline - time.monotonic())
 
 
-_NOT_ASKED = "not asked, the time was up"
+_NOT_ASKED = "not requested: the deadline has passed"
 
 
 def is_over(deadline: float) -> bool:

@@ -56,7 +56,7 @@ _CONSUME_SECONDS = 0.2
 Range = tuple[str, int, int, int]
 
 
-class KafkaRecords(DataSource):  # type: ignore[misc]
+class KafkaRecords(DataSource):
     """The data source; see the module for its options."""
 
     @classmethod
@@ -75,13 +75,13 @@ class KafkaRecords(DataSource):  # type: ignore[misc]
 
 
 @dataclass
-class RangesPartition(InputPartition):  # type: ignore[misc]
+class RangesPartition(InputPartition):
     """Offset ranges that one task reads."""
 
     ranges: list[Range]
 
 
-class KafkaRecordsReader(DataSourceReader):  # type: ignore[misc]
+class KafkaRecordsReader(DataSourceReader):
     """Plans on the driver, reads on the executors."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -89,7 +89,7 @@ class KafkaRecordsReader(DataSourceReader):  # type: ignore[misc]
         if not self.options.get("bootstrap"):
             raise ValueError("kafka_records: the option 'bootstrap' is missing")
         if not self.options.get("topics") and not self.options.get("ranges"):
-            raise ValueError("kafka_records: one of the options 'topics' and 'ranges' is needed")
+            raise ValueError("kafka_records: one of the options 'topics' and 'ranges' is required")
         _columns(self.options)
 
     def partitions(self) -> Sequence[RangesPartition]:
@@ -157,7 +157,7 @@ class KafkaRecordsReader(DataSourceReader):  # type: ignore[misc]
             }
         )
 
-    def read(self, partition: RangesPartition) -> Iterator[Any]:
+    def read(self, partition: RangesPartition) -> Iterator[Any]:  # type: ignore[override] # its own `partitions` come back
         """Arrow batches of one task's ranges."""
         if not partition.ranges:
             return
@@ -197,7 +197,7 @@ def consume_one(consumer: Any, part: Range, timeout: float) -> Iterator[list[Any
         if not messages:
             if time.monotonic() - heard > timeout:
                 raise TimeoutError(
-                    f"kafka_records: no record of {topic}-{number} in {timeout:g} s, {stop - at} offsets to go"
+                    f"kafka_records: no record of {topic}-{number} in {timeout:g} s, {stop - at} offsets are left"
                 )
             continue
         heard = time.monotonic()
@@ -230,7 +230,9 @@ def consume_together(consumer: Any, ranges: Sequence[Range], timeout: float) -> 
             heard = time.monotonic()
         elif time.monotonic() - heard > timeout:
             (topic, number), count = next(iter(left.items()))
-            raise TimeoutError(f"kafka_records: no record of {topic}-{number} in {timeout:g} s, {count} offsets to go")
+            raise TimeoutError(
+                f"kafka_records: no record of {topic}-{number} in {timeout:g} s, {count} offsets are left"
+            )
         good: list[Any] = []
         over: list[TopicPartition] = []
         for message in messages:
@@ -315,7 +317,7 @@ def _columns(options: Mapping[str, str]) -> list[str]:
     columns = [name.strip() for name in asked.split(",") if name.strip()] if asked else list(SCHEMA)
     unknown = [name for name in columns if name not in SCHEMA]
     if unknown:
-        raise ValueError(f"kafka_records: there is no column {unknown[0]!r}; there are: {', '.join(SCHEMA)}")
+        raise ValueError(f"kafka_records: there is no column {unknown[0]!r}; columns: {', '.join(SCHEMA)}")
     return columns
 
 

@@ -83,7 +83,7 @@ def _check_prometheus(cluster: Cluster) -> None:
     if cluster.prometheus is None:
         raise UsageError(
             f"The cluster {cluster.name!r} has no Prometheus in the settings.",
-            hint="Record it first with `workbench watch`, then triage the recording with --capture; or use --observe 60s.",
+            hint="Record it first with `workbench watch`, then triage that with --capture; or use --observe 60s.",
         )
 
 
@@ -111,7 +111,7 @@ def _series(
         raise NoSeriesError(
             f"Prometheus has no series of {what or 'any consumer group'} between "
             f"{window.baseline_start:%Y-%m-%d %H:%M:%SZ} and {window.end:%H:%M:%SZ}.",
-            hint=f"Profiles in use: {', '.join(cluster.profiles)}. Is the name right, and does one of them fit your exporter?",
+            hint=f"Profiles in use: {', '.join(cluster.profiles)}. Is the name correct, and does one of them fit your exporter?",
         )
     return found
 
@@ -152,7 +152,7 @@ def observe(
         SourceUnreachableError: if nothing answers.
     """
     interval = max(1.0, seconds / 60)
-    say(f"Watching {cluster.name} for {seconds:g} s, a look every {interval:g} s.")
+    say(f"Recording {cluster.name} for {seconds:g} s, every {interval:g} s.")
     with tempfile.TemporaryDirectory(prefix="workbench-observe-") as room:
         recorder = Recorder(
             cluster, Path(room) / "capture", interval_seconds=interval, groups=groups, thresholds=thresholds

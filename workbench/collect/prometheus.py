@@ -256,19 +256,20 @@ class PrometheusSource:
             if isinstance(error, requests.Timeout) or "timed out" in str(error):  # the retry adapter wraps its own
                 raise SourceUnreachableError(
                     f"Prometheus at {host} did not answer within {self.timeout_seconds:g} s.",
-                    hint="Is it overloaded? A shorter window (--since) asks for less.",
+                    hint="Is it overloaded? A shorter window (--since) needs fewer samples.",
                 ) from None
             raise SourceUnreachableError(
-                f"Prometheus at {host} cannot be reached: {_reason(error)}.", hint="Is the URL in workbench.toml right?"
+                f"Prometheus at {host} cannot be reached: {_reason(error)}.",
+                hint="Is the URL in workbench.toml correct?",
             ) from None
         except PrometheusApiClientException as error:
             raise SourceUnreachableError(
                 f"Prometheus at {host} refuses the query: {_message(str(error))}.",
-                hint="A window with fewer samples (--since, --group) may be within its limits.",
+                hint="A shorter window (--since) or a single group (--group) needs fewer samples.",
             ) from None
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise SourceUnreachableError(
-                f"What answers at {host} is no Prometheus: {_message(str(error)) or type(error).__name__}.",
+                f"The server at {host} is not a Prometheus: {_message(str(error)) or type(error).__name__}.",
                 hint="The URL must be the base of its API, without /api/v1.",
             ) from None
 

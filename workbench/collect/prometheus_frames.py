@@ -25,6 +25,7 @@ Options:
     cores: of the whole session; default: not known. `read_samples` says it.
     timeout_seconds: for one request; default 120.
     headers_variable: name of an environment variable that holds JSON of HTTP headers, so that no token stands in a plan.
+    headers_file: path of a file with such JSON, where every task can read it; for a session on this computer.
     pushdown: `true` lets filters on ts and labels reduce what is asked for; the session needs
         spark.sql.python.filterPushdown.enabled=true then, or Spark refuses the reader.
 """
@@ -39,7 +40,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -67,6 +69,7 @@ from workbench.web import WebSession
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_Comparison: TypeAlias = GreaterThan | GreaterThanOrEqual | LessThan | LessThanOrEqual | EqualTo
 SAMPLES_PER_TASK = 500_000  # a task costs about 30 ms however little it reads
 _MOST_SAMPLES_PER_TASK = 4_000_000  # 100 MB of JSON, 200 MB decoded
 _TASKS_PER_CORE = 2  # so that one fetches while another decodes
@@ -87,6 +90,7 @@ class QueryRequest:
     timeout_seconds: float
     headers_variable: str | None
     rows: str = "samples"
+    headers_file: str | None = None
 
     @classmethod
     def of(cls, options: Any) -> QueryRequest:
@@ -100,10 +104,10 @@ class QueryRequest:
                 raise ValueError(f"prometheus: option {name!r} is missing")
         wire = options.get("wire", "auto")
         if wire not in ("auto", "json", "remote_read"):
-            raise ValueError(f"prometheus: wire {wire!r} is none of auto, json, remote_read")
+            raise ValueError(f"prometheus: wire {wire!r} is not one of auto, json, remote_read")
         rows = options.get("rows", "samples")
         if rows not in ("samples", "series"):
-            raise ValueError(f"prometheus: rows {rows!r} is none of samples, series")
+            raise ValueError(f"prometheus: rows {rows!r} is not one of samples, series")
         start, end = (_instant_ms(name, options[name]) for name in ("start", "end"))
         if start > end:
             raise ValueError("prometheus: start is after end")
@@ -117,19 +121,20 @@ class QueryRequest:
             wire=wire,
             timeout_seconds=float(options.get("timeout_seconds", 120)),
             headers_variable=options.get("headers_variable"),
+            headers_file=options.get("headers_file"),
             rows=rows,
         )
 
 
 @dataclass
-class TimeRange(InputPartition):  # type: ignore[misc]
+class TimeRange(InputPartition):
     """What one task reads: [start_ms, end_ms], both inclusive, of whole milliseconds, so no sample falls into two."""
 
     start_ms: int
     end_ms: int
 
 
-class PrometheusFrames(DataSource):  # type: ignore[misc]
+class PrometheusFrames(DataSource):
     """The data source; see the module for its options."""
 
     @classmethod
@@ -153,7 +158,7 @@ class PrometheusFrames(DataSource):  # type: ignore[misc]
         return kind(QueryRequest.of(self.options), tasks=tasks, cores=cores)
 
 
-class PrometheusReader(DataSourceReader):  # type: ignore[misc]
+class PrometheusReader(DataSourceReader):
     """Plans time ranges and reads them."""
 
     def __init__(self, request: QueryRequest, *, tasks: int = 0, cores: int = 0) -> None:
@@ -170,7 +175,7 @@ class PrometheusReader(DataSourceReader):  # type: ignore[misc]
         edges = [start + (end + 1 - start) * number // tasks for number in range(tasks + 1)]
         return [TimeRange(low, high - 1) for low, high in itertools.pairwise(edges) if low < high]
 
-    def read(self, partition: TimeRange) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: TimeRange) -> Iterator[pa.RecordBatch]:  # type: ignore[override] # its own `partitions` come back
         """The rows of one time range."""
         if partition.start_ms > partition.end_ms:
             return
@@ -192,8 +197,7 @@ class PushdownReader(PrometheusReader):
                     matcher = one_of(name, values)
                     self.request = replace(self.request, matchers=(*self.request.matchers, matcher))
                     taken = True
-            comparison = isinstance(item, GreaterThan | GreaterThanOrEqual | LessThan | LessThanOrEqual | EqualTo)
-            if comparison and item.attribute == ("ts",) and isinstance(item.value, datetime):
+            if isinstance(item, _Comparison) and item.attribute == ("ts",) and isinstance(item.value, datetime):
                 self._narrow(item)
             if not taken:
                 yield item
@@ -314,16 +318,21 @@ def _counted(request: QueryRequest, end_ms: int, length_ms: int) -> int:
     return int(float(result[0]["value"][1])) if result else 0
 
 
-_sessions: dict[str | None, requests.Session] = {}  # one per worker process and set of headers: workers are reused
+_sessions: dict[
+    tuple[str | None, str | None], requests.Session
+] = {}  # one per worker process and set of headers: workers are reused
 
 
 def _session(request: QueryRequest) -> requests.Session:
-    session = _sessions.get(request.headers_variable)
+    key = (request.headers_variable, request.headers_file)
+    session = _sessions.get(key)
     if session is None:
-        session = _sessions[request.headers_variable] = WebSession(deadline_seconds=request.timeout_seconds)
+        session = _sessions[key] = WebSession(deadline_seconds=request.timeout_seconds)
         session.headers["Accept-Encoding"] = "identity"  # compressing takes the server longer than sending
         if request.headers_variable:
             session.headers.update(json.loads(os.environ.get(request.headers_variable, "{}")))
+        if request.headers_file:
+            session.headers.update(json.loads(Path(request.headers_file).read_text(encoding="utf-8")))
     return session
 
 
@@ -383,7 +392,7 @@ def _instant_ms(name: str, text: str) -> int:
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
-        raise ValueError(f"prometheus: {name} {text!r} is no instant") from None
+        raise ValueError(f"prometheus: {name} {text!r} is not a timestamp") from None
     if at.tzinfo is None:
-        raise ValueError(f"prometheus: {name} {text!r} needs a zone, as in 2026-11-21T03:00:00Z")
+        raise ValueError(f"prometheus: {name} {text!r} needs a time zone, as in 2026-11-21T03:00:00Z")
     return math.floor(at.astimezone(UTC).timestamp() * 1000)

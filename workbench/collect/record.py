@@ -59,7 +59,7 @@ class Recorder:
     ) -> None:
         if not cluster.metrics and cluster.bootstrap is None:
             raise UsageError(
-                f"The cluster {cluster.name!r} has nothing to watch.",
+                f"The cluster {cluster.name!r} has no source to record.",
                 hint="Give it `bootstrap` or `metrics` in workbench.toml.",
             )
         if folder.exists() and any(folder.iterdir()):
@@ -146,9 +146,10 @@ class Recorder:
         """Make the folder, now that the first round has shown that there is something to record."""
         if self.total_samples == 0:
             self._samples, self._views = [], []
+            reasons = "; ".join(it.rstrip(".") for it in missing) or "no series"
             raise SourceUnreachableError(
-                f"Nothing of the cluster {self._cluster.name!r} answers: {'; '.join(missing) or 'no series'}.",
-                hint="Are the addresses in workbench.toml right?",
+                f"No source of the cluster {self._cluster.name!r} answers: {reasons}.",
+                hint="Are the addresses in workbench.toml correct?",
             )
         (self._folder / PARTS).mkdir(parents=True, exist_ok=True)
 
@@ -165,7 +166,7 @@ class Recorder:
     def close(self) -> Capture:
         """Make one complete capture of the parts."""
         if not (self._folder / INFO).exists():
-            raise UsageError("Nothing was recorded: it was stopped before the first round.")
+            raise UsageError("Nothing was recorded: the recording was stopped before the first scrape.")
         recorded = read_capture(self._folder, room_gib=math.inf)  # our own, and it is to be kept
         whole = Capture(info=self._info("complete"), samples=recorded.samples, groups=recorded.groups)
         complete_recording(self._folder, whole)

@@ -95,7 +95,7 @@ def page_series(
     ) as error:  # the parser trusts its input
         host = urlsplit(page.url).netloc.rpartition("@")[2]
         raise SourceUnreachableError(
-            f"What answers at {host} is no metrics page ({error.__class__.__name__}).",
+            f"The answer of {host} is not a metrics page ({error.__class__.__name__}).",
             hint="The URL usually ends in /metrics.",
         ) from None
     return [batch.to_series() for batch in batches]

@@ -45,7 +45,7 @@ def parse_selector(text: str) -> list[LabelMatcher]:
     """
     whole = _SELECTOR.fullmatch(text)
     if whole is None or not (whole[1] or whole[2]):
-        raise ValueError(f'prometheus: {text!r} is no plain selector, as in metric{{label="value"}}')
+        raise ValueError(f'prometheus: {text!r} is not a plain selector such as metric{{label="value"}}')
     found = [LabelMatcher(MatcherType.EQUAL, "__name__", whole[1])] if whole[1] else []
     at, inside = 0, whole[2] or ""
     while at < len(inside) and inside[at:].strip():

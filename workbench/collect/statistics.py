@@ -12,13 +12,18 @@ import pyarrow as pa
 from workbench.errors import SourceUnreachableError
 from workbench.profiles import load_profile
 from workbench.samples import SampleBatch
+from workbench.signals import SIGNALS
 
 PROFILE = "librdkafka"
 _MICROSECONDS_FROM = 1_000_000  # `time` is in seconds
 
 
-def statistics_samples(lines: Iterable[str], *, cluster: str) -> pa.Table:
+def statistics_samples(lines: Iterable[str], *, cluster: str, group: str | None = None) -> pa.Table:
     """Samples of statistics, one JSON object a line.
+
+    Args:
+        cluster: its name in the samples.
+        group: the consumer group of the client; its statistics do not name it.
 
     Their own `time` counts, not the time of reading: the callback runs inside of poll(), so after a stall several come at once.
 
@@ -36,14 +41,20 @@ def statistics_samples(lines: Iterable[str], *, cluster: str) -> pa.Table:
             numbers = list(_numbers(document))
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise SourceUnreachableError(
-                f"Line {number} is no statistics of librdkafka ({type(error).__name__}).",
-                hint="It is one JSON object a line, with time, client_id, topics and brokers.",
+                f"Line {number} is not librdkafka statistics ({type(error).__name__}).",
+                hint="Each line must be a JSON object with time, client_id, topics and brokers.",
             ) from None
         for metric, labels, value in numbers:
             meaning = profile.meaning(metric, labels)
             if meaning is not None:
-                batch.add(meaning.signal, meaning.labels, ts_us, [value], stat=meaning.stat, scale=meaning.scale)
+                labels = {**meaning.labels, **_group_label(meaning.signal, group)}
+                batch.add(meaning.signal, labels, ts_us, [value], stat=meaning.stat, scale=meaning.scale)
     return batch.to_arrow()
+
+
+def _group_label(signal: str, group: str | None) -> dict[str, str]:
+    """The label with the group, for signals that have one."""
+    return {"group": group} if group is not None and "group" in SIGNALS[signal].labels else {}
 
 
 def _numbers(document: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, str], float]]:

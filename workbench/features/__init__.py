@@ -2,3 +2,5 @@
 
 samples → summary (per series and period) → partitions, members, queues, processors → subscriptions
 """
+
+__all__: list[str] = []  # its modules are imported by their names

@@ -90,6 +90,6 @@ def slow_network_of_one_member(draw: Draw, run_id: str) -> Scenario:
 SCENARIOS: dict[str, tuple[Make, str]] = {
     "slow_type_few_partitions": (slow_type_on_few_partitions, "a slow event type whose keys share two partitions"),
     "hot_partition_deploy": (hot_partition_and_deploy, "a hot partition while one instance is restarted"),
-    "burst_stopped_member": (burst_hides_a_stopped_member, "a burst is worked off, but one member hangs"),
-    "slow_network_one_member": (slow_network_of_one_member, "the way to the broker becomes long for one member"),
+    "burst_stopped_member": (burst_hides_a_stopped_member, "the group catches up after a burst, but one member hangs"),
+    "slow_network_one_member": (slow_network_of_one_member, "the network to the broker becomes slow for one member"),
 }

@@ -88,10 +88,10 @@ def producer_burst(draw: Draw, run_id: str) -> Scenario:
 
 
 SCENARIOS: dict[str, tuple[Make, str]] = {
-    "producer_burst": (producer_burst, "a burst of traffic that is being worked off: no alarm"),
+    "producer_burst": (producer_burst, "a burst of traffic that the group catches up with: no alarm"),
     "unusable_data": (unusable_data, "the exporter shows NaN or -1 for the lag"),
-    "no_data": (no_data, "the metrics targets are gone"),
+    "no_data": (no_data, "the metrics targets disappear"),
     "low_traffic": (low_traffic, "a quiet topic: healthy"),
     "sawtooth": (sawtooth, "slow periodic commits: healthy"),
-    "diurnal": (diurnal, "a slow swing of the traffic: healthy"),
+    "diurnal": (diurnal, "slowly varying traffic: healthy"),
 }

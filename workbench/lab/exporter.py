@@ -20,6 +20,7 @@ from prometheus_client.registry import Collector
 
 from workbench.collect.kafka import KafkaCluster, Snapshot
 from workbench.errors import WorkbenchError
+from workbench.files import write_text
 from workbench.lab.spec import ExporterFault
 from workbench.screen import tell
 from workbench.signals import GROUP_STATES
@@ -106,9 +107,7 @@ def main(bootstrap: str, address: Path) -> None:
     exporter = KafkaExporter(bootstrap, address.parent / "faults")
     registry.register(exporter)
     server, _ = start_http_server(0, "127.0.0.1", registry=registry)
-    temporary = address.with_suffix(".tmp")
-    temporary.write_text(json.dumps({"metrics": f"127.0.0.1:{server.server_port}"}), encoding="utf-8")
-    temporary.replace(address)
+    write_text(address, json.dumps({"metrics": f"127.0.0.1:{server.server_port}"}))
     thread = threading.Thread(target=exporter.run, daemon=True)
     thread.start()
     thread.join()

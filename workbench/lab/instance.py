@@ -13,6 +13,7 @@ import threading
 import time
 from pathlib import Path
 
+from workbench.files import write_text
 from workbench.lab.spec import POISON_HEADER, Behaviour, Watched
 from workbench.runtime import Event, Record, Runtime, RuntimeConfig, decode_by_header
 
@@ -74,9 +75,7 @@ def main(config: Path, behaviour: Path, address: Path) -> None:
     runtime = Runtime(settings, dict.fromkeys(settings.processors, handlers.handle), decode=handlers.decode)
     runtime.start()
     assert runtime.metrics_address is not None  # noqa: S101 - start() sets it
-    temporary = address.with_suffix(".tmp")
-    temporary.write_text(json.dumps({"metrics": "{}:{}".format(*runtime.metrics_address)}), encoding="utf-8")
-    temporary.replace(address)
+    write_text(address, json.dumps({"metrics": "{}:{}".format(*runtime.metrics_address)}))
     runtime.wait()
 
 

@@ -75,8 +75,8 @@ def ensure(jars: JarSet, *, progress: Progress | None = None) -> Path:
     if jars.ready:
         return jars.folder
     busy = GuardError(
-        f"Another process has been fetching Kafka's jars for over {_WAIT_SECONDS / 60:.0f} minutes.",
-        hint="End it, and try again.",
+        f"Another process has been downloading the Kafka jars for over {_WAIT_SECONDS / 60:.0f} minutes.",
+        hint="Stop it, and try again.",
     )
     try:
         with exclusive_lock(cache_dir() / "kafka.lock", busy, wait_seconds=_WAIT_SECONDS):
@@ -116,14 +116,14 @@ def _run_ivy(jars: JarSet, target: Path, progress: Progress) -> None:
         code = run_within(_TIMEOUT_SECONDS, command, on_line=read)
     except TimeoutError:
         raise SetupError(
-            f"Kafka {KAFKA_VERSION} could not be fetched from the jar repository within {_TIMEOUT_SECONDS:g} s: "
-            + _without_hosts(" / ".join(tail) or "it said nothing"),
-            hint="Is the network slow, or does a proxy hold the download? What has come is kept: try again.",
+            f"Kafka {KAFKA_VERSION} could not be downloaded from the jar repository within {_TIMEOUT_SECONDS:g} s: "
+            + _without_hosts(" / ".join(tail) or "no error message"),
+            hint="Is the network slow, or does a proxy block the download? Downloaded files are kept; try again.",
         ) from None
     if code != 0:
         raise SetupError(
-            f"Kafka {KAFKA_VERSION} could not be fetched from the jar repository (Ivy ended with {code}): "
-            + _without_hosts(" / ".join(tail) or "it said nothing"),
+            f"Kafka {KAFKA_VERSION} could not be downloaded from the jar repository (Ivy ended with {code}): "
+            + _without_hosts(" / ".join(tail) or "no error message"),
             hint="Check the network and the proxy; WORKBENCH_IVY_SETTINGS names an Ivy settings file for a mirror.",
         )
     progress(total, total)
@@ -145,11 +145,14 @@ def check(folder: Path, expected: dict[str, str], *, what: str) -> None:
             actual = hashlib.file_digest(jar, "sha256").hexdigest()
         if actual != digest:
             raise SetupError(
-                f"{name} is not the file that was expected (its SHA-256 differs).",
-                hint="A mirror serves another build, or the download was cut short. Delete the cache folder and try again.",
+                f"{name} is not the expected file (its SHA-256 differs).",
+                hint="A mirror serves another build, or the download was truncated. Delete the cache folder and try again.",
             )
     if extra := sorted(found.keys() - expected.keys()):
-        raise SetupError(f"{extra[0]} was not expected among {what}.", hint="The coordinates resolve to something new.")
+        raise SetupError(
+            f"{extra[0]} was not expected among {what}.",
+            hint="The repository has new dependencies for these coordinates.",
+        )
 
 
 def _ivy_jar() -> Path:

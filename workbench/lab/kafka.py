@@ -6,10 +6,11 @@ import subprocess
 import time
 import uuid
 from base64 import urlsafe_b64encode
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from workbench.errors import SetupError
 from workbench.lab import process
@@ -116,10 +117,14 @@ def start_broker(folder: Path, *, progress: Progress | None = None, for_load: bo
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "log4j2.yaml").write_text(_LOGGING, encoding="utf-8")
     cluster_id = new_cluster_id()
-    for attempt in range(1, _ATTEMPTS):  # somebody may take a port between our look and the broker's
-        with suppress(SetupError):
-            return _start(folder / f"try-{attempt}", cluster_id, folder / "log4j2.yaml", for_load)
-    return _start(folder / f"try-{_ATTEMPTS}", cluster_id, folder / "log4j2.yaml", for_load)
+    # Somebody may take a port between our look and the broker's.
+    for attempt in Retrying(
+        retry=retry_if_exception_type(SetupError), stop=stop_after_attempt(_ATTEMPTS), reraise=True
+    ):
+        with attempt:
+            folder_of_try = folder / f"try-{attempt.retry_state.attempt_number}"
+            return _start(folder_of_try, cluster_id, folder / "log4j2.yaml", for_load)
+    raise AssertionError("the last attempt returns or raises")
 
 
 def new_cluster_id() -> str:

@@ -20,7 +20,7 @@ from typing import Any
 import psutil
 
 from workbench.errors import GuardError, SetupError, WorkbenchError
-from workbench.files import atomic_write, exclusive_lock
+from workbench.files import exclusive_lock, write_text
 from workbench.lab import process
 from workbench.lab.lab import Lab, lab_dir, remove_folder, start_lab
 from workbench.screen import tell
@@ -60,12 +60,13 @@ def up(*, ttl_seconds: float, with_prometheus: bool = True) -> dict[str, Any]:
         SetupError: if it does not come up; nothing is left behind then.
     """
     busy = GuardError(
-        "Another `workbench lab up` is under way.", hint="Wait for it, or end it with: workbench lab down."
+        "Another `workbench lab up` is running.", hint="Wait for it, or stop it with: workbench lab down."
     )
     with exclusive_lock(lab_dir() / "up.lock", busy, wait_seconds=_UP_SECONDS + _DOWN_SECONDS):
         if running() is not None:
             raise GuardError(
-                "A lab is up already.", hint="See it with: workbench lab status. End it with: workbench lab down."
+                "A lab is already running.",
+                hint="Show it with: workbench lab status. Stop it with: workbench lab down.",
             )
         down()  # what a killed keeper left
         return _bring_up(ttl_seconds, with_prometheus)
@@ -86,7 +87,7 @@ def _bring_up(ttl_seconds: float, with_prometheus: bool) -> dict[str, Any]:
         deadline = time.monotonic() + _UP_SECONDS
         while (state := running()) is None:
             if keeper.poll() is not None:
-                raise SetupError(_last_words(folder) or "The lab ended at once.")
+                raise SetupError(_last_words(folder) or "The lab stopped immediately.")
             if time.monotonic() > deadline:
                 raise SetupError(f"The lab was not up after {_UP_SECONDS:.0f} s.", hint=f"Its log: {folder}/keeper.log")
             time.sleep(0.1)
@@ -130,18 +131,13 @@ def down() -> list[str]:
     return list(dict.fromkeys(ended))
 
 
-def _write(path: Path, text: str) -> None:
-    with atomic_write(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
-
-
 def _keep(folder: Path, ttl_seconds: float, with_prometheus: bool) -> None:
     stop = Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda _signal, _frame: stop.set())
     started = psutil.Process().create_time()
     state: dict[str, Any] = {"keeper": os.getpid(), "started": started, "pids": {}, "directory": str(folder)}
-    _write(_state_file(), json.dumps(state))
+    write_text(_state_file(), json.dumps(state))
     try:
         with start_lab(folder, with_prometheus=with_prometheus, say=tell) as lab:
             state |= {
@@ -152,12 +148,12 @@ def _keep(folder: Path, ttl_seconds: float, with_prometheus: bool) -> None:
                 "pids": {**lab.pids(), "keeper": os.getpid()},
                 "until": time.time() + ttl_seconds,
             }
-            _write(lab_cluster_file(), lab.cluster().model_dump_json(indent=1))
-            _write(_state_file(), json.dumps(state))
+            write_text(lab_cluster_file(), lab.cluster().model_dump_json(indent=1))
+            write_text(_state_file(), json.dumps(state))
             deadline = time.monotonic() + ttl_seconds
             while not stop.wait(_CHECK_SECONDS) and time.monotonic() < deadline:
                 if (name := lab.failed()) is not None:
-                    tell(f"{name} has died; the lab ends.")
+                    tell(f"{name} has died; the lab stops.")
                     break
     finally:
         lab_cluster_file().unlink(missing_ok=True)

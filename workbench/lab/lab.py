@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 
 from workbench.errors import SetupError
+from workbench.files import write_text
 from workbench.lab import process
 from workbench.lab.jars import Progress
 from workbench.lab.kafka import Broker, start_broker
@@ -83,11 +84,8 @@ class Lab:
     def watch(self, name: str, addresses: Sequence[str]) -> None:
         """Have Prometheus scrape `host:port` addresses from now on, as one named set that replaces itself."""
         if self.prometheus_url is not None:
-            temporary = self.targets / f".{name}.tmp"
-            temporary.write_text(
-                json.dumps([{"targets": list(addresses), "labels": {"cluster": LAB_CLUSTER}}]), encoding="utf-8"
-            )
-            temporary.replace(self.targets / f"{name}.json")
+            targets = [{"targets": list(addresses), "labels": {"cluster": LAB_CLUSTER}}]
+            write_text(self.targets / f"{name}.json", json.dumps(targets))
 
     def forget(self, name: str) -> None:
         """Have Prometheus stop scraping a set."""
@@ -169,7 +167,9 @@ def start_lab(
             lab._prometheus = start_prometheus(folder / "prometheus")
             lab.prometheus_url = lab._prometheus.url
         elif with_prometheus:
-            say("There is no Prometheus here and none to be had without asking: going on with the scrape recorder.")
+            say(
+                "Prometheus is not installed and cannot be downloaded without root. The lab scrapes the metrics itself."
+            )
         lab._children += [_start_exporter(lab), _start_proxy(lab, broker)]
     except BaseException:
         lab.stop()

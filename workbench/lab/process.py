@@ -26,7 +26,7 @@ from typing import Any
 import psutil
 
 from workbench.errors import SetupError
-from workbench.files import atomic_folder, atomic_write
+from workbench.files import atomic_folder, write_text
 
 STOP_SECONDS = 10.0
 
@@ -225,8 +225,8 @@ def sweep(folder: Path) -> list[str]:
 def claim(folder: Path) -> None:
     """Say that this process looks after the processes in `folder`."""
     me = psutil.Process()
-    with atomic_write(folder / "owner.json") as temporary:  # who reads half of it would take the folder for an orphan
-        temporary.write_text(json.dumps({"pid": me.pid, "started": me.create_time()}), encoding="utf-8")
+    # Who reads half of it would take the folder for an orphan.
+    write_text(folder / "owner.json", json.dumps({"pid": me.pid, "started": me.create_time()}))
 
 
 def claimed(folder: Path) -> None:
@@ -288,7 +288,8 @@ def wait_until(ready: Callable[[], bool], *, child: Child, seconds: float, what:
     while not ready():
         if not child.alive:
             raise SetupError(
-                f"{what} ended at once (status {child.popen.returncode}): {child.tail()}", hint=f"Its log: {child.log}"
+                f"{what} stopped immediately (status {child.popen.returncode}): {child.tail()}",
+                hint=f"Its log: {child.log}",
             )
         if time.monotonic() > deadline:
             raise SetupError(f"{what} was not ready after {seconds:.0f} s.", hint=f"Its log: {child.log}")

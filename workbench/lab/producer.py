@@ -86,7 +86,7 @@ def main(path: Path) -> None:
                 if partition_of(key := key_of(n), traffic.partitions) == traffic.poison_partition
             )
             kind = next(iter(traffic.event_types))
-            headers = [(EVENT_TYPE_HEADER, kind.encode()), (POISON_HEADER, b"1")]
+            headers: list[tuple[str, str | bytes | None]] = [(EVENT_TYPE_HEADER, kind.encode()), (POISON_HEADER, b"1")]
             producer.produce(traffic.topic, value, key, partition=traffic.poison_partition, headers=headers)
         now = time.monotonic()
         owed += (now - last) * stream.rate(now)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from workbench.files import write_text
 from workbench.lab.spec import Way
 
 _REFRESH_SECONDS = 0.2
@@ -110,9 +111,7 @@ async def _run(port: int, broker_port: int, folder: Path, address: Path) -> None
     server = await asyncio.start_server(
         lambda reader, writer: _Connection(delays).serve(reader, writer, broker_port), "127.0.0.1", port
     )
-    temporary = address.with_suffix(".tmp")
-    temporary.write_text(json.dumps({"bootstrap": f"127.0.0.1:{port}"}), encoding="utf-8")
-    temporary.replace(address)
+    write_text(address, json.dumps({"bootstrap": f"127.0.0.1:{port}"}))
     async with server:
         await asyncio.gather(delays.follow(), server.serve_forever())
 

@@ -106,7 +106,7 @@ def metadata_change(draw: Draw, run_id: str) -> Scenario:
 
 
 SCENARIOS: dict[str, tuple[Make, str]] = {
-    "rebalance_storm_poll_stall": (poll_stall, "one member polls too rarely and is put out, again and again"),
+    "rebalance_storm_poll_stall": (poll_stall, "one member polls too rarely, and the group removes it again and again"),
     "rebalance_storm_member_crash": (member_crash, "one member crashes and comes back, again and again"),
     "rebalance_storm_deploy": (deploy, "a rolling restart goes through a busy group"),
     "rebalance_storm_metadata_change": (metadata_change, "partitions are added one by one"),

@@ -119,7 +119,7 @@ def run_scenario(
         SetupError: if a process of the lab dies that should not.
     """
     if source == "prometheus" and lab.prometheus_url is None:
-        raise SetupError("This lab has no Prometheus.", hint="Use the recorder: --source scrape.")
+        raise SetupError("This lab has no Prometheus.", hint="Scrape the metrics directly: --source scrape.")
     began = time.monotonic()
     say(
         f"{scenario.spec.instances} instances, {scenario.spec.partitions} partitions, {scenario.spec.traffic.rate_per_second:.0f}/s"
@@ -129,7 +129,7 @@ def run_scenario(
         recorder = _Recording(lab, fleet, folder / "recording") if source == "scrape" else None
         started = datetime.now(UTC)
         try:
-            say(f"steady traffic for {scenario.steady_seconds:.0f} s")
+            say(f"normal traffic for {scenario.steady_seconds:.0f} s")
             _wait(lab, fleet, scenario.steady_seconds, wanted)
             check_alive(lab, {**fleet.instances})
             say("the fault begins")
@@ -146,7 +146,7 @@ def run_scenario(
             finding = next(item for item in result.findings if item.topic == scenario.spec.topic)
             outcome = None
             if advice:
-                say("doing what it advises")
+                say("carrying out the advised action")
                 outcome = apply_advice(
                     fleet, finding, lambda seconds: _look_again(lab, fleet, started, seconds, spark())
                 )

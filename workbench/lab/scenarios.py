@@ -148,13 +148,13 @@ def demo_scenario(bootstrap: str, *, seed: int) -> Scenario:
 
 
 SCENARIOS: dict[str, tuple[Make, str]] = {
-    "healthy": (_healthy, "steady traffic, nothing happens"),
+    "healthy": (_healthy, "normal traffic, no fault"),
     "slow_processor": (_slow_processor, "one event type's handler becomes slow"),
-    "saturated_processors": (_saturated, "traffic grows beyond what the processor threads can take"),
+    "saturated_processors": (_saturated, "the traffic becomes more than the processor threads can handle"),
     "slow_downstream": (_slow_downstream, "every handler becomes slow at once"),
     "too_few_consumers": (_too_few_consumers, "fewer consumers than partitions, and they cannot keep up"),
     "hot_partition": (_hot_partition, "most of the traffic goes to one partition"),
-    "stuck_partition": (_stuck_partition, "a poison record holds up the commits of one partition"),
+    "stuck_partition": (_stuck_partition, "a poison record blocks the commits of one partition"),
     "consumer_stopped": (_consumer_stopped, "all instances crash or are stopped"),
     **upstream.SCENARIOS,
     **rebalances.SCENARIOS,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from workbench.files import write_text
 
 POISON_HEADER = "poison"
 
@@ -100,6 +101,4 @@ class Watched(Generic[M]):
 
 def write(path: Path, model: BaseModel) -> None:
     """Write a model so that a reader sees the old content or the new, never half of one."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(model.model_dump_json(indent=1), encoding="utf-8")
-    temporary.replace(path)
+    write_text(path, model.model_dump_json(indent=1))

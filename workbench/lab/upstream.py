@@ -90,9 +90,9 @@ def partition_ceiling(draw: Draw, run_id: str) -> Scenario:
 
 
 SCENARIOS: dict[str, tuple[Make, str]] = {
-    "hot_key": (hot_key, "one key fills one queue while its siblings idle"),
+    "hot_key": (hot_key, "one key fills one queue while the other queues idle"),
     "delay_backlog": (delay_backlog, "delays grow until the bounded delay queue is full"),
     "throttled": (throttled, "a client quota on the broker throttles the members"),
-    "slow_network": (slow_network, "the way to the broker becomes long"),
-    "partition_ceiling": (partition_ceiling, "as many consumers as partitions, and still not enough"),
+    "slow_network": (slow_network, "the network to the broker becomes slow"),
+    "partition_ceiling": (partition_ceiling, "as many consumers as partitions, and still too slow"),
 }

@@ -19,8 +19,22 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from workbench.errors import ConfigError
+from workbench.inputs import first_problem
 from workbench.samples import LABEL_COLUMNS
 from workbench.signals import GROUP_STATES, SIGNALS, Kind
+
+__all__ = [
+    "ESTIMATE",
+    "LeftOut",
+    "MappingRule",
+    "Meaning",
+    "Profile",
+    "Quality",
+    "load_profile",
+    "parse_profile",
+    "profile_names",
+    "snake",
+]
 
 _NUMBER = re.compile(r"[0-9]{1,10}")  # str.isdigit takes "²" and "١" for digits, too
 _LAST_PARTITION = 2**31 - 1  # Kafka's own type
@@ -242,9 +256,8 @@ def parse_profile(text: str, *, name: str) -> Profile:
         TypeError,
         RecursionError,
     ) as error:  # the loader lets errors of dates and of depth out
-        what = error.errors()[0] if isinstance(error, ValidationError) else None
-        where = ".".join(str(part) for part in what["loc"]) + ": " + what["msg"] if what else str(error)
-        raise ConfigError(f"The profile {name!r} cannot be used: {where}.") from None
+        reason = first_problem(error) if isinstance(error, ValidationError) else error
+        raise ConfigError(f"The profile {name!r} cannot be used: {reason}.") from None
 
 
 @cache

@@ -123,8 +123,8 @@ def _keep(receipt: Receipt, path: Path, trouble: OutputError | None) -> None:
         write_file(receipt_path(path), receipt.document())
     except UsageError as error:
         raise OutputError(
-            f"{said} But the receipt could not be kept: {error.message}",
-            hint="The offsets are at the group. Make room, and apply again: it reads them back and writes the receipt.",
+            f"{said} But the receipt could not be written: {error.message}",
+            hint="The group has the offsets. Free some disk space and apply again: that reads them back and writes the receipt.",
         ) from None
     if trouble is not None:
         raise OutputError(f"{said} {trouble.message}", hint=trouble.hint)
@@ -222,11 +222,11 @@ class _Work:
                 reasons.append("A consumer joined the group between the check and the write.")
             denied = any("AUTHORIZATION_FAILED" in words for words in errors.values())
             if denied:
-                reasons.append("These credentials lack the right to commit for this group, or to read its topics.")
+                reasons.append("These credentials lack the permission to commit for this group, or to read its topics.")
             hints = (
                 [NO_RIGHT]
                 if denied
-                else ["Stop what is in the group, then apply again: it goes on from here. Or roll back."]
+                else ["Stop the members of the group, then apply again: it continues from here. Or roll back."]
             )
         return self._made(outcome, parts, reasons=reasons, hints=hints, rollback=rollback)
 

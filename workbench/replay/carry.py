@@ -61,13 +61,13 @@ def check_or_carry(
     if not carry:
         raise GuardError(
             f"{plan.from_group!r} also reads {names_of(missing)}, where {plan.new_group!r} has no commit: records could be skipped.",
-            hint="Plan them too; --carry-others begins at the old group's commits; --allow-gap leaves it to auto.offset.reset.",
+            hint="Add them to the plan; or --carry-others to begin at the old group's commits; or --allow-gap for auto.offset.reset.",
         )
     wanted, blank = _places(gateway, missing, old)
     if blank and not limits.allow_gap:
         raise GuardError(
-            f"{names_of(blank)}: the old group has no commit there that could be carried over, and the log is not empty.",
-            hint="Plan them too; --allow-gap leaves their beginning to auto.offset.reset.",
+            f"{names_of(blank)}: the old group has no commit there to carry over, and the log is not empty.",
+            hint="Add them to the plan; or --allow-gap to use auto.offset.reset there.",
         )
     if not wanted:
         return {}
@@ -83,7 +83,7 @@ def check_or_carry(
         key, words = next(iter(sorted(found.wrong.items())))
         raise GuardError(
             f"{plural(len(found.wrong), 'offset')} could not be carried over, the first for {names_of([key])}: {words}.",
-            hint="No instance was touched; the same command tries again.",
+            hint="No instance was switched. Repeat the command to try again.",
         )
     if found.trouble is not None:
         raise found.trouble

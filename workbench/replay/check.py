@@ -93,7 +93,7 @@ def check(plan: Plan, cluster: Cluster, gateway: Gateway, count_records: CountRe
     ends = window_ends(plan, logs, now_ms=time.time() * 1000)
     remade = [topic for topic in plan.topics if topic in view.topics and is_remade(plan, view.topics[topic])]
     ends |= {
-        key: replace(end, open=f"The topic {key[0]!r} was made anew since the plan was made.")
+        key: replace(end, open=f"The topic {key[0]!r} was deleted and recreated since the plan was made.")
         for key, end in ends.items()
         if key[0] in remade
     }
@@ -113,10 +113,10 @@ def check(plan: Plan, cluster: Cluster, gateway: Gateway, count_records: CountRe
     )
     if read.late:
         notes.append(
-            f"{read.late:,} records with a time in the window lie behind its last offset and are not committed."
+            f"{read.late:,} records with a timestamp in the window are after its last offset, and are not committed."
         )
     elif plan.until is not None and not reading:
-        notes.append("Records that came late, behind the window's last offset, were not looked for: --records does.")
+        notes.append("Late records after the window's last offset were not checked; --records checks them.")
     verdicts = verify(plan, found)
     verdict = overall(verdicts)
     if read.late and verdict is VerifyVerdict.VERIFIED:
@@ -152,7 +152,7 @@ def _statuses(fleet: ServiceFleet | None, notes: list[str]) -> list[InstanceStat
             notes.append(f"Its counts are missing: {error.message}")
             continue
         if status is None:
-            notes.append(f"{instance} cannot be asked for its counts.")
+            notes.append(f"{instance} did not give its counts.")
         else:
             found.append(status)
     return found
@@ -223,8 +223,11 @@ def _read(
         for row in records.run(lowest.withColumnRenamed("min(offset)", "first")):
             key = (row["topic"], row["partition"])
             if key in starts and row["first"] < starts[key]:
+                # By their names: `offset` of a frame is a method.
                 condition = (
-                    (processed.topic == key[0]) & (processed.partition == key[1]) & (processed.offset < starts[key])
+                    (processed["topic"] == key[0])
+                    & (processed["partition"] == key[1])
+                    & (processed["offset"] < starts[key])
                 )
                 before[key] = processed.where(condition).select("offset").distinct().count()
     else:

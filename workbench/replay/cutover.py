@@ -92,7 +92,7 @@ class Cutover:
     def _ways_on(self, batch: Sequence[str]) -> str:
         other = "" if self.back else " --back"
         return (
-            f"Look at {listed(batch)}; the same command goes on from here. Way back into {self.old_group!r}: "
+            f"Check {listed(batch)}. Repeat the command to continue from here. To switch back to {self.old_group!r}: "
             f"workbench replay cutover PLAN --fleet FILE{other or ' (without --back)'}"
         )
 
@@ -116,8 +116,8 @@ class Cutover:
             status = self.fleet.status(instance)
             if status is not None and status.group not in (self.group, self.old_group):
                 raise GuardError(
-                    f"The instance {instance} is in the group {status.group!r}, which the plan does not know.",
-                    hint="Is this the right fleet?",
+                    f"The instance {instance} is in the group {status.group!r}, which is not in the plan.",
+                    hint="Is this the correct fleet?",
                 )
         if not self.back:
             self._carry(cluster, old, new)
@@ -136,7 +136,7 @@ class Cutover:
         if found:
             self.say(
                 f"Carried over: on {names_of(found)} {self.group!r} begins at the commits of {self.old_group!r}. Until the whole fleet "
-                "is over, both groups read there, and records are processed twice."
+                "has switched, both groups read there, and some records are processed twice."
             )
 
     def _check_gaps(self, old: Mapping[Partition, int], new: Mapping[Partition, int]) -> None:
@@ -144,9 +144,9 @@ class Cutover:
         gap = gaps(planned, old) | gaps_beyond(self.plan, self.journal, old=old, new=new)
         if gap and not self.limits.allow_gap:
             raise GuardError(
-                f"{count(sum(gap.values()))} messages would be processed by nobody: {self.old_group!r} has not committed up to where "
+                f"{count(sum(gap.values()))} messages would be skipped: {self.old_group!r} has not committed up to where "
                 f"{self.group!r} begins, on {names_of(gap)}.",
-                hint="Let the old group catch up, or plan from an earlier instant; --allow-gap leaves them out.",
+                hint="Let the old group catch up, or plan from an earlier timestamp; --allow-gap skips them.",
             )
 
     def _switch(self, instance: str) -> None:
@@ -160,12 +160,12 @@ class Cutover:
             except WorkbenchError as error:
                 unknown = isinstance(error, NoAnswerError)
                 if (unknown or again) and self._has_arrived(instance):  # the order without an answer took effect
-                    self._note(instance, "end", "done", f"{error.message} It is in {self.group} all the same.")
+                    self._note(instance, "end", "done", f"{error.message} But it has switched to {self.group}.")
                     return
                 self._note(instance, "end", "unknown" if unknown else "failed", error.message)
                 if not unknown or again:
                     raise
-                self.say(f"  {instance}: whether it changes its group is not known; told again")
+                self.say(f"  {instance}: unknown whether it switches; sending the request again")
             else:
                 self._note(instance, "end", "done")
                 return
@@ -233,7 +233,7 @@ class Look:
 def lag_is_growing(first: Look, last: Look, *, share: float, tolerance: float) -> dict[Partition, str]:
     """Partitions that fall behind more than their share of the fleet explains, in words. Each for itself: a sum hides a dead one.
 
-    While a part of the fleet is over, it need not keep up with all that is produced: only with its share.
+    While only a part of the fleet has switched, the group must keep up only with that share of the produced records.
     """
     found = {}
     for key, end in last.ends.items():
@@ -267,7 +267,7 @@ class Gate:
         """
         cutover, health = self.cutover, self.cutover.file.health
         deadline = cutover.clock() + health.timeout_seconds
-        changes, missing = 0, "nothing was seen"
+        changes, missing = 0, "no data"
         before: Look | None = None
         settled: tuple[float, Look] | None = None
         proven: set[Partition] = set()  # have kept up since the group has settled; a commit may be rarer than a look
@@ -284,7 +284,7 @@ class Gate:
                 missing, settled = look.waiting, None
                 proven.clear()
             elif settled is None:
-                missing, settled = f"quiet for {health.settle_seconds:g} s", (cutover.clock(), look)
+                missing, settled = f"stable for {health.settle_seconds:g} s", (cutover.clock(), look)
             elif cutover.clock() - settled[0] >= health.settle_seconds:
                 growing = self._growing(settled[1], look, proven)
                 if not growing:

@@ -15,7 +15,7 @@ from urllib3.exceptions import HTTPError, NewConnectionError, ReadTimeoutError
 
 from workbench.errors import ConfigError, NoAnswerError, SourceUnreachableError
 from workbench.humanize import one_line
-from workbench.inputs import read_toml
+from workbench.inputs import first_problem, read_toml
 from workbench.masking import remember, secrets_in_url
 from workbench.settings import from_environment
 from workbench.web import WebSession
@@ -35,7 +35,7 @@ def check_placeholders(words: Sequence[str], known: Sequence[str]) -> None:
     for word in words:
         for name in _PLACEHOLDER.findall(word):
             if name not in known:
-                raise ValueError(f"{word!r} has a placeholder {{{name}}}; there are: {', '.join(known)}")
+                raise ValueError(f"{word!r} has the unknown placeholder {{{name}}}. Placeholders: {', '.join(known)}")
 
 
 class _Part(BaseModel):
@@ -45,15 +45,17 @@ class _Part(BaseModel):
 class RuntimeHealth(_Part):
     """When a batch counts as back."""
 
-    timeout_seconds: float = Field(default=180.0, gt=0, description="For one batch; then the cutover stops.")
-    settle_seconds: float = Field(default=5.0, gt=0, description="So long the group must keep its members, unchanged.")
+    timeout_seconds: float = Field(default=180.0, gt=0, description="Time limit of one batch; then the cutover stops.")
+    settle_seconds: float = Field(
+        default=5.0, gt=0, description="Time during which the members of the group must not change."
+    )
     max_rebalances: int = Field(
-        default=10, ge=1, description="More changes of the group than this, in one batch, are a storm."
+        default=10, ge=1, description="More rebalances than this in one batch are a rebalance storm."
     )
     lag_growth_ratio: float = Field(
         default=0.1,
         ge=0,
-        description="The new group may fall behind by this share of what is produced; commits lag that much.",
+        description="The new group may fall behind by this share of the produced messages, because commits come late.",
     )
 
 
@@ -61,10 +63,10 @@ class Commands(_Part):
     """Command templates, as lists of words; no shell is involved. {instance}, {group}, {old_group} and {since} are filled in."""
 
     switch: list[str] = Field(
-        min_length=1, description="Give an instance another group and restart it; must bear repetition."
+        min_length=1, description="Switch an instance to another group and restart it. Running it twice must be safe."
     )
     check: list[str] | None = Field(
-        default=None, description="Exit status 0 once it is healthy; {instance} and {group} only."
+        default=None, description="Exits with 0 once the instance is healthy. Placeholders: {instance} and {group}."
     )
     timeout_seconds: float = Field(default=300.0, gt=0)
 
@@ -79,12 +81,10 @@ class FleetFile(_Part):
     token: str | None = Field(
         default=None, repr=False, description="Bearer token; ${NAME} takes it from the environment."
     )
-    batch_size: int = Field(default=1, ge=1, description="Instances restarted together, after the first one.")
-    pause_seconds: float = Field(default=0.0, ge=0, description="Between batches.")
-    members_per_instance: int = Field(
-        default=1, ge=1, description="command: consumers that an instance brings into the group."
-    )
-    max_bytes_per_second: int | None = Field(default=None, ge=1, description="http: cap on what one instance reads.")
+    batch_size: int = Field(default=1, ge=1, description="Instances per batch, after the first one.")
+    pause_seconds: float = Field(default=0.0, ge=0, description="Pause between batches.")
+    members_per_instance: int = Field(default=1, ge=1, description="command: number of consumers in each instance.")
+    max_bytes_per_second: int | None = Field(default=None, ge=1, description="http: read limit of one instance.")
     request_timeout_seconds: float = Field(default=10.0, gt=0)
     command: Commands | None = None
     health: RuntimeHealth = RuntimeHealth()
@@ -92,7 +92,7 @@ class FleetFile(_Part):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if len(set(self.instances)) != len(self.instances):
-            raise ValueError("an instance stands twice in instances")
+            raise ValueError("instances lists an instance twice")
         if self.kind == "command":
             if self.command is None:
                 raise ValueError("kind is command, but there is no [command]")
@@ -100,7 +100,7 @@ class FleetFile(_Part):
             check_placeholders(self.command.check or [], _NAMES[:2])
         remember(self.token, *(it for url in self.instances for it in secrets_in_url(url)))
         if self.kind == "http" and any(not url.startswith(("http://", "https://")) for url in self.instances):
-            raise ValueError("with kind http every instance is a URL")
+            raise ValueError("with kind http every instance must be a URL")
         return self
 
 
@@ -114,10 +114,8 @@ def read_fleet(path: Path) -> FleetFile:
     try:
         return FleetFile.model_validate(values)
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        field = ".".join(str(part) for part in first["loc"]) or "the whole"
         raise ConfigError(
-            f"{path}: {field}: {first['msg']}.", hint="Fields: workbench.replay.fleet.FleetFile."
+            f"{path}: {first_problem(error, whole='the file')}.", hint="Fields: workbench.replay.fleet.FleetFile."
         ) from None
 
 
@@ -192,9 +190,9 @@ class HttpFleet:
         try:
             return InstanceStatus.model_validate_json(answer)
         except ValidationError as error:
-            field = ".".join(str(part) for part in error.errors(include_input=False)[0]["loc"]) or "the whole"
+            field = first_problem(error, whole="its content").field
             raise SourceUnreachableError(
-                f"{instance} answers /status with something else: {field} is missing or wrong."
+                f"{instance} answers /status with an unexpected document: {field} is missing or wrong."
             ) from None
 
     def switch(self, instance: str, *, group: str, old_group: str, since: str) -> None:
@@ -231,7 +229,7 @@ class HttpFleet:
             raise kind(f"The instance {instance} does not answer: {reason}.", hint="Is it running?") from None
         if answer.status_code in (401, 403):
             raise SourceUnreachableError(
-                f"The instance {instance} refuses the token.", hint='Put it into fleet.toml: token = "${NAME}".'
+                f"The instance {instance} refuses the token.", hint='Set it in fleet.toml: token = "${NAME}".'
             )
         if not 200 <= answer.status_code < 300:
             words = one_line(content[:200].decode(errors="replace"))
@@ -286,7 +284,7 @@ class CommandFleet:
         except FileNotFoundError:
             raise ConfigError(f"The command {command[0]!r} of the fleet file does not exist.") from None
         except subprocess.TimeoutExpired:
-            raise NoAnswerError(f"The command {command[0]!r} failed: no end in time.") from None
+            raise NoAnswerError(f"The command {command[0]!r} did not finish in time.") from None
         except OSError as error:
             raise SourceUnreachableError(f"The command {command[0]!r} failed: {error.strerror}.") from None
         if ended.returncode != 0:

@@ -106,6 +106,6 @@ def check_same_cluster(plan: Plan, gateway: Gateway) -> ClusterView:
     if found.cluster_id != plan.cluster_id:
         raise GuardError(
             f"The plan is for the cluster {plan.cluster_id}, this one is {found.cluster_id}.",
-            hint="Use --cluster with the one that it was made for.",
+            hint="Use --cluster with the cluster of the plan.",
         )
     return found

@@ -76,28 +76,28 @@ def check_cluster(plan: Plan, cluster: ClusterView, limits: Limits) -> list[Refu
     for topic in plan.topics:
         view = cluster.topics.get(topic)
         if view is None and topic in cluster.denied:
-            text = f"The topic {topic!r} may not be seen with these credentials: {cluster.denied[topic]}."
+            text = f"These credentials may not describe the topic {topic!r}: {cluster.denied[topic]}."
             found.append(Refusal(code="not_allowed", message=text))
             continue
         if view is None:
-            found.append(Refusal(code="topic_gone", message=f"The topic {topic!r} is gone."))
+            found.append(Refusal(code="topic_gone", message=f"The topic {topic!r} does not exist any more."))
             continue
         if is_remade(plan, view):
-            text = f"The topic {topic!r} was deleted and made anew since the plan was made."
+            text = f"The topic {topic!r} was deleted and recreated since the plan was made."
             found.append(Refusal(code="log_changed", message=text))
         added = [number for number in view.leaders if (topic, number) not in planned]
         if topic in plan.whole_topics and added:
-            text = f"{topic!r} has got {plural(len(added), 'partition')} since the plan was made: {listed(added)}."
+            text = f"{topic!r} has gained {plural(len(added), 'partition')} since the plan was made: {listed(added)}."
             found.append(Refusal(code="partitions_added", message=text))
         found += [
-            Refusal(code="partition_gone", message="The partition is gone.", partition=key)
+            Refusal(code="partition_gone", message="The partition does not exist any more.", partition=key)
             for key in planned
             if key[0] == topic and key[1] not in view.leaders
         ]
     short = cluster.under_replicated
     if short and not limits.allow_under_replicated:
         names = listed([f"{topic}-{number}" for topic, number in short])
-        text = f"{plural(len(short), 'partition')} of the cluster lack a replica ({names}); a replay's reads would slow their recovery."
+        text = f"{plural(len(short), 'partition')} of the cluster lack a replica ({names}); a replay would slow down their recovery."
         found.append(Refusal(code="under_replicated", message=text))
     return found
 
@@ -121,7 +121,7 @@ def check_group(plan: Plan, now: Now, limits: Limits) -> list[Refusal]:
         ]
     if now.commits and not limits.allow_existing:
         text = (
-            f"The group {plan.new_group!r} has committed offsets already, on {plural(len(now.commits), 'partition')}."
+            f"The group {plan.new_group!r} already has committed offsets, on {plural(len(now.commits), 'partition')}."
         )
         return [Refusal(code="existing_commits", message=text)]
     return []
@@ -135,14 +135,14 @@ def check_same_logs(plan: Plan, logs: LogView) -> list[Refusal]:
         if start is None or end is None:
             words = logs.errors.get(part.key, "no reason given")
             if part.key in logs.denied:
-                text = f"It may not be read with these credentials: {words}."
+                text = f"These credentials may not read it: {words}."
                 found.append(Refusal(code="not_allowed", message=text, partition=part.key))
             else:
                 found.append(Refusal(code="silent", message=f"It does not answer: {words}.", partition=part.key))
         elif end < part.log_end or start < part.log_start:
             text = (
-                f"The log is another one than when it was planned (it held {part.log_start:,} to {part.log_end:,}, now {start:,} to "
-                f"{end:,}): was the topic made anew?"
+                f"The log is not the one of the plan (planned: {part.log_start:,} to {part.log_end:,}, now {start:,} to "
+                f"{end:,}): was the topic recreated?"
             )
             found.append(Refusal(code="log_changed", message=text, partition=part.key))
     return found
@@ -162,15 +162,15 @@ def check_logs(plan: Plan, now: Now, limits: Limits) -> list[Refusal]:
             text = f"It does not answer: {now.logs.errors.get(key, 'no reason given')}."
             found.append(Refusal(code="silent", message=text, partition=key))
         elif start > part.target:
-            text = f"Retention has deleted the records from {part.target:,} on; the log begins at {start:,} now."
+            text = f"Retention has deleted records from {part.target:,} on; the log now begins at {start:,}."
             found.append(Refusal(code="target_deleted", message=text, partition=key))
         elif (first.offset is not None and first.offset < part.target) or (
             first.offset == part.target and first.timestamp_ms != part.target_timestamp
         ):
-            text = f"Another record than when it was planned is the first of the window (at {first.offset:,}): was the topic made anew?"
+            text = f"The first record of the window differs from the plan (it is at {first.offset:,}): was the topic recreated?"
             found.append(Refusal(code="log_changed", message=text, partition=key))
         elif part.target_timestamp is not None and first.offset != part.target:
-            text = f"The record at {part.target:,} is gone (compaction or deletion)."
+            text = f"The record at {part.target:,} was removed (compaction or deletion)."
             found.append(Refusal(code="target_deleted", message=text, partition=key))
         else:
             left = _seconds_left(part, start, plan, now)
@@ -193,18 +193,18 @@ def _seconds_left(part: PlannedPartition, start: int, plan: Plan, now: Now) -> f
 
 
 HINTS = {
-    "other_cluster": "Use --cluster with the one that it was made for, or make a new plan.",
+    "other_cluster": "Use --cluster with the cluster of the plan, or make a new plan.",
     "not_allowed": NO_RIGHT,
     "topic_gone": "Make a new plan.",
-    "partitions_added": "Make a new plan: the new partitions may hold records of the window.",
+    "partitions_added": "Make a new plan: the new partitions may have records of the window.",
     "partition_gone": "Make a new plan.",
-    "under_replicated": "Wait until the replicas are back; --allow-under-replicated goes on all the same.",
+    "under_replicated": "Wait until the replicas are back, or continue with --allow-under-replicated.",
     "live_members": "Stop its consumers first, and wait until their session has timed out.",
-    "group_moved": "Its consumers have begun; nothing needs to be applied. See: workbench replay follow.",
-    "existing_commits": "Choose a group that was never used, or say --allow-existing to overwrite them.",
+    "group_moved": "Its consumers have started, so there is nothing to apply. See: workbench replay follow.",
+    "existing_commits": "Choose an unused group, or overwrite them with --allow-existing.",
     "silent": "Try again once every partition has a leader.",
-    "target_deleted": "Make a new plan: it will begin at the first record that is left.",
+    "target_deleted": "Make a new plan: it begins at the first remaining record.",
     "log_changed": "Make a new plan.",
-    "retention_margin": "Lengthen retention.ms of the topic first; or --retention-margin 0s to take what is left.",
+    "retention_margin": "Raise retention.ms of the topic first, or replay the remaining records with --retention-margin 0s.",
     "not_quiet": "Something still commits for this group, perhaps consumers that use assign(). Stop them.",
 }

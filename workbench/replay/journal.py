@@ -28,7 +28,7 @@ _DONE: dict[Action, str] = {
     "apply": "Offsets were written for the group {}",
     "rollback": "The group {} was changed back",
     "carry": "Offsets were carried over into the group {}",
-    "switch": "The order to change its group was given to {}",
+    "switch": "The request to switch was sent to {}",
     "command": "The command was run for {}",
 }
 
@@ -125,12 +125,12 @@ class Journal:
         except OSError as error:
             if phase == "end":
                 raise OutputError(
-                    f"{_DONE[action].format(target or repr(group))} (outcome: {outcome}), but the journal {self.path} could not take "
-                    f"its last line: {error.strerror}.",
-                    hint="Make room first. The same command, run again, looks at what is there and does only what is missing.",
+                    f"{_DONE[action].format(target or repr(group))} (outcome: {outcome}), but the last line of the journal "
+                    f"{self.path} could not be written: {error.strerror}.",
+                    hint="Free some disk space, then repeat the command: it checks the current state and does only what is missing.",
                 ) from None
             raise UsageError(
-                f"The journal {self.path} cannot be written: {error.strerror}.", hint="Nothing is changed without it."
+                f"The journal {self.path} cannot be written: {error.strerror}.", hint="Nothing was changed."
             ) from None
         return entry
 

@@ -265,6 +265,7 @@ class KafkaGateway:
             consumer.assign(assigned)
             seen = 0
             while seen < _SAMPLED_RECORDS and len(ended) < len(assigned) and time.monotonic() < deadline:
+                message: Any  # what is consumed has a place; the client's types do not know that
                 for message in consumer.consume(200, 0.1):
                     if message.error() is not None:
                         ended.add((message.topic(), message.partition()))
@@ -318,7 +319,7 @@ class KafkaGateway:
                     continue
                 answered = {(p.topic, p.partition) for p in answer.topic_partitions}
                 failed |= {part: f"{error.name()}: {error.str()}" for part, error in errors.items()}
-                failed |= dict.fromkeys(set(batch) - answered, "the broker said nothing about it")
+                failed |= dict.fromkeys(set(batch) - answered, "the broker gave no result for it")
                 break
         return failed
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from tenacity import Retrying, retry_if_result, stop_after_attempt, wait_incrementing
 
 from workbench.collect.kafka import KafkaCluster, error_words, is_denied, seconds_left
 from workbench.errors import SourceUnreachableError
@@ -14,7 +16,8 @@ from workbench.replay.gateway import Partition
 # The work of the client grows with the square of the partitions in one call: 10,000 at once cost 0.65 s of CPU, in ten calls 0.27 s.
 _LOOKUP_BATCH = 1_000
 _LEADER_MOVES = ("NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE", "UNKNOWN_TOPIC_OR_PART", "FENCED_LEADER_EPOCH")
-_RETRY_PAUSE_SECONDS = 0.3
+_RETRY_PAUSE_SECONDS = 0.3  # longer with each
+_ATTEMPTS = 4
 
 
 @dataclass(slots=True)
@@ -27,6 +30,7 @@ class Lookup:
     deadline: float
     errors: dict[Partition, str] = field(default_factory=dict)
     denied: set[Partition] = field(default_factory=set)
+    sleep: Callable[[float], None] = time.sleep
     _futures: dict[Any, Any] = field(default_factory=dict)
 
     def send(self, partitions: Sequence[Partition]) -> None:
@@ -49,33 +53,47 @@ class Lookup:
         Raises:
             SourceUnreachableError: if no partition answered.
         """
-        from confluent_kafka import KafkaException
-
         good: dict[Partition, Any] = {}
-        refusal: BaseException | None = None
-        for attempt in (1, 2, 3, 4):
-            again: list[Partition] = []
-            for part, future in self._futures.items():
-                key = (part.topic, part.partition)
-                self.errors.pop(key, None)
-                self.denied.discard(key)
-                try:
-                    good[key] = future.result(seconds_left(self.deadline))
-                except (KafkaException, TimeoutError) as error:
-                    self.errors[key] = error_words(error)
-                    if is_denied(error):
-                        self.denied.add(key)
-                        refusal = error
-                    if isinstance(error, KafkaException) and error.args[0].name() in _LEADER_MOVES:
-                        again.append(key)
-            if not again or attempt == 4:
-                break
-            time.sleep(_RETRY_PAUSE_SECONDS * attempt)
-            self.send(again)
-        if refusal is not None and not good:
-            raise self.kafka.unreachable(refusal)
+        refusals: list[BaseException] = []
+        moved: list[Partition] = []
+
+        def collect() -> list[Partition]:
+            if moved:
+                self.send(moved)
+            moved[:] = self._collect(good, refusals)
+            return moved
+
+        Retrying(
+            retry=retry_if_result(bool),
+            stop=stop_after_attempt(_ATTEMPTS),
+            wait=wait_incrementing(start=_RETRY_PAUSE_SECONDS, increment=_RETRY_PAUSE_SECONDS),
+            sleep=self.sleep,
+            retry_error_callback=lambda _state: None,  # what has not answered by then is in `errors`
+        )(collect)
+        if refusals and not good:
+            raise self.kafka.unreachable(refusals[-1])
         if self.errors and not good:
             raise SourceUnreachableError(
                 f"Kafka at {self.kafka.bootstrap} does not answer: {next(iter(self.errors.values()))}."
             )
         return good
+
+    def _collect(self, good: dict[Partition, Any], refusals: list[BaseException]) -> list[Partition]:
+        """Take the answers; returns the partitions whose leader has just moved."""
+        from confluent_kafka import KafkaException
+
+        moved: list[Partition] = []
+        for part, future in self._futures.items():
+            key = (part.topic, part.partition)
+            self.errors.pop(key, None)
+            self.denied.discard(key)
+            try:
+                good[key] = future.result(seconds_left(self.deadline))
+            except (KafkaException, TimeoutError) as error:
+                self.errors[key] = error_words(error)
+                if is_denied(error):
+                    self.denied.add(key)
+                    refusals.append(error)
+                if isinstance(error, KafkaException) and error.args[0].name() in _LEADER_MOVES:
+                    moved.append(key)
+        return moved

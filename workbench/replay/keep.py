@@ -19,7 +19,7 @@ def check_csv_place(path: Path) -> None:
     if path.is_file():
         with path.open("rb") as there:
             if there.read(1) == b"{":
-                raise UsageError(f"{path} is there already, and is no CSV.", hint="Give the CSV another name.")
+                raise UsageError(f"{path} exists and is not a CSV file.", hint="Give the CSV another name.")
 
 
 def check_place(path: Path, journal: Journal, *, replace: bool) -> None:
@@ -32,22 +32,22 @@ def check_place(path: Path, journal: Journal, *, replace: bool) -> None:
         GuardError: if a plan lies there that was applied, by the papers beside it or by the journal.
         UsageError: if something else lies there, or a plan and `replace` is not asked for.
     """
-    hint = "Keep it, and give the new plan another name."
+    hint = "Give the new plan another name."
     for paper in (rollback_path(path), receipt_path(path)):
         if paper.exists():
-            raise GuardError(f"{path} holds a plan that was applied: {paper} lies beside it.", hint=hint)
+            raise GuardError(f"{path} is a plan that was applied: {paper} is next to it.", hint=hint)
     if not path.exists():
         return
     try:
         plan = read_plan(path)
     except WorkbenchError as error:
-        raise UsageError(f"{path} is there already, and is not a whole plan: {error.message}", hint=hint) from None
+        raise UsageError(f"{path} exists and is not a valid plan: {error.message}", hint=hint) from None
     if any(entry.plan == plan.hash for entry in journal.read()[0]):
         raise GuardError(
-            f"{path} holds a plan that was applied, by the journal (workbench replay log --plan {plan.short_hash}).",
+            f"{path} is a plan that was applied, according to the journal (workbench replay log --plan {plan.short_hash}).",
             hint=hint,
         )
     if not replace:
         raise UsageError(
-            f"{path} holds another plan ({plan.short_hash}).", hint="Choose another name, or replace it with --force."
+            f"{path} is another plan ({plan.short_hash}).", hint="Choose another name, or replace it with --force."
         )

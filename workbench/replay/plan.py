@@ -13,7 +13,7 @@ from workbench.humanize import count, duration, listed, plural
 from workbench.replay.gateway import ClusterView, Found, Gateway, LogView, Partition, TopicSettings, names_of, read_by
 from workbench.replay.planfile import AfterEnd, Plan, PlannedPartition, Resolution, instant_ms
 
-NO_RIGHT = "Have these credentials granted Describe and Read on topic and group, or put others into workbench.toml."
+NO_RIGHT = "Grant these credentials Describe and Read on topic and group, or use others in workbench.toml."
 
 # Less time than this until retention takes the first record, and the plan warns: a replay rarely starts within the hour.
 _TIGHT_RETENTION_SECONDS = 3600.0
@@ -44,10 +44,10 @@ class PlanRequest:
         if self.from_group == self.new_group:
             raise UsageError(
                 f"The old and the new group are both {self.new_group!r}.",
-                hint="A replay goes into a new group, so that the old one's offsets stay as they are.",
+                hint="A replay needs a new group, so that the offsets of the old group do not change.",
             )
         if not self.topics:
-            raise UsageError("No topic to replay was named.", hint="Name it with --topic.")
+            raise UsageError("No topic to replay was given.", hint="Give it with --topic.")
         if self.until is not None and self.until <= self.since:
             raise UsageError(
                 f"The window ends at {self.until.isoformat()}, which is not after its start {self.since.isoformat()}."
@@ -86,19 +86,19 @@ def survey(gateway: Gateway, request: PlanRequest) -> tuple[list[Partition], Sur
     if logs.errors:
         if logs.denied:
             raise SourceUnreachableError(
-                f"{plural(len(logs.denied), 'partition')} may not be read with these credentials: {names_of(logs.denied)}.",
+                f"{plural(len(logs.denied), 'partition')} cannot be read with these credentials: {names_of(logs.denied)}.",
                 hint=NO_RIGHT,
             )
         (topic, number), words = next(iter(logs.errors.items()))
         raise GuardError(
             f"{plural(len(logs.errors), 'partition')} cannot be planned, the first is {topic}-{number}: {words}.",
-            hint="Every partition needs a leader; or name those that have one with --partition.",
+            hint="Every partition needs a leader; or select those that have one with --partition.",
         )
     commits = gateway.commits(request.from_group)
     if not any(part in commits for part in partitions):
         raise UnknownGroupError(
             f"The group {request.from_group!r} has no committed offset on {listed(list(request.topics))}.",
-            hint="See the groups with: workbench snapshot.",
+            hint="List the groups with: workbench snapshot.",
         )
     since = logs.found[instants[0]]
     sampled = {part: since[part].offset for part in _largest(partitions, logs, since)}
@@ -131,10 +131,10 @@ def chosen_partitions(cluster: ClusterView, request: PlanRequest) -> list[Partit
         view = cluster.topics.get(topic)
         if view is None and topic in cluster.denied:
             raise SourceUnreachableError(
-                f"The topic {topic!r} may not be seen with these credentials: {cluster.denied[topic]}.", hint=NO_RIGHT
+                f"These credentials may not describe the topic {topic!r}: {cluster.denied[topic]}.", hint=NO_RIGHT
             )
         if view is None:
-            raise UnknownGroupError(f"The cluster has no topic {topic!r}.", hint="Topics are case-sensitive.")
+            raise UnknownGroupError(f"The cluster has no topic {topic!r}.", hint="Topic names are case-sensitive.")
         numbers = sorted(set((request.partitions or {}).get(topic, ()))) or sorted(view.leaders)
         for number in numbers:
             if number not in view.leaders:
@@ -160,7 +160,7 @@ def make_plan(request: PlanRequest, partitions: Sequence[Partition], found: Surv
         names = listed([f"{part.topic}-{part.partition}" for part in without])
         raise GuardError(
             f"There is no record at or after {request.since.isoformat()} in {' and '.join(counts)}: {names}.",
-            hint="Say what to do there: --after-end end (only what is new) or skip (commit nothing).",
+            hint="Choose what to do there: --after-end end (only new records) or skip (commit nothing).",
         )
     view = found.cluster
     whole = [topic for topic in dict.fromkeys(request.topics) if not (request.partitions or {}).get(topic)]
@@ -253,7 +253,7 @@ def _warnings(request: PlanRequest, planned: Sequence[PlannedPartition], found: 
     now_ms = found.taken_at.timestamp() * 1000
     warnings = [
         "Every record of the window is processed again, some more than once: side effects must be idempotent.",
-        f"Consumers that use assign() are in no group's list of members: stop those that use {request.new_group!r} yourself.",
+        f"Consumers that use assign() are not in the member list of a group: stop those that use {request.new_group!r} yourself.",
     ]
     if request.until is not None:
         warnings.append(
@@ -261,27 +261,23 @@ def _warnings(request: PlanRequest, planned: Sequence[PlannedPartition], found: 
         )
         if instant_ms(request.until) > now_ms:
             warnings.append(
-                f"The window ends in {duration((instant_ms(request.until) - now_ms) / 1000)} only: counts are of what is there now, "
+                f"The window ends in {duration((instant_ms(request.until) - now_ms) / 1000)} only: counts cover the records so far, "
                 "and `verify` cannot tell before."
             )
     for topic in dict.fromkeys(request.topics):
         settings, mine = found.settings.get(topic, TopicSettings()), [part for part in planned if part.topic == topic]
         if settings.compacted:
-            warnings.append(
-                f"{topic} is compacted: of each key only later records may be left, and counts are upper bounds."
-            )
+            warnings.append(f"{topic} is compacted: older records of a key may be gone, and counts are upper bounds.")
         if settings.retention_ms is None:
-            warnings.append(f"{topic}: its retention cannot be read, so the margin to it is not known.")
+            warnings.append(f"{topic}: its retention cannot be read, so the margin is unknown.")
         left = [t for part in mine if (t := seconds_until_lost(part, settings, now_ms=now_ms)) is not None]
         if left and min(left) < _TIGHT_RETENTION_SECONDS:
             due = "now" if min(left) <= 0 else f"in {duration(min(left))}"
-            warnings.append(
-                f"{topic}: retention may begin to take records of the window {due}. Lengthen retention.ms first."
-            )
+            warnings.append(f"{topic}: retention may delete records of the window {due}. Raise retention.ms first.")
         cut = [part for part in mine if part.resolution is Resolution.BEFORE_START and part.log_start > 0]
         if cut:
             warnings.append(
-                f"{topic}: {plural(len(cut), 'partition')} began after the instant; earlier records of the window are deleted."
+                f"{topic}: {plural(len(cut), 'partition')} begin after the start of the window; earlier records are deleted."
             )
         open_ends = [part for part in mine if found.logs.stable_ends.get(part.key, part.log_end) < part.log_end]
         if open_ends:
@@ -292,22 +288,22 @@ def _warnings(request: PlanRequest, planned: Sequence[PlannedPartition], found: 
         skipped = [part for part in mine if part.target is None]
         if skipped:
             warnings.append(
-                f"{topic}: nothing is committed for {plural(len(skipped), 'partition')}; auto.offset.reset decides there."
+                f"{topic}: no offset is committed for {plural(len(skipped), 'partition')}; auto.offset.reset applies there."
             )
     if gap := gaps(planned, found.commits):
         warnings.append(
             f"The old group has not yet processed {count(sum(gap.values()))} messages before the targets (in "
-            f"{plural(len(gap), 'partition')}): after a cutover nobody would. Let it catch up, or begin earlier."
+            f"{plural(len(gap), 'partition')}): after a cutover they would be skipped. Let it catch up, or begin earlier."
         )
     if others := found.read_by_old - {part.key for part in planned}:
         warnings.append(
-            f"The old group also reads {names_of(others)}: the plan does not cover that, and a cutover changes the group of the whole "
-            "fleet. Plan it too, or cut over with --carry-others: there the new group then begins at the old one's commits."
+            f"The old group also reads {names_of(others)}: the plan does not cover them, and a cutover switches the group of the whole "
+            "fleet. Add them to the plan, or use cutover --carry-others: the new group then begins at the old group's commits there."
         )
     short = found.cluster.under_replicated
     if short:
         warnings.append(
-            f"{plural(len(short), 'partition')} of the cluster lack a replica; apply will refuse until they have it."
+            f"{plural(len(short), 'partition')} of the cluster lack a replica; apply will refuse until they are replicated."
         )
     return warnings
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from workbench.errors import GuardError, UsageError
 from workbench.files import atomic_write
-from workbench.inputs import read_within
+from workbench.inputs import first_problem, read_within
 from workbench.replay.connect import SHORT_HASH
 from workbench.replay.gateway import Partition
 
@@ -80,11 +80,11 @@ class PlannedPartition(Strict):
     def _adds_up(self) -> Self:
         name = f"{self.topic}-{self.partition}"
         if self.log_start > self.log_end:
-            raise ValueError(f"{name}: log_start {self.log_start} lies behind log_end {self.log_end}")
+            raise ValueError(f"{name}: log_start {self.log_start} is after log_end {self.log_end}")
         if self.target is not None and not self.log_start <= self.target <= self.log_end:
-            raise ValueError(f"{name}: target {self.target} lies outside of the log {self.log_start}…{self.log_end}")
+            raise ValueError(f"{name}: target {self.target} is outside of the log {self.log_start}…{self.log_end}")
         if self.messages != (0 if self.target is None else max(0, self.stop - self.target)):
-            raise ValueError(f"{name}: {self.messages} messages do not lie between target and stop")
+            raise ValueError(f"{name}: {self.messages} messages do not fit between target and stop")
         found = self.resolution in (Resolution.EXACT, Resolution.BEFORE_START)
         if found and (self.target is None or self.target_timestamp is None):
             raise ValueError(f"{name}: {self.resolution.value} without a record")
@@ -238,12 +238,12 @@ def read_document(path: Path, what: str) -> Any:
         found = dict(pairs)
         if len(found) != len(pairs):
             raise ValueError(
-                f"the key {next(key for key, n in Counter(k for k, _ in pairs).items() if n > 1)!r} stands twice"
+                f"the key {next(key for key, n in Counter(k for k, _ in pairs).items() if n > 1)!r} occurs twice"
             )
         return found
 
     def number(text: str) -> None:
-        raise ValueError(f"{text} is no number")
+        raise ValueError(f"{text} is not a number")
 
     try:
         return json.loads(read_within(path, _MOST_BYTES).decode(), object_pairs_hook=once, parse_constant=number)
@@ -266,10 +266,8 @@ def validated(model: type[M], document: Any, path: Path, what: str) -> M:
     try:
         return model.model_validate_json(json.dumps(document))
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        field = ".".join(str(part) for part in first["loc"]) or "the whole"
         raise GuardError(
-            f"The {what} {path} is refused: {field}: {first['msg']}.", hint=f"Make a new {what}."
+            f"The {what} {path} is not valid: {first_problem(error, whole='the file')}.", hint=f"Make a new {what}."
         ) from None
 
 
@@ -298,4 +296,4 @@ def write_file(path: Path, document: dict[str, Any]) -> None:
         with atomic_write(path, durable=True) as temporary:
             temporary.write_text(_legible(document), encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}.", hint="Choose another place.") from None
+        raise UsageError(f"{path} cannot be written: {error.strerror}.", hint="Choose another path.") from None

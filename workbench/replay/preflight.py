@@ -41,8 +41,8 @@ def check_old_commits(
     missing = (had | (read & set(new))) - set(old)
     if missing and not limits.allow_gap:
         raise GuardError(
-            f"{plan.from_group!r} has no commit any more on {names_of(missing)}: there records could be skipped.",
-            hint="Commit where it shall begin (kafka-consumer-groups --reset-offsets); --allow-gap leaves it to auto.offset.reset.",
+            f"{plan.from_group!r} has no commit on {names_of(missing)} any more: records could be skipped there.",
+            hint="Commit a start offset (kafka-consumer-groups --reset-offsets); or --allow-gap to use auto.offset.reset.",
         )
 
 
@@ -63,14 +63,14 @@ def check_within_logs(
     if outside and not limits.allow_gap:
         key, words = next(iter(outside.items()))
         raise GuardError(
-            f"{plural(len(outside), 'commit')} of {group!r} lie outside of the log, the first on {names_of([key])}: {words}.",
-            hint="Retention has deleted what was to be read next; --allow-gap leaves the beginning to auto.offset.reset.",
+            f"{plural(len(outside), 'commit')} of {group!r} are outside of the log, the first on {names_of([key])}: {words}.",
+            hint="Retention has deleted the next records; --allow-gap uses auto.offset.reset.",
         )
 
 
 def _outside(logs: LogView, commits: Mapping[Partition, int]) -> dict[Partition, str]:
     return {
-        key: f"committed {committed:,}, the log holds {logs.starts[key]:,} to {logs.ends[key]:,}"
+        key: f"committed {committed:,}, the log has {logs.starts[key]:,} to {logs.ends[key]:,}"
         for key, committed in sorted(commits.items())
         if key in logs.starts and key in logs.ends and not logs.starts[key] <= committed <= logs.ends[key]
     }

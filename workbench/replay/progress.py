@@ -134,7 +134,7 @@ class Pace:
 
     @property
     def eta_seconds(self) -> float | None:
-        """None where it is not known, or nothing moves."""
+        """None if it is unknown, or if there is no progress."""
         rate, last = self.per_second, self._looks[-1] if self._looks else None
         if last is None:
             return None
@@ -146,9 +146,9 @@ class Pace:
 def in_words(look: ReplayProgress, pace: Pace) -> str:
     """Pace, time to go, members and both groups' lag in one line."""
     eta = pace.eta_seconds
-    left = "done" if look.complete else f"ETA {duration(eta)}" if eta is not None else "nothing moves"
+    left = "done" if look.complete else f"ETA {duration(eta)}" if eta is not None else "no progress"
     if look.waiting is not None and not look.left:
         left = look.waiting.rstrip(".")
-    members = plural(look.members, "member") if look.members else "NOBODY is in the group"
+    members = plural(look.members, "member") if look.members else "NO MEMBERS in the group"
     speed = f"{rate(pace.per_second)}  " if pace.per_second is not None else ""
     return f"{speed}{left}  {members}  lag: new {count(look.new_lag)}, old {count(look.old_lag)}"

@@ -30,7 +30,7 @@ _SENTENCES = {
     ReplayOutcome.PARTIAL: "PARTIAL: some offsets are as planned, some are not.",
     ReplayOutcome.FAILED: "FAILED: no offset is as planned.",
     ReplayOutcome.REFUSED: "REFUSED: nothing was written.",
-    ReplayOutcome.DRY_RUN: "Dry run: every guard is content, nothing was written.",
+    ReplayOutcome.DRY_RUN: "Dry run: all safety checks passed, nothing was written.",
 }
 
 
@@ -165,7 +165,7 @@ def read_rollback(path: Path) -> Rollback:
     """
     document = read_document(path, "rollback file")
     if not isinstance(document, dict) or document.get("schema") != "workbench.replay-rollback/1":
-        raise UsageError(f"{path} is not a rollback file.", hint="It stands beside the plan: plan.rollback.json.")
+        raise UsageError(f"{path} is not a rollback file.", hint="It is next to the plan: plan.rollback.json.")
     rollback = validated(Rollback, document, path, "rollback file")
     if rollback.hash != canonical_hash(document):
         raise GuardError(f"The rollback file {path} was changed after it was written.")
@@ -184,6 +184,6 @@ def rollback_of_plan(path: Path, plan: Plan) -> Rollback | None:
     if rollback.plan != plan.hash:
         raise GuardError(
             f"{path} belongs to another plan ({rollback.plan[:8]}).",
-            hint="Keep it, and put this plan under another name.",
+            hint="Keep it, and save this plan under another name.",
         )
     return rollback

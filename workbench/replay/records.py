@@ -73,7 +73,7 @@ def run(frame: DataFrame) -> list[dict[str, Any]]:
         words = lines[-1].split("kafka_records:", 1)[1].strip() if lines else first_line(error)
         if "are deleted" in words:
             raise EvidenceError(
-                f"Some records cannot be read any more: {words}.", hint="Retention has deleted them."
+                f"Some records can no longer be read: {words}.", hint="Retention has deleted them."
             ) from None
         raise SourceUnreachableError(f"Reading the records failed: {words}.") from None
 

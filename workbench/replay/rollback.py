@@ -57,7 +57,7 @@ def roll_back(
             who = listed(sorted({member.client_id for member in view.members}))
             raise GuardError(
                 f"The group {rollback.group!r} has {plural(len(view.members), 'member')}: {who}.",
-                hint="Stop them, or bring them back to their old group: workbench replay cutover --back.",
+                hint="Stop them, or switch them back to their old group: workbench replay cutover --back.",
             )
         now = gateway.commits(rollback.group)
         sleep(quiet_seconds)
@@ -69,7 +69,7 @@ def roll_back(
             names = listed([f"{topic}-{number}" for topic, number in moved])
             raise GuardError(
                 f"The group {rollback.group!r} has moved on in {plural(len(moved), 'partition')}: {names}.",
-                hint="--discard-progress gives up what it has consumed.",
+                hint="To discard that progress: --discard-progress.",
             )
         return _restore(rollback, gateway, journal, now)
 
@@ -97,7 +97,7 @@ def _restore(rollback: Rollback, gateway: Gateway, journal: Journal, now: Mappin
     gone = bool(now) and any(key not in before for key in now)
     if not changes:
         return RolledBack(group=rollback.group, deleted=False, restored=0, failed={})
-    note("begin", None, changes, "delete the group, then commit anew" if gone else None)
+    note("begin", None, changes, "delete the group, then commit again" if gone else None)
     errors: dict[Partition, str] = {}
     try:
         if gone and (refused := gateway.delete_group(rollback.group)) is not None:

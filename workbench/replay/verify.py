@@ -121,7 +121,8 @@ def _partition(plan: Plan, part: PlannedPartition, evidence: VerifyEvidence) -> 
         first = evidence.logs.found.get(plan.since_ms, {}).get(part.key)
         if plan.until_ms is not None and first is not None and (first.timestamp_ms or plan.until_ms) < plan.until_ms:
             return say(
-                VerifyVerdict.CANNOT_TELL, "The plan commits nothing here, but records of the window have come since."
+                VerifyVerdict.CANNOT_TELL,
+                "The plan commits nothing here, but records of the window have arrived since.",
             )
         return say(VerifyVerdict.NOT_PLANNED, "The plan commits nothing here.")
     if counts is not None and counts.processed is not None and counts.processed < counts.records:
@@ -135,7 +136,7 @@ def _partition(plan: Plan, part: PlannedPartition, evidence: VerifyEvidence) -> 
     if committed is None:
         return say(VerifyVerdict.INCOMPLETE, "The new group has no commit.")
     if committed < target:
-        return say(VerifyVerdict.INCOMPLETE, f"The commit {committed:,} lies before the target.")
+        return say(VerifyVerdict.INCOMPLETE, f"The commit {committed:,} is before the target.")
     if committed < end.readable and evidence.tails.get(part.key) != 0:
         start, left = evidence.logs.starts.get(part.key), end.readable - committed
         if start is not None and start > committed:
@@ -165,7 +166,7 @@ def _by_counts(
     if end is not None and committed > end:
         return say(
             VerifyVerdict.INCOMPLETE,
-            f"The commit {committed:,} lies behind the log's end {end:,}: the log is another one.",
+            f"The commit {committed:,} is after the log end {end:,}: the log was truncated or recreated.",
         )
     window = evidence.ends[part.key]
     if window.open is not None:
@@ -189,20 +190,20 @@ def _by_counts(
     if not holders:
         return say(
             VerifyVerdict.VERIFIED,
-            "Committed up to the window's end; no instance that was asked holds it now, so counts say nothing.",
+            "Committed up to the window's end. No instance of the fleet file owns it now, so there are no counts.",
         )
     held = max(holders, key=lambda item: item.completed or 0)
     if held.first_offset is None or held.committed is None or held.completed is None:
-        return say(VerifyVerdict.VERIFIED, "Committed up to the window's end; its instance has no counts for it.")
+        return say(VerifyVerdict.VERIFIED, "Committed up to the window's end. Its instance has no counts for it.")
     expected = held.committed - held.first_offset
     if held.first_offset > target:
         return say(
             VerifyVerdict.VERIFIED,
-            f"Committed up to the window's end; its instance got it at {held.first_offset:,}, so counts tell only of what came after.",
+            f"Committed up to the window's end; its instance got it at {held.first_offset:,}, so counts cover only later records.",
         )
     if held.completed < expected and (counts is None or held.completed < counts.records):
         gap = expected - held.completed
-        reason = f"Its instance completed {held.completed:,} records, but has committed {expected:,} offsets: {gap:,} are open."
+        reason = f"Its instance completed {held.completed:,} records, but committed {expected:,} offsets: {gap:,} are not completed."
         known = counts is not None and held.completed < counts.records
         return say(VerifyVerdict.INCOMPLETE if known else VerifyVerdict.CANNOT_TELL, reason)
     return say(VerifyVerdict.VERIFIED, f"Committed up to the window's end, and {held.completed:,} records completed.")

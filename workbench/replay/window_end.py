@@ -56,14 +56,14 @@ def _end(plan: Plan, part: PlannedPartition, logs: LogView, now_ms: float) -> Wi
         first = logs.found.get(until_ms, {}).get(key)
         if first is None:
             return WindowEnd(
-                stop=stop, readable=min(stop, stable), open="Its first record after the window is not known."
+                stop=stop, readable=min(stop, stable), open="Its first record after the window is unknown."
             )
         stop = max(stop, end if first.offset is None else first.offset)
     why = None
     if end < stop:
-        why = f"Its log ends at {end:,}, before the window's end {stop:,}: was the topic made anew?"
+        why = f"Its log ends at {end:,}, before the window's end {stop:,}: was the topic recreated?"
     elif stable < stop:
-        why = f"A transaction is open at {stable:,}: what of the records from there to {stop:,} counts is not decided yet."
+        why = f"A transaction is open at {stable:,}: it is not decided yet which records from there to {stop:,} count."
     elif until_ms is not None and now_ms < until_ms:
-        why = f"The window goes on until {plan.until}: records of it may still come."
+        why = f"The window ends at {plan.until}: more of its records may still arrive."
     return WindowEnd(stop=stop, readable=min(stop, stable, end), open=why)

@@ -121,7 +121,7 @@ def _events(marks: Mapping[str, Sequence[tuple[datetime, str]]], series: Series,
     if not marks:
         return None
     counted = ", ".join(f"{len(items)} × {kind}" for kind, items in marks.items())
-    chart = chart_of("events", f"What happened meanwhile: {counted}", "", [], series, window)
+    chart = chart_of("events", f"Events in this period: {counted}", "", [], series, window)
     symbols = ("triangle-up", "diamond", "square", "circle", "x")
     chart.figure["data"] = [
         {

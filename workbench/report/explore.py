@@ -31,7 +31,7 @@ def show_sql(query: str, *, most: int = 500) -> Any:
     """The first rows of a query as a pandas table; text from brokers is shown with its control characters escaped."""
     from workbench.spark.session import session
 
-    table = session().sql(query).limit(most).toPandas()
+    table: Any = session().sql(query).limit(most).toPandas()
     for name in table.columns:
         if table[name].dtype == object:
             table[name] = table[name].map(lambda it: printable(it) if isinstance(it, str) else it)

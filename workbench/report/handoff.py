@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import requests
+from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_exponential
 
 from workbench.errors import SourceUnreachableError, UsageError
 from workbench.humanize import duration, for_chat, printable
@@ -99,6 +100,14 @@ def _sick(document: Document) -> list[Any]:
     return [line for line in document["lines"] if line["state"] != "healthy"]
 
 
+class _RefusedError(Exception):
+    """The receiver has not taken it."""
+
+
+class _PassingError(_RefusedError):
+    """It may take it in a moment."""
+
+
 def send(url: str, body: Any, *, what: str, token: str | None = None, sleep: Sleep = time.sleep) -> None:
     """POST JSON, again after 1 s and 4 s if nobody answers or the answer is 429 or 5xx.
 
@@ -108,24 +117,30 @@ def send(url: str, body: Any, *, what: str, token: str | None = None, sleep: Sle
     """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UsageError(f"The address of the {what} is no http or https URL.")
+        raise UsageError(f"The address of the {what} is not an http or https URL.")
     remember(token, *secrets_in_url(url))
     headers = {"Authorization": f"Bearer {token}"} if token else {}
-    where, reason = f"{parts.hostname}:{parts.port or parts.scheme}", ""
-    for attempt in range(ATTEMPTS):
-        if attempt:
-            sleep(4.0 ** (attempt - 1))
+
+    @retry(
+        retry=retry_if_exception_type(_PassingError),
+        stop=stop_after_attempt(ATTEMPTS),
+        wait=wait_exponential(multiplier=1, exp_base=4),
+        sleep=sleep,
+        reraise=True,
+    )
+    def post() -> None:
         try:
             with WebSession(deadline_seconds=_TIMEOUT_SECONDS, max_bytes=_MAX_ANSWER_BYTES, headers=headers) as session:
-                answer = session.post(url, json=body, allow_redirects=False)
+                status = session.post(url, json=body, allow_redirects=False).status_code
         except requests.RequestException as error:
-            reason = type(error).__name__
-            continue
-        if 200 <= answer.status_code < 300:
-            return
-        reason = f"it answers {answer.status_code}"
-        if answer.status_code != 429 and answer.status_code < 500:
-            break
-    raise SourceUnreachableError(
-        f"The {what} at {where} has not taken the result: {reason}.", hint="The run itself is kept."
-    )
+            raise _PassingError(type(error).__name__) from None
+        if not 200 <= status < 300:
+            raise (_PassingError if status == 429 or status >= 500 else _RefusedError)(f"it answers {status}")
+
+    try:
+        post()
+    except _RefusedError as refusal:
+        raise SourceUnreachableError(
+            f"The {what} at {parts.hostname}:{parts.port or parts.scheme} did not accept the result: {refusal}.",
+            hint="The run itself is not affected.",
+        ) from None

@@ -52,7 +52,7 @@ class HealthLine:
             return f"exceeded: {duration(it.late_seconds)} late, {duration(it.allowed_seconds)} allowed"
         if it.holds is None:
             return f"cannot tell: only {percent(it.known_share)} of the period measured"
-        return f"holds: {duration(it.late_seconds)} late of {duration(it.allowed_seconds)} allowed"
+        return f"within budget: {duration(it.late_seconds)} late of {duration(it.allowed_seconds)} allowed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,12 +265,12 @@ def publish(health: Health, out: str) -> None:
     if not out:
         return
     from workbench.report.html import render_html
-    from workbench.report.runs.record import REPORT, RESULT, write_text
+    from workbench.report.runs.record import REPORT, RESULT, write_durably
 
     folder = Path(out)
-    write_text(folder / REPORT, render_html(health.triage, health.capture, health=health))
+    write_durably(folder / REPORT, render_html(health.triage, health.capture, health=health))
     # Last: where there is a result, there is a report.
-    write_text(folder / RESULT, json.dumps(health.to_json(), allow_nan=False, indent=1, default=str) + "\n")
+    write_durably(folder / RESULT, json.dumps(health.to_json(), allow_nan=False, indent=1, default=str) + "\n")
 
 
 def overview(health: Health, *, most: int = 30) -> str:

@@ -66,7 +66,7 @@ def write_html(path: Path, result: Triage, capture: Capture, *, new: bool = Fals
         with atomic_write(path, new=new) as temporary:
             temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
     except FileExistsError:
-        raise UsageError(f"{path} exists already, and is left as it is.", hint="Name another file.") from None
+        raise UsageError(f"{path} already exists, and is not overwritten.", hint="Name another file.") from None
     except OSError as error:
         raise UsageError(f"The report {path} cannot be written: {error.strerror}.") from None
 

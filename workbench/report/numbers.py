@@ -48,14 +48,14 @@ def instants_table(chart: Chart, *, most: int = _MOST_ROWS) -> Markup:
         _row([str(times[n])[11:19], *("" if trace["y"][n] is None else significant(trace["y"][n]) for trace in traces)])
         for n in range(len(times) - 1, -1, -every)
     ][::-1]
-    note = f'<p class="soft">Every {every}. instant.</p>' if every > 1 else ""
+    note = f'<p class="soft">One timestamp in {every} is shown.</p>' if every > 1 else ""
     return Markup(note) + _table(head, rows)  # noqa: S704 - our own words and a number
 
 
 def chart_numbers(chart: Chart) -> Markup:
     """Both tables, folded away."""
     body = summary_table(chart) + instants_table(chart)
-    return Markup(f'<details class="numbers"><summary>The same as numbers</summary>{body}</details>')  # noqa: S704 - escaped above
+    return Markup(f'<details class="numbers"><summary>The values as a table</summary>{body}</details>')  # noqa: S704 - escaped above
 
 
 def _unit(chart: Chart) -> str:

@@ -19,7 +19,7 @@ _MOST_BYTES = 256 << 20
 
 def _zoned(text: str) -> str:
     if datetime.fromisoformat(text).tzinfo is None:
-        raise ValueError("the instant has no time zone")
+        raise ValueError("the timestamp has no time zone")
     return text
 
 

@@ -55,7 +55,7 @@ def sizing_of(findings: Sequence[Finding], capture: Capture) -> SizingAdvice:
     brokers = _brokers(capture)
     advice, unknown = [], []
     if brokers is None:
-        unknown.append("Partitions for each broker: no client says which brokers it talks to.")
+        unknown.append("Partitions per broker: unknown, because no client exports the brokers it talks to.")
     elif partitions > brokers * PARTITIONS_PER_BROKER:
         advice.append(
             f"{count(partitions)} partitions on {plural(brokers, 'broker')} that clients talk to: more than "
@@ -75,7 +75,9 @@ def sizing_of(findings: Sequence[Finding], capture: Capture) -> SizingAdvice:
                 f"The busiest partitions are those of {printable(topic)}: {rate(each)} each. That stays under "
                 f"{PARTITION_MB_PER_SECOND[1]:g} MB/s as long as a message has less than {count(kilobytes)} kB."
             )
-    unknown.append("MB/s of each partition: no signal gives the size of messages, so only their number is judged.")
+    unknown.append(
+        "MB/s per partition: unknown, because no signal has the size of messages. Only their number is judged."
+    )
     needing = [it for it in findings if it.scope.needed]
     advice += [
         f"{printable(it.group)} ← {printable(it.topic)} ({str(it.verdict).replace('_', ' ')}) needs {it.scope.needed} to keep up."

@@ -10,6 +10,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from workbench.errors import UsageError
+from workbench.inputs import first_problem
 from workbench.runbooks.steps import diagnosis, picture
 from workbench.triage.verdict import Verdict
 
@@ -83,8 +84,7 @@ def read_book(path: Path) -> Book:
     try:
         return Book(path=path, front=FrontMatter.model_validate(yaml.safe_load(found[1])), text=text)
     except (ValidationError, yaml.YAMLError) as error:
-        first = error.errors(include_input=False, include_url=False)[0] if isinstance(error, ValidationError) else None
-        reason = f"{'.'.join(str(it) for it in first['loc'])}: {first['msg']}" if first else "no YAML"
+        reason = first_problem(error) if isinstance(error, ValidationError) else "not valid YAML"
         raise UsageError(f"{path}: front matter: {reason}.") from None
 
 

@@ -1,4 +1,4 @@
-"""Proof that rules, runbooks and verdicts belong together one by one."""
+"""Check that rules, runbooks and verdicts match one to one."""
 
 from __future__ import annotations
 
@@ -53,18 +53,16 @@ def read_rules(folder: Path) -> list[AlertRule]:
                         )
                     )
         except (yaml.YAMLError, KeyError, TypeError, AttributeError):
-            raise UsageError(f"{path} is no file of alert rules.") from None
+            raise UsageError(f"{path} is not a file of alert rules.") from None
     return found
 
 
 def problems(folder: Path) -> list[str]:
-    """Everything that does not fit together, a sentence each; empty if all does."""
+    """Return a sentence for each mismatch; empty if everything matches."""
     books, rules = read_books(folder), read_rules(folder)
     found: list[str] = []
     by_alert = Counter(rule.alert for rule in rules)
-    found += [
-        f"The alert {name} stands in the rules {number} times." for name, number in by_alert.items() if number > 1
-    ]
+    found += [f"The rules define the alert {name} {number} times." for name, number in by_alert.items() if number > 1]
     names = {book.path.stem for book in books}
     found += [f"The alert {name} has no runbook {name}.md." for name in by_alert if name not in names]
     found += [f"{name}.md belongs to no alert." for name in sorted(names) if name not in by_alert]
@@ -78,11 +76,11 @@ def problems(folder: Path) -> list[str]:
         elif not (folder / Path(expected).name).is_file():
             found.append(f"The runbook of {verdict} is not {expected}.")
         if sum(rule.verdict == str(verdict) for rule in rules) != 1:
-            found.append(f"The verdict {verdict} has not exactly one alert.")
+            found.append(f"The verdict {verdict} does not have exactly one alert.")
     if is_ours(folder) and (
         not (folder / FILE).is_file() or verdict_rules(books) != (folder / FILE).read_text(encoding="utf-8")
     ):
-        found.append(f"{FILE} is not what the runbooks say now; run: workbench runbooks write.")
+        found.append(f"{FILE} does not match the runbooks; run: workbench runbooks write.")
     for book in books:
         found += _of_book(book, [rule for rule in rules if rule.alert == book.path.stem])
     return found
@@ -95,13 +93,13 @@ def _of_book(book: Book, rules: list[AlertRule]) -> list[str]:
     if tuple(it for it in book.sections if it in SECTIONS) != SECTIONS:
         found.append(f"{name}: the sections are not {', '.join(SECTIONS)}, in this order.")
     if book.front.severity not in SEVERITIES:
-        found.append(f"{name}: severity {book.front.severity!r} is none of {', '.join(SEVERITIES)}.")
+        found.append(f"{name}: severity {book.front.severity!r} is not one of {', '.join(SEVERITIES)}.")
     if book.regenerated() != book.text:
-        found.append(f"{name}: the diagnosis is not what the tree says now; run: workbench runbooks write.")
+        found.append(f"{name}: the diagnosis differs from the tree; run: workbench runbooks write.")
     if book.front.verdict is not None and book.text.count("<!-- generated:") != 2:
         found.append(f"{name}: diagnosis and picture are not marked as generated.")
     if not book.commands:
-        found.append(f"{name}: no command.")
+        found.append(f"{name}: it has no command.")
     for rule in rules:
         if not rule.runbook_url.endswith(f"/{name}"):
             found.append(f"{name}: the runbook_url of its alert does not end in /{name}.")
@@ -110,5 +108,5 @@ def _of_book(book: Book, rules: list[AlertRule]) -> list[str]:
         if not rule.summary:
             found.append(f"{name}: its alert has no summary.")
         if (str(book.front.verdict) if book.front.verdict else None) != rule.verdict:
-            found.append(f"{name}: its alert is about the verdict {rule.verdict}.")
+            found.append(f"{name}: its alert is for the verdict {rule.verdict}.")
     return found

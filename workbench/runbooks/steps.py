@@ -1,4 +1,4 @@
-"""The way to a verdict, read off the tree's declaration: as steps for a person, and as a picture in text."""
+"""The path to a verdict according to the decision tree: as steps for a person, and as a picture in text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Way = list[tuple[Node, str]]
 
 
 def way_to(verdict: Verdict) -> Way | None:
-    """The questions with their answers that lead to a verdict; None for one that no answer leads to (`cannot_tell`)."""
+    """Return the questions and answers that lead to a verdict; None if no answer leads to it (`cannot_tell`)."""
 
     def ask(node: Node, yes: Way | None, no: Way | None) -> Way | None:
         if yes is not None:
@@ -26,12 +26,12 @@ def way_to(verdict: Verdict) -> Way | None:
 
 
 def diagnosis(verdict: Verdict) -> str:
-    """Numbered steps in Markdown: each question on the way, the answer that leads here, and the numbers that decide it."""
+    """Write numbered steps in Markdown: each question on the path, its answer, and the numbers that decide it."""
     way = way_to(verdict)
     if way is None:
         return (
-            "1. Read which question stopped the way, and which signals it names as missing.\n"
-            "2. Ask Kafka itself meanwhile; the candidates that are left are listed beside the verdict."
+            "1. Read at which question the path ends, and which signals are missing.\n"
+            "2. Meanwhile, use the snapshot: it reads the lag from Kafka itself. The remaining candidates are listed with the verdict."
         )
     return "\n".join(_step(number, node, answer) for number, (node, answer) in enumerate(way, 1))
 
@@ -42,13 +42,13 @@ def _step(number: int, node: Node, answer: str) -> str:
         text = f"`{it.signal}`: {it.unit}"
         if it.threshold is not None:
             default = getattr(Thresholds(), it.threshold)
-            text += f" (against `{it.threshold}`, default {significant(float(default))})"
+            text += f" (threshold `{it.threshold}`, default {significant(float(default))})"
         numbers.append(text)
-    return f"{number}. `{node.id}` {node.question} **{answer}**\n   Look at {'; '.join(numbers)}."
+    return f"{number}. `{node.id}` {node.question} **{answer}**\n   Check {'; '.join(numbers)}."
 
 
 def picture(verdict: Verdict) -> str:
-    """The tree as text, with the way to the verdict marked."""
+    """Draw the tree as text, with the path to the verdict marked."""
     taken = {node.id: answer for node, answer in way_to(verdict) or []}
     lines = []
     for node in TREE.values():

@@ -236,7 +236,7 @@ class Runtime:
         try:
             task = self._make_task(config)  # before anything is left: what cannot be made changes nothing
         except Exception as error:
-            _log.error("group %s is not joined, %s goes on: %s", config.group, self.config.group, error)
+            _log.error("the switch to group %s failed, group %s continues: %s", config.group, self.config.group, error)
             self.switch_error = f"{type(error).__name__}: {error}"
             return
         _log.info("leaving group %s for %s", self.config.group, config.group)

@@ -15,20 +15,20 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
 from workbench.errors import ConfigError
-from workbench.inputs import read_toml
+from workbench.inputs import first_problem, read_toml
 
 ENVIRONMENT_PREFIX = "WORKBENCH_RUNTIME_"
 
 # What would break a promise if it were set beside the runtime, and why.
 _RESERVED = {
-    "enable.auto.commit": "the runtime commits what is done, the client would commit what was read",
-    "enable.auto.offset.store": "the runtime commits what is done, the client would commit what was read",
+    "enable.auto.commit": "the runtime commits processed records; the client would commit records that were only read",
+    "enable.auto.offset.store": "the runtime commits processed records; the client would commit records that were only read",
     "bootstrap.servers": "set bootstrap",
     "group.id": "set group",
     "client.id": "set client_id",
     "stats_cb": "the runtime reads the statistics",
     "error_cb": "the runtime reports the errors",
-    "on_commit": "the runtime reads the answers to its commits",
+    "on_commit": "the runtime reads the results of its commits",
 }
 
 
@@ -42,29 +42,31 @@ class ProcessorConfig(BaseModel):
         default=None,
         ge=1,
         le=1024,
-        description="Queues that the threads share; none: one for each thread. With fewer, a slow key holds up fewer others.",
+        description="Queues that the threads share; none: one per thread. With fewer queues, a slow key blocks fewer other keys.",
     )
     queue_capacity: int = Field(
-        default=1000, ge=1, description="Events each queue holds. 1,000: about a second of work at 1 ms."
+        default=1000, ge=1, description="Capacity of each queue in events. 1,000: about a second of work at 1 ms."
     )
     max_attempts: int = Field(
-        default=5, ge=1, description="Tries before an event is given up. 5 spans about 1.5 s with the default back-off."
+        default=5,
+        ge=1,
+        description="Attempts before an event becomes a dead letter. 5 attempts take about 1.5 s with the default back-off.",
     )
     retry_backoff_seconds: float = Field(
-        default=0.1, ge=0, description="Wait before the second try; doubles with each further one."
+        default=0.1, ge=0, description="Wait before the second attempt; doubles with each further one."
     )
-    retry_backoff_max_seconds: float = Field(default=10.0, ge=0, description="The back-off grows no longer than this.")
+    retry_backoff_max_seconds: float = Field(default=10.0, ge=0, description="Longest back-off.")
     timeout_seconds: float = Field(
-        default=60.0, gt=0, description="A try that takes longer has failed, and is not repeated (seed 000)."
+        default=60.0, gt=0, description="An attempt that takes longer has failed, and is not repeated."
     )
     delay_seconds: float = Field(
-        default=0.0, ge=0, description="Handle each event this long after its event time; bounded by delay_max_seconds."
+        default=0.0, ge=0, description="Handle each event this long after its event time; at most delay_max_seconds."
     )
 
     @model_validator(mode="after")
     def _every_queue_is_served(self) -> ProcessorConfig:
         if self.queues is not None and self.queues > self.threads:
-            raise ValueError(f"queues is {self.queues}, more than the {self.threads} threads that would serve them")
+            raise ValueError(f"queues is {self.queues}, more than the {self.threads} threads that serve them")
         return self
 
 
@@ -73,64 +75,68 @@ class RuntimeConfig(BaseModel):
 
     model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
 
-    bootstrap: str = Field(description="host:port of some brokers, with commas between them.")
+    bootstrap: str = Field(description="host:port of one or more brokers, separated by commas.")
     group: str = Field(min_length=1, description="The consumer group.")
     topics: list[str] = Field(min_length=1, description="Topics to read.")
     client_id: str = Field(
         default_factory=lambda: f"{socket.gethostname()}-{os.getpid()}",
         min_length=1,
-        description="Name of this instance; `-0`, `-1`, … is put behind it, one member for each consumer thread.",
+        description="Name of this instance. Each consumer thread is a member and appends `-0`, `-1`, …",
     )
     consumers: int = Field(
-        default=1, ge=1, le=256, description="Consumer threads. More than there are partitions stand by without work."
+        default=1, ge=1, le=256, description="Consumer threads. Threads beyond the number of partitions stay idle."
     )
     processors: dict[str, ProcessorConfig] = Field(
-        default_factory=dict, description="By event type; types that are not named use `default_processor`."
+        default_factory=dict, description="Settings by event type; other types use `default_processor`."
     )
     default_processor: ProcessorConfig = Field(
-        default_factory=ProcessorConfig, description="For the types that `processors` does not name."
+        default_factory=ProcessorConfig, description="Settings of the event types that `processors` does not name."
     )
     max_poll_records: int = Field(
-        default=500, ge=1, le=10_000, description="Records taken at once. 500 was the fastest measured."
+        default=500, ge=1, le=10_000, description="Records per poll. 500 was the fastest in measurements."
     )
     commit_interval_seconds: float = Field(
-        default=1.0, gt=0, description="Time between commits; what a crash repeats at most, in time."
+        default=1.0, gt=0, description="Time between commits. A crash repeats at most this much time of work."
     )
     max_uncommitted_per_partition: int = Field(
         default=10_000,
         ge=1,
-        description="Records read beyond the committed offset; bounds memory behind one stuck record.",
+        description="Limit of records read beyond the committed offset; limits the memory behind a stuck record.",
     )
     carry_over_per_partition: int = Field(
         default=1000,
         ge=0,
-        description="Records that wait for a full queue while those for other queues pass; over it, the partition is paused.",
+        description="Records that may wait for a full queue while others pass; above this limit the partition is paused.",
     )
-    delay_capacity: int = Field(default=10_000, ge=1, description="Events the delay queue of a consumer thread holds.")
-    delay_max_seconds: float = Field(
-        default=60.0, gt=0, le=60.0, description="Longest delay. One minute is the bound of seed 000."
+    delay_capacity: int = Field(
+        default=10_000, ge=1, description="Capacity of the delay queue of a consumer thread, in events."
     )
+    delay_max_seconds: float = Field(default=60.0, gt=0, le=60.0, description="Longest delay; one minute at most.")
     rebalance_drain_seconds: float = Field(
         default=5.0,
         ge=0,
-        description="Time that events at work get to finish before their partition is given away; fewer repeats after.",
+        description="Time for events in flight to finish before their partition is revoked; more time means fewer repeats.",
     )
-    shutdown_seconds: float = Field(default=30.0, ge=0, description="Time that a stop waits for events at work.")
-    dead_letter_topic: str | None = Field(default=None, description="Where given-up events go; None: only counted.")
+    shutdown_seconds: float = Field(default=30.0, ge=0, description="Time for events in flight to finish on shutdown.")
+    dead_letter_topic: str | None = Field(
+        default=None, description="Topic for dead letters; none: dead letters are only counted."
+    )
     max_bytes_per_second: int | None = Field(
-        default=None, ge=1000, description="Cap on reading, for a replay beside live traffic; none: no cap."
+        default=None, ge=1000, description="Limit on reading, for a replay beside live traffic; none: no limit."
     )
     start_at: datetime | None = Field(
         default=None,
-        description="Where partitions without a commit begin: at the first record of this instant (with a zone) or later.",
+        description="Start of partitions without a commit: the first record at or after this timestamp (with a time zone).",
     )
     admin_token: SecretStr | None = Field(
-        default=None, description="Bearer token of the admin API; without one there is no admin API."
+        default=None, description="Bearer token of the admin API. Without a token, the admin API is off."
     )
     metrics_address: str = Field(
         default="127.0.0.1", description="Address of the metrics page and the admin API; loopback by default."
     )
-    metrics_port: int = Field(default=0, ge=0, le=65_535, description="Port of the metrics page; 0: any free one.")
+    metrics_port: int = Field(
+        default=0, ge=0, le=65_535, description="Port of the metrics page and the admin API; 0: any free port."
+    )
     kafka: dict[str, str | int | float | bool] = Field(
         default_factory=dict, description="Further librdkafka properties (security and the like)."
     )
@@ -139,7 +145,7 @@ class RuntimeConfig(BaseModel):
     @classmethod
     def _has_a_zone(cls, value: datetime | None) -> datetime | None:
         if value is not None and value.tzinfo is None:
-            raise ValueError("an instant needs a zone, as in 2026-11-21T03:00:00+08:00")
+            raise ValueError("a timestamp needs a time zone, as in 2026-11-21T03:00:00+08:00")
         return value
 
     @field_validator("kafka")
@@ -149,7 +155,7 @@ class RuntimeConfig(BaseModel):
     ) -> dict[str, str | int | float | bool]:
         for name, why in _RESERVED.items():
             if name in value:
-                raise ValueError(f"{name} is not for the kafka table: {why}")
+                raise ValueError(f"{name} cannot be set in the kafka table: {why}")
         return value
 
     @model_validator(mode="after")
@@ -158,11 +164,11 @@ class RuntimeConfig(BaseModel):
             try:
                 read = re.match(topic, self.dead_letter_topic or "") if topic.startswith("^") else None
             except (re.error, RecursionError) as error:
-                raise ValueError(f"topics: {topic} is no pattern: {error}") from None
+                raise ValueError(f"topics: {topic} is not a valid pattern: {error}") from None
             if self.dead_letter_topic is not None and (read or topic == self.dead_letter_topic):
                 raise ValueError(
                     f"dead_letter_topic {self.dead_letter_topic} is one of the topics ({topic}): "
-                    "what is given up would come back for ever"
+                    "its dead letters would be read again for ever"
                 )
         return self
 
@@ -185,13 +191,11 @@ class RuntimeConfig(BaseModel):
         try:
             return cls.model_validate(values)
         except ValidationError as error:
-            first = error.errors()[0]
-            name = ".".join(str(part) for part in first["loc"]) or "the whole"
-            unknown = first["type"] == "extra_forbidden"
-            words = "there is no such field" if unknown else first["msg"].removeprefix("Value error, ")
-            similar = _similar(str(first["loc"][-1])) if unknown else None
+            problem = first_problem(error, whole="the settings")
+            reason = "there is no such field" if problem.is_unknown else problem.reason
+            similar = _similar(problem.field.rpartition(".")[2]) if problem.is_unknown else None
             raise ConfigError(
-                f"{where}: {name}: {words}.",
+                f"{where}: {problem.field}: {reason}.",
                 hint=similar or "Fields, units and defaults: workbench runtime settings.",
             ) from None
 

@@ -188,7 +188,7 @@ class ConsumerThread:
                 state.first_offset = record.offset
             state.position = record.offset + 1
             state.last_timestamp_ms = record.timestamp_ms
-            if record.leader_epoch is not None:
+            if record.leader_epoch != state.epoch:
                 state.of_epoch(record.offset, record.leader_epoch)
             state.tracker.started(record.offset, record.timestamp_ms, now)
             state.watch.received(record.offset)

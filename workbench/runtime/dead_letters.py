@@ -131,7 +131,7 @@ class DeadLetters:
                 self._replace_broken()
         except BaseException as error:
             self.failure = error
-            _log.exception("dead letters cannot be written any more")
+            _log.exception("dead letters can no longer be written")
 
     def _send_line(self) -> None:
         """Hand the letters whose time has come to the producers."""
@@ -191,7 +191,7 @@ class DeadLetters:
         """Put new producers in the place of those that have failed for good; what they still had is refused, and so tried again."""
         while self._broken:
             alone = self._broken.pop()
-            _log.error("the producer of dead letters has failed for good, and is replaced")
+            _log.error("the producer of dead letters has failed permanently, and is replaced")
             producer = self._producers.pop(alone)
             producer.purge()
             producer.flush(_HEAL_SECONDS)
@@ -209,7 +209,7 @@ class DeadLetters:
             producer.flush(seconds)
 
 
-def _headers(letter: _Letter) -> list[tuple[str, bytes | None]]:
+def _headers(letter: _Letter) -> list[tuple[str, str | bytes | None]]:
     record = letter.event.record
     left_out = {_Size.NO_VALUE: b"value", _Size.HEADERS_ONLY: b"value,key,headers"}.get(letter.size)
     return [

@@ -26,7 +26,15 @@ class Decoding:
     def event(self, record: Record) -> Event | None:
         """Event of a record; None where there is nothing to do for it. What cannot be decoded has the type `UNDECODABLE`."""
         try:
-            event = _checked(self._decode(record), record)
+            event = self._decode(record)
+            if (  # what nearly all of them are
+                type(event) is not Event
+                or event.record is not record
+                or type(event.type) is not str
+                or type(event.key) is not bytes
+                or event.delay_until_ms is not None
+            ):
+                event = _checked(event, record)
         except (Exception, SystemExit) as error:
             self._metrics.undecodable.labels(self._group, record.topic).inc()
             _log.warning(
@@ -50,19 +58,17 @@ def _checked(event: Any, record: Record) -> Event | None:
     if event is None:
         return None
     if not isinstance(event, Event):
-        raise TypeError(f"a decoder makes an Event or None, not {type(event).__name__}")
+        raise TypeError(f"a decoder returns an Event or None, not {type(event).__name__}")
     of: Any = event.record
     if of is not record and not (isinstance(of, Record) and of[:3] == record[:3]):
-        raise TypeError("an event is of the record that it was made of: topic, partition and offset say what is done")
+        raise TypeError("an event must keep topic, partition and offset of its record: they identify what is committed")
     kind: Any = event.type  # whatever it has put there
     key: Any = event.key
     delay: Any = event.delay_until_ms
-    if type(kind) is str and type(key) is bytes and delay is None:
-        return event  # nearly all of them
     if key is None:  # as of a record without a key
         event.key = key = b""
     if not (isinstance(key, bytes) and isinstance(kind, str)):
-        raise TypeError("an event has a type that is a string and a key that is bytes")
+        raise TypeError("an event needs a type of class str and a key of class bytes")
     if delay is not None and not (isinstance(delay, int | float) and math.isfinite(delay)):
-        raise TypeError("an event's delay_until_ms is a number")
+        raise TypeError("delay_until_ms of an event must be a number")
     return event

@@ -94,7 +94,7 @@ class Retry:
     def __post_init__(self) -> None:
         # Here, where the handler can still fail: in a queue such a time would hold its key for good.
         if self.after is not None and not (isinstance(self.after, int | float) and 0 <= self.after < math.inf):
-            raise ValueError(f"Retry(after={self.after!r}): a number of seconds, 0 or more, is needed")
+            raise ValueError(f"Retry(after={self.after!r}): after must be a number of seconds, 0 or more")
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from prometheus_client.exposition import choose_encoder
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from workbench.humanize import message
+from workbench.inputs import first_problem
 from workbench.runtime import status
 
 if TYPE_CHECKING:
@@ -150,19 +151,19 @@ class _Handler(BaseHTTPRequestHandler):
         given = self.headers.get("Authorization", "")
         # In constant time: the time of an answer must not tell how much of a guess was right.
         if not hmac.compare_digest(given.encode(), f"Bearer {self.token}".encode()):
-            raise _Refused(HTTPStatus.UNAUTHORIZED, "a bearer token is needed")
+            raise _Refused(HTTPStatus.UNAUTHORIZED, "a bearer token is required")
 
     def _body(self) -> Any:
         try:
             length = int(self.headers.get("Content-Length") or 0)
         except ValueError:
-            raise _Refused(HTTPStatus.BAD_REQUEST, "Content-Length is no number") from None
+            raise _Refused(HTTPStatus.BAD_REQUEST, "Content-Length is not a number") from None
         if not 0 <= length <= _MAX_BODY_BYTES:
-            raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has {_MAX_BODY_BYTES} bytes at most")
+            raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body may have {_MAX_BODY_BYTES} bytes at most")
         try:
             return json.loads(self.rfile.read(length) or b"{}")
         except (ValueError, RecursionError):
-            raise _Refused(HTTPStatus.BAD_REQUEST, "the body is no JSON") from None
+            raise _Refused(HTTPStatus.BAD_REQUEST, "the body is not JSON") from None
 
     # Orders
 
@@ -176,9 +177,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             order = ReplayOrder.model_validate(body)
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"]) or "the body"
-            raise _Refused(HTTPStatus.BAD_REQUEST, f"{where}: {first['msg']}") from None
+            raise _Refused(HTTPStatus.BAD_REQUEST, str(first_problem(error, whole="the body"))) from None
         since: datetime = order.since
         return self._accepted(self.runtime.switch_group(order.group, since, order.max_bytes_per_second))
 

@@ -82,15 +82,15 @@ class LogIdentity:
             state.held_back, state.doubted_at = [], self._clock()
 
     def begin_anew(self, old: PartitionState, offset: int) -> PartitionState:
-        """Start afresh where the client has gone back: the log was cut below our position, or the topic was made anew.
+        """Restart where the client has gone back: the log was truncated below our position, or the topic was recreated.
 
         What was read of the former log lies nowhere else, so it is still handled; but offsets mean other records now, so none of it is
         committed. The new beginning is committed although it lies below the commit: a restart would pass the records between.
         """
         topic, number = old.partition
         _log.error(
-            "the log of %s-%d has begun anew: %d where %s was expected (commit %s). Was it cut, or the topic made anew? "
-            "Reading from there; what was read before is still handled.",
+            "the log of %s-%d was truncated or recreated: offset %d instead of %s (commit %s). "
+            "Reading from there; records read before are still handled.",
             topic, number, offset, old.position, old.committed,
         )  # fmt: skip
         self._metrics.log_restarts.labels(self._config.group, topic).inc()
@@ -161,7 +161,7 @@ class LogIdentity:
             if state.topic_id is None:
                 if self._clock() - state.doubted_at < _LONGEST_DOUBT_SECONDS:
                     continue
-                _log.warning("the id of topic %s is not known; its commits are believed", state.partition[0])
+                _log.warning("the id of topic %s is unknown; its commits are used without a check", state.partition[0])
             released += state.held_back
             state.held_back = None
         return released
@@ -174,7 +174,7 @@ class LogIdentity:
         met = {topic: known[0] for topic in topics if (known := self._ids.known(topic)) is not None}
         if any(self._client_ids.setdefault(topic, topic_id) != topic_id for topic, topic_id in met.items()):
             # The client knows leader epochs of the former topic, and may wait for those for ever (seen with librdkafka 2.16).
-            _log.error("%s joins again with a new client, since a topic was made anew", self._member)
+            _log.error("%s rejoins with a new client, because a topic was recreated", self._member)
             self._client_ids.clear()
             self._source.rejoin()
 

@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
+from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_fixed
 
 from workbench.errors import SourceUnreachableError
 from workbench.humanize import plural
@@ -41,13 +42,13 @@ _DEFAULTS: dict[str, str | int | float | bool] = {
 
 # What no further poll will change, and what to do about it. As a warning it would leave a member that does nothing.
 _PERMANENT: dict[int, str] = {
-    KafkaError._FATAL: "Start the service again when the cause is gone.",
+    KafkaError._FATAL: "Restart the service when the cause is fixed.",
     KafkaError._AUTO_OFFSET_RESET: "Commit a position for the group (workbench replay), or set auto.offset.reset to earliest.",
-    KafkaError.FENCED_INSTANCE_ID: "Another member has this group.instance.id; each needs one of its own.",
-    KafkaError.UNRELEASED_INSTANCE_ID: "Another member has this group.instance.id; each needs one of its own.",
+    KafkaError.FENCED_INSTANCE_ID: "Another member has this group.instance.id; each member needs its own.",
+    KafkaError.UNRELEASED_INSTANCE_ID: "Another member has this group.instance.id; each member needs its own.",
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "The principal needs READ and DESCRIBE on the topic.",
     KafkaError.GROUP_AUTHORIZATION_FAILED: "The principal needs READ on the group.",
-    KafkaError.INCONSISTENT_GROUP_PROTOCOL: "All members of a group need an assignor in common (partition.assignment.strategy).",
+    KafkaError.INCONSISTENT_GROUP_PROTOCOL: "All members of a group need a common assignor (partition.assignment.strategy).",
     KafkaError.GROUP_MAX_SIZE_REACHED: "The group has as many members as the broker allows (group.max.size).",
     KafkaError.INVALID_GROUP_ID: "Choose another group.",
     KafkaError.TOPIC_EXCEPTION: "The name of a topic is not valid.",
@@ -144,10 +145,10 @@ class KafkaSource:
                     continue  # its fetching has not begun yet
                 if at.offset == OFFSET_BEGINNING:  # to go on where it is would skip what lies before
                     raise SourceUnreachableError(
-                        f"{partition[0]}-{partition[1]} cannot be sent to its beginning: {error.args[0].str()}.",
-                        hint="Start the service again; what is committed tells that it has to begin there.",
+                        f"{partition[0]}-{partition[1]} cannot be moved to its beginning: {error.args[0].str()}.",
+                        hint="Restart the service; it then begins there, according to the commit.",
                     ) from error
-                _log.warning("%s-%d cannot be sent to %d: %s", *partition, at.offset, error)
+                _log.warning("%s-%d cannot seek to %d: %s", *partition, at.offset, error)
             del self._seeks[partition]
 
     def _committed_if_known(self, partitions: list[TopicPartition]) -> dict[Partition, int | None]:
@@ -156,7 +157,7 @@ class KafkaSource:
                 self._consumer.committed(partitions, timeout=_COMMITTED_TIMEOUT_SECONDS) if partitions else []
             )
         except KafkaException as error:  # only a metric needs it; the client itself starts where it should
-            _log.warning("committed offsets are not known yet: %s", error)
+            _log.warning("committed offsets are not available yet: %s", error)
             return {(part.topic, part.partition): None for part in partitions}
 
     def _placed(
@@ -174,8 +175,8 @@ class KafkaSource:
             begin = self._begin_at([part for part, offset in committed.items() if offset is None], start_at_ms)
         except KafkaException as error:
             raise SourceUnreachableError(
-                f"Where to begin in {plural(len(partitions), 'partition')} is not known: {error.args[0].str()}",
-                hint="Start the service again when the broker answers; what is committed holds.",
+                f"The start offset of {plural(len(partitions), 'partition')} is unknown: {error.args[0].str()}",
+                hint="Restart the service when the broker answers; commits are kept.",
             ) from error
         if not begin:
             return committed, begin
@@ -227,6 +228,7 @@ class KafkaSource:
         if messages and max_records > 1:
             messages += self._consumer.consume(max_records - 1, 0)
         records = []
+        message: Any  # one without an error has a place in a log; the client's types leave that open
         for message in messages:
             failure = message.error()
             if failure is None:
@@ -246,7 +248,7 @@ class KafkaSource:
                 )
             elif failure.fatal() or failure.code() in _PERMANENT:
                 raise SourceUnreachableError(
-                    f"Group {self._group} cannot be read on: {failure.str()} ({failure.name()}).",
+                    f"Group {self._group} cannot be read any further: {failure.str()} ({failure.name()}).",
                     hint=_PERMANENT.get(failure.code(), _PERMANENT[KafkaError._FATAL]),
                 )
             elif failure.code() != KafkaError._PARTITION_EOF:
@@ -311,7 +313,7 @@ class KafkaSource:
     def _on_stats(self, text: str) -> None:
         known, self._health = self._health, parse_statistics(text, taken_at=time.monotonic())
         if known is not None and self._health is None:
-            _log.warning("the client's statistics cannot be read: its round trips and throttling are not known")
+            _log.warning("the client's statistics cannot be read: round trips and throttling are unknown")
 
     def rejoin(self) -> None:
         """See `Source.rejoin`."""
@@ -331,7 +333,7 @@ class KafkaSource:
         self._consumer.close()
 
 
-def _headers(message: Message) -> Headers | None:
+def _headers(message: Any) -> Headers | None:
     try:
         found: Headers | None = message.headers()
         return found
@@ -351,20 +353,24 @@ def _persistently(ask: Callable[[], list[TopicPartition]]) -> list[TopicPartitio
     Raises:
         KafkaException: what the last try said, as a whole or of one partition.
     """
-    tries = 0
-    while True:
-        try:
-            answers = ask()
-            for part in answers:
-                if part.error is not None:
-                    raise KafkaException(part.error)
-            return answers
-        except KafkaException as error:
-            tries += 1
-            if tries == _START_TRIES:
-                raise
-            _log.warning("asking the broker again: %s", error)
-            time.sleep(_START_PAUSE_SECONDS)
+
+    @retry(
+        retry=retry_if_exception_type(KafkaException),
+        stop=stop_after_attempt(_START_TRIES),
+        wait=wait_fixed(_START_PAUSE_SECONDS),
+        before_sleep=lambda state: _log.warning(
+            "asking the broker again: %s", state.outcome and state.outcome.exception()
+        ),
+        reraise=True,
+    )
+    def answered() -> list[TopicPartition]:
+        answers = ask()
+        for part in answers:
+            if part.error is not None:
+                raise KafkaException(part.error)
+        return answers
+
+    return answered()
 
 
 def _offsets(answers: Sequence[TopicPartition]) -> dict[Partition, int | None]:

@@ -56,11 +56,14 @@ class RuntimeMetrics:
         self.sentinels = Sentinels(group, self.registry)
         self._dead_letters = self._counter("dead_letters")
         self.undecodable = Counter(
-            "wb_undecodable", "Records that no event could be made of.", ("group", "topic"), registry=self.registry
+            "wb_undecodable",
+            "Records that could not be decoded into an event.",
+            ("group", "topic"),
+            registry=self.registry,
         )
         self.log_restarts = Counter(
             "wb_log_restarts",
-            "Logs that began anew below the position: cut, or their topic made anew.",
+            "Logs that were truncated or recreated below the position.",
             ("group", "topic"),
             registry=self.registry,
         )

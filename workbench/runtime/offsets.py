@@ -112,7 +112,7 @@ class LogEnds:
                     self._look_at_ids(unknown)  # at once: a topic is not watched before its id is known
             except Exception as error:
                 # Whatever it is, the next look may be luckier; without any, a topic that is made anew would be read on in silence.
-                _log.warning("the logs cannot be watched: %s: %s", type(error).__name__, error)
+                _log.warning("the log offsets cannot be read: %s: %s", type(error).__name__, error)
                 self._admin = None
 
     def _look(self, wanted: Sequence[Partition], topics: set[str]) -> None:
@@ -142,7 +142,7 @@ class LogEnds:
             for part, answer in answers.items():
                 found[part.topic, part.partition] = answer.result(_TIMEOUT_SECONDS).offset
         except (KafkaException, TimeoutError) as error:
-            _log.warning("the ends of the log are not known: %s", error)
+            _log.warning("the log end offsets are unknown: %s", error)
             # The client keeps what it knew of the leaders: after a restart of the broker it was refused for good (FENCED_LEADER_EPOCH).
             self._admin = None
         return found
@@ -161,7 +161,7 @@ class LogEnds:
             try:
                 now = str(answer.result(_TIMEOUT_SECONDS).topic_id)
             except (KafkaException, TimeoutError) as error:  # deleted, or no right to see it: what is known of it stays
-                _log.debug("the id of topic %s is not known: %s", topic, error)
+                _log.debug("the id of topic %s is unknown: %s", topic, error)
                 continue
             if now == NO_TOPIC_ID:
                 continue  # a broker that knows no ids

@@ -60,6 +60,7 @@ class PartitionState:
     last_timestamp_ms: int = -1
     # (first offset, leader epoch) of each run of records with one epoch; a commit says which it belongs to.
     epochs: list[tuple[int, int]] = field(default_factory=list)
+    epoch: int | None = None  # of the last record
     # The commit is to be sent once more: an older one that was under way may have been stored after it.
     commit_again: bool = False
     # The state of the log that was here before this one began anew: its events are still handled, and nothing of it is committed.
@@ -92,9 +93,10 @@ class PartitionState:
         """Whether nothing that was read is at work or waiting, nor of the log that was here before."""
         return not self.tracker.uncommitted and (self.former is None or self.former.is_done)
 
-    def of_epoch(self, offset: int, epoch: int) -> None:
-        """Note that records from this offset on bear this leader epoch."""
-        if not self.epochs or self.epochs[-1][1] != epoch:
+    def of_epoch(self, offset: int, epoch: int | None) -> None:
+        """Note that records from this offset on bear another leader epoch than those before."""
+        self.epoch = epoch
+        if epoch is not None and (not self.epochs or self.epochs[-1][1] != epoch):
             self.epochs.append((offset, epoch))
 
     def epoch_before(self, offset: int) -> int | None:

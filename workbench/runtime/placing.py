@@ -47,17 +47,12 @@ class Placing:
 
     def go_on(self) -> None:
         """Place what has become due and what has found no room until now."""
-        self._enqueue(self.delayed.due(self._clock()))
+        self._enqueue(self.delayed.due(self._clock()), are_due=True)
         self._place_held()
 
     def place(self, events: Iterable[Event]) -> None:
         """Put events into their queues, in order; what finds no room is held by its partition, which pauses."""
-        delayed = self.delayed
-        self._enqueue(
-            event
-            for event in events
-            if (event.delay_until_ms is None and not delayed.is_on_the_way) or not self._is_delayed(event)
-        )
+        self._enqueue(events, are_due=False)
 
     def _is_delayed(self, event: Event) -> bool:
         """Send an event by way of the delay queue if it is not due yet, or behind one of its key that goes this way; whether it does.
@@ -76,9 +71,13 @@ class Placing:
             self._hold(self.delayed, event)
         return True
 
-    def _enqueue(self, events: Iterable[Event]) -> None:
+    def _enqueue(self, events: Iterable[Event], *, are_due: bool) -> None:
         batches: dict[Slot, list[Event]] = {}
+        others_are_delayed = self.delayed.is_on_the_way  # asked once: this is the path of every event
         for event in events:
+            if not are_due and (event.delay_until_ms is not None or others_are_delayed) and self._is_delayed(event):
+                others_are_delayed = True
+                continue
             slot = self._slot(event)
             if slot is None:
                 continue

@@ -74,10 +74,12 @@ def load(reference: str) -> tuple[dict[str, Handler], Decoder | None]:
         elif callable(value):
             handlers = collect([value]) or {"*": value}
         else:
-            raise ConfigError(f"{module_name} has no processors named {name!r}.", hint="Give a dict or a function.")
+            raise ConfigError(
+                f"{module_name} has no processors with the name {name!r}.", hint="Give a dict or a function."
+            )
     if not handlers:
         raise ConfigError(
-            f"{reference} holds no processor.", hint='Mark functions with @processor("event_type"), or name a dict.'
+            f"{reference} has no processor.", hint='Mark functions with @processor("event_type"), or name a dict.'
         )
     return handlers, decode
 
@@ -89,6 +91,8 @@ def _import(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        raise ConfigError(f"There is no module {error.name!r}.", hint="Is it in this folder, or installed?") from None
+        raise ConfigError(
+            f"The module {error.name!r} was not found.", hint="Is it in this folder, or installed?"
+        ) from None
     except Exception as error:
         raise ConfigError(f"Importing {name} failed: {type(error).__name__}: {error}.") from None

@@ -55,14 +55,14 @@ class RestSink:
     ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ConfigError("REST sink: its URL is no http or https URL.")
+            raise ConfigError("REST sink: the URL is not an http or https URL.")
         self._make = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         self._host, self._port = parts.hostname, parts.port
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         lines = {"Host": parts.netloc.rpartition("@")[2], "Content-Type": "application/octet-stream", **(headers or {})}
         self._head = f"POST {path} HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in lines.items())
         if not self._head.isascii() or self._head.count("\n") != len(lines) + 1 or " " in path:
-            raise ConfigError("REST sink: the URL or a header holds a character that may not stand there.")
+            raise ConfigError("REST sink: the URL or a header has a character that is not allowed there.")
         self._dead_codes = frozenset(dead_codes)
         self._timeout = timeout_seconds
         self._outage_after = outage_after_seconds

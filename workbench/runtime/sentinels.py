@@ -30,7 +30,7 @@ class Sentinels:
     def __init__(self, group: str, registry: CollectorRegistry) -> None:
         counter = Counter(
             "wb_sentinel_violations",
-            "Broken promises of the runtime; must stay 0.",
+            "Violated guarantees of the runtime; must stay 0.",
             ("group", "kind"),
             registry=registry,
         )

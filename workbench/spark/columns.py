@@ -29,7 +29,7 @@ class _Parsed:
 
     def column(self, text: str) -> Column:
         """The column of this text."""
-        from pyspark.sql.classic.column import Column
+        from pyspark.sql.classic.column import Column as ClassicColumn
 
         if len(self.columns) >= _MOST:
             self.columns.clear()
@@ -37,7 +37,7 @@ class _Parsed:
         found = self.columns.setdefault(text, mine)
         if found is mine:  # else another thread has it, or is at it
             try:
-                mine.set_result(Column(self._wrap(self._parser.parseExpression(text))))
+                mine.set_result(ClassicColumn(self._wrap(self._parser.parseExpression(text))))
             except BaseException as error:
                 self.columns.pop(text, None)  # an interrupted cell, say, is no answer to whoever asks next
                 mine.set_exception(error)

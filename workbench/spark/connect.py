@@ -32,12 +32,14 @@ def connected(url: str, conf: Mapping[str, str], *, variable: str) -> SparkSessi
     from pyspark.sql import SparkSession
 
     remember(*secrets_in_connection(url))
-    hint = f"{variable} names it, for example {SCHEME}host:{_PORT}."
+    hint = f"Set it in {variable}, for example {SCHEME}host:{_PORT}."
     try:
         address = urlsplit(url)
         server = address.hostname or "", address.port or _PORT
     except ValueError as error:
-        raise SetupError(f"That is no address of a Spark Connect server: {first_line(error)}.", hint=hint) from None
+        raise SetupError(
+            f"This is not the address of a Spark Connect server: {first_line(error)}.", hint=hint
+        ) from None
     where = f"{server[0]}:{server[1]}"  # what comes after it may hold a token
     try:
         socket.create_connection(server, _SECONDS).close()
@@ -52,11 +54,11 @@ def connected(url: str, conf: Mapping[str, str], *, variable: str) -> SparkSessi
         return builder.getOrCreate()
     except ImportError as error:  # pyspark says which package is missing, or too old
         raise SetupError(
-            f"Spark Connect needs more than is installed: {first_line(error)}",
+            f"Spark Connect needs packages that are not installed: {first_line(error)}",
             hint="Try: pip install 'lag-workbench[connect]'",
         ) from None
     except Exception as error:  # of grpc and of pyspark
-        raise SetupError(f"The Spark Connect server at {where} gives no session: {first_line(error)}") from None
+        raise SetupError(f"The Spark Connect server at {where} did not open a session: {first_line(error)}") from None
 
 
 def is_remote(spark: SparkSession) -> bool:

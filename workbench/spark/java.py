@@ -175,7 +175,7 @@ def _java_store(content: bytes, bundle: Path) -> bytes:
                 continue  # Python's bundle may hold certificates that this parser refuses; the others still serve
     if not certificates:
         raise SetupError(
-            f"The certificate bundle {bundle} holds no certificate.", hint="Set SSL_CERT_FILE to one that does."
+            f"The certificate bundle {bundle} has no certificate.", hint="Set SSL_CERT_FILE to one that does."
         )
     entries = [pkcs12.PKCS12Certificate(cert, f"python-{n}".encode()) for n, cert in enumerate(certificates)]
     return pkcs12.serialize_java_truststore(entries, BestAvailableEncryption(TRUST_STORE_PASSWORD.encode()))

@@ -85,7 +85,7 @@ def java_options(java: Java) -> list[str]:
             told = words[: words.index("org.apache.spark.deploy.SparkSubmit")]
             unwanted = unwanted_options(java)
             return [word for word in told if word not in unwanted and not word.startswith("-Xmx")]
-    raise SetupError("Spark's launcher does not tell its command.")
+    raise SetupError("Spark's launcher did not print its command.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

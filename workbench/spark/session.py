@@ -161,8 +161,8 @@ def frame_of(spark: SparkSession, samples: pa.Table) -> DataFrame:
     """
     if is_remote(spark) and samples.num_rows > _CONNECT_ROWS:
         raise SetupError(
-            f"{samples.num_rows:,} samples are too many to be sent to a Spark Connect server (at most {_CONNECT_ROWS:,}).",
-            hint="Ask for less, or land them where the server reads: workbench triage --all --store FOLDER",
+            f"{samples.num_rows:,} samples are too many to upload to a Spark Connect server (at most {_CONNECT_ROWS:,}).",
+            hint="Select fewer samples, or store them in a folder that the server can read: workbench triage --all --store FOLDER",
         )
     return spark.createDataFrame(samples)
 

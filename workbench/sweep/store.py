@@ -31,6 +31,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from workbench.errors import DamagedCaptureError, NoSeriesError, UsageError
 from workbench.files import atomic_folder, atomic_write, leftovers, remove_folder, restored, writing
+from workbench.inputs import first_problem
 from workbench.samples import SAMPLES_SCHEMA, SERIES_ORDER, SeriesTable, codes_of
 from workbench.settings import Thresholds
 from workbench.window import Window
@@ -225,9 +226,7 @@ def open_store(root: Path) -> Store:
     try:
         return Store(root=root, info=StoreInfo.model_validate_json(path.read_bytes()))
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise DamagedCaptureError(f"{path} cannot be read: {where}: {first['msg']}.") from None
+        raise DamagedCaptureError(f"{path} cannot be read: {first_problem(error, whole='the file')}.") from None
 
 
 def make_store(root: Path, info: StoreInfo) -> Store:

@@ -98,7 +98,7 @@ def triage(
     """
     limits = thresholds or capture.info.thresholds
     seen = window or capture.window
-    samples = _selected(capture.samples, groups, topics)
+    samples = capture.samples_of(groups or (), topics or ())
     frame = frame_of(spark, samples)
     if samples.num_rows <= _ONE_TASK_SAMPLES:
         frame = frame.coalesce(1)
@@ -126,16 +126,6 @@ def triage(
         findings=tuple(findings),
         incomplete=tuple(capture.info.incomplete),
     )
-
-
-def _selected(samples: pa.Table, groups: list[str] | None, topics: list[str] | None) -> pa.Table:
-    """Samples of these groups and topics; those without a group (ends of logs) or a topic (members) stay."""
-    for column, wanted in (("group", groups), ("topic", topics)):
-        if wanted:
-            values = samples[column]
-            keep = pa.compute.or_(pa.compute.is_in(values, pa.array(wanted, pa.string())), pa.compute.is_null(values))
-            samples = samples.filter(keep)
-    return samples
 
 
 def _has_counters(samples: pa.Table) -> bool:

@@ -37,7 +37,7 @@ export default {
 """
 
 
-class Address(anywidget.AnyWidget):  # type: ignore[misc]
+class Address(anywidget.AnyWidget):
     """Shows nothing; `query` is what stands behind the question mark, empty until a browser has answered."""
 
     _esm = _SCRIPT

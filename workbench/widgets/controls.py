@@ -146,7 +146,7 @@ def outputs(charts: Sequence[Chart]) -> tuple[dict[str, Any], ...]:
         heading = f'<div class="wb"><div class="chart"><h4>{escape(chart.title)}</h4></div></div>'
         found.append(_output("text/html", heading, chart.title))
         found.append(_output("application/vnd.plotly.v1+json", figure, chart.title))
-        found.append(_output("text/html", f'<div class="wb">{chart_numbers(chart)}</div>', "The same as numbers"))
+        found.append(_output("text/html", f'<div class="wb">{chart_numbers(chart)}</div>', "The values as a table"))
     return tuple(found)
 
 

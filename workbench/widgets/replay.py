@@ -7,6 +7,7 @@ from pathlib import Path
 
 import ipywidgets as w
 
+from workbench.api.plan_view import checked_html, plan_chart, plan_html, receipt_html, rolled_back_html
 from workbench.errors import UsageError, WorkbenchError
 from workbench.humanize import plural, printable
 from workbench.replay.connect import SHORT_HASH, is_hash
@@ -16,7 +17,6 @@ from workbench.replay.receipt import Receipt, Rollback, read_rollback, rollback_
 from workbench.settings import load_settings
 from workbench.widgets import replay_actions
 from workbench.widgets.controls import WRAPPED, Panel, clusters, hooked, outputs, shown, text
-from workbench.widgets.plan_view import checked_html, plan_chart, plan_html, receipt_html, rolled_back_html
 from workbench.widgets.prefill import Wish, wish_of
 from workbench.widgets.replay_actions import CONNECTIONS, Connections
 from workbench.widgets.work import Work

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from workbench.api.replays import plan_on
 from workbench.errors import UsageError
 from workbench.replay.apply import Options, apply_plan
 from workbench.replay.check import Checked, CheckRequest, check
@@ -15,7 +16,6 @@ from workbench.replay.gateway import Gateway
 from workbench.replay.journal import Journal
 from workbench.replay.keep import check_place
 from workbench.replay.parse_request import request_of
-from workbench.replay.plan import make_plan, survey
 from workbench.replay.planfile import Plan, read_plan, write_file
 from workbench.replay.progress import Pace, ReplayProgress
 from workbench.replay.receipt import Receipt, ReplayOutcome, read_rollback
@@ -73,7 +73,7 @@ def plan_it(wish: Wish, work: Work, *, connections: Connections = CONNECTIONS) -
     )
     cluster = load_settings().cluster(wish.cluster)
     work.step(f"Asking {wish.cluster} where each partition begins")
-    plan = make_plan(request, *survey(connections.gateway(cluster), request))
+    plan = plan_on(request, connections.gateway(cluster), bootstrap=cluster.bootstrap or "").plan
     work.step("Keeping the plan")
     work.show(lambda: write_file(path, plan.document()))
     return plan, path

@@ -2,28 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
-from workbench.collect.capture import Capture, read_capture
+from workbench.api.look import judge
+from workbench.api.measure import measure
+from workbench.api.progress import StepNote
+from workbench.api.requests import Measurements, Times
+from workbench.collect.capture import Capture
 from workbench.errors import UsageError
-from workbench.settings import load_settings
 from workbench.triage.engine import Triage
 from workbench.widgets.prefill import Inputs
 from workbench.widgets.work import Work
-from workbench.window import Window, parse_instant
+from workbench.window import Window
 
 STEPS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Looked:
-    """What came of it."""
+    """The measurements and the findings made from them."""
 
     capture: Capture
     result: Triage
+
+
+class _Steps:
+    """Announces the steps of the API as steps of the panel's work."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+
+    @contextmanager
+    def step(self, title: str) -> Iterator[StepNote]:
+        """See `Progress`."""
+        self._work.step(title)
+        yield StepNote()
+
+    def say(self, text: str) -> None:
+        """See `Progress`: a panel has no line for it."""
 
 
 def look(inputs: Inputs, work: Work, *, first: Callable[[Capture, Window], None]) -> Looked:
@@ -39,47 +58,20 @@ def look(inputs: Inputs, work: Work, *, first: Callable[[Capture, Window], None]
         raise UsageError(
             "Choose either a cluster or a capture.", hint="A capture is a folder; a cluster stands in workbench.toml."
         )
-    from workbench.spark.session import session, start_in_background
-
-    start_in_background()
-    work.step("Reading the capture" if inputs.capture else f"Asking the sources of {inputs.cluster}")
-    capture, window = _recorded(inputs) if inputs.capture else _collected(inputs)
-    work.step("Starting Spark")
-    work.show(lambda: first(capture, window))
-    spark = session()
-    work.step("Walking the tree")
-    from workbench.triage.engine import triage
-
-    result = triage(capture, spark, window=window, groups=_one(inputs.group), topics=_one(inputs.topic))
+    request = Measurements(
+        cluster=inputs.cluster or None,
+        capture=Path(inputs.capture) if inputs.capture else None,
+        groups=_one(inputs.group),
+        topics=_one(inputs.topic),
+        times=Times(since=inputs.since or None, until=inputs.until or None),
+    )
+    steps = _Steps(work)
+    found = measure(request, progress=steps)
+    work.show(lambda: first(found.capture, found.window))
+    judged = judge(found, request, progress=steps)
     work.step("Drawing")
-    return Looked(capture=capture, result=result)
+    return Looked(capture=found.capture, result=judged.triage)
 
 
-def _one(name: str) -> list[str] | None:
-    return [name] if name else None
-
-
-def _recorded(inputs: Inputs) -> tuple[Capture, Window]:
-    capture = read_capture(Path(inputs.capture).expanduser())
-    window = capture.window
-    if not inputs.since and not inputs.until:
-        return capture, window
-    # "15m ago" means before the recording's end, not before now.
-    end = parse_instant(inputs.until, now=window.end) if inputs.until else window.end
-    start = parse_instant(inputs.since, now=window.end) if inputs.since else end - (window.end - window.start)
-    return capture, Window(baseline_start=min(window.baseline_start, start), start=start, end=end)
-
-
-def _collected(inputs: Inputs) -> tuple[Capture, Window]:
-    from workbench.collect import live
-
-    settings = load_settings()
-    cluster = settings.cluster(inputs.cluster)
-    lengths = settings.windows_of(cluster)
-    now = datetime.now(UTC)
-    end = parse_instant(inputs.until, now=now) if inputs.until else now
-    start = parse_instant(inputs.since, now=now) if inputs.since else end - lengths.length
-    window = Window(baseline_start=min(start, start - lengths.baseline), start=start, end=end)
-    thresholds = settings.thresholds_of(cluster)
-    capture = live.collect(cluster, window, thresholds=thresholds, groups=_one(inputs.group), topics=_one(inputs.topic))
-    return capture, window
+def _one(name: str) -> tuple[str, ...]:
+    return (name,) if name else ()

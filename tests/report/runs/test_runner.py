@@ -129,7 +129,7 @@ def test_two_of_the_same_run_do_not_go_on_at_once(tmp_path: Path) -> None:
     ended = run(tmp_path, GOOD % 0)
     with (ended.folder / ".lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(GuardError, match="going on already"):
+        with pytest.raises(GuardError, match="already running"):
             run(tmp_path, GOOD % 0, again=True)
     assert read_record(ended.folder) == ended.record
 
@@ -240,8 +240,8 @@ def test_numbers_under_an_earlier_name_go_when_they_are_ours(tmp_path: Path) -> 
 
 def test_a_full_disk_is_told_even_though_the_disk_is_full(tmp_path: Path) -> None:
     """The outputs do not fit (a limit of the file size stands for the disk's); the record has its room."""
-    big = "from pathlib import Path\nfrom workbench.report.runs.record import write_text\n"
-    big += "write_text(Path(out, 'report.html'), 'x' * 3_000_000)"
+    big = "from pathlib import Path\nfrom workbench.report.runs.record import write_durably\n"
+    big += "write_durably(Path(out, 'report.html'), 'x' * 3_000_000)"
     child = command(tmp_path, notebook(tmp_path / "s.ipynb", big, GOOD % 0), limit="ulimit -f 2000; ")
     assert child.wait(120) == ExitCode.INTERNAL, child.stderr.read() if child.stderr else ""
     [(folder, record)] = runs_in(tmp_path / "runs")

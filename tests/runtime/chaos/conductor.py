@@ -372,9 +372,10 @@ def schedule(seed: int, seconds: float) -> list[tuple[float, str, str]]:
 def judge(lines: list[Done], log: dict[int, list[tuple[str, int]]], remade_at: Sequence[int] = ()) -> dict[str, int]:
     """Count what was broken, and what was repeated.
 
-    lost: records that lie in the log and that nobody completed. disorder: keys whose first completions are not in the order in which
-    they were written, within one log: a topic that is made anew is another one, whose partitions the group may give to somebody at
-    once, while their former owner finishes what it has read of the old one (seen with KIP-848: 0.02 s of both). overlap: events of one key at work at once in one process. repeats: completions beyond the first.
+    lost: records that lie in the log and that nobody completed. overlap: events of one key at work at once in one process. repeats:
+    completions beyond the first. disorder: keys whose first completions are not in the order in which they were written, within one
+    log: a topic that is made anew is another one, whose partitions the group may give to somebody at once, while their former owner
+    finishes what it has read of the old one (seen with KIP-848: 0.02 s of both).
     """
     first: dict[int, Done] = {}
     for item in lines:

@@ -135,14 +135,14 @@ class WorkbenchEngine(NBClientEngine):  # type: ignore[misc]
 def _late(supervision: Supervision) -> DeadlineError:
     at = next((step.title for step in supervision.steps if step.state in ("running", "failed")), "starting")
     return DeadlineError(
-        f"Not finished within {supervision.deadline_seconds:g} s; it was at: {at}.",
-        hint="Give it longer with --deadline, or a shorter period with --since.",
+        f"Not finished within {supervision.deadline_seconds:g} s; last step: {at}.",
+        hint="Raise --deadline, or report on a shorter period with --since.",
     )
 
 
 def _died(reason: str = "") -> KernelDiedError:
     return KernelDiedError(
-        "The notebook's kernel died before it was done" + (f" ({reason})." if reason else "."),
+        "The notebook's kernel died before the notebook had finished" + (f" ({reason})." if reason else "."),
         hint="Most often the machine ran out of memory: see the kernel's log, or report on a shorter period.",
     )
 

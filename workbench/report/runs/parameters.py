@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from workbench.collect.capture import read_info
 from workbench.errors import UsageError
+from workbench.inputs import first_problem
 from workbench.settings import load_settings
 from workbench.window import parse_instant
 
@@ -24,13 +25,13 @@ class HealthParameters(BaseModel):
 
     model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
 
-    cluster: str = Field(default="", max_length=200, description="a cluster of the settings")
-    capture: str = Field(default="", description="or a recorded folder")
-    since: str = Field(default="", description="start of the period, ISO 8601 with zone")
-    until: str = Field(default="", description="end of the period, ISO 8601 with zone")
-    config: str = Field(default="", description="settings file; empty: the usual one")
+    cluster: str = Field(default="", max_length=200, description="a cluster of workbench.toml")
+    capture: str = Field(default="", description="or the folder of a capture")
+    since: str = Field(default="", description="start of the period, ISO 8601 with a time zone")
+    until: str = Field(default="", description="end of the period, ISO 8601 with a time zone")
+    config: str = Field(default="", description="settings file; empty: the default one")
     out: str = Field(default="", description="folder for report.html and result.json; empty: show only")
-    previous: str = Field(default="", description="result.json of the run before, for the trend")
+    previous: str = Field(default="", description="result.json of the previous run, for the trend")
     run_id: str = Field(default="", description="name of this run")
 
     @field_validator("since", "until")
@@ -41,7 +42,7 @@ class HealthParameters(BaseModel):
     @model_validator(mode="after")
     def _one_source(self) -> HealthParameters:
         if bool(self.cluster) == bool(self.capture):
-            raise ValueError("name either a cluster or a capture")
+            raise ValueError("give either a cluster or a capture")
         return self
 
 
@@ -66,7 +67,7 @@ def health_parameters(
     """
     if (cluster is None) == (capture is None):
         raise UsageError(
-            "Name either --cluster or --capture.", hint="A cluster of workbench.toml, or a recorded folder."
+            "Give either --cluster or --capture.", hint="A cluster of workbench.toml, or the folder of a capture."
         )
     if capture is not None:
         window = read_info(capture).window
@@ -75,8 +76,8 @@ def health_parameters(
         found = load_settings(config).cluster(cluster or "")
         if found.prometheus is None:
             raise UsageError(
-                f"The cluster {found.name!r} has no Prometheus in the settings, and a report needs the past.",
-                hint="Record it with `workbench watch`, then report on the recording with --capture.",
+                f"The cluster {found.name!r} has no Prometheus in the settings, and a report needs past measurements.",
+                hint="Record it with `workbench watch`, then report on that with --capture.",
             )
         anchor, first = (now or datetime.now(UTC)).replace(second=0, microsecond=0), None
     end = parse_instant(until, now=anchor) if until else anchor
@@ -95,9 +96,8 @@ def health_parameters(
             config=str(config.resolve()) if config is not None else "",
         )
     except ValidationError as error:
-        first_error = error.errors(include_input=False, include_url=False)[0]
-        where = ".".join(str(part) for part in first_error["loc"]) or "the parameters"
-        raise UsageError(f"{where}: {first_error['msg']}.", hint="See: workbench report run --help") from None
+        problem = first_problem(error, whole="the parameters")
+        raise UsageError(f"{problem}.", hint="See: workbench report run --help") from None
 
 
 def _start(since: str | None, end: datetime, first: datetime | None) -> datetime:

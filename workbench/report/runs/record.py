@@ -14,7 +14,7 @@ from typing import Literal
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from workbench.errors import OutputError
-from workbench.files import atomic_write
+from workbench.files import write_text
 from workbench.inputs import read_within
 
 RECORD, RESULT, REPORT, EXECUTED = "run.json", "result.json", "report.html", "executed.ipynb"
@@ -72,15 +72,14 @@ class RunRecord(BaseModel):
     outputs: dict[str, str] = {}
 
 
-def write_text(path: Path, text: str) -> None:
+def write_durably(path: Path, text: str) -> None:
     """Write a file whole or not at all.
 
     Raises:
         OutputError: if it cannot be written, for instance because the disk is full.
     """
     try:
-        with atomic_write(path, durable=True) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+        write_text(path, text, durable=True)
     except OSError as error:
         raise cannot_write(path, error) from None
 
@@ -88,7 +87,9 @@ def write_text(path: Path, text: str) -> None:
 def cannot_write(path: Path, error: OSError) -> OutputError:
     """The error for a file that could not be written."""
     if error.errno in FULL:
-        return OutputError(f"{path} cannot be written: the disk is full.", hint="Make room, then run it again.")
+        return OutputError(
+            f"{path} cannot be written: the disk is full.", hint="Free some disk space, then run it again."
+        )
     return OutputError(f"{path} cannot be written: {error.strerror}.", hint="Name another folder with --out.")
 
 
@@ -96,10 +97,10 @@ def write_record(folder: Path, record: RunRecord) -> None:
     """Write `run.json`; on a full disk, into the room that `reserved` holds."""
     text = record.model_dump_json(indent=1, by_alias=True) + "\n"
     try:
-        write_text(folder / RECORD, text)
+        write_durably(folder / RECORD, text)
     except OutputError:
         (folder / _RESERVE).unlink(missing_ok=True)
-        write_text(folder / RECORD, text)
+        write_durably(folder / RECORD, text)
 
 
 @contextmanager

@@ -34,8 +34,8 @@ from workbench.report.runs.record import (
     read_record,
     reserved,
     runs_in,
+    write_durably,
     write_record,
-    write_text,
 )
 from workbench.settings import load_settings
 
@@ -95,7 +95,7 @@ def run_health(
     with _alone(folder):
         before = read_record(folder)
         if before is not None and before.state is RunState.DONE and not again and _intact(folder, before):
-            say(f"{name} is done already; --again repeats it.")
+            say(f"{name} is already done; --again repeats it.")
             return Ended(folder=folder, record=before, repeated=False)
         settled = parameters.model_copy(
             update={"out": str(folder.resolve()), "run_id": name, "previous": _previous(out, folder, parameters)}
@@ -189,7 +189,7 @@ class _Run:
             code, message, hint = _told(error)
         finally:
             if stop.number is not None and state is not RunState.DONE:  # whatever a library made of it on its way
-                code, message, hint = 128 + stop.number, f"Ended by signal {stop.number}.", None
+                code, message, hint = 128 + stop.number, f"Stopped by signal {stop.number}.", None
                 state = RunState.TERMINATED
             state = state or _STATES.get(
                 ExitCode(code) if code in set(ExitCode) else ExitCode.INTERNAL, RunState.FAILED
@@ -200,7 +200,7 @@ class _Run:
     def _progress(self, steps: Sequence[StepRecord]) -> None:
         self.record.steps = list(steps)
         with suppress(WorkbenchError):  # the last word matters, and has its room reserved
-            write_text(self._folder / RECORD, self.record.model_dump_json(indent=1, by_alias=True) + "\n")
+            write_durably(self._folder / RECORD, self.record.model_dump_json(indent=1, by_alias=True) + "\n")
 
     def _judged(self) -> ExitCode:
         """The verdict as the notebook left it; a notebook that left none has not done its work."""
@@ -219,7 +219,7 @@ class _Run:
 
         with suppress(WorkbenchError):
             text: str = nbformat.writes(nbformat.from_dict(masked_document(executed)))  # type: ignore[no-untyped-call]
-            write_text(self._folder / EXECUTED, text)
+            write_durably(self._folder / EXECUTED, text)
 
     def _end(self, state: RunState, code: int, message: str | None, hint: str | None) -> None:
         record = self.record
@@ -264,7 +264,7 @@ def _previous(out: Path, folder: Path, parameters: HealthParameters) -> str:
 def _alone(folder: Path) -> Iterator[None]:
     """No second process does the same run at the same time; the lock goes with the process."""
     refusal = GuardError(
-        f"The run {folder.name} is going on already.", hint="Wait for it, or see: workbench report list"
+        f"The run {folder.name} is already running.", hint="Wait for it, or check: workbench report list"
     )
     with exclusive_lock(folder / ".lock", refusal):
         yield
@@ -305,7 +305,7 @@ def _export(out: Path, record: RunRecord) -> None:
     lines += _verdicts(out / record.run_id, record)
     path = out / metrics_name(record.report, record.cluster)
     with suppress(WorkbenchError):
-        write_text(path, "\n".join(lines) + "\n")
+        write_durably(path, "\n".join(lines) + "\n")
     shared = out / f"{record.report}-{slug_of(record.cluster)}.{_METRICS}"  # the name of earlier versions
     with suppress(OSError, UnicodeDecodeError):
         if shared != path and labels in shared.read_text(encoding="utf-8"):

@@ -34,7 +34,7 @@ _MEANINGS = {
 
 
 def _rendered(template: str, **values: Any) -> str:
-    found = environment("workbench.widgets")
+    found = environment("workbench.api")
     found.filters |= {"size": size, "moment": moment, "line": one_line, "instant": _instant}
     return f'<div class="wb">{found.get_template(template).render(**values)}</div>'
 

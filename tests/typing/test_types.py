@@ -1,0 +1,51 @@
+"""The types that a user of the API gets, checked by mypy on the functions below (they are not run)."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, assert_type
+
+from pyspark.sql import DataFrame
+
+from workbench import api
+from workbench.errors import ExitCode
+from workbench.triage.finding import Finding
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def results() -> None:
+    """What functions return."""
+    assert_type(api.triage(cluster="c"), api.TriageResult)
+    assert_type(api.triage(cluster="c").findings, tuple[Finding, ...])
+    assert_type(api.triage(cluster="c").exit_code, ExitCode)
+    assert_type(api.triage(cluster="c").to_json(), dict[str, Any])
+    assert_type(api.samples("up", cluster="c"), DataFrame)
+    assert_type(api.features(capture="folder"), DataFrame)
+    assert_type(api.snapshot(cluster="c"), api.SnapshotResult)
+    assert_type(api.capture("folder", cluster="c"), api.CaptureResult)
+    assert_type(
+        api.plan_replay(cluster="c", from_group="a", new_group="b", topics=["t"], since="1h ago"), api.PlannedReplay
+    )
+
+
+def mistakes() -> None:
+    """What must not pass: an ignore without an error below it is an error itself."""
+    api.triage("c")  # type: ignore[call-arg]
+    api.triage(cluster=1)  # type: ignore[arg-type]
+    api.snapshot()  # type: ignore[call-arg]
+    api.samples(3)  # type: ignore[arg-type]
+
+
+def test_types_are_as_promised() -> None:
+    """mypy agrees with every line above."""
+    run = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--warn-unused-ignores", str(Path(__file__))],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr

@@ -1,0 +1,157 @@
+"""Save a stretch of a cluster's measurements as a folder, to analyse it later and elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from workbench.api.requests import Times
+from workbench.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from workbench.collect.capture import Capture
+
+
+_STATISTICS_BYTES = 256 << 20  # a day of one consumer of 100 partitions, a line each minute
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaptureResult:
+    """A capture that was saved, and where."""
+
+    folder: Path
+    capture: Capture
+
+    @property
+    def incomplete(self) -> tuple[str, ...]:
+        """What the sources have left out, a sentence each."""
+        return tuple(self.capture.info.incomplete)
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """4 if the sources have left something out, else 0."""
+        return ExitCode.EVIDENCE if self.incomplete else ExitCode.OK
+
+    def to_json(self) -> dict[str, Any]:
+        """Where it is, how many samples it has, and what is missing."""
+        return {
+            "capture": str(self.folder),
+            "samples": self.capture.samples.num_rows,
+            "incomplete": list(self.incomplete),
+        }
+
+    def _repr_html_(self) -> str:
+        from workbench.api.table import table_html
+
+        window = self.capture.window
+        row = {
+            "folder": str(self.folder),
+            "samples": self.capture.samples.num_rows,
+            "from": f"{window.baseline_start:%Y-%m-%d %H:%M:%SZ}",
+            "to": f"{window.end:%Y-%m-%d %H:%M:%SZ}",
+        }
+        return table_html(f"Capture of {self.capture.info.cluster}", [row], notes=self.incomplete)
+
+
+def capture_statistics(
+    file: str | Path, out: str | Path, *, group: str, cluster: str = "clients", config: Path | None = None
+) -> CaptureResult:
+    """Save what a client's librdkafka statistics say as a capture: for consumers in Go, .NET, Node and the like.
+
+    Args:
+        file: one JSON object a line, as the client's `stats_cb` receives it (`statistics.interval.ms`); of one consumer group.
+        out: the folder; it must be empty or not exist.
+        group: the consumer group. The statistics do not name it.
+        cluster: a name for the capture; thresholds and windows are those of this cluster where the settings have it.
+
+    Raises:
+        UsageError: if the file cannot be read or has no lag, or the folder holds something.
+        SourceUnreachableError: if a line is not what librdkafka writes.
+    """
+    import pyarrow.compute as pc
+
+    from workbench.collect.capture import Capture, new_info, write_capture
+    from workbench.collect.statistics import PROFILE, statistics_samples
+    from workbench.inputs import read_within
+    from workbench.settings import load_settings
+    from workbench.window import Window
+
+    folder = _empty(out)
+    try:
+        text = read_within(Path(file), _STATISTICS_BYTES).decode(errors="replace")
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}.") from None
+    samples = statistics_samples(text.splitlines(), cluster=cluster, group=group)
+    if not samples.num_rows:
+        raise UsageError(f"{file} has no statistics of a consumer with partitions.")
+    settings = load_settings(config)
+    named = settings.clusters.get(cluster)
+    lengths = settings.windows if named is None else settings.windows_of(named)
+    limits = settings.thresholds if named is None else settings.thresholds_of(named)
+    bounds = pc.min_max(samples["ts"]).as_py()
+    first, last = bounds["min"], bounds["max"]
+    if first == last:
+        raise UsageError(f"{file} has statistics of one instant only.", hint="Let the client write for some minutes.")
+    start = max(first, last - lengths.length)
+    found = Capture(
+        info=new_info(
+            cluster=cluster,
+            source="statistics",
+            profiles=[PROFILE],
+            window=Window(baseline_start=max(first, start - lengths.baseline), start=start, end=last),
+            groups=[group],
+            thresholds=limits,
+        ),
+        samples=samples,
+    )
+    write_capture(folder, found)
+    return CaptureResult(folder=folder, capture=found)
+
+
+def _empty(out: str | Path) -> Path:
+    folder = Path(out)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"{folder} exists and is not empty.", hint="Name another folder for the capture.")
+    return folder
+
+
+def capture(
+    out: str | Path,
+    *,
+    cluster: str,
+    groups: Sequence[str] = (),
+    topics: Sequence[str] = (),
+    since: str | None = None,
+    until: str | None = None,
+    baseline: str | None = None,
+    config: Path | None = None,
+) -> CaptureResult:
+    """Save what Prometheus (and Kafka) say about a window.
+
+    Args:
+        out: the folder; it must be empty or not exist.
+        cluster: a cluster of the settings with a Prometheus.
+        groups, topics: only these; empty: all.
+        since, until, baseline: the window, as in `triage`.
+
+    Raises:
+        UsageError: if the folder holds something, or the cluster has no Prometheus. Else as `triage`.
+    """
+    from workbench.collect.capture import write_capture
+    from workbench.collect.live import collect
+    from workbench.settings import load_settings
+
+    folder = _empty(out)
+    settings = load_settings(config)
+    chosen = settings.cluster(cluster)
+    found = collect(
+        chosen,
+        Times(since=since, until=until, baseline=baseline).window(settings.windows_of(chosen)),
+        thresholds=settings.thresholds_of(chosen),
+        groups=list(groups) or None,
+        topics=list(topics) or None,
+    )
+    write_capture(folder, found)
+    return CaptureResult(folder=folder, capture=found)

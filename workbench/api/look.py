@@ -1,0 +1,149 @@
+"""Triage: why consumers lag, with the evidence."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from workbench.api.measure import Measured, measure
+from workbench.api.progress import SILENT, Progress
+from workbench.api.requests import Measurements, Times
+from workbench.errors import ExitCode
+
+if TYPE_CHECKING:
+    from workbench.collect.capture import Capture
+    from workbench.triage.engine import Triage
+    from workbench.triage.finding import Finding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriageResult:
+    """All findings of one look, and the measurements that they were made from."""
+
+    triage: Triage
+    capture: Capture
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """One for each subscription, worst first."""
+        return self.triage.findings
+
+    @property
+    def incomplete(self) -> tuple[str, ...]:
+        """What the sources have left out, a sentence each."""
+        return self.triage.incomplete
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """The worst of the findings; what lags outweighs what cannot be told.
+
+        Where nothing lags in a part of the data, something may lag in the rest.
+        """
+        return exit_code(self.triage)
+
+    def to_json(self) -> dict[str, Any]:
+        """The document `workbench.triage/1`."""
+        return self.triage.to_json()
+
+    def write_html(self, path: str | Path) -> None:
+        """Write the report, one offline file. Raises `UsageError` if it cannot be written there."""
+        from workbench.report.html import write_html
+
+        write_html(Path(path), self.triage, self.capture)
+
+    def _repr_html_(self) -> str:
+        from workbench.report.fragment import fragment, style
+
+        body = "".join(fragment(finding) for finding in self.findings[:_SHOWN])
+        rest = len(self.findings) - _SHOWN
+        more = f'<p class="note">And {rest:,} more, in `.findings`.</p>' if rest > 0 else ""
+        from html import escape
+
+        notes = "".join(f'<p class="note">Incomplete: {escape(text)}</p>' for text in self.incomplete)
+        return f"<style>{style()}</style>{notes}{body}{more}"
+
+
+_SHOWN = 10
+
+
+def triage(
+    *,
+    cluster: str | None = None,
+    capture: str | Path | None = None,
+    groups: Sequence[str] = (),
+    topics: Sequence[str] = (),
+    since: str | None = None,
+    until: str | None = None,
+    baseline: str | None = None,
+    observe: str | None = None,
+    config: Path | None = None,
+    progress: Progress = SILENT,
+) -> TriageResult:
+    """Find out whether consumers lag, and why.
+
+    Args:
+        cluster, capture: a cluster of the settings (`lab` is the running lab), or a recorded folder; one of the two.
+        groups, topics: only these; empty: all.
+        since, until: instants with their zone, or `15m ago`; default: the last 15 minutes.
+        baseline: length of the normal time before it, as `1h` (default).
+        observe: without a Prometheus: watch the cluster for this long first, as `60s`.
+        config: the settings file; None: `$WORKBENCH_CONFIG`, `./workbench.toml`, or the user's.
+        progress: receives the steps.
+
+    Raises:
+        UsageError, WindowError, ConfigError: if the request or the settings are wrong.
+        SourceUnreachableError: if the sources do not answer. NoSeriesError: if they have nothing of what was asked for.
+        NotACaptureError, DamagedCaptureError: if the folder cannot be used.
+        SetupError: if Spark does not start.
+    """
+    request = Measurements(
+        cluster=cluster,
+        capture=None if capture is None else Path(capture),
+        groups=groups,
+        topics=topics,
+        times=Times(since=since, until=until, baseline=baseline),
+        observe=observe,
+        config=config,
+    )
+    return judge(measure(request, progress=progress), request, progress=progress)
+
+
+def judge(found: Measured, request: Measurements, *, progress: Progress = SILENT) -> TriageResult:
+    """Walk the decision tree over measurements in memory.
+
+    Raises:
+        NoSeriesError: if nothing of what was asked for is in them. SetupError: if Spark does not start.
+    """
+    started = time.monotonic()
+    from workbench.spark.session import session
+    from workbench.triage import engine
+
+    with progress.step("Starting Spark") as step:
+        engine.load()
+        spark = session()
+        step.note = f"Spark {spark.version}, {spark.conf.get('spark.master')}"
+    with progress.step("Walking the tree") as step:
+        result = engine.triage(
+            found.capture,
+            spark,
+            window=found.window,
+            groups=list(request.groups) or None,
+            topics=list(request.topics) or None,
+        )
+        step.note = f"{len(result.findings)} subscriptions, {time.monotonic() - started:.1f} s in all"
+    return TriageResult(triage=result, capture=found.capture)
+
+
+def exit_code(result: Triage) -> ExitCode:
+    """See `TriageResult.exit_code`."""
+    from workbench.collect.capture import NO_BASELINE
+    from workbench.triage.engine import incomplete_verdict
+    from workbench.triage.verdict import State
+
+    if any(finding.state is State.LAGGING for finding in result.findings):
+        return ExitCode.FINDINGS
+    partial = any(text != NO_BASELINE for text in result.incomplete)  # that one is what --observe asks for
+    return ExitCode.EVIDENCE if partial or incomplete_verdict(result.findings) else ExitCode.OK

@@ -1,0 +1,227 @@
+"""From a request to measurements in memory, and to frames of Spark."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from workbench.api.progress import SILENT, Progress
+from workbench.api.requests import Measurements, Times
+from workbench.errors import UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from workbench.collect.capture import Capture
+    from workbench.settings import Cluster
+    from workbench.window import Window
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """Measurements in memory, and the window to judge in them."""
+
+    capture: Capture
+    window: Window
+
+
+def measure(request: Measurements, *, progress: Progress = SILENT) -> Measured:
+    """Read a capture, or ask the sources of a cluster.
+
+    Raises:
+        WorkbenchError: UsageError and WindowError for a wrong request, SourceUnreachableError, NoSeriesError, and
+            NotACaptureError or DamagedCaptureError for a folder.
+    """
+    return _recorded(request, progress) if request.capture is not None else _live(request, progress)
+
+
+def _recorded(request: Measurements, progress: Progress) -> Measured:
+    from workbench.collect.capture import INFO, read_capture
+    from workbench.spark.session import start_in_background
+
+    folder = (request.capture or Path()).expanduser()
+    if (folder / INFO).is_file():
+        start_in_background()
+    with progress.step(f"Reading {folder}") as step:
+        capture = read_capture(folder)
+        step.note = f"{capture.samples.num_rows:,} samples, recorded {capture.info.created_at:%Y-%m-%d %H:%M:%SZ}"
+    return Measured(capture=capture, window=request.times.window_in(capture.window))
+
+
+def _live(request: Measurements, progress: Progress) -> Measured:
+    from workbench.settings import load_settings
+    from workbench.spark.session import start_in_background
+    from workbench.window import parse_duration
+
+    settings = load_settings(request.config)
+    cluster = settings.cluster(request.cluster or "")
+    thresholds = settings.thresholds_of(cluster)
+    groups, topics = list(request.groups) or None, list(request.topics) or None
+    if request.observe is not None:
+        from workbench.collect import live
+
+        seconds = parse_duration(request.observe).total_seconds()
+        capture = live.observe(cluster, seconds, thresholds=thresholds, groups=groups, say=progress.say)
+        return Measured(capture=capture, window=capture.window)
+    window = request.times.window(settings.windows_of(cluster))
+    start_in_background()  # it takes longer than any query, and than loading what asks it
+    from workbench.collect import live
+
+    with progress.step(f"Reading the sources of {cluster.name}") as step:
+        capture = live.collect(cluster, window, thresholds=thresholds, groups=groups, topics=topics)
+        step.note = f"{capture.samples.num_rows:,} samples"
+    return Measured(capture=capture, window=window)
+
+
+def samples(
+    selector: str | None = None,
+    *,
+    cluster: str | None = None,
+    capture: str | Path | None = None,
+    groups: Sequence[str] = (),
+    topics: Sequence[str] = (),
+    labels: Sequence[str] = ("consumergroup", "topic", "partition"),
+    since: str | None = None,
+    until: str | None = None,
+    config: Path | None = None,
+) -> DataFrame:
+    """Measurements as a Spark frame.
+
+    Args:
+        selector: series of the cluster's Prometheus as they are, such as `kafka_consumergroup_lag{topic="orders"}`. They are read by
+            Spark's tasks, not through this process, so a day of a large cluster fits. Without it: the signals that a triage uses.
+        cluster, capture: a cluster of the settings, or a recorded folder; one of the two. A selector needs a cluster.
+        groups, topics: only these; not with a selector, which says it itself.
+        labels: with a selector: the labels that become columns.
+        since, until: instants with their zone, or `15m ago`; default: the last window of the settings with its baseline.
+
+    Returns:
+        With a selector: `ts` (timestamp), `value` (double; NULL where there is no finite number), `flag` (`nan`, `inf` or `stale`
+        for such a value) and a string column for each label; lazy, so each action asks the server again. Without: the columns of
+        `workbench.samples.SAMPLES_SCHEMA`.
+
+    Raises:
+        WorkbenchError: as `triage`.
+    """
+    times = Times(since=since, until=until)
+    if selector is None:
+        request = Measurements(
+            cluster=cluster, capture=_path(capture), groups=groups, topics=topics, times=times, config=config
+        )
+        from workbench.spark.session import frame_of, session
+
+        found = measure(request)
+        return frame_of(session(kept=True), found.capture.samples_of(groups, topics))
+    if cluster is None or capture is not None or groups or topics:
+        raise UsageError(
+            "A selector is asked of a cluster's Prometheus, and names its groups and topics itself.",
+            hint='samples(\'kafka_consumergroup_lag{topic="orders"}\', cluster="prod", since="1d ago")',
+        )
+    return _series(selector, cluster, times, labels, config)
+
+
+def _series(selector: str, name: str, times: Times, labels: Sequence[str], config: Path | None) -> DataFrame:
+    from workbench.settings import load_settings
+
+    settings = load_settings(config)
+    cluster = settings.cluster(name)
+    if cluster.prometheus is None:
+        raise UsageError(f"The cluster {name!r} has no Prometheus in the settings.", hint="Add it to workbench.toml.")
+    window = times.window(settings.windows_of(cluster))
+    first = window.start if times.since else window.baseline_start
+    spark = _session_for_much_data()
+    from workbench.collect.prometheus_frames import read_samples
+
+    return read_samples(
+        spark,
+        url=cluster.prometheus,
+        selector=selector,
+        start=_seconds(first),
+        end=_seconds(window.end),
+        labels=",".join(labels),
+        timeout_seconds=str(cluster.timeout_seconds),
+        **_headers(cluster),
+    )
+
+
+def _session_for_much_data() -> SparkSession:
+    """A session beside that of triages, set up for millions of rows; both are of one JVM."""
+    from workbench.spark.connect import is_remote
+    from workbench.spark.session import for_much_data, session
+
+    spark = session(kept=True)
+    if is_remote(spark):
+        return spark
+    beside = spark.newSession()
+    for_much_data(beside)
+    return beside
+
+
+def _headers(cluster: Cluster) -> dict[str, str]:
+    """The option that names a private file with the cluster's HTTP headers, so that no token stands in a plan."""
+    if not cluster.prometheus_headers:
+        return {}
+    handle, path = tempfile.mkstemp(prefix="workbench-", suffix=".json")  # for its owner alone
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        json.dump(dict(cluster.prometheus_headers), file)
+    atexit.register(Path(path).unlink, missing_ok=True)
+    return {"headers_file": path}
+
+
+def features(
+    *,
+    cluster: str | None = None,
+    capture: str | Path | None = None,
+    groups: Sequence[str] = (),
+    topics: Sequence[str] = (),
+    since: str | None = None,
+    until: str | None = None,
+    baseline: str | None = None,
+    config: Path | None = None,
+) -> DataFrame:
+    """The features that the decision tree tests, as a Spark frame with a row for each subscription (cluster, group, topic).
+
+    Args:
+        cluster, capture: a cluster of the settings, or a recorded folder; one of the two.
+        groups, topics: only these; empty: all.
+        since, until, baseline: the window to judge and what is normal before it, as in `triage`.
+
+    Returns:
+        The columns of `workbench.features.subscriptions.of_summary` and `workbench.triage.anomalies.with_suspects`: rates in
+        messages/s, ages and times in seconds, lag in messages; `partitions`, `members`, `queues` and `processors` are arrays.
+
+    Raises:
+        WorkbenchError: as `triage`.
+    """
+    request = Measurements(
+        cluster=cluster,
+        capture=_path(capture),
+        groups=groups,
+        topics=topics,
+        times=Times(since=since, until=until, baseline=baseline),
+        config=config,
+    )
+    found = measure(request)
+    from workbench.features.subscriptions import of_summary
+    from workbench.features.summary import summarise
+    from workbench.spark.session import frame_of, session
+    from workbench.triage.anomalies import with_suspects
+
+    limits = found.capture.info.thresholds
+    summary = summarise(frame_of(session(), found.capture.samples_of(request.groups, request.topics)), found.window)
+    return with_suspects(of_summary(summary, stale_after_seconds=limits.stale_after_seconds), limits)
+
+
+def _path(folder: str | Path | None) -> Path | None:
+    return None if folder is None else Path(folder)
+
+
+def _seconds(at: datetime) -> str:
+    return f"{at.timestamp():.3f}"

@@ -1,0 +1,40 @@
+"""How long work reports what it is doing: commands print it, panels draw it, programs usually do not care."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol
+
+
+class StepNote:
+    """A step in progress; `note` is its result in a few words."""
+
+    def __init__(self) -> None:
+        self.note: str | None = None
+
+
+class Progress(Protocol):
+    """Receives the steps of long work."""
+
+    def step(self, title: str) -> AbstractContextManager[StepNote]:
+        """Enter a step; leave it when it is done."""
+
+    def say(self, text: str) -> None:
+        """Report one line that belongs to no step."""
+
+
+class Silent:
+    """Reports nothing."""
+
+    @contextmanager
+    def step(self, title: str) -> Iterator[StepNote]:
+        """See `Progress`."""
+        del title
+        yield StepNote()
+
+    def say(self, text: str) -> None:
+        """See `Progress`."""
+
+
+SILENT = Silent()

@@ -1,0 +1,99 @@
+"""Plan a replay: where a new group would begin in each partition. Read-only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from workbench.replay.gateway import Gateway
+    from workbench.replay.plan import PlanRequest
+    from workbench.replay.planfile import Plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedReplay:
+    """A plan, and the cluster that it was made on."""
+
+    plan: Plan
+    bootstrap: str
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan's document, as `workbench replay plan --json` prints it."""
+        return self.plan.document()
+
+    def write(self, path: str | Path, *, replace: bool = False) -> Path:
+        """Keep the plan as a file, for `workbench replay apply`.
+
+        Raises:
+            GuardError: if a plan lies there that was applied. UsageError: if something else does; `replace` lets a plan give way.
+        """
+        from workbench.replay.journal import Journal
+        from workbench.replay.keep import check_place
+        from workbench.replay.planfile import write_file
+
+        check_place(Path(path), Journal.of_user(), replace=replace)
+        write_file(Path(path), self.to_json())
+        return Path(path)
+
+    def _repr_html_(self) -> str:
+        from workbench.api.plan_view import plan_html
+        from workbench.report.fragment import style
+
+        return f"<style>{style()}</style>{plan_html(self.plan, Path('plan.json'), self.bootstrap)}"
+
+
+def plan_replay(
+    *,
+    cluster: str,
+    from_group: str,
+    new_group: str,
+    topics: Sequence[str],
+    since: str,
+    until: str | None = None,
+    partitions: Sequence[str] = (),
+    after_end: str = "end",
+    reason: str | None = None,
+    config: Path | None = None,
+) -> PlannedReplay:
+    """Look up, for each partition, where a replay would begin. Writes nothing to Kafka and joins no group.
+
+    Args:
+        cluster: a cluster of the settings with `bootstrap`.
+        from_group, new_group: the group that has read the records, and the one that will read them again.
+        topics: what to read again.
+        since, until: instants with their zone, or `15m ago`; without `until` the replay goes on into live traffic.
+        partitions: `3`, or `orders:3` with several topics; empty: all.
+        after_end: where a partition without a record at or after `since` begins.
+        reason: kept in the plan and the journal.
+
+    Raises:
+        UsageError, WindowError, ConfigError: if the request or the settings are wrong.
+        SourceUnreachableError: if Kafka does not answer. GuardError: if no safe plan can be made.
+    """
+    from workbench.replay.connect import gateway_of
+    from workbench.replay.parse_request import request_of
+    from workbench.settings import load_settings
+
+    request = request_of(
+        cluster=cluster,
+        from_group=from_group,
+        new_group=new_group,
+        topics=topics,
+        partitions=partitions,
+        since=since,
+        until=until,
+        after_end=after_end,
+        reason=reason,
+    )
+    gateway = gateway_of(load_settings(config).cluster(cluster))
+    return plan_on(request, gateway, bootstrap=gateway.bootstrap)
+
+
+def plan_on(request: PlanRequest, gateway: Gateway, *, bootstrap: str) -> PlannedReplay:
+    """Make a plan on a cluster that is connected already."""
+    from workbench.replay.plan import make_plan, survey
+
+    return PlannedReplay(plan=make_plan(request, *survey(gateway, request)), bootstrap=bootstrap)

@@ -1,0 +1,30 @@
+"""Rows as an HTML table for a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+from workbench.humanize import printable
+
+_MOST_ROWS = 40
+
+
+def table_html(title: str, rows: Sequence[Mapping[str, Any]], *, notes: Sequence[str] = ()) -> str:
+    """The first rows with a caption; every text in it is escaped. None is shown as a dash."""
+    from workbench.report.fragment import style
+
+    names = list(rows[0]) if rows else []
+    head = "".join(f"<th>{escape(name.replace('_', ' '))}</th>" for name in names)
+    body = "".join(f"<tr>{''.join(_cell(row[name]) for name in names)}</tr>" for row in rows[:_MOST_ROWS])
+    more = [f"{len(rows) - _MOST_ROWS:,} more rows."] if len(rows) > _MOST_ROWS else []
+    lines = "".join(f'<p class="note">{escape(printable(text))}</p>' for text in [*more, *notes])
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if rows else "<p>Nothing.</p>"
+    return f'<style>{style()}</style><div class="wb"><h3>{escape(printable(title))}</h3>{table}{lines}</div>'
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return f"<td>{'–' if value is None else escape(printable(value))}</td>"
+    return f'<td class="n">{value:,}</td>'
