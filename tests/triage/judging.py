@@ -23,5 +23,5 @@ def rows_of(
 ) -> dict[str, Mapping[str, Any]]:
     """Answered features by group."""
     table = samples if isinstance(samples, pa.Table) else concat(story.samples() for story in samples)
-    found = answered(spark.createDataFrame(table), window, thresholds).toArrow().to_pylist()
+    found = answered(spark, table, window, thresholds).toArrow().to_pylist()
     return {row["group"]: row for row in found}
