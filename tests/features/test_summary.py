@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 
-from tests.stories import END, TIMES, TS_US, WINDOW, Story, lagging
-from workbench.features.summary import CUMULATIVE, NOW, SAMPLES_STRUCT, summarise
-from workbench.samples import SAMPLES_SCHEMA, SampleBatch
+from tests.stories import END, TIMES, TS_US, WINDOW, Story
+from workbench.features.summary import NOW, summarise
+from workbench.samples import SampleBatch
 from workbench.window import Window
 
 pytestmark = pytest.mark.jvm
@@ -20,13 +19,7 @@ pytestmark = pytest.mark.jvm
 
 def rows(spark: Any, table: pa.Table, window: Window = WINDOW) -> list[dict[str, Any]]:
     """The summary as dictionaries."""
-    return summarise(spark.createDataFrame(table), window).toArrow().to_pylist()
-
-
-def test_the_frame_has_the_declared_schema(spark: Any) -> None:
-    """Arrow's schema and Spark's are one."""
-    frame = spark.createDataFrame(SAMPLES_SCHEMA.empty_table())
-    assert [(f.name, f.dataType) for f in frame.schema] == [(f.name, f.dataType) for f in SAMPLES_STRUCT]
+    return summarise(spark, table, window).toArrow().to_pylist()
 
 
 def test_samples_fall_into_four_quarters_and_the_window(spark: Any) -> None:
@@ -81,15 +74,3 @@ def test_without_a_baseline_everything_is_the_window(spark: Any) -> None:
     window = Window(baseline_start=END - timedelta(seconds=60), start=END - timedelta(seconds=60), end=END)
     story = Story().add("poll_age", 1.0, group="g", member="m")
     assert {row["period"] for row in rows(spark, story.samples(), window)} == {NOW}
-
-
-def test_without_counters_the_summary_is_the_same(spark: Any) -> None:
-    """What a lag exporter gives takes a shorter plan: the same columns, the same rows."""
-    story = lagging().calm()
-    samples = story.samples()
-    samples = samples.filter(pc.invert(pc.is_in(samples["signal"], pa.array(CUMULATIVE))))
-    frame = spark.createDataFrame(samples)
-    whole, short = summarise(frame, WINDOW), summarise(frame, WINDOW, counters=False)
-    assert [(f.name, f.dataType) for f in short.schema] == [(f.name, f.dataType) for f in whole.schema]
-    assert short.count() > 20
-    assert sorted(map(repr, short.toArrow().to_pylist())) == sorted(map(repr, whole.toArrow().to_pylist()))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
 import sys
 from collections import Counter
@@ -97,17 +98,24 @@ def field_of(path: str) -> str:
     return re.sub(r"\[\d+\]", "[]", path)
 
 
+def _differ_in_last_digits(old: Any, new: Any) -> bool:
+    """Whether two numbers are one sum, added up in another order."""
+    return isinstance(old, float) and isinstance(new, float) and math.isclose(old, new, rel_tol=1e-12)
+
+
 def compare(before: Path, after: Path) -> int:
     """Print the differences by field: words, and everything else."""
     documents = [json.loads(place.read_text(encoding="utf-8")) for place in (before, after)]
-    words, others = Counter[str](), Counter[str]()
+    words, last_digits, others = Counter[str](), Counter[str](), Counter[str]()
     examples: dict[str, tuple[str, Any, Any]] = {}
     for name in dict.fromkeys([*documents[0], *documents[1]]):
         for path, old, new in differences(documents[0].get(name), documents[1].get(name)):
             field = field_of(path)
-            (words if WORDING.search(field) else others)[field] += 1
+            (words if WORDING.search(field) else last_digits if _differ_in_last_digits(old, new) else others)[
+                field
+            ] += 1
             examples.setdefault(field, (f"{name}: {path}", old, new))
-    for title, counted in (("words", words), ("everything else", others)):
+    for title, counted in (("words", words), ("the last digits of numbers", last_digits), ("everything else", others)):
         print(f"{sum(counted.values())} differences in {title}")
         for field, number in counted.most_common():
             where, old, new = examples[field]

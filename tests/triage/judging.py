@@ -25,5 +25,5 @@ def rows_of(
 ) -> dict[str, SubscriptionFeatures]:
     """Answered features by group."""
     table = samples if isinstance(samples, pa.Table) else concat(story.samples() for story in samples)
-    found = features_of(answered(spark.createDataFrame(table), window, thresholds).toArrow())
+    found = features_of(answered(spark, table, window, thresholds).toArrow())
     return {row.group: row for row in found}

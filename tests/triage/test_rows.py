@@ -25,8 +25,8 @@ def table(spark: Any) -> pa.Table:
         Story(group="all", topic="all").all_partitions().people().fetch_queue().enqueue().processor("order"),
         Story(group="few", topic="few").all_partitions(),
     ]
-    frame = spark.createDataFrame(pa.concat_tables([story.samples() for story in stories]))
-    return answered(frame, WINDOW, THRESHOLDS).toArrow()
+    samples = pa.concat_tables([story.samples() for story in stories])
+    return answered(spark, samples, WINDOW, THRESHOLDS).toArrow()
 
 
 def changed(table: pa.Table, name: str, column: pa.Array) -> pa.Table:

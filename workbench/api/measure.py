@@ -211,11 +211,11 @@ def features(
     found = measure(request)
     from workbench.features.subscriptions import of_summary
     from workbench.features.summary import summarise
-    from workbench.spark.session import frame_of, session
+    from workbench.spark.session import session
     from workbench.triage.anomalies import with_suspects
 
     limits = found.capture.info.thresholds
-    summary = summarise(frame_of(session(), found.capture.samples_of(request.groups, request.topics)), found.window)
+    summary = summarise(session(), found.capture.samples_of(request.groups, request.topics), found.window)
     return with_suspects(of_summary(summary, stale_after_seconds=limits.stale_after_seconds), limits)
 
 

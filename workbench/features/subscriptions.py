@@ -13,13 +13,12 @@ from workbench.features.measured import (
     QueueFeatures,
     names_of,
 )
-from workbench.features.summary import ratio, summarise
+from workbench.features.summary import ratio
 from workbench.spark.columns import aggregate, columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from workbench.window import Window
 
 SUBSCRIPTION = ("cluster", "`group`", "topic")
 
@@ -32,22 +31,16 @@ _ELEMENTS = {
 }
 
 
-def subscriptions(samples: DataFrame, window: Window, *, stale_after_seconds: float) -> DataFrame:
+def of_summary(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
     """All features of all subscriptions in one plan.
 
     Args:
-        samples: in `SAMPLES_STRUCT`.
-        window: baseline and window.
+        summary: of `features.summary.summarise`, or of `features.slots` for slots that were kept.
         stale_after_seconds: a series whose last sample is older has ended.
 
     Returns:
         One row per (cluster, group, topic): the columns of `features.measured.MeasuredSubscription`.
     """
-    return of_summary(summarise(samples, window), stale_after_seconds=stale_after_seconds)
-
-
-def of_summary(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
-    """The same from what is summarised already (`features.summary`, or `sweep.slots` for what has landed)."""
     return _subscriptions(entities(summary, stale_after_seconds=stale_after_seconds))
 
 

@@ -134,7 +134,7 @@ def condense_file(job: Job) -> dict[str, object]:
     """Condense one file; what was read, and what is wrong with it in words."""
     import pyarrow.parquet as pq
 
-    from workbench.sweep.condense import condense
+    from workbench.features.condense import condense
 
     nothing: dict[str, object] = {"bytes_read": 0, "samples": 0, "error": None}
     try:
@@ -155,7 +155,7 @@ def read_samples(source: pa.NativeFile) -> pa.Table:
     """The columns that are condensed, text as dictionaries, in one piece; columns that hold nothing are not even decoded."""
     import pyarrow.parquet as pq
 
-    from workbench.sweep.condense import COLUMNS, NAMES
+    from workbench.features.condense import COLUMNS, NAMES
 
     text = [*NAMES, "flag"]
     file = pq.ParquetFile(source, read_dictionary=text)

@@ -189,7 +189,7 @@ def rows_of(answered: DataFrame, spark: SparkSession, wanted: Sequence[tuple[str
 
 
 def _summary(spark: SparkSession, reading: Reading, window: Window, store: Store) -> DataFrame:
-    from workbench.sweep.slots import SLOT_COLUMNS, of_slots
+    from workbench.features.slots import SLOT_COLUMNS, of_slots
 
     slots = spark.read.schema(SLOT_COLUMNS).parquet(*reading.summaries)
     return of_slots(slots, store.slots_of(window), counters=reading.counters)

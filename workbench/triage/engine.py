@@ -12,7 +12,6 @@ from workbench.collect.capture import Capture
 from workbench.errors import ConfigError, NoSeriesError
 from workbench.profiles import Profile, load_profile
 from workbench.settings import Thresholds
-from workbench.spark.session import frame_of
 from workbench.triage.build import build_finding
 from workbench.triage.finding import Finding
 from workbench.triage.onset import onset
@@ -26,10 +25,6 @@ if TYPE_CHECKING:
 SCHEMA = "workbench.triage/1"
 # Worst first: what is late and understood, what is late and not, what is not known at all, what drains, what is well.
 ORDER = (State.LAGGING, State.CANNOT_TELL, State.DRAINING, State.HEALTHY)
-
-# Up to so many samples all of it is one task: what is in one place needs no shuffle, and each of the six costs more than it saves
-# (an incident of one group: a third off the time that the job takes).
-_ONE_TASK_SAMPLES = 200_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,11 +47,11 @@ class Triage:
         }
 
 
-def answered(samples: DataFrame, window: Window, thresholds: Thresholds, *, counters: bool = True) -> DataFrame:
-    """Samples to one answered row per subscription; the whole of the analysis as one Spark plan."""
+def answered(spark: SparkSession, samples: pa.Table, window: Window, thresholds: Thresholds) -> DataFrame:
+    """Samples to one answered row per subscription; all of it after the summary is one Spark plan."""
     from workbench.features.summary import summarise
 
-    return answered_from(summarise(samples, window, counters=counters), thresholds)
+    return answered_from(summarise(spark, samples, window), thresholds)
 
 
 def answered_from(summary: DataFrame, thresholds: Thresholds, *, fleet: bool = False) -> DataFrame:
@@ -72,7 +67,7 @@ def answered_from(summary: DataFrame, thresholds: Thresholds, *, fleet: bool = F
 
 def load() -> None:
     """Import what an analysis needs, with pyspark in it: for whoever waits for Spark anyway."""
-    from workbench.features import subscriptions, summary  # noqa: F401
+    from workbench.features import condense, slots, subscriptions, summary  # noqa: F401
     from workbench.triage import anomalies, walk  # noqa: F401
 
 
@@ -99,10 +94,7 @@ def triage(
     limits = thresholds or capture.info.thresholds
     seen = window or capture.window
     samples = capture.samples_of(groups or (), topics or ())
-    frame = frame_of(spark, samples)
-    if samples.num_rows <= _ONE_TASK_SAMPLES:
-        frame = frame.coalesce(1)
-    rows = features_of(answered(frame, seen, limits, counters=_has_counters(samples)).toArrow())
+    rows = features_of(answered(spark, samples, seen, limits).toArrow())
     if not rows:
         raise NoSeriesError(
             f"There is no lag of {_asked_for(groups, topics)} in the window, nor in its baseline.",
@@ -126,12 +118,6 @@ def triage(
         findings=tuple(findings),
         incomplete=tuple(capture.info.incomplete),
     )
-
-
-def _has_counters(samples: pa.Table) -> bool:
-    from workbench.features.summary import CUMULATIVE
-
-    return bool(pa.compute.any(pa.compute.is_in(samples["signal"], pa.array(CUMULATIVE))).as_py())
 
 
 def _asked_for(groups: list[str] | None, topics: list[str] | None) -> str:

@@ -14,6 +14,8 @@ from workbench.triage.node import Node
 from workbench.triage.tree import TREE
 from workbench.triage.verdict import Verdict
 
+__all__ = ["leaf_of", "registry"]
+
 
 def registry(leaves: Mapping[str, Leaf], nodes: Iterable[Node]) -> dict[Verdict, Leaf]:
     """Leaves by verdict, in the order of `Verdict`.

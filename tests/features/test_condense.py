@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.stories import END, TIMES, WINDOW, Story, growing, lagging, steps
+from workbench.features import condense as module
+from workbench.features.condense import SUMMARY_SCHEMA, condense
 from workbench.samples import SampleBatch, concat
-from workbench.sweep import condense as module
-from workbench.sweep.condense import SUMMARY_SCHEMA, condense
 from workbench.sweep.store import ORDER
 from workbench.window import Window
 
@@ -117,8 +117,9 @@ NOT_FOR_COUNTERS = (
 @pytest.mark.jvm
 def test_it_is_the_summary_that_spark_makes(spark: Any) -> None:
     """Every column of every row, of a story in which something of each kind happens."""
-    from workbench.features.summary import CUMULATIVE, summarise
-    from workbench.sweep.slots import of_slots
+    from tests.features.reference import summarise
+    from workbench.features.slots import of_slots
+    from workbench.features.summary import CUMULATIVE
 
     story = lagging().calm().processor("slow", seconds=steps(0.01, 0.4), fill=0.9)
     story.add("rebalances", lambda times: np.where(times < -30, 5.0, 1.0), group=story.group, member="m-9")
@@ -166,7 +167,7 @@ def rows_by_key(table: pa.Table) -> dict[tuple[Any, ...], dict[str, Any]]:
 
 def test_the_lists_of_columns_agree() -> None:
     """What is written to Parquet is what Spark is told to read."""
-    from workbench.sweep.slots import SLOT_COLUMNS
+    from workbench.features.slots import SLOT_COLUMNS
 
     names = [part.split()[0].strip("`") for part in SLOT_COLUMNS.replace("us: bigint, value", "").split(",")]
     assert names == SUMMARY_SCHEMA.names
