@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+from workbench import __version__
 from workbench.errors import SetupError
 from workbench.places import cache_dir
 from workbench.spark.java import Java, find_java
@@ -47,10 +48,11 @@ _AOT_USE = ("-XX:AOTCache={}", "-XX:AOTMode=auto", _SILENT)
 
 
 def archive_path(java: Java) -> Path:
-    """Where the archive for this Java and this pyspark lies (whether it is there or not)."""
+    """Where the archive for this Java, this pyspark and this version lies (whether it is there or not)."""
     jars = class_path()
     place = f"{java.program.resolve()} {jars[0].parent}"
-    facts = [f"{java.version} {java.program.stat().st_mtime_ns}"]
+    # What was learned of the expressions holds for one version of them.
+    facts = [f"{java.version} {java.program.stat().st_mtime_ns}", f"workbench {__version__}"]
     facts += [f"{jar.name} {jar.stat().st_size} {jar.stat().st_mtime_ns}" for jar in jars]
     return cache_dir() / f"spark-{version('pyspark')}-{_digest(place)}-{_digest(*facts)}.jsa"
 
