@@ -169,31 +169,36 @@ class ConsumerThread:
 
     def _take_in(self, records: Sequence[Record]) -> None:
         ready: list[Event] = []
-        clock, partitions = self._clock, self.partitions
+        clock, partitions, decode = self._clock, self.partitions, self._decoding.event
         decoded: dict[str, int] = {}
         placed_at = clock()
         for record in records:
-            state = partitions.get((record.topic, record.partition))
+            # At once: this is the path of every record, and each look into one costs as much as all of this.
+            topic, number, offset, _, _, timestamp_ms, _, epoch = record
+            state = partitions.get((topic, number))
             if state is None or state.draining:
                 continue  # handed out just before its partition was taken away; the next owner reads it again
-            if state.position is not None and record.offset < state.position:
-                state = self._identity.begin_anew(state, record.offset)
+            if state.position is not None and offset < state.position:
+                state = self._identity.begin_anew(state, offset)
             if state.held_back is not None:
                 state.held_back.append(record)
                 continue
-            event = self._decoding.event(record)
+            event = decode(record)
             now = clock()
-            decoded[record.topic] = decoded.get(record.topic, 0) + 1
+            if topic in decoded:
+                decoded[topic] += 1
+            else:
+                decoded[topic] = 1
             if state.first_offset is None:
-                state.first_offset = record.offset
-            state.position = record.offset + 1
-            state.last_timestamp_ms = record.timestamp_ms
-            if record.leader_epoch != state.epoch:
-                state.of_epoch(record.offset, record.leader_epoch)
-            state.tracker.started(record.offset, record.timestamp_ms, now)
-            state.watch.received(record.offset)
+                state.first_offset = offset
+            state.position = offset + 1
+            state.last_timestamp_ms = timestamp_ms
+            if epoch != state.epoch:
+                state.of_epoch(offset, epoch)
+            state.tracker.started(offset, timestamp_ms, now)
+            state.watch.received(offset)
             if event is None:
-                self._completions.append((state, record.offset))
+                self._completions.append((state, offset))
                 continue
             event.owner, event.decoded_at = state, now
             if event.type == UNDECODABLE and event.payload is None:

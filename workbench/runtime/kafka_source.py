@@ -234,6 +234,10 @@ class KafkaSource:
             if failure is None:
                 if self._seeks and (message.topic(), message.partition()) in self._seeks:
                     continue  # it comes again once it was sent there
+                try:
+                    headers = message.headers()
+                except Exception as error:
+                    headers = _unreadable(message, error)
                 records.append(
                     Record(
                         message.topic(),
@@ -242,7 +246,7 @@ class KafkaSource:
                         message.key(),
                         message.value(),
                         message.timestamp()[1],
-                        _headers(message),
+                        headers,
                         message.leader_epoch(),
                     )
                 )
@@ -333,18 +337,13 @@ class KafkaSource:
         self._consumer.close()
 
 
-def _headers(message: Any) -> Headers | None:
-    try:
-        found: Headers | None = message.headers()
-        return found
-    except (
-        Exception
-    ) as error:  # SystemError for a name that is no UTF-8 (2.16); one such record must not end each owner in turn
-        # Not to be asked again: what the client has kept of them ends the process.
-        _log.warning(
-            "unreadable headers of %s-%d@%d: %s", message.topic(), message.partition(), message.offset(), error
-        )
-        return UnreadableHeaders()
+def _unreadable(message: Any, error: Exception) -> Headers:
+    """SystemError for a name that is no UTF-8 (2.16); one such record must not end each owner in turn.
+
+    Not to be asked for again: what the client has kept of them ends the process.
+    """
+    _log.warning("unreadable headers of %s-%d@%d: %s", message.topic(), message.partition(), message.offset(), error)
+    return UnreadableHeaders()
 
 
 def _persistently(ask: Callable[[], list[TopicPartition]]) -> list[TopicPartition]:

@@ -21,6 +21,7 @@ class OffsetTracker:
     _processing: list[tuple[int, int, float]] = field(default_factory=list)
     _finished: list[int] = field(default_factory=list)
     _committable: int | None = None
+    _highest: int = -1
     anomalies: int = 0
 
     def begin(self, offset: int) -> None:
@@ -29,7 +30,12 @@ class OffsetTracker:
 
     def started(self, offset: int, timestamp_ms: int, now: float) -> None:
         """An offset was read and its processing begins."""
-        heapq.heappush(self._processing, (offset, timestamp_ms, now))
+        entry = (offset, timestamp_ms, now)
+        if offset > self._highest:  # behind all others a heap just grows
+            self._highest = offset
+            self._processing.append(entry)
+        else:
+            heapq.heappush(self._processing, entry)
 
     def finished(self, offset: int) -> None:
         """An offset is done, or has failed for good."""
