@@ -132,6 +132,44 @@ def test_data_flows_one_way() -> None:
     assert wrong == []
 
 
+def _imported(path: Path, modules: set[str]) -> set[str]:
+    """Modules of the package that a module imports, at once or in a function; what only type checkers see does not count."""
+    found: set[str] = set()
+
+    def visit(node: ast.AST) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+                continue
+            if isinstance(child, ast.Import):
+                found.update(it.name for it in child.names)
+            elif isinstance(child, ast.ImportFrom) and child.module:
+                names = (f"{child.module}.{it.name}" for it in child.names)
+                found.update(name if name in modules else child.module for name in names)
+            visit(child)
+
+    visit(ast.parse(path.read_text(encoding="utf-8")))
+    return found & modules
+
+
+def circles(imports: dict[str, set[str]]) -> set[str]:
+    """The modules that are left when those that import none of the rest are taken away, again and again."""
+    left = {name: needs - {name} for name, needs in imports.items()}
+    while ends := {name for name, needs in left.items() if not needs & left.keys()}:
+        left = {name: needs for name, needs in left.items() if name not in ends}
+    return set(left)
+
+
+def test_no_import_goes_in_a_circle() -> None:
+    """Not even one that is put off into a function."""
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == {"a", "b", "c", "d"}
+    assert circles({"a": {"b"}, "b": {"c"}, "c": set()}) == set()
+    paths = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in (ROOT / "workbench").rglob("*.py")
+    }
+    assert circles({name: _imported(path, set(paths)) for name, path in paths.items()}) == set()
+
+
 def test_every_module_says_what_it_is_for() -> None:
     """And none has grown past two rooms."""
     for path in (ROOT / "workbench").rglob("*.py"):

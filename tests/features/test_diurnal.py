@@ -14,7 +14,7 @@ import pytest
 
 from tests.stories import END
 from workbench.features.subscriptions import of_summary
-from workbench.features.summary import summarise
+from workbench.features.summarise import summarise
 from workbench.features.timelag import EXTRAPOLATION_CAP_SECONDS
 from workbench.samples import SampleBatch, concat
 from workbench.window import Window

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from tests.stories import END, TIMES, TS_US, WINDOW, Story
-from workbench.features.summary import NOW, summarise
+from workbench.features.summarise import summarise
+from workbench.features.summary import NOW
 from workbench.samples import SampleBatch
 from workbench.window import Window
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.stories import BASELINE_SECONDS, STEP_SECONDS, TIMES, WINDOW, WINDOW_SECONDS, Story, growing
 from workbench.features.subscriptions import of_summary
-from workbench.features.summary import summarise
+from workbench.features.summarise import summarise
 from workbench.features.timelag import EXTRAPOLATION_CAP_SECONDS
 from workbench.samples import concat
 

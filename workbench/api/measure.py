@@ -210,7 +210,7 @@ def features(
     )
     found = measure(request)
     from workbench.features.subscriptions import of_summary
-    from workbench.features.summary import summarise
+    from workbench.features.summarise import summarise
     from workbench.spark.session import session
     from workbench.triage.anomalies import with_suspects
 

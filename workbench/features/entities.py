@@ -32,7 +32,7 @@ def entities(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
     """Features of all things that belong to a group.
 
     Args:
-        summary: of `features.summary.summarise`.
+        summary: of `features.summarise`.
         stale_after_seconds: a series whose last sample is older has ended.
 
     Returns:

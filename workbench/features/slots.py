@@ -1,4 +1,4 @@
-"""Condensed slots put together as a summary: what `features.summary.summarise` makes of samples, made of `condense`'s rows."""
+"""Condensed slots put together as a summary: what `features.summarise` makes of samples, made of `condense`'s rows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def of_slots(slots: DataFrame, ends: Sequence[datetime], *, counters: bool = Tru
         counters: whether there may be any; a lag exporter has none, and two shuffles are saved.
 
     Returns:
-        What `features.summary.summarise` returns.
+        What `features.summarise` returns.
     """
     end = ends[-1].timestamp()
     periods = " ".join(f"WHEN {round(at.timestamp() * 1e6)} THEN {number}" for number, at in enumerate(ends))

@@ -35,7 +35,7 @@ def of_summary(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
     """All features of all subscriptions in one plan.
 
     Args:
-        summary: of `features.summary.summarise`, or of `features.slots` for slots that were kept.
+        summary: of `features.summarise`, or of `features.slots` for slots that were kept.
         stale_after_seconds: a series whose last sample is older has ended.
 
     Returns:

@@ -49,7 +49,7 @@ class Triage:
 
 def answered(spark: SparkSession, samples: pa.Table, window: Window, thresholds: Thresholds) -> DataFrame:
     """Samples to one answered row per subscription; all of it after the summary is one Spark plan."""
-    from workbench.features.summary import summarise
+    from workbench.features.summarise import summarise
 
     return answered_from(summarise(spark, samples, window), thresholds)
 
@@ -67,7 +67,7 @@ def answered_from(summary: DataFrame, thresholds: Thresholds, *, fleet: bool = F
 
 def load() -> None:
     """Import what an analysis needs, with pyspark in it: for whoever waits for Spark anyway."""
-    from workbench.features import condense, slots, subscriptions, summary  # noqa: F401
+    from workbench.features import subscriptions, summarise  # noqa: F401
     from workbench.triage import anomalies, walk  # noqa: F401
 
 
