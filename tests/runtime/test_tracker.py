@@ -97,4 +97,4 @@ def test_any_order_of_completion_ends_at_the_same_commit(order: list[int]) -> No
         tracker.finished(offset)
         tracker.committable()
     assert tracker.committable() == 12
-    assert tracker.uncommitted == tracker.hole == 0
+    assert tracker.uncommitted == 0

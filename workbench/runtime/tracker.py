@@ -83,8 +83,3 @@ class OffsetTracker:
             return self._processing[0]
         except IndexError:
             return None
-
-    @property
-    def hole(self) -> int:
-        """Offsets that are finished and cannot be committed, because an older one is not, as of the last `committable`."""
-        return len(self._finished)
