@@ -14,6 +14,7 @@ from tests.browser.jupyter import ROOT, STATUS, Address, click, enter, jupyterla
 from tests.browser.palette import keep
 from tests.lab.conftest import commit
 from tests.lab.replaying import fill, now_ms
+from workbench import api
 from workbench.collect.capture import read_capture
 from workbench.console import SafeConsole
 from workbench.lab.kafka import create_topic
@@ -72,7 +73,7 @@ def _files(page: Page, room: Path) -> None:
     page.resize(1000, 1400)
     _drawn(page, room / "triage.html")
     keep(page, _IMAGES / "report.png")
-    health.publish(health.look(capture=str(_INCIDENT)), str(room))
+    health.publish(api.health(capture=str(_INCIDENT)), str(room))
     page.resize(1000, 900)
     _drawn(page, room / "report.html")
     keep(page, _IMAGES / "health.png")

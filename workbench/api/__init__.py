@@ -17,6 +17,7 @@ from workbench.api.look import TriageResult, triage
 from workbench.api.measure import features, samples
 from workbench.api.progress import Progress
 from workbench.api.replays import PlannedReplay, plan_replay
+from workbench.api.reports import health
 from workbench.api.snapshots import SnapshotResult, snapshot
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "capture",
     "capture_statistics",
     "features",
+    "health",
     "plan_replay",
     "samples",
     "snapshot",

@@ -10,22 +10,18 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from workbench.collect.capture import Capture, read_capture
+from workbench.collect.capture import Capture
 from workbench.errors import ExitCode
 from workbench.humanize import count, duration, percent, plural, printable
-from workbench.report.budget import Budget, budgets
-from workbench.report.result import SCHEMA, read_previous
+from workbench.report.budget import Budget
+from workbench.report.result import SCHEMA
 from workbench.report.sizing import SizingAdvice, sizing_of
-from workbench.settings import Thresholds, load_settings
-from workbench.triage.engine import Triage, incomplete_verdict, triage
+from workbench.triage.engine import Triage, incomplete_verdict
 from workbench.triage.finding import Finding
 from workbench.triage.verdict import State
-from workbench.window import Window, parse_instant
 
 # A change of the time lag by less than this share is noise between two looks a day apart.
 _SAME = 0.2
-# From so many samples on, compiling Spark's stages costs less than not to.
-_MUCH = 200_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,67 +137,6 @@ def _line_json(line: HealthLine) -> dict[str, Any]:
         "trend": line.trend,
         "budget": line.budget.to_json() if line.budget is not None else None,
     }
-
-
-def look(
-    *,
-    cluster: str = "",
-    capture: str = "",
-    since: str = "",
-    until: str = "",
-    config: str = "",
-    previous: str = "",
-    run_id: str = "",
-) -> Health:
-    """Collect a period and judge its end.
-
-    The last stretch of the period, as long as the settings' window, is judged by the tree; the error budget counts all of it.
-
-    Args:
-        cluster, capture: a cluster of the settings, or a recorded folder.
-        since, until: the period, ISO 8601 with zone; empty: all of a capture.
-        previous: path of the last run's result.json, for the trend; empty or unreadable: none.
-
-    Raises:
-        SourceUnreachableError: if the source does not answer. NoSeriesError: if it has nothing.
-    """
-    from workbench.spark.session import for_much_data, session, start_in_background
-
-    start_in_background()
-    if capture:
-        recorded = read_capture(Path(capture))
-        window = recorded.window
-        start = parse_instant(since) if since else window.baseline_start
-        end = parse_instant(until) if until else window.end
-        if end != window.end:
-            window = Window(baseline_start=start, start=max(start, end - (window.end - window.start)), end=end)
-    else:
-        recorded, window, start, end = _collected(cluster, since, until, config)
-    spark = session()
-    if recorded.samples.num_rows > _MUCH:
-        for_much_data(spark)
-    result = triage(recorded, spark, window=window)
-    spent = budgets(
-        recorded.samples,
-        spark,
-        start=start,
-        end=end,
-        objective_seconds=recorded.info.thresholds.time_lag_objective_seconds,
-    )
-    return assess(recorded, result, spent, start=start, end=end, previous=read_previous(previous), run_id=run_id)
-
-
-def _collected(cluster: str, since: str, until: str, config: str) -> tuple[Capture, Window, datetime, datetime]:
-    from workbench.collect import live
-
-    settings = load_settings(Path(config) if config else None)
-    chosen = settings.cluster(cluster)
-    thresholds: Thresholds = settings.thresholds_of(chosen)
-    lengths = settings.windows_of(chosen)
-    start, end = parse_instant(since), parse_instant(until)
-    window = Window.ending(end, length=lengths.length, baseline=lengths.baseline)
-    asked = Window(baseline_start=min(start, window.baseline_start), start=window.start, end=end)
-    return live.collect(chosen, asked, thresholds=thresholds), window, start, end
 
 
 def assess(

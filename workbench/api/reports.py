@@ -1,0 +1,85 @@
+"""The health of all subscriptions over a period, for scheduled reports."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from workbench.collect.capture import Capture
+    from workbench.report.health import Health
+    from workbench.window import Window
+
+# From so many samples on, compiling Spark's stages costs less than not to.
+_MUCH = 200_000
+
+
+def health(
+    *,
+    cluster: str = "",
+    capture: str = "",
+    since: str = "",
+    until: str = "",
+    config: str = "",
+    previous: str = "",
+    run_id: str = "",
+) -> Health:
+    """Collect a period and judge its end.
+
+    The last stretch of the period, as long as the settings' window, is judged by the tree; the error budget counts all of it.
+
+    Args:
+        cluster, capture: a cluster of the settings, or a recorded folder.
+        since, until: the period, ISO 8601 with zone; empty: all of a capture.
+        previous: path of the last run's result.json, for the trend; empty or unreadable: none.
+
+    Raises:
+        SourceUnreachableError: if the source does not answer. NoSeriesError: if it has nothing.
+    """
+    from workbench.spark.session import for_much_data, session, start_in_background
+
+    start_in_background()  # it takes longer than loading the rest
+    from workbench.collect.capture import read_capture
+    from workbench.report.budget import budgets
+    from workbench.report.health import assess
+    from workbench.report.result import read_previous
+    from workbench.triage.engine import triage
+    from workbench.window import Window, parse_instant
+
+    if capture:
+        recorded = read_capture(Path(capture))
+        window = recorded.window
+        start = parse_instant(since) if since else window.baseline_start
+        end = parse_instant(until) if until else window.end
+        if end != window.end:
+            window = Window(baseline_start=start, start=max(start, end - (window.end - window.start)), end=end)
+    else:
+        recorded, window, start, end = _collected(cluster, since, until, config)
+    spark = session()
+    if recorded.samples.num_rows > _MUCH:
+        for_much_data(spark)
+    result = triage(recorded, spark, window=window)
+    spent = budgets(
+        recorded.samples,
+        spark,
+        start=start,
+        end=end,
+        objective_seconds=recorded.info.thresholds.time_lag_objective_seconds,
+    )
+    return assess(recorded, result, spent, start=start, end=end, previous=read_previous(previous), run_id=run_id)
+
+
+def _collected(cluster: str, since: str, until: str, config: str) -> tuple[Capture, Window, datetime, datetime]:
+    from workbench.collect import live
+    from workbench.settings import load_settings
+    from workbench.window import Window, parse_instant
+
+    settings = load_settings(Path(config) if config else None)
+    chosen = settings.cluster(cluster)
+    thresholds = settings.thresholds_of(chosen)
+    lengths = settings.windows_of(chosen)
+    start, end = parse_instant(since), parse_instant(until)
+    window = Window.ending(end, length=lengths.length, baseline=lengths.baseline)
+    asked = Window(baseline_start=min(start, window.baseline_start), start=window.start, end=end)
+    return live.collect(chosen, asked, thresholds=thresholds), window, start, end
