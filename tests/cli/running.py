@@ -1,4 +1,4 @@
-"""The command as its users call it: in a process of its own, or, for a mistake that is refused at once, in this one."""
+"""The command as its users call it: in a process of its own, or, where nothing depends on that, in this one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def run(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 def run_here(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """The command's `main` in this process: a second less for each call. It must not begin to start Spark.
+    """The command's `main` in this process: a second less for each call. It must not leave a start of Spark behind.
 
     What the command changes in its process is put back: signals, hooks, and the modules that it loads from `cwd`.
     """

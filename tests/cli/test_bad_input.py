@@ -161,20 +161,20 @@ def test_the_exit_code_says_how_bad_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.jvm
-def test_unusable_values_are_never_a_number(tmp_path: Path) -> None:
+def test_unusable_values_are_never_a_number(spark: object, tmp_path: Path) -> None:
     """NaN, +Inf and -1 give `unusable_data`, a null lag and no time lag, whatever else is in the capture."""
     for value in (float("nan"), float("inf"), -1.0):
         folder = saved(tmp_path / f"v{value}", Story().all_partitions(lag=value, time_lag=None).calm())
-        shown = run("triage", "--capture", str(folder), "--json", cwd=tmp_path)
+        shown = run_here("triage", "--capture", str(folder), "--json", cwd=tmp_path)
         [finding] = json.loads(shown.stdout)["findings"]
         assert (shown.returncode, finding["verdict"], finding["lag_messages"]) == (4, "unusable_data", None)
 
 
 @pytest.mark.jvm
-def test_a_group_that_is_not_in_the_capture(tmp_path: Path) -> None:
+def test_a_group_that_is_not_in_the_capture(spark: object, tmp_path: Path) -> None:
     """Exit code 4, with its name."""
     folder = saved(tmp_path / "healthy", Story().all_partitions().calm())
-    check(run("triage", "--capture", str(folder), "--group", "nobody", cwd=tmp_path), 4, "nobody")
+    check(run_here("triage", "--capture", str(folder), "--group", "nobody", cwd=tmp_path), 4, "nobody")
 
 
 def test_a_damaged_capture_is_refused(tmp_path: Path) -> None:
