@@ -15,9 +15,9 @@ help:  ## this list
 demo: $(READY)  ## a real Kafka, a real incident, its verdict and report (about 3 minutes after set-up)
 	@$(BIN)/workbench demo --out build/demo
 
-# Each part of the tests has a process, and what it needs, for itself: one Spark, one Kafka. The unit tests and those on Kafka mostly wait.
+# Each part of the tests has a process, and a Spark and a Kafka of its own, if it needs them. Unit tests and those on Kafka mostly wait.
 ALONE := not apt and not cluster and not slow
-PARTS := unit "not jvm and not lab and $(ALONE)" spark "jvm and not lab and $(ALONE)" kafka "lab and $(ALONE)"
+PARTS := unit "not jvm and not lab and $(ALONE)" spark "jvm and $(ALONE)" kafka "lab and not jvm and $(ALONE)"
 
 test: $(READY) lint  ## what must hold on every commit: unit tests, and beside them those with Spark and those with a real Kafka
 	@$(BIN)/workbench lab setup

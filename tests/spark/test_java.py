@@ -197,8 +197,9 @@ def test_without_any_java_on_the_machine(tmp_path: Path) -> None:
     [
         {"options": [], "expressions": ["a + 1", "(", "b"]},
         {"options": ["-XX:NoSuchOption"], "expressions": []},
-        {"options": []},
-        "[",
+        # What is not read at all: test_what_cannot_be_read_is_not_known.
+        pytest.param({"options": []}, marks=pytest.mark.slow),
+        pytest.param("[", marks=pytest.mark.slow),
     ],
 )
 def test_what_does_not_fit_is_passed_over_in_silence(tmp_path: Path, spoilt: object) -> None:
