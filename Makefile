@@ -1,7 +1,7 @@
 # Two commands do everything from a bare checkout: `make demo` and `make test`. Each sets up what it needs and is quick when nothing changed.
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-pages test-cluster test-slow pictures bench bench-report chaos fuzz soak bench-triage lint setup clean lock
+.PHONY: help demo test coverage test-pages test-cluster test-slow pictures bench bench-report chaos fuzz soak bench-triage lint setup clean lock
 
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -15,23 +15,26 @@ help:  ## this list
 demo: $(READY)  ## a real Kafka, a real incident, its verdict and report (about 3 minutes after set-up)
 	@$(BIN)/workbench demo --out build/demo
 
-# The live incidents mostly wait for what they have set going, so they run beside the unit tests.
-LIVE := tests/lab/test_scenarios.py
+# Each part of the tests has a process, and a Spark and a Kafka of its own, if it needs them. Unit tests and those on Kafka mostly wait.
+ALONE := not apt and not cluster and not slow
+PARTS := unit "not jvm and not lab and $(ALONE)" spark "jvm and $(ALONE)" kafka "lab and not jvm and $(ALONE)"
 
-test: $(READY) lint  ## unit tests first, then those with Spark, Kafka and Prometheus
+test: $(READY) lint  ## what must hold on every commit: unit tests, and beside them those with Spark and those with a real Kafka
 	@$(BIN)/workbench lab setup
-	@mkdir -p build; $(BIN)/python -m pytest $(LIVE) --durations=3 >build/live.log 2>&1 & live=$$!; \
-	trap 'kill $$live 2>/dev/null; wait $$live' EXIT; \
-	$(BIN)/python -m pytest -m "not jvm and not lab and not apt and not slow" || exit; \
-	wait $$live; status=$$?; trap - EXIT; echo "Live incidents:"; cat build/live.log; exit $$status
-	@$(BIN)/python -m pytest -m "(jvm or lab) and not apt and not cluster and not slow" --ignore=$(LIVE) --durations=15
+	@PYTEST="$(BIN)/python -m pytest" .ci/side-by-side --durations=5 -- $(PARTS)
+
+coverage: $(READY)  ## the same tests, and which lines of the package they have not run
+	@$(BIN)/workbench lab setup
+	@rm -rf build/coverage; mkdir -p build/coverage
+	@PYTEST="$(BIN)/coverage run -m pytest" .ci/side-by-side --durations=5 -- $(PARTS)
+	@$(BIN)/coverage combine -q; $(BIN)/coverage report
 
 test-pages: $(READY)  ## report and notebook in a real browser, hand-off to a real Alertmanager (fetched with apt)
 	@$(BIN)/python -m pytest -m apt
 
-test-slow: $(READY)  ## the wheel alone, in an environment of its own: demo, notebook, report, triage, and its types
+test-slow: $(READY)  ## the rest: all live incidents, and the wheel alone in an environment of its own
 	@$(BIN)/workbench lab setup
-	@$(BIN)/python -m pytest -m slow --durations=5
+	@$(BIN)/python -m pytest -m "slow and not apt and not cluster" --durations=10
 
 pictures: $(READY)  ## the README's pictures, taken anew from the pages as they are
 	@$(BIN)/python -m tests.browser.pictures

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import socket
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,30 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.running import PROGRAM, check, refused, run, run_here
 from tests.servers import Script, scripted
 from tests.stories import THRESHOLDS, WINDOW, Story, lagging
 from workbench.collect.capture import Capture, new_info, write_capture
-
-PROGRAM = Path(sys.executable).with_name("workbench")
-
-
-def run(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """The installed command."""
-    return subprocess.run([PROGRAM, *words], capture_output=True, text=True, timeout=120, check=False, cwd=cwd)
-
-
-def check(shown: subprocess.CompletedProcess[str], code: int, *named: str) -> None:
-    """The code, a message and a hint, and no traceback; stdout is empty."""
-    assert shown.returncode == code, shown.stderr
-    lines = [line for line in shown.stderr.splitlines() if not line.startswith("✓")]
-    assert lines[0].startswith("Error: "), shown.stderr
-    assert len(lines) <= 2, shown.stderr
-    if len(lines) == 2:
-        assert lines[1].startswith("Hint:")
-    for text in named:
-        assert text in shown.stderr
-    assert "Traceback" not in shown.stderr
-    assert shown.stdout == ""
 
 
 @pytest.fixture
@@ -44,7 +23,7 @@ def config(tmp_path: Path) -> Path:
     """A cluster that nobody answers for."""
     path = tmp_path / "w.toml"
     path.write_text(
-        '[clusters.prod]\nbootstrap = "127.0.0.1:9"\nprometheus = "http://127.0.0.1:9"\ntimeout_seconds = 3\n'
+        '[clusters.prod]\nbootstrap = "127.0.0.1:9"\nprometheus = "http://127.0.0.1:9"\ntimeout_seconds = 1\n'
     )
     return path
 
@@ -92,7 +71,7 @@ def test_a_mistake_is_told_in_one_line(
     """Usage errors are 2, unreachable sources 5; no file or folder appears, not even the record of a report's run."""
     takes_config = words[0] in ("triage", "snapshot", "watch", "capture", "report") and "--nope" not in words
     before = sorted(tmp_path.rglob("*"))
-    check(run(*words, *(["--config", str(config)] if takes_config else []), cwd=tmp_path), code, *named)
+    refused([*words, *(["--config", str(config)] if takes_config else [])], code, *named, cwd=tmp_path)
     assert [path for path in sorted(tmp_path.rglob("*")) if "state" not in path.parts] == before
 
 
@@ -123,7 +102,7 @@ def test_a_hanging_server_is_left_in_time(tmp_path: Path, command: str) -> None:
         where = (
             f'bootstrap = "127.0.0.1:{port}"' if command == "snapshot" else f'prometheus = "http://127.0.0.1:{port}"'
         )
-        config.write_text(f"[clusters.prod]\n{where}\ntimeout_seconds = 2\n")
+        config.write_text(f"[clusters.prod]\n{where}\ntimeout_seconds = 1\n")
         check(run(command, "--cluster", "prod", "--config", str(config), cwd=tmp_path), 5, str(port))
 
 
@@ -137,13 +116,24 @@ def test_a_prometheus_without_our_series_is_no_verdict(tmp_path: Path) -> None:
     check(shown, 4, "pay'ments", "kafka_exporter")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [["triage"], ["triag"], ["lab", "run", "nope"], ["replay", "log", "--nope"], ["runtime", "check", "c.toml"]],
+)
+def test_in_this_process_it_is_as_in_its_own(tmp_path: Path, words: list[str]) -> None:
+    """The same code and the same words, so what the tests call in their own process holds for the installed command."""
+    here, there = (call(*words, cwd=tmp_path) for call in (run_here, run))
+    assert (here.returncode, here.stdout) == (there.returncode, there.stdout)
+    assert here.stderr.splitlines()[0] == there.stderr.splitlines()[0]
+
+
 def test_a_full_target_folder_is_left_alone(tmp_path: Path, config: Path) -> None:
     """Somebody's files: refused before any work."""
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "notes.txt").write_text("keep")
     for words in (["watch", "--out", "full"], ["capture", "--out", "full"], ["triage", "--save", "full"]):
-        check(run(words[0], "--cluster", "prod", *words[1:], "--config", str(config), cwd=tmp_path), 2, "full")
-    check(run("demo", "--out", "full", cwd=tmp_path), 2, "full")
+        refused([words[0], "--cluster", "prod", *words[1:], "--config", str(config)], 2, "full", cwd=tmp_path)
+    check(run_here("demo", "--out", "full", cwd=tmp_path), 2, "full")
     assert (tmp_path / "full" / "notes.txt").read_text() == "keep"
 
 
@@ -155,15 +145,15 @@ def saved(folder: Path, story: Story, **info: object) -> Path:
 
 
 @pytest.mark.jvm
-def test_the_exit_code_says_how_bad_it_is(tmp_path: Path) -> None:
-    """0 healthy, 3 lagging, 4 not to be told; --json alone on stdout."""
+def test_the_exit_code_says_how_bad_it_is(spark: object, tmp_path: Path) -> None:
+    """0 healthy, 3 lagging, 4 not to be told; --json alone on stdout, whatever a JVM of the command's own may say."""
     folders = {
         0: saved(tmp_path / "healthy", Story().all_partitions().calm()),
         3: saved(tmp_path / "sick", lagging().calm()),
         4: saved(tmp_path / "unknown", Story().all_partitions(lag=float("nan"), time_lag=None).calm()),
     }
     for code, folder in folders.items():
-        shown = run("triage", "--capture", str(folder), "--json", cwd=tmp_path)
+        shown = (run if code == 3 else run_here)("triage", "--capture", str(folder), "--json", cwd=tmp_path)
         assert shown.returncode == code, shown.stderr
         document = json.loads(shown.stdout)
         assert document["schema"] == "workbench.triage/1"
@@ -171,20 +161,20 @@ def test_the_exit_code_says_how_bad_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.jvm
-def test_unusable_values_are_never_a_number(tmp_path: Path) -> None:
+def test_unusable_values_are_never_a_number(spark: object, tmp_path: Path) -> None:
     """NaN, +Inf and -1 give `unusable_data`, a null lag and no time lag, whatever else is in the capture."""
     for value in (float("nan"), float("inf"), -1.0):
         folder = saved(tmp_path / f"v{value}", Story().all_partitions(lag=value, time_lag=None).calm())
-        shown = run("triage", "--capture", str(folder), "--json", cwd=tmp_path)
+        shown = run_here("triage", "--capture", str(folder), "--json", cwd=tmp_path)
         [finding] = json.loads(shown.stdout)["findings"]
         assert (shown.returncode, finding["verdict"], finding["lag_messages"]) == (4, "unusable_data", None)
 
 
 @pytest.mark.jvm
-def test_a_group_that_is_not_in_the_capture(tmp_path: Path) -> None:
+def test_a_group_that_is_not_in_the_capture(spark: object, tmp_path: Path) -> None:
     """Exit code 4, with its name."""
     folder = saved(tmp_path / "healthy", Story().all_partitions().calm())
-    check(run("triage", "--capture", str(folder), "--group", "nobody", cwd=tmp_path), 4, "nobody")
+    check(run_here("triage", "--capture", str(folder), "--group", "nobody", cwd=tmp_path), 4, "nobody")
 
 
 def test_a_damaged_capture_is_refused(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_bad_input import check, run
+from tests.cli.running import check, refused, run_here
 from tests.replay.fakes import orders, plan_of
 from workbench.replay.planfile import write_file
 
@@ -20,8 +20,8 @@ def config(tmp_path: Path) -> Path:
     """Clusters that nobody answers for; one has no bootstrap."""
     path = tmp_path / "w.toml"
     path.write_text(
-        '[clusters.prod]\nbootstrap = "127.0.0.1:9"\ntimeout_seconds = 2\n'
-        '[clusters.c]\nbootstrap = "127.0.0.1:9"\ntimeout_seconds = 2\n[clusters.blind]\n'
+        '[clusters.prod]\nbootstrap = "127.0.0.1:9"\ntimeout_seconds = 1\n'
+        '[clusters.c]\nbootstrap = "127.0.0.1:9"\ntimeout_seconds = 1\n[clusters.blind]\n'
     )
     write_file(tmp_path / "plan.json", PLAN.document())
     (tmp_path / "fleet.toml").write_text('kind = "http"\ninstances = ["http://127.0.0.1:9"]\n')
@@ -73,7 +73,7 @@ def test_a_mistake_is_told_in_one_line(
     """No traceback, and no file appears."""
     before = sorted(tmp_path.rglob("*"))
     extra = ["--config", str(config)] if words[1] != "appply" else []
-    check(run(*words, *extra, cwd=tmp_path), code, *named)
+    refused([*words, *extra], code, *named, cwd=tmp_path)
     assert [path for path in sorted(tmp_path.rglob("*")) if "state" not in path.parts] == before
 
 
@@ -83,11 +83,11 @@ def test_an_edited_plan_is_refused(tmp_path: Path, config: Path) -> None:
     document["new_group"] = "somebody-elses"
     (tmp_path / "plan.json").write_text(json.dumps(document))
     for words in (["apply"], ["follow"], ["verify"], ["inspect"], ["cutover", "--fleet", "fleet.toml"]):
-        shown = run("replay", words[0], "plan.json", *words[1:], "--config", str(config), cwd=tmp_path)
+        shown = run_here("replay", words[0], "plan.json", *words[1:], "--config", str(config), cwd=tmp_path)
         check(shown, 6, "was changed after it was written")
 
 
 def test_an_empty_journal(tmp_path: Path) -> None:
     """Nothing was ever changed: an empty list."""
-    shown = run("replay", "log", "--json", cwd=tmp_path)
+    shown = run_here("replay", "log", "--json", cwd=tmp_path)
     assert (shown.returncode, json.loads(shown.stdout)) == (0, [])

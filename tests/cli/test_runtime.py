@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_bad_input import check, run
+from tests.cli.running import check, run, run_here
 from workbench.runtime import RuntimeConfig
 
 MODULE = """
@@ -74,7 +74,7 @@ def test_a_wrong_setting_is_refused_by_name(room: Path, more: str, module: str, 
     """Exit code 2, one line and a hint, for `check` and for `run` alike; the token is not shown."""
     (room / "c.toml").write_text(GOOD + more)
     for command in ("check", "run"):
-        shown = run("runtime", command, "c.toml", module, cwd=room)
+        shown = run_here("runtime", command, "c.toml", module, cwd=room)
         check(shown, 2, *named)
         assert "s3cret" not in shown.stderr
 
@@ -105,7 +105,7 @@ def test_the_environment_stands_over_the_file(room: Path) -> None:
 
 def test_every_setting_says_its_unit_and_its_reason(tmp_path: Path) -> None:
     """In its description; the command lists them all."""
-    shown = run("runtime", "settings", cwd=tmp_path)
+    shown = run_here("runtime", "settings", cwd=tmp_path)
     assert shown.returncode == 0
     for model in (RuntimeConfig, type(RuntimeConfig(bootstrap="x", group="g", topics=["t"]).default_processor)):
         for name, field in model.model_fields.items():

@@ -25,7 +25,7 @@ from workbench.lab import process
 from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab
 
-pytestmark = [pytest.mark.lab, pytest.mark.jvm]
+pytestmark = [pytest.mark.lab, pytest.mark.jvm, pytest.mark.slow]
 
 # `make soak` takes a million.
 RECORDS, PARTITIONS, INSTANCES = int(os.environ.get("REPLAY_RECORDS", "300000")), 12, 3

@@ -17,22 +17,31 @@ from workbench.triage.verdict import Verdict
 pytestmark = [pytest.mark.lab, pytest.mark.jvm]
 
 SEED = 11
-BY_RECORDER = ("slow_processor", "too_few_consumers")
-# One of each kind: what the lab does to a process, to the broker, to the network. All others
+# On every commit: a fault of a processor, of a group, of a partition and of the broker, one of them through the recorder alone.
+QUICK = (
+    ("slow_processor", "scrape"), ("consumer_stopped", "prometheus"), ("stuck_partition", "prometheus"), ("throttled", "prometheus"),
+)  # fmt: skip
+# Beside them, one of each kind: what the lab does to a process, to the broker, to the network. All others
 # are judged from their recorded incidents (tests/triage/test_incidents.py); all of them live: make bench-triage.
 LIVE = (
-    "healthy", "slow_processor", "saturated_processors", "slow_downstream", "too_few_consumers", "hot_partition", "stuck_partition",
-    "consumer_stopped", "throttled", "slow_network_one_member",
+    "healthy", "slow_processor", "saturated_processors", "slow_downstream", "too_few_consumers", "hot_partition",
+    "slow_network_one_member",
 )  # fmt: skip
-RUNS = [(name, "prometheus") for name in LIVE] + [(name, "scrape") for name in BY_RECORDER]
+SLOW = (*((name, "prometheus") for name in LIVE), ("too_few_consumers", "scrape"))
+RUNS = (*QUICK, *SLOW)
+EACH = pytest.mark.parametrize(
+    "which", [pytest.param(run, marks=pytest.mark.slow if run in SLOW else (), id="-".join(run)) for run in RUNS]
+)
 SIDE_BY_SIDE = 6  # on one broker; they mostly wait
 
 
 @pytest.fixture(scope="module")
 def results(
-    lab: Lab, spark: Any, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, lab: Lab, spark: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[tuple[str, str], RunResult | Exception]:
-    """All runs, some at a time; Spark takes them one by one."""
+    """All runs that a test asks for, some at a time; Spark takes them one by one."""
+    asked = [item for item in request.session.items if item.path == request.path and isinstance(item, pytest.Function)]
+    wanted = list(dict.fromkeys(item.callspec.params["which"] for item in asked))
     folder = tmp_path_factory.mktemp("runs")
     turn = threading.Lock()
     original = lab_run.triage
@@ -56,37 +65,46 @@ def results(
     lab_run.triage = one_by_one  # type: ignore[assignment]
     try:
         with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-            return dict(zip(RUNS, pool.map(one, RUNS), strict=True))
+            return dict(zip(wanted, pool.map(one, wanted), strict=True))
     finally:
         lab_run.triage = original
 
 
-@pytest.mark.parametrize("which", RUNS, ids=lambda which: "-".join(which))
+def result_of(results: dict[tuple[str, str], RunResult | Exception], which: tuple[str, str]) -> RunResult:
+    """The result of a run; its error, if it has ended with one."""
+    result = results[which]
+    if isinstance(result, Exception):
+        raise result
+    return result
+
+
+@EACH
 def test_the_verdict_is_the_truth(
     results: dict[tuple[str, str], RunResult | Exception], which: tuple[str, str]
 ) -> None:
     """Verdict and scope, from measurements alone."""
-    result = results[which]
-    if isinstance(result, Exception):
-        raise result
+    result = result_of(results, which)
     told = "\n".join(f"{step.question} {step.answer}: {step.words}" for step in result.finding.path)
     assert result.match, (
         f"expected {result.scenario.expected} {result.scenario.scope}\n{result.finding.headline}\n{told}"
     )
 
 
-def test_the_truth_never_comes_near_the_measurements(results: dict[tuple[str, str], RunResult | Exception]) -> None:
+@EACH
+def test_the_truth_never_comes_near_the_measurements(
+    results: dict[tuple[str, str], RunResult | Exception], which: tuple[str, str]
+) -> None:
     """No file of a capture holds the scenario's name or its expectation; those stand in another file."""
-    assert set(LIVE) <= set(SCENARIOS)
-    for (name, _), result in results.items():
-        assert isinstance(result, RunResult)
-        for path in (result.folder / "capture").iterdir():
-            assert name.encode() not in path.read_bytes() or result.scenario.expected is Verdict.HEALTHY
-        assert (result.folder / "truth.json").is_file()
+    name, _ = which
+    assert name in SCENARIOS
+    result = result_of(results, which)
+    for path in (result.folder / "capture").iterdir():
+        assert name.encode() not in path.read_bytes() or result.scenario.expected is Verdict.HEALTHY
+    assert (result.folder / "truth.json").is_file()
 
 
-def test_captures_are_small(results: dict[tuple[str, str], RunResult | Exception]) -> None:
+@EACH
+def test_captures_are_small(results: dict[tuple[str, str], RunResult | Exception], which: tuple[str, str]) -> None:
     """A minute of a small fleet at one second fits into 300 KB."""
-    for result in results.values():
-        assert isinstance(result, RunResult)
-        assert sum(path.stat().st_size for path in (result.folder / "capture").iterdir()) <= 300_000
+    folder = result_of(results, which).folder
+    assert sum(path.stat().st_size for path in (folder / "capture").iterdir()) <= 300_000

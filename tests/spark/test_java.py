@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from workbench.spark import archive, java
 from workbench.spark.archive import archive_path, build_later, learned, learned_path
 from workbench.spark.java import Java, find_java, java_version, spark_home, trust_store
 from workbench.spark.jvm import is_plain
+from workbench.spark.session import session
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -195,8 +197,9 @@ def test_without_any_java_on_the_machine(tmp_path: Path) -> None:
     [
         {"options": [], "expressions": ["a + 1", "(", "b"]},
         {"options": ["-XX:NoSuchOption"], "expressions": []},
-        {"options": []},
-        "[",
+        # What is not read at all: test_what_cannot_be_read_is_not_known.
+        pytest.param({"options": []}, marks=pytest.mark.slow),
+        pytest.param("[", marks=pytest.mark.slow),
     ],
 )
 def test_what_does_not_fit_is_passed_over_in_silence(tmp_path: Path, spoilt: object) -> None:
@@ -243,6 +246,34 @@ def test_a_session_has_the_jvm_that_was_learned(tmp_path: Path) -> None:
     )
     shown = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=False, timeout=180)
     assert shown.stdout.split() == ["False", "False", "10", "True", "False"], shown.stderr
+
+
+@pytest.mark.jvm
+@pytest.mark.parametrize("given", [None, "theirs"])
+def test_a_session_leaves_the_java_of_the_user_alone(
+    spark: object, monkeypatch: pytest.MonkeyPatch, given: str | None
+) -> None:
+    """A thread of its own takes the long way to its session; programs that are started afterwards see no JAVA_HOME of ours."""
+    if given is None:
+        monkeypatch.delenv("JAVA_HOME", raising=False)
+    else:
+        given = str(find_java().program.resolve().parent.parent)
+        monkeypatch.setenv("JAVA_HOME", given)
+    seen: list[str | None] = []
+    from pyspark.sql import SparkSession
+
+    original = SparkSession.Builder.getOrCreate
+
+    def noted(builder: SparkSession.Builder) -> SparkSession:
+        seen.append(os.environ.get("JAVA_HOME"))
+        return original(builder)
+
+    monkeypatch.setattr(SparkSession.Builder, "getOrCreate", noted)
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(session).result() is not None
+    [inside] = seen
+    assert inside not in (None, given)
+    assert os.environ.get("JAVA_HOME") == given
 
 
 @pytest.mark.parametrize(

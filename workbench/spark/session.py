@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -90,8 +91,9 @@ def _start(kept: bool = False) -> SparkSession:
         conf |= _LOCAL_CONF
     else:  # Python, and this package in it, may lie elsewhere on the executors
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    java_home = None
     if not (is_plain(master) and _quick(java, options)):
-        os.environ["JAVA_HOME"] = str(spark_home(java))
+        java_home = spark_home(java)
         conf["spark.driver.extraJavaOptions"] = " ".join(options)
     from pyspark.sql import SparkSession
 
@@ -99,12 +101,29 @@ def _start(kept: bool = False) -> SparkSession:
     for name, value in conf.items():
         builder = builder.config(name, value)
     try:
-        return builder.getOrCreate()
+        with _java_home(java_home):
+            return builder.getOrCreate()
     except Exception as error:  # py4j and pyspark raise many kinds
         raise SetupError(
             f"Spark does not start on Java {java.version} from {java.found_in}: {first_line(error)}",
             hint="Try: workbench doctor.",
         ) from None
+
+
+@contextmanager
+def _java_home(home: Path | None) -> Iterator[None]:
+    """Have spark-submit start its JVM with this one. Programs that are started afterwards find the Java of their user, not ours."""
+    former = os.environ.get("JAVA_HOME")
+    if home is not None:
+        os.environ["JAVA_HOME"] = str(home)
+    try:
+        yield
+    finally:
+        if home is not None:
+            if former is None:
+                del os.environ["JAVA_HOME"]
+            else:
+                os.environ["JAVA_HOME"] = former
 
 
 def _active() -> SparkSession | None:

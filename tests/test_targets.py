@@ -1,0 +1,107 @@
+"""Rules of the targets that run the tests: each test belongs to one of them, parts run side by side, and none outlives its target."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.waiting import wait_for
+
+ROOT = Path(__file__).parent.parent
+SCRIPT = ROOT / ".ci" / "side-by-side"
+PART = """#!/usr/bin/env bash
+# In place of pytest: its last argument is what it does.
+echo "$$" >"$ROOM/${!#}"
+case "${!#}" in
+  right) echo "all is well" ;;
+  wrong) echo "something is wrong"; exit 1 ;;
+  long) trap 'sleep 0.2; touch "$ROOM/put-away"; exit 2' INT; while :; do sleep 0.05; done ;;
+  meets*) for _ in {1..400}; do [ -e "$ROOM/meets-1" ] && [ -e "$ROOM/meets-2" ] && exit; sleep 0.05; done; exit 1 ;;
+esac
+"""
+
+
+def markers_of_targets() -> dict[str, str]:
+    """Name of a target, or of a part of `make test`, to its expression of markers."""
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for name in ("PARTS", "ALONE"):  # the former has the latter in it
+        [value] = re.findall(rf"^{name} := (.*)$", text, flags=re.M)
+        text = text.replace(f"$({name})", value)
+    found = {}
+    for name, recipe in re.findall(r"^(test[a-z-]*):.*\n((?:\t.*\n)+)", text, flags=re.M):
+        if expressions := re.findall(r'-m pytest -m "?([^"\n]+?)"?(?= --|\n)', recipe):
+            [found[name]] = expressions
+        found |= {f"{name}: {part}": words for part, words in re.findall(r'(?<= )(\w+) "([^"]+)"', recipe)}
+    return found
+
+
+def test_every_test_has_one_target() -> None:
+    """Whatever its markers are: none is left out, and none runs twice. Who fetches a browser or starts a cluster is asked for it."""
+    targets = markers_of_targets()
+    assert set(targets) == {"test: unit", "test: spark", "test: kafka", "test-slow", "test-pages", "test-cluster"}
+    names = ("jvm", "lab", "slow", "apt", "cluster")
+    for count in range(len(names)):
+        for markers in itertools.combinations(names, count):
+            if {"apt", "cluster"} <= set(markers):
+                continue
+            has = {name: name in markers for name in names}
+            taken = [name for name, words in targets.items() if eval(words, {}, has)]
+            assert len(taken) == 1, (markers, taken)
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Path:
+    """A copy of the script, whose logs are its own, and a program in place of pytest."""
+    (tmp_path / ".ci").mkdir()
+    (tmp_path / ".ci" / SCRIPT.name).write_bytes(SCRIPT.read_bytes())
+    (tmp_path / "part").write_text(PART)
+    for path in (tmp_path / "part", tmp_path / ".ci" / SCRIPT.name):
+        path.chmod(0o755)
+    return tmp_path
+
+
+def side_by_side(room: Path, *parts: str) -> subprocess.Popen[str]:
+    """The script, begun."""
+    words = [word for part in parts for word in (f"part-{part}", part)]
+    env = {**os.environ, "ROOM": str(room), "PYTEST": str(room / "part")}
+    command = [room / ".ci" / SCRIPT.name, "--durations=5", "--", *words]
+    return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
+
+
+def test_parts_run_at_the_same_time(room: Path) -> None:
+    """Two that wait for each other both end."""
+    assert side_by_side(room, "meets-1", "meets-2").wait(60) == 0
+
+
+@pytest.mark.parametrize("parts", [("wrong", "right"), ("right", "wrong")])
+def test_one_part_that_fails_fails_all_and_everything_is_shown(room: Path, parts: tuple[str, str]) -> None:
+    """Whichever it is; the logs stay in build."""
+    shown, _ = (run := side_by_side(room, *parts)).communicate(timeout=60)
+    assert run.returncode == 1
+    assert "all is well" in shown and "something is wrong" in shown
+    assert (room / "build" / "part-wrong.log").read_text() == "something is wrong\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_every_part_and_waits_for_it(room: Path, number: signal.Signals) -> None:
+    """Each part hears it as Ctrl-C, so that it can end what it has started."""
+    before = signal.signal(number, signal.SIG_DFL)
+    try:
+        run = side_by_side(room, "long", "right")
+    finally:
+        signal.signal(number, before)
+    wait_for(lambda: (room / "long").exists() and (room / "long").read_text().strip())
+    time.sleep(0.2)  # the part's own handler
+    run.send_signal(number)
+    run.communicate(timeout=60)
+    assert run.returncode == 130
+    assert (room / "put-away").exists()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((room / "long").read_text()), 0)
