@@ -109,7 +109,7 @@ def test_what_would_not_help_is_not_advised() -> None:
     sizing = capacity.consumers(eight, objective_seconds=120)
     assert sizing is not None
     assert sizing.keep_up == 8
-    assert "= 5 consumers to keep up, 8 since 8 partitions are not cut" in sizing.words
+    assert "= 5 consumers to keep up, 8 to divide 8 partitions evenly enough" in sizing.words
 
 
 @pytest.mark.parametrize("missing", ["arrival_per_second", "group_members", "lag_slope"])
