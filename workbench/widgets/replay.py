@@ -217,7 +217,7 @@ class ReplayPanel(Panel):
         )
         self.back_asking.value = (
             f'<div class="wb"><h3>Roll back</h3><p>Restores the group <strong>{escape(printable(rollback.group))}</strong>: '
-            f"{what}. To confirm, type <code>{rollback.hash[:SHORT_HASH]}</code>. File: {escape(printable(rollback_path(self.path)))}</p></div>"
+            f"{what}. Type <code>{rollback.hash[:SHORT_HASH]}</code>. File: {escape(printable(rollback_path(self.path)))}</p></div>"
         )
         shown(self.going_back, True)
         self.refresh()
