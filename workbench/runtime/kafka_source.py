@@ -335,7 +335,9 @@ def _headers(message: Any) -> Headers | None:
     try:
         found: Headers | None = message.headers()
         return found
-    except Exception as error:  # SystemError for a name that is not UTF-8 (2.16); such a record must not end one owner after the other
+    except (
+        Exception
+    ) as error:  # SystemError for a name that is not UTF-8 (2.16); such a record must not end one owner after the other
         # Do not read them again: the client's internal state then ends the process.
         _log.warning(
             "unreadable headers of %s-%d@%d: %s", message.topic(), message.partition(), message.offset(), error
