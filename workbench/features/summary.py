@@ -1,7 +1,7 @@
-"""The first step: each series becomes one row per period.
+"""First step: reduce each series to one row per period.
 
 The window is one period ("now"), the baseline four (its quarters). A baseline value is the lower median over the quarters, so an
-incident that has eaten up to half of the baseline does not become the norm.
+incident that covers up to half of the baseline does not become the norm.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 BASELINE_PERIODS = 4
 NOW = BASELINE_PERIODS  # periods 0 to 3 are the baseline, 4 is the window
-RECENT_SHARE = 1 / 3  # of the window: long enough for several samples, short enough to see a turn
+RECENT_SHARE = 1 / 3  # of the window: long enough for several samples, short enough to see a change of trend
 
 LABELS = ("cluster", "group", "topic", "partition", "member", "broker", "processor", "queue")
 CUMULATIVE = tuple(signal.name for signal in SIGNALS.values() if signal.kind is not Kind.GAUGE)
-# Signals of a partition or a processor are the same thing whichever member reports them (a partition moves between members).
+# Signals of a partition or a processor are one series whichever member reports them (a partition moves between members).
 MEMBERLESS = tuple(
     signal.name
     for signal in SIGNALS.values()
@@ -37,7 +37,7 @@ BAD_FLAGS = ("nan", "inf", "sentinel", "stale")
 def summarise(spark: SparkSession, samples: pa.Table, window: Window) -> DataFrame:
     """Reduce samples to one row per series and period: column by column in numpy (`condense`), and put together in Spark (`slots`).
 
-    That is the way of a fleet, too. Reducing the samples in Spark took 1.4 times as long for one incident (2 cores, warm).
+    A sweep of a fleet does the same. Reducing the samples in Spark took 1.4 times as long for one incident (2 cores, warm).
 
     Args:
         spark: the session to work in.
@@ -47,14 +47,14 @@ def summarise(spark: SparkSession, samples: pa.Table, window: Window) -> DataFra
     Returns:
         One row per (labels, signal, stat, period) with: `samples`, `bad_samples` (unusable ones), `first`, `last`, `low`, `high`,
         `mean` (signal's unit), `first_seconds`, `last_seconds` (time relative to the window's end, so ≤ 0), `increase` (counters:
-        growth within the period, resets taken care of), `resets` (counters: how often they restarted), `slope` (gauges: unit per
+        growth within the period, with resets handled), `resets` (counters: how often they restarted), `slope` (gauges: unit per
         second, least squares), `recent_slope` (the same over the last third of the window), and of single signals: `recent_low`
-        (the lag's second lowest value in the last third: one odd sample does not count; `recent_lowest` is the lowest),
+        (the lag's second lowest value in the last third, which ignores a single outlier; `recent_lowest` is the lowest),
         `last_two_high` (of the members, the higher of the last two samples), `starts` (the different start times), `history` (of log
         ends: the samples themselves).
 
     Raises:
-        SetupError: if they are too many for a Spark Connect server.
+        SetupError: if there are too many samples for a Spark Connect server.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -72,15 +72,15 @@ def summarise(spark: SparkSession, samples: pa.Table, window: Window) -> DataFra
     return of_slots(frame, edges[1:], counters=counters)
 
 
-# Up to so many rows all of it is one task: what is in one place needs no shuffle, and each costs more than it saves (an incident of
-# one group: a third off the time that the job takes).
+# Up to this number of rows, use one task: it needs no shuffle, and a shuffle costs more than it saves (for an incident of one
+# group, the job takes a third less time).
 _ONE_TASK_ROWS = 10_000
 _MICROSECOND = timedelta(microseconds=1)
 
 
 def _edges(window: Window) -> list[datetime]:
     """Bounds of the baseline's quarters and of the window; each begins after its first bound, and the baseline with it."""
-    if window.baseline_start == window.start:  # no baseline: quarters that no sample is in
+    if window.baseline_start == window.start:  # no baseline: quarters without samples
         before = [window.start - _MICROSECOND * number for number in range(BASELINE_PERIODS + 1, 0, -1)]
         return [*before, window.end]
     quarter = (window.start - window.baseline_start) / BASELINE_PERIODS
@@ -93,7 +93,7 @@ def _micros(at: datetime) -> int:
 
 
 def sql_list(names: Sequence[str]) -> str:
-    """Names as SQL's list of strings."""
+    """Names as an SQL list of strings."""
     return "(" + ", ".join(f"'{name}'" for name in names) + ")"
 
 
@@ -123,12 +123,12 @@ def of(
 def ratio(numerator: str, denominator: str) -> str:
     """SQL for a quotient; null where the denominator is 0.
 
-    Not Spark's `nullif`: inside of a plan that is joined with itself its columns are not renamed with the others (pyspark 4.3.0).
+    Not Spark's `nullif`: in a self-join, its columns are not renamed like others (pyspark 4.3.0).
     """
     return f"CASE WHEN ({denominator}) != 0 THEN ({numerator}) / ({denominator}) END"
 
 
 def lower_median(array: str) -> str:
-    """SQL for the lower median of an array without its nulls; null if there is nothing."""
+    """SQL for the lower median of an array without its nulls; null for an empty one."""
     present = f"array_compact({array})"
     return f"get(sort_array({present}), cast((size({present}) + 1) div 2 - 1 AS int))"

@@ -81,7 +81,7 @@ class LogIdentity:
             state.held_back, state.doubted_at = [], self._clock()
 
     def begin_anew(self, old: PartitionState, offset: int) -> PartitionState:
-        """Restart at the lower offset of a reset: the log was truncated below our position, or the topic recreated.
+        """Restart at the lower offset of a client reset: truncated log, or recreated topic.
 
         Records of the former log exist nowhere else, so they are still processed. But their offsets now refer to other records, so they
         are not committed. The new start is committed although it is below the commit: otherwise a restart would skip the records between.

@@ -67,7 +67,7 @@ def health_parameters(
     """
     if (cluster is None) == (capture is None):
         raise UsageError(
-            "Give either --cluster or --capture.", hint="A cluster of workbench.toml, or the folder of a capture."
+            "Give either --cluster or --capture.", hint="A cluster from workbench.toml, or the folder of a capture."
         )
     if capture is not None:
         window = read_info(capture).window
