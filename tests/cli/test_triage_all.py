@@ -32,7 +32,7 @@ def test_what_does_not_go_together_is_refused_before_any_work(tmp_path: Path) ->
     assert "no other selection" in refused("--all", "--cluster", "c", "--group", "g").message
     assert "need --all" in refused("--cluster", "c", "--store", str(tmp_path)).message
     assert isinstance(refused("--all", "--store", str(tmp_path)), UsageError)
-    assert "is no store" in refused("--all", "--store", str(tmp_path / "none")).message
+    assert "is not a store" in refused("--all", "--store", str(tmp_path / "none")).message
     missing = refused("--all", "--store", str(tmp_path), "--html", str(tmp_path / "no" / "report.html"))
     assert "There is no folder" in missing.message
 

@@ -83,7 +83,7 @@ def test_planning_shows_each_partition_and_changes_nothing(
 ) -> None:
     """The review has each partition's first offset, the picture its time; the file is there; nothing was written to the cluster."""
     planned(panel)
-    assert "4 of 4 partitions begin right at" in panel.review.value
+    assert "4 of 4 partitions begin exactly at" in panel.review.value
     assert panel.plan is not None
     for part in panel.plan.partitions:
         assert f'<td class="n">{part.target:,}</td>' in panel.review.value

@@ -84,7 +84,7 @@ class LogIdentity:
         """Restart at the lower offset of a client reset: truncated log, or recreated topic.
 
         Records of the former log exist nowhere else, so they are still processed. But their offsets now refer to other records, so they
-        are not committed. The new start is committed although it is below the commit: otherwise a restart would skip the records between.
+        are not committed. The new start is committed although it is below the commit: a restart would skip the records between.
         """
         topic, number = old.partition
         _log.error(

@@ -108,8 +108,8 @@ _NODES = (
         words=wording.stuck,
         needs=("committed_offset",),
         measures=(
-            Measure("committed_offset", "stuck_count", "partitions stuck"),
-            Measure("committed_offset", "moving_partitions", "partitions advancing"),
+            Measure("committed_offset", "stuck_count", "partitions that do not move"),
+            Measure("committed_offset", "moving_partitions", "partitions that move"),
             Measure("oldest_incomplete_age", "oldest_incomplete_seconds", "s"),
         ),
         contributes=True,
@@ -151,7 +151,7 @@ _NODES = (
         needs=("delayed_length", "delayed_capacity"),
         measures=(
             Measure("delayed_length", "delay_fill", "of capacity", threshold="delay_fill_ratio"),
-            Measure("delayed_length", "delay_high", "of capacity, maximum", threshold="delay_high_ratio"),
+            Measure("delayed_length", "delay_high", "of capacity at most", threshold="delay_high_ratio"),
         ),
     ),
     Node(
@@ -191,7 +191,7 @@ _NODES = (
         words=wording.one_queue,
         needs=("queue_length", "queue_capacity"),
         measures=(
-            Measure("queue_length", "hot_queue_count", "full queues next to idle ones"),
+            Measure("queue_length", "hot_queue_count", "full queues beside idle ones"),
             Measure("queue_length", "full_queue_count", "full queues in all"),
         ),
         contributes=True,
