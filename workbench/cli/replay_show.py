@@ -71,7 +71,7 @@ def show_plan(plan: Plan, bootstrap: str, path: Path | None) -> None:
 
 
 def show_receipt(receipt: Receipt, plan_file: Path, *, as_json: bool) -> None:
-    """The outcome first, then why, then each partition that is not as it should be, then what to do. All on stderr with JSON."""
+    """Show outcome, reasons, each partition that is not as planned, and what to do. With JSON, all on stderr."""
     console = SafeConsole(stderr=as_json or receipt.outcome.value not in ("done", "dry_run"))
     good = receipt.outcome.value in ("done", "dry_run")
     console.line_of(receipt.sentence, style="bold green" if good else "bold red")
@@ -129,7 +129,7 @@ def show_verdict(found: Checked) -> None:
     console = SafeConsole()
     style = _VERDICT_STYLES.get(found.verdict.value, "bold yellow")
     console.line_of(found.sentence, style=style)
-    console.line_of(f"By: {', '.join(found.evidence)}. {plural(len(found.partitions), 'partition')}.")
+    console.line_of(f"Evidence: {', '.join(found.evidence)}. {plural(len(found.partitions), 'partition')}.")
     for part in [part for part in found.partitions if part.verdict.value not in ("verified", "not_planned")][
         :_MOST_ROWS
     ]:

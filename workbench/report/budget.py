@@ -1,4 +1,4 @@
-"""The error budget of each subscription: how much of a period its time lag was over the objective, and how much nobody knows."""
+"""Error budget of each subscription: time over the time-lag objective in a period, and time without measurements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A result handed on: alerts to an Alertmanager, JSON to a webhook, an annotation to Grafana, a text for a chat. Each is optional."""
+"""Delivery of a result: alerts to Alertmanager, JSON to a webhook, an annotation to Grafana, a text for a chat. Each is optional."""
 
 from __future__ import annotations
 
@@ -101,11 +101,11 @@ def _sick(document: Document) -> list[Any]:
 
 
 class _RefusedError(Exception):
-    """The receiver has not taken it."""
+    """The receiver has rejected it."""
 
 
 class _PassingError(_RefusedError):
-    """It may take it in a moment."""
+    """The receiver may accept it later."""
 
 
 def send(url: str, body: Any, *, what: str, token: str | None = None, sleep: Sleep = time.sleep) -> None:
@@ -113,7 +113,7 @@ def send(url: str, body: Any, *, what: str, token: str | None = None, sleep: Sle
 
     Raises:
         UsageError: if the address is no URL.
-        SourceUnreachableError: if it was not taken. The token is never told.
+        SourceUnreachableError: if it was not accepted. The message never contains the token.
     """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:

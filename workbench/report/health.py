@@ -1,4 +1,4 @@
-"""The health report: every subscription of a cluster, worst first, what changed since the last look, and what could not be judged."""
+"""Health report: every subscription of a cluster, worst first, changes since the last run, and what could not be judged."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class HealthLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """All that one look found."""
+    """Result of one run."""
 
     run_id: str
     capture: Capture

@@ -1,4 +1,4 @@
-"""The terminal view: the verdict in one sentence first, then why, then what to do."""
+"""Terminal view: the verdict in one sentence first, then why, then what to do."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def show(console: SafeConsole, result: Triage, samples: pa.Table) -> None:
     for finding in sick[:_MAX_DETAILED]:
         console.print(detail(finding, samples, result.window, pictures=pictures))
     if len(sick) > _MAX_DETAILED:
-        console.print(_overview(sick[_MAX_DETAILED:], f"{len(sick) - _MAX_DETAILED} more that are not well"))
+        console.print(_overview(sick[_MAX_DETAILED:], f"{len(sick) - _MAX_DETAILED} more that are not healthy"))
     if len(result.findings) == 1 and healthy:
         console.print(detail(healthy[0], samples, result.window, pictures=pictures))
     elif healthy:

@@ -1,4 +1,4 @@
-"""The record of a run: what it was asked, how far it came and how it ended. Always whole on disk, and never read off a notebook."""
+"""Record of a run: parameters, progress and outcome. Written atomically, independent of the notebook."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run a report as a scheduled job: check, lock, execute, keep what it left, and say truthfully how it ended."""
+"""Run a report as a scheduled job: check, lock, execute, keep its outputs, and record the outcome."""
 
 from __future__ import annotations
 
