@@ -1,4 +1,4 @@
-"""Carry out what a finding advises, on the lab's fleet, and watch whether it works."""
+"""Carry out a finding's action on the lab's fleet, and check whether it works."""
 
 from __future__ import annotations
 

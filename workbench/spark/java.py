@@ -111,7 +111,7 @@ def spark_home(java: Java) -> Path:
     dropped = "".join(f"    {option}) ;;\n" for option in unwanted_options(java))
     script = (
         "#!/usr/bin/env bash\n"
-        "# Drops the module that Spark asks for and nobody here needs, and the package that newer Javas do not have.\n"
+        "# Drops the module that Spark requests without need, and the package that newer Javas do not have.\n"
         "arguments=()\n"
         'for argument in "$@"; do\n'
         "  case $argument in\n"
@@ -143,7 +143,7 @@ def trust_store() -> Path:
     bundle = _python_bundle()
     content = bundle.read_bytes()
     store = cache_dir() / f"trust-{hashlib.sha256(content).hexdigest()[:32]}.p12"
-    seal = store.with_suffix(".sha256")  # of the store itself: one that was changed later is made anew
+    seal = store.with_suffix(".sha256")  # of the store itself: a store that was changed later is built again
     if not _is_sealed(store, seal):
         data = _java_store(content, bundle)
         for path, written in ((store, data), (seal, hashlib.sha256(data).hexdigest().encode())):

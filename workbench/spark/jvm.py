@@ -1,7 +1,7 @@
 """Direct start of Spark's JVM on this computer, without spark-submit.
 
 pyspark runs `spark-submit`: two shell scripts and a JVM that makes up the command of the JVM proper, which then prepares for jobs
-on any kind of cluster, with 280 jars to look through. Where nobody has set Spark up in a way of their own, none of it is needed.
+on any kind of cluster, with 280 jars to search. With Spark's default configuration, none of that is needed.
 What the command has to say to Java was asked of Spark's launcher when the class archive was made (`archive`).
 """
 

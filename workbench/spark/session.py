@@ -52,7 +52,7 @@ _CONF = {
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "100000",
 }
 
-# Nobody else is to talk to a session of this computer; a cluster's executors must be able to, and find it by its own name.
+# A local session accepts no other connections; a cluster's executors must reach it by its own address.
 _LOCAL_CONF = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 _JAVA_OPTIONS = (

@@ -44,7 +44,7 @@ _NODES = (
         number=2,
         question="Is the group lagging: late, growing or stalled?",
         short="lagging?",
-        # Abandoned: nobody will read these messages, however few they still are.
+        # Abandoned: no member will read these messages, however few they still are.
         test="(late AND NOT coalesce(draining, false)) OR growing OR stalled OR coalesce(abandoned, false)",
         yes=Ask("consuming"),
         no=Choose((("draining", Verdict.PRODUCER_BURST),), otherwise=Verdict.HEALTHY),
