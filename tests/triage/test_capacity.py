@@ -87,7 +87,7 @@ def test_consumers_go_by_their_own_pace() -> None:
     sizing = capacity.consumers(row(), objective_seconds=120)
     assert sizing is not None
     assert (sizing.keep_up, sizing.drain) == (7, 7)
-    assert "100/s arriving ÷ 20/s by each ÷ 80 % = 7 consumers to keep up" in sizing.words
+    assert "100/s arriving ÷ 20/s per consumer ÷ 80 % = 7 consumers to keep up" in sizing.words
 
 
 @given(needed=st.integers(1, 40), partitions=st.integers(1, 60))
