@@ -125,7 +125,7 @@ class LeftOut:
     def words(self) -> list[str]:
         """Series that were left out, a line for each metric and label."""
         return [
-            f"{count} series of {metric} left out: the label {label} is not a {wanted} ({self._examples[metric, label, wanted]})"
+            f"{count} series of {metric} left out: the label {label} is not a valid {wanted} ({self._examples[metric, label, wanted]})"
             for (metric, label, wanted), count in self._counts.items()
         ]
 
@@ -201,9 +201,7 @@ class Profile(BaseModel):
         if rule.state_label is not None:
             state = GROUP_STATES.get(re.sub(r"[^a-z]+", "_", snake(labels.get(rule.state_label, ""))).strip("_"))
             if state is None:
-                return _unreadable(
-                    left_out, metric, rule.state_label, labels.get(rule.state_label), wanted="known state"
-                )
+                return _unreadable(left_out, metric, rule.state_label, labels.get(rule.state_label), wanted="state")
         if signal == "time_lag" and rule.quality is Quality.PROXY:
             stat = ESTIMATE
         # A count is a number of observations, whatever their unit.
