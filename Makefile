@@ -1,4 +1,4 @@
-# Two commands do everything from a bare checkout: `make demo` and `make test`. Each sets up what it needs and is quick when nothing changed.
+# Two commands do everything from a fresh checkout: `make demo` and `make test`. Each installs what it needs, and is fast when nothing has changed.
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .PHONY: help demo test coverage test-pages test-cluster test-slow pictures bench bench-report chaos fuzz soak bench-triage lint setup clean lock
@@ -12,14 +12,14 @@ READY := $(VENV)/.ready
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 16
 
-demo: $(READY)  ## a real Kafka, a real incident, its verdict and report (about 3 minutes after set-up)
+demo: $(READY)  ## a real Kafka, a real incident, its verdict and report (about 3 minutes after setup)
 	@$(BIN)/workbench demo --out build/demo
 
 # Each part of the tests has a process, and a Spark and a Kafka of its own, if it needs them. Unit tests and those on Kafka mostly wait.
 ALONE := not apt and not cluster and not slow
 PARTS := unit "not jvm and not lab and $(ALONE)" spark "jvm and $(ALONE)" kafka "lab and not jvm and $(ALONE)"
 
-test: $(READY) lint  ## what must hold on every commit: unit tests, and beside them those with Spark and those with a real Kafka
+test: $(READY) lint  ## what must hold on every commit: unit tests, and in parallel the tests with Spark and with a real Kafka
 	@$(BIN)/workbench lab setup
 	@PYTEST="$(BIN)/python -m pytest" .ci/side-by-side --durations=5 -- $(PARTS)
 
@@ -32,31 +32,31 @@ coverage: $(READY)  ## the same tests, and which lines of the package they have 
 test-pages: $(READY)  ## report and notebook in a real browser, hand-off to a real Alertmanager (fetched with apt)
 	@$(BIN)/python -m pytest -m apt
 
-test-slow: $(READY)  ## the rest: all live incidents, and the wheel alone in an environment of its own
+test-slow: $(READY)  ## the other live incidents, long replays, and the installed wheel in a separate environment
 	@$(BIN)/workbench lab setup
 	@$(BIN)/python -m pytest -m "slow and not apt and not cluster" --durations=10
 
-pictures: $(READY)  ## the README's pictures, taken anew from the pages as they are
+pictures: $(READY)  ## retake the README's screenshots from the current pages
 	@$(BIN)/python -m tests.browser.pictures
 
-test-cluster: $(READY)  ## the sweep on a standalone Spark cluster, an executor killed in its middle; triage and sweep by Spark Connect
+test-cluster: $(READY)  ## the sweep on a standalone Spark cluster with a killed executor; triage and sweep with Spark Connect
 	@$(BIN)/python -m pytest -m cluster --durations=3
 
-bench: $(READY)  ## ours and its peers in the same run, into build/bench.json; fails if a ratio fell by a fifth  [ONLY=name RECORD=1]
+bench: $(READY)  ## Workbench and its peers in the same run, to build/bench.json; fails if a ratio dropped by a fifth  [ONLY=name RECORD=1]
 	@$(BIN)/workbench lab setup
 	@$(BIN)/python -m tests.bench $(if $(ONLY),--only $(ONLY)) $(if $(RECORD),--record)
 
-chaos: $(READY)  ## kills, freezes, back-pressure, cut logs, remade topics and more on real groups  [SEEDS=1-20 SECONDS=20]
+chaos: $(READY)  ## kills, freezes, back-pressure, truncated logs, recreated topics and more on real groups  [SEEDS=1-20 SECONDS=20]
 	@$(BIN)/workbench lab setup
 	@CHAOS_SEEDS=$(or $(SEEDS),1) CHAOS_SECONDS=$(or $(SECONDS),20) $(BIN)/python -m pytest -s -m lab tests/runtime/test_chaos.py
 
-fuzz: $(READY)  ## mutated inputs for every parser of foreign bytes, within 512 MB  [SEED=1 INPUTS=100000]
+fuzz: $(READY)  ## mutated inputs for every parser of untrusted data, within 512 MB  [SEED=1 INPUTS=100000]
 	@$(BIN)/python -m tests.fuzz --seed $(or $(SEED),1) --inputs $(or $(INPUTS),100000)
 
 bench-report: $(READY)  ## the scheduled report over many subscriptions, from a capture  [N=500]
 	@$(BIN)/python -m tests.bench.health $(or $(N),500)
 
-bench-triage: $(READY)  ## how often triage is right on real incidents, into build/triage.json  [SEEDS=101-105 ONLY=a,b ADVICE=1]
+bench-triage: $(READY)  ## accuracy of triage on real incidents, to build/triage.json  [SEEDS=101-105 ONLY=a,b ADVICE=1]
 	@$(BIN)/workbench lab setup
 	@$(BIN)/python -m tests.bench.accuracy $(if $(SEEDS),--seeds $(SEEDS)) $(if $(ONLY),--only $(ONLY)) $(if $(ADVICE),--apply-advice)
 
@@ -69,12 +69,12 @@ lint: $(READY)  ## ruff and mypy --strict
 	@$(BIN)/ruff format -q --check workbench tests
 	@$(BIN)/mypy
 
-setup: $(READY)  ## the Python environment, and a Java if the machine has none
+setup: $(READY)  ## install the Python environment, and a Java if the machine has none
 
-lock:  ## resolve the dependencies of pyproject.toml anew
+lock:  ## update the lock file from the dependencies in pyproject.toml
 	@.ci/lock
 
-clean:  ## remove what the targets made here (downloads in the user's cache stay)
+clean:  ## remove what the targets made here (keeps downloads in the user's cache)
 	@-[ -x $(BIN)/workbench ] && $(BIN)/workbench lab down --quiet
 	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
 

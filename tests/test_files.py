@@ -77,7 +77,10 @@ def test_two_that_write_a_file_at_once_leave_one_of_the_two_whole(tmp_path: Path
 def test_who_comes_second_may_wait_and_is_told_who_holds_the_lock(tmp_path: Path) -> None:
     """So long as it was given, by the other's number."""
     with exclusive_lock(tmp_path / "lock", GuardError("busy")):
-        for hint, told in (("Wait.", f"Wait. It is process {os.getpid()}."), (None, f"It is process {os.getpid()}.")):
+        for hint, told in (
+            ("Wait.", f"Wait. Process {os.getpid()} holds the lock."),
+            (None, f"Process {os.getpid()} holds the lock."),
+        ):
             refusal = GuardError("busy", hint=hint)
             with pytest.raises(GuardError) as caught, exclusive_lock(tmp_path / "lock", refusal, wait_seconds=0.1):
                 pytest.fail("two at a time")

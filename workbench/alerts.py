@@ -1,7 +1,7 @@
-"""What an Alertmanager's webhook says about whom to look at, and since when.
+"""Alertmanager webhooks: the subscription that an alert names, and its start time.
 
-The format is Alertmanager's webhook version 4 (its `docs/configuration.md`); fields that are not known are ignored, as it asks for.
-Everything in it is somebody else's text: nothing of it is ever executed, only shown and compared.
+The format is Alertmanager's webhook version 4 (its `docs/configuration.md`); unknown fields are ignored, as it requires.
+Everything in it is foreign text: it is shown and compared, never executed.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from workbench.errors import UsageError
 from workbench.inputs import first_problem, read_within
 from workbench.window import parse_instant
 
-# How exporters and frameworks name the same thing, the most usual first.
+# Label names of exporters and frameworks, the most common first.
 _GROUP = ("consumergroup", "group", "consumer_group", "group_id", "messaging_consumer_group_name")
 _TOPIC = ("topic", "messaging_destination_name")
 _CLUSTER = ("cluster", "kafka_cluster", "cluster_name")
-_MAX_BYTES = 4 << 20  # Alertmanager groups alerts; a payload beyond this is not one
+_MAX_BYTES = 4 << 20  # Alertmanager groups alerts; no valid payload is larger
 
 
 class _Alert(BaseModel):
@@ -46,10 +46,10 @@ class _Webhook(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """One alert, reduced to what a triage needs; empty text where it does not say.
+    """One alert, reduced to what a triage needs; an empty text if a field is missing.
 
     Attributes:
-        starts_at: when it began to fire, or None. truncated: how many alerts of the same message were left out by Alertmanager.
+        starts_at: when it started firing, or None. truncated: number of alerts of this message that Alertmanager left out.
     """
 
     name: str
@@ -72,7 +72,7 @@ def read_alerts(path: Path) -> list[Alert]:
         text = read_within(path, _MAX_BYTES).decode()
     except (OSError, UnicodeDecodeError) as error:
         if isinstance(error, OSError) and error.errno == errno.EFBIG:
-            raise UsageError(f"{path} is larger than any webhook of an Alertmanager.") from None
+            raise UsageError(f"{path} is larger than any Alertmanager webhook.") from None
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise UsageError(f"The alert {path} cannot be read: {reason}.") from None
     return parse_alerts(text, name=str(path))
@@ -82,7 +82,7 @@ def parse_alerts(text: str, *, name: str = "the alert") -> list[Alert]:
     """Read a webhook payload.
 
     Raises:
-        UsageError: if it is none, or holds no alert.
+        UsageError: if it is not a webhook, or has no alert.
     """
     hint = "It should be the JSON that Alertmanager posts to a webhook (version 4)."
     try:
@@ -91,17 +91,17 @@ def parse_alerts(text: str, *, name: str = "the alert") -> list[Alert]:
         alerts = [_reduced(it, webhook.truncated) for it in webhook.alerts]
     except ValidationError as error:
         problem = first_problem(error, whole="the document")
-        raise UsageError(f"{name} is no webhook of an Alertmanager: {problem}.", hint=hint) from None
+        raise UsageError(f"{name} is not an Alertmanager webhook: {problem}.", hint=hint) from None
     except (ValueError, RecursionError):
-        raise UsageError(f"{name} is no JSON.", hint=hint) from None
+        raise UsageError(f"{name} is not JSON.", hint=hint) from None
     if not alerts:
-        raise UsageError(f"{name} holds no alert.", hint=hint)
+        raise UsageError(f"{name} has no alert.", hint=hint)
     return sorted(alerts, key=lambda it: not it.firing)
 
 
 def _reduced(alert: _Alert, truncated: int) -> Alert:
     labels = alert.labels
-    # Go's zero time stands for "not set".
+    # Go's zero time means "not set".
     known = alert.starts_at and not alert.starts_at.startswith("0001-")
     return Alert(
         name=labels.get("alertname", ""),

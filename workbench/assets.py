@@ -1,4 +1,4 @@
-"""Files that ship with the package but are for people: notebooks and runbooks, in the repository or in an installed package."""
+"""Notebooks and runbooks that ship with the package, in the repository or in an installed package."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from workbench.errors import UsageError
 
 
 def shipped(folder: str) -> Path:
-    """The folder `notebooks` or `runbooks`.
+    """Find the folder `notebooks` or `runbooks`.
 
     Raises:
         UsageError: if this installation has none.
     """
     package = Path(__file__).parent
-    # The wheel's own first: beside an installed package, a folder of this name is somebody else's.
+    # The wheel's folder first: next to an installed package, a folder of this name may be a foreign one.
     for place in (package / "_shipped" / folder, package.parent / folder):
         if place.is_dir():
             return place
@@ -22,10 +22,10 @@ def shipped(folder: str) -> Path:
 
 
 def notebook(name: str) -> Path:
-    """A notebook that ships with the package, without its ending.
+    """Find a notebook that ships with the package, by its name without the extension.
 
     Raises:
-        UsageError: naming those that there are.
+        UsageError: listing the available notebooks.
     """
     folder = shipped("notebooks")
     path = folder / f"{name}.ipynb"

@@ -1,25 +1,25 @@
-"""Every error that a user can cause or meet, each with its exit code and a hint.
+"""Errors of this package, each with its exit code and a hint.
 
     WorkbenchError                    1  internal error
-    ├── OutputError                   1  what was found cannot be written: a full disk, a folder without permission
-    ├── UsageError                    2  a parameter, a file or a name that is wrong
+    ├── OutputError                   1  the output cannot be written: a full disk, a folder without permission
+    ├── UsageError                    2  a wrong parameter, file or name
     │   ├── ConfigError                  the settings file, or a field of it
     │   ├── WindowError                  a time window that is naive, reversed or unreadable
     │   ├── UnknownClusterError          no such cluster in the settings
     │   ├── UnknownGroupError            the cluster is there, the consumer group or topic is not
     │   └── NotACaptureError             a folder without a readable capture.json
-    ├── EvidenceError                 4  what is needed for a verdict is not there
+    ├── EvidenceError                 4  data for a verdict are missing
     │   ├── NoSeriesError                the source answered, with nothing in the window
     │   └── DamagedCaptureError          a capture whose files do not match their checksums
     ├── SourceUnreachableError        5  Prometheus or Kafka refuses, hangs or answers with an error
-    │   ├── NoAnswerError                asked, and no answer came: whether it was done is not known
+    │   ├── NoAnswerError                a request without an answer: whether it took effect is not known
     │   └── SetupError                   a part of the lab or of this installation that is missing or does not start
-    ├── GuardError                    6  refused, because going on could lose or skip data
+    ├── GuardError                    6  refused, because continuing could lose or skip data
     ├── DeadlineError                 7  not finished in time
-    └── KernelDiedError               8  the kernel of a scheduled notebook ended by itself
+    └── KernelDiedError               8  the kernel of a scheduled notebook died
 
-Exit code 3 (findings above the threshold) is a result and no error.
-A message is one sentence that names the thing; a hint says what to do. Passwords and tokens in either are masked.
+Exit code 3 (findings above the threshold) is a result, not an error.
+A message is one sentence that names the cluster, group, file or field; a hint says what to do. Passwords and tokens are masked.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ExitCode(IntEnum):
 
 
 class WorkbenchError(Exception):
-    """Root of all errors of this package: one sentence, an optional hint, an exit code."""
+    """Base class of all errors of this package: one sentence, an optional hint, an exit code."""
 
     exit_code = ExitCode.INTERNAL
 
@@ -56,11 +56,11 @@ class WorkbenchError(Exception):
 
 
 class OutputError(WorkbenchError):
-    """What was found cannot be written."""
+    """The output cannot be written."""
 
 
 class UsageError(WorkbenchError):
-    """A parameter, file or name that is wrong."""
+    """A wrong parameter, file or name."""
 
     exit_code = ExitCode.USAGE
 
@@ -74,7 +74,7 @@ class WindowError(UsageError):
 
 
 class UnknownClusterError(UsageError):
-    """No such cluster in the settings."""
+    """The settings have no such cluster."""
 
 
 class UnknownGroupError(UsageError):
@@ -82,21 +82,21 @@ class UnknownGroupError(UsageError):
 
 
 class NotACaptureError(UsageError):
-    """A folder that holds no readable capture."""
+    """The folder is not a readable capture."""
 
 
 class EvidenceError(WorkbenchError):
-    """What is needed for a verdict is not there."""
+    """Data for a verdict are missing."""
 
     exit_code = ExitCode.EVIDENCE
 
 
 class NoSeriesError(EvidenceError):
-    """The source answered, but with nothing for this selection in this window."""
+    """The source answered, but has no data for this selection in this window."""
 
 
 class DamagedCaptureError(EvidenceError):
-    """A capture whose files are missing, cut short or changed."""
+    """A capture whose files are missing, truncated or changed."""
 
 
 class SourceUnreachableError(WorkbenchError):
@@ -106,26 +106,26 @@ class SourceUnreachableError(WorkbenchError):
 
 
 class NoAnswerError(SourceUnreachableError):
-    """Asked, and no answer came: whether what was asked for was done is not known."""
+    """A request without an answer: whether it took effect is not known."""
 
 
 class SetupError(SourceUnreachableError):
-    """A part of the lab that could not be fetched, checked or started, or an extra or a Java that is not installed."""
+    """A part of the lab could not be downloaded, verified or started, or an extra or a Java is not installed."""
 
 
 class GuardError(WorkbenchError):
-    """Refused, because going on could lose or skip data."""
+    """Refused, because continuing could lose or skip data."""
 
     exit_code = ExitCode.GUARD
 
 
 class DeadlineError(WorkbenchError):
-    """Not finished in the time that was given."""
+    """Not finished within the time limit."""
 
     exit_code = ExitCode.DEADLINE
 
 
 class KernelDiedError(WorkbenchError):
-    """The kernel of a notebook ended before the notebook did."""
+    """The kernel of a notebook died before the notebook finished."""
 
     exit_code = ExitCode.KERNEL

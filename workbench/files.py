@@ -1,7 +1,7 @@
-"""Files and folders that others may read at any moment: whole or not at all, and changed by one process at a time.
+"""Atomic writes of files and folders, and locks between processes.
 
-What is not whole yet lies beside it under a hidden name that is never given twice, so nobody else's file is taken for it, whatever its
-name; and only what a call has made itself is removed by it.
+An incomplete file has a unique hidden name next to its target, so it is never confused with another file. A call removes only files
+that it has created.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from typing import IO
 
 from workbench.errors import GuardError, OutputError
 
-_LOOK_AGAIN_SECONDS = 0.1  # while another one holds a lock
+_LOOK_AGAIN_SECONDS = 0.1  # while another process holds a lock
 
 
 @contextmanager
 def atomic_write(path: Path, *, durable: bool = False, new: bool = False) -> Iterator[Path]:
-    """Where to write what shall become `path` when the block ends; if it fails, `path` stays as it is and nothing is left over.
+    """Yield a temporary path; rename it to `path` on success. On failure, `path` stays unchanged and the temporary file is removed.
 
     Args:
-        path: a reader sees its old content or its new one, never half of one.
-        durable: content and name are on the disk when the block has ended.
-        new: whatever is there already is somebody else's, and stays.
+        path: a reader sees the old or the new content, never a part of it.
+        durable: sync content and name to disk at the end of the block.
+        new: never replace an existing file.
 
     Raises:
-        FileExistsError: with `new`, if something is there.
+        FileExistsError: with `new`, if `path` exists.
         OSError: if it cannot be written.
     """
     temporary = _beside(path, "tmp")
@@ -63,18 +63,18 @@ def write_text(path: Path, text: str, *, durable: bool = False) -> None:
 
 @contextmanager
 def atomic_folder(path: Path, *, replace: bool = False) -> Iterator[Path]:
-    """An empty folder to fill, which becomes `path` when the block ends; if it fails, `path` stays as it is and nothing is left over.
+    """Yield an empty temporary folder; rename it to `path` on success. On failure, `path` stays unchanged and the folder is removed.
 
     Args:
-        path: not there, or an empty folder.
-        replace: a folder that holds something gives way. A system cannot exchange two folders in one step, so a kill may leave `path`
-            missing; `restored` then brings the old one back.
+        path: must not exist, or must be an empty folder.
+        replace: replace a folder that is not empty. Two folders cannot be exchanged atomically, so a kill may leave `path`
+        missing; `restored` then restores the old one.
 
     Raises:
-        FileExistsError: if `path` is there, holds something, and is not to be replaced.
+        FileExistsError: if `path` exists, is not empty, and `replace` is false.
         OSError: if it cannot be written.
     """
-    path = path.resolve()  # "." has no name, and a link to a folder is no folder that could give way
+    path = path.resolve()  # "." has no name, and a link to a folder cannot be replaced
     new = _beside(path, "new")
     new.mkdir(parents=True)
     try:
@@ -88,9 +88,9 @@ def atomic_folder(path: Path, *, replace: bool = False) -> Iterator[Path]:
 
 
 def restored(parent: Path) -> None:
-    """Bring back what a killed `whole_folder(..., replace=True)` has moved aside and not replaced; remove it where it was replaced.
+    """Restore a folder that a killed `atomic_folder(..., replace=True)` moved aside; remove it if the replacement was completed.
 
-    Safe at any moment, also while another process replaces: that one then replaces what was brought back.
+    Safe at any time, also while another process replaces the folder: that process then replaces the restored one.
     """
     for old in parent.glob(".*.old"):
         name = old.name[1:].rsplit(".", 2)[0]
@@ -100,7 +100,7 @@ def restored(parent: Path) -> None:
 
 
 def remove_folder(path: Path) -> None:
-    """Remove a folder in one step, as others see it: a kill leaves it whole or away; nothing happens if somebody else was quicker."""
+    """Remove a folder atomically: after a kill it is complete or gone. Does nothing if another process has removed it."""
     gone = _beside(path, "gone")
     with suppress(FileNotFoundError):
         path.rename(gone)
@@ -108,14 +108,14 @@ def remove_folder(path: Path) -> None:
 
 
 def leftovers(path: Path) -> list[Path]:
-    """What killed processes have left beside a folder while they wrote or replaced it."""
+    """Temporary folders that killed processes left next to a folder."""
     return [it for ending in ("new", "old", "gone") for it in sorted(path.parent.glob(f".{path.name}.*.{ending}"))]
 
 
 def _replace(path: Path, new: Path) -> None:
     while not _renamed(new, path):
         old = _beside(path, "old")
-        with suppress(FileNotFoundError):  # somebody else has just replaced or removed it
+        with suppress(FileNotFoundError):  # another process has just replaced or removed it
             path.rename(old)
             try:
                 done = _renamed(new, path)
@@ -128,7 +128,7 @@ def _replace(path: Path, new: Path) -> None:
 
 
 def _renamed(new: Path, path: Path) -> bool:
-    """Whether a folder has become `path`; not if that is a folder which holds something."""
+    """Rename a folder to `path`; return false if `path` is a folder that is not empty."""
     try:
         new.rename(path)
     except OSError as error:
@@ -139,7 +139,7 @@ def _renamed(new: Path, path: Path) -> bool:
 
 
 def _remove(old: Path) -> None:
-    """Remove a folder that was moved aside: under another name first, so that half of it is never brought back."""
+    """Remove a folder that was moved aside; rename it first, so a partly removed folder is never restored."""
     gone = old.with_suffix(".gone")
     with suppress(OSError):
         old.rename(gone)
@@ -151,12 +151,12 @@ def _beside(path: Path, ending: str) -> Path:
 
 
 def _place(temporary: Path, path: Path) -> None:
-    """Give a file its name, unless the name is taken."""
+    """Rename a file, unless the new name exists."""
     try:
         path.hardlink_to(temporary)
     except FileExistsError:
         raise
-    except OSError:  # a file system without links: looked at first, which is nearly as good
+    except OSError:  # a file system without links: check first, which is nearly as safe
         if path.exists():
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)) from None
         temporary.replace(path)
@@ -171,7 +171,7 @@ def _sync(path: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder with its parents; their names are on the disk when this returns.
+    """Make a folder with its parents, and sync their names to disk.
 
     Raises:
         OSError: if it cannot be made.
@@ -183,7 +183,7 @@ def make_folder(path: Path) -> None:
 
 
 def sync_name(path: Path) -> None:
-    """Have the name of a new file on the disk, which its own sync does not see to.
+    """Sync the name of a new file to disk; the file's own sync does not include it.
 
     Raises:
         OSError: if its folder cannot be synced.
@@ -193,7 +193,7 @@ def sync_name(path: Path) -> None:
 
 @contextmanager
 def writing(what: str) -> Iterator[None]:
-    """Say what cannot be written, and why, in place of a traceback.
+    """Turn an OSError of the block into an error with the name of the output.
 
     Raises:
         OutputError: for an OSError of the block.
@@ -202,18 +202,18 @@ def writing(what: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise OutputError(
-            f"{what} cannot be written: {error.strerror or error}.", hint="Is there room, and may you write there?"
+            f"{what} cannot be written: {error.strerror or error}.", hint="Check the free space and the permissions."
         ) from None
 
 
 @contextmanager
 def exclusive_lock(lock: Path, refusal: GuardError, *, wait_seconds: float = 0.0) -> Iterator[None]:
-    """One process of this machine at a time; the lock goes with the process, however it ends.
+    """Allow one process of this machine at a time; the lock ends with the process.
 
     Args:
-        lock: a file that stays.
-        refusal: what is raised if another one holds the lock; its hint then names that process.
-        wait_seconds: so long the other one may take to end.
+        lock: lock file; it is not removed.
+        refusal: error to raise if another process holds the lock; its hint then names that process.
+        wait_seconds: how long to wait for the lock.
 
     Raises:
         GuardError: `refusal`.
@@ -238,8 +238,8 @@ def exclusive_lock(lock: Path, refusal: GuardError, *, wait_seconds: float = 0.0
 
 
 def _named(refusal: GuardError, held: IO[str]) -> GuardError:
-    """The refusal, with the process that holds the lock."""
+    """Add the process that holds the lock to the refusal."""
     held.seek(0)
     if (holder := held.read(32).strip()).isdecimal():
-        refusal.hint = " ".join(filter(None, [refusal.hint, f"It is process {holder}."]))
+        refusal.hint = " ".join(filter(None, [refusal.hint, f"Process {holder} holds the lock."]))
     return refusal

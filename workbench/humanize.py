@@ -1,4 +1,4 @@
-"""Numbers and names in words for people: humanised, right to three digits, and safe to print."""
+"""Numbers and names for people: humanised to three digits, and safe to print."""
 
 from __future__ import annotations
 
@@ -8,49 +8,51 @@ import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-# C0, DEL and C1 steer a terminal; the others turn the direction of text round or are not seen; half of a pair cannot be written.
+# C0, DEL and C1 control a terminal; the others reverse the direction of text or are invisible; a lone surrogate cannot be encoded.
 _CONTROL = re.compile(
     "[\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
     "\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]"
 )
-_CHAT = str.maketrans({"<": "‹", ">": "›", "@": "＠", "`": "ˋ"})  # what chats read as a mention, a command or code
+_CHAT = str.maketrans(
+    {"<": "‹", ">": "›", "@": "＠", "`": "ˋ"}
+)  # characters that chats interpret as a mention, a command or code
 _MAX_NAME = 80
-_MAX_MESSAGE = 1500  # a screen full; what is cut out is its middle, for the names stand in front and the reasons behind
+_MAX_MESSAGE = 1500  # one screen; the middle is cut out, because names come first and reasons last
 
 
 def printable(text: object) -> str:
-    """Text from a broker or an alert, made harmless for a terminal: control and direction characters are shown as escapes."""
+    """Make text from a broker or an alert safe for a terminal: control and direction characters are shown as escapes."""
     shown = _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), str(text))
     return shown if len(shown) <= _MAX_NAME else shown[: _MAX_NAME - 1] + "…"
 
 
 def one_line(text: str) -> str:
-    """A message for a terminal: harmless, on one line, of any length."""
+    """Make a message safe for a terminal, on one line, of any length."""
     return _CONTROL.sub(lambda match: " " if match[0] in "\r\n\t" else match[0].encode("unicode_escape").decode(), text)
 
 
 def lines(text: str) -> str:
-    """A text of many lines for a terminal: harmless, with its line breaks and tabs."""
+    """Make a text of several lines safe for a terminal; line breaks and tabs are kept."""
     return _CONTROL.sub(
         lambda match: match[0] if match[0] in "\n\t" else match[0].encode("unicode_escape").decode(), text
     )
 
 
 def for_chat(text: str) -> str:
-    """One line for a chat that nobody is called by and that holds no link: what a chat would read is shown by its look-alike."""
+    """Make one line safe for a chat, without mentions or links: special characters are replaced by look-alikes."""
     return one_line(text).translate(_CHAT).replace("://", "[:]//").replace("](", "] (")
 
 
 def message(text: str) -> str:
-    """What an error says, harmless and of a length that a person reads: a file or a server may have put anything into it."""
+    """Make an error text safe and short: a file or a server may have put anything into it."""
     shown = _CONTROL.sub(lambda it: it[0] if it[0] == "\n" else it[0].encode("unicode_escape").decode(), text)
-    shown = shown.encode(errors="backslashreplace").decode()  # half of a surrogate pair cannot be written
+    shown = shown.encode(errors="backslashreplace").decode()  # a lone surrogate cannot be encoded
     half = _MAX_MESSAGE // 2
     return shown if len(shown) <= _MAX_MESSAGE else f"{shown[:half]} … {shown[-half:]}"
 
 
 def shell_word(text: str) -> str:
-    """One word of a shell command, whatever characters the text holds, on one line."""
+    """Quote a text as one word of a shell command, on one line."""
     if _CONTROL.search(text):
         escaped = text.replace("\\", "\\\\").replace("'", "\\'")
         return "$'" + _CONTROL.sub(_shell_escape, escaped) + "'"
@@ -94,7 +96,7 @@ def count(number: float | None) -> str:
 
 
 def significant(number: float) -> str:
-    """Three digits at the most: 41.23 → "41.2", 0.0123 → "0.012"."""
+    """At most three digits: 41.23 → "41.2", 0.0123 → "0.012"."""
     if number == 0:
         return "0"
     digits = max(0, 2 - math.floor(math.log10(abs(number))))
@@ -143,15 +145,15 @@ def size(number: float | None) -> str:
 
 
 def moment(timestamp_ms: int | None) -> str:
-    """An instant of a record in UTC, with milliseconds, and without the year that everybody knows."""
+    """Format a record's timestamp in UTC, with milliseconds and without the year."""
     if timestamp_ms is None:
         return "-"
     try:
         return datetime.fromtimestamp(timestamp_ms / 1000, UTC).strftime("%m-%d %H:%M:%S.%f")[:-3] + "Z"
-    except (OverflowError, ValueError, OSError):  # a producer may write any number
+    except (OverflowError, ValueError, OSError):  # a producer may write any timestamp
         return f"{timestamp_ms} ms"
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says before its stack, or else its kind."""
+    """First line of an error's text, or else the name of its class."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

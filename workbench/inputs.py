@@ -1,4 +1,4 @@
-"""Files that people or other programs have written, read within bounds: of size, and of how deep things lie in one another."""
+"""Files from people or other programs, read with limits on size and nesting."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from workbench.humanize import first_line
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
-_SETTINGS_BYTES = 4 << 20  # ten thousand clusters
-_SETTINGS_DEPTH = 20  # a file has five levels; what walks over it calls itself for each
+_SETTINGS_BYTES = 4 << 20  # enough for ten thousand clusters
+_SETTINGS_DEPTH = 20  # a valid file has five levels; its readers are recursive
 
 
 class Problem(NamedTuple):
-    """The first thing that is wrong with a document.
+    """First problem of a document.
 
     Attributes:
-        field: where, as `clusters.prod.url`; what the caller calls the document where it is wrong as a whole.
-        reason: what is wrong with it, without the value: that may be a secret.
-        is_unknown: whether there is no such field.
+        field: its path, such as `clusters.prod.url`; the caller's name for the document if the problem concerns all of it.
+        reason: the problem, without the value, which may be a secret.
+        is_unknown: whether the field does not exist.
     """
 
     field: str
@@ -36,14 +36,14 @@ class Problem(NamedTuple):
 
 
 def first_problem(error: ValidationError, *, whole: str = "the whole") -> Problem:
-    """The first error of a validation."""
+    """Return the first error of a validation."""
     first = error.errors(include_input=False, include_url=False, include_context=False)[0]
     field = ".".join(str(part) for part in first["loc"]) or whole
     return Problem(field, first["msg"].removeprefix("Value error, "), first["type"] == "extra_forbidden")
 
 
 def read_within(path: Path, most_bytes: int) -> bytes:
-    """The content of a file of at most so many bytes; a device that never ends has more.
+    """Read a file of limited size; an endless device exceeds every limit.
 
     Raises:
         OSError: if it cannot be read, or is larger (EFBIG).
@@ -56,13 +56,13 @@ def read_within(path: Path, most_bytes: int) -> bytes:
 
 
 def read_toml(path: Path, *, what: str) -> dict[str, Any]:
-    """A TOML file as plain values.
+    """Read a TOML file as plain values.
 
     Args:
-        what: what a message calls it: "The settings file".
+        what: name of the file in messages, such as "The settings file".
 
     Raises:
-        ConfigError: if it cannot be read or is no TOML.
+        ConfigError: if it cannot be read or is not TOML.
     """
     try:
         values = tomllib.loads(read_within(path, _SETTINGS_BYTES).decode())
@@ -71,8 +71,8 @@ def read_toml(path: Path, *, what: str) -> dict[str, Any]:
     except OSError as error:
         reason = error.strerror or type(error).__name__
     except RecursionError:
-        reason = "its tables lie too deep in one another"
-    except ValueError as error:  # no TOML, no UTF-8, a number of thousands of digits
+        reason = "its tables are nested too deeply"
+    except ValueError as error:  # not TOML, not UTF-8, or a number with thousands of digits
         reason = first_line(error)
     else:
         return values

@@ -1,7 +1,7 @@
-"""Secrets kept out of every text: those that this process was given, and what looks like one in a text of somebody else.
+"""Masking of secrets in all output: known secrets, and foreign text that looks like a secret.
 
-Errors, logs, journals, reports and JSON all go through `masked`. A secret is known from the moment at which a setting brings it in
-(`remember`); a library that puts a URL or a header into its message is caught by its shape.
+Errors, logs, journals, reports and JSON all go through `masked`. A secret is known as soon as a setting contains it (`remember`).
+Secrets in a library's messages, such as a URL or a header, are recognised by their form.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ MASK = "***"
 _SHORTEST = 4  # shorter "secrets" would mask ordinary words
 _UNMISTAKABLE = 8  # shorter ones are masked as whole words only: "kafka" as a password must not change "kafka-exporter"
 
-# Properties of librdkafka and of Java clients whose values are secrets; `ssl.key.location` and `sasl.oauthbearer.method` are none.
+# Properties of librdkafka and of Java clients with secret values; `ssl.key.location` and `sasl.oauthbearer.method` are not secret.
 _SECRET_NAME = re.compile(
     r"password|passphrase|secret|jaas|key\.pem|private\.key$|oauthbearer\.config|token$", re.IGNORECASE
 )
 _SHAPES = (
-    # The user and password of a URL. A password may hold "/" or "?" that nobody has quoted.
+    # User and password of a URL. A password may contain unquoted "/" or "?".
     (re.compile(r"(?<=://)(?:[^\s/?#@]*|[^\s/?#@:]*:[^\s\"'<>]*)@"), f"{MASK}@"),
     (re.compile(r"(?i)(\bauthorization\\*[\"']?\s*[:=]\s*\\*[\"']?)(?:(?:bearer|basic|token|apikey)\s+)?[^\s\"'\\,}]+"), rf"\1{MASK}"),
     (re.compile(r"(\b[Bb]earer\s+)(?!(?:tokens?|authentication|authorization)(?![\w.~+/=-]))[\w.~+/=-]{8,}"), rf"\1{MASK}"),
-    # name="value", as in JAAS, in JSON and in the repr of a dict
+    # name="value", as in JAAS, JSON and the repr of a dict
     (
         re.compile(
             r"(?i)((?:password|passphrase|passwd|secret|token|api[_-]?key|credential)s?\\*[\"']?\s*[=:]\s*)"
@@ -45,24 +45,24 @@ _known: dict[str, tuple[str, ...]] = {}
 
 
 def remember(*secrets: str | None) -> None:
-    """Mask these from now on, wherever this process writes."""
+    """Mask these values from now on, in all output of this process."""
     for secret in secrets:
         if secret and len(secret) >= _SHORTEST and secret != MASK:
             _known.setdefault(secret, _spellings(secret))
 
 
 def secret_values(properties: Mapping[str, object]) -> list[str]:
-    """The values of a Kafka client's properties that are secrets."""
+    """Secret values among a Kafka client's properties."""
     return [str(value) for name, value in properties.items() if _SECRET_NAME.search(name)]
 
 
 def secrets_in_header(value: str) -> list[str]:
-    """A header's value, and the token alone of "Bearer …"."""
+    """Secrets of a header: its value, and the token of "Bearer …"."""
     return [value, *value.split()[1:]]
 
 
 def secrets_in_url(url: str) -> list[str]:
-    """The password of a URL, or its user where that stands alone, as it is written and as it is meant."""
+    """Password of a URL, or a user without a password; as written, and decoded."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -72,13 +72,13 @@ def secrets_in_url(url: str) -> list[str]:
 
 
 def secrets_in_connection(url: str) -> list[str]:
-    """The token of Spark Connect's `sc://host:port/;token=…;…`, and whatever else its parameters call a secret."""
+    """Token of Spark Connect's `sc://host:port/;token=…;…`, and other secret parameters."""
     pairs = [part.partition("=") for part in url.split(";")[1:]]
     return [*(value for name, _, value in pairs if _SECRET_NAME.search(name)), *secrets_in_url(url)]
 
 
 def masked(text: str, secrets: Iterable[str] = ()) -> str:
-    """The text without secrets: those known to the process, those given, and what has the shape of one."""
+    """Mask secrets in a text: known ones, given ones, and text that looks like one."""
     spelled = {**_known, **{it: _spellings(it) for it in secrets if len(it) >= _SHORTEST and it not in _known}}
     for secret in sorted(spelled, key=len, reverse=True):
         for spelling in spelled[secret]:
@@ -94,7 +94,7 @@ def masked(text: str, secrets: Iterable[str] = ()) -> str:
 
 
 def masked_document(value: Any) -> Any:
-    """A JSON document with every text in it masked, keys too."""
+    """Mask all texts of a JSON document, including keys."""
     if isinstance(value, str):
         return masked(value)
     if isinstance(value, Mapping):
@@ -105,7 +105,7 @@ def masked_document(value: Any) -> Any:
 
 
 def _spellings(secret: str) -> tuple[str, ...]:
-    """A secret as texts hold it: plain, in JSON, in a repr, in a URL; the longest first."""
+    """Spellings of a secret in texts: plain, in JSON, in a repr, in a URL; longest first."""
     found = {
         secret,
         json.dumps(secret)[1:-1],

@@ -1,4 +1,4 @@
-"""Folders of this program on the user's machine: where the platform keeps such things, or where the XDG variables say."""
+"""Folders of this program on the user's machine, by the platform's conventions or the XDG variables."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ _DIRS = PlatformDirs("lag-workbench", appauthor=False)
 
 
 def cache_dir() -> Path:
-    """Downloads that can be fetched again: `$XDG_CACHE_HOME/lag-workbench`, on Linux `~/.cache/lag-workbench`."""
+    """Cache folder, for downloads: `$XDG_CACHE_HOME/lag-workbench`, on Linux `~/.cache/lag-workbench`."""
     return _made(_DIRS.user_cache_path)
 
 
 def state_dir() -> Path:
-    """What runs or has run here: `$XDG_STATE_HOME/lag-workbench`, on Linux `~/.local/state/lag-workbench`."""
+    """State folder, for running and past work: `$XDG_STATE_HOME/lag-workbench`, on Linux `~/.local/state/lag-workbench`."""
     return _made(_DIRS.user_state_path)
 
 
 def config_file() -> Path:
-    """The user's settings, `workbench.toml` in `$XDG_CONFIG_HOME/lag-workbench`, on Linux `~/.config` (it need not exist)."""
+    """Path of the user's settings: `workbench.toml` in `$XDG_CONFIG_HOME/lag-workbench`, on Linux `~/.config` (may not exist)."""
     return _DIRS.user_config_path / "workbench.toml"
 
 

@@ -1,10 +1,10 @@
-"""The samples frame: what every collector hands over, as Arrow, whatever its source.
+"""The samples frame: the common Arrow format of all collectors.
 
-One row is one measurement. While they are collected, samples stay by series (`SeriesTable`): the names of a series are kept once and
-not with each of its samples, and what names decide (trust, groups of clients, order) is decided once for each series.
+One row is one measurement. During collection, samples are stored by series (`SeriesTable`): the labels of a series are stored once
+instead of with each sample, and decisions by label (trust, groups of clients, order) are made once per series.
 
-Values that are no measurements (NaN, ±Inf, an exporter's -1 for "none", staleness markers) become NULL with a flag *here*, at the
-border, because Spark sorts NaN above every number and would call it lag.
+Values that are not measurements (NaN, ±Inf, an exporter's -1 for "none", staleness markers) become NULL with a flag *here*, at the
+border, because Spark sorts NaN above every number and would treat it as lag.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ SAMPLES_SCHEMA = pa.schema(
 
 LABEL_COLUMNS = ("group", "topic", "partition", "member", "broker", "processor", "queue")
 
-# In this order every series, and every thing that several members report, is one run of rows (in order of time within it).
+# In this order every series, and every entity that several members report, is one run of rows (sorted by time).
 SERIES_ORDER = ("group", "topic", "signal", "stat", "partition", "processor", "queue", "broker", "member", "source")
 
-# What names a series: the columns of a sample without its instant, its value and its flag.
+# Columns that identify a series: those of a sample without time, value and flag.
 NAMES_SCHEMA = pa.schema([field for field in SAMPLES_SCHEMA if field.name not in ("ts", "value", "flag")])
 
 # Prometheus' staleness marker: one particular NaN (model/value in its source).
@@ -76,11 +76,11 @@ _SENTINEL_SIGNALS = frozenset(name for name, signal in SIGNALS.items() if signal
 
 
 def clean_values(values: FloatArray, sentinel: npt.NDArray[np.bool_] | bool) -> tuple[FloatArray, FlagArray]:
-    """Split raw values into usable ones and flags.
+    """Separate raw values into usable values and flags.
 
     Args:
         values: shape (n,), in the source's unit.
-        sentinel: of each value, or of all, whether a negative one is a sentinel or a skew, as its signal says.
+        sentinel: for each value or for all: whether a negative value is a sentinel or a clock skew, by its signal.
 
     Returns:
         values with NaN where there is none (to be stored as NULL), and flags (n,) as positions in `Flag`, -1 for none.
@@ -140,12 +140,12 @@ class SeriesTable:
         return SeriesTable(self.names.take(pa.array(series)), lengths, self.ts_us[at], self.values[at], self.flags[at])
 
     def where(self, wanted: pa.Array | pa.ChunkedArray) -> SeriesTable:
-        """The series for which this is true; not those for which it is null."""
+        """Series for which this is true; null counts as false."""
         chosen = np.flatnonzero(pc.fill_null(wanted, False).to_numpy(zero_copy_only=False))
         return self if len(chosen) == len(self) else self.take(chosen)
 
     def between(self, after_us: int, until_us: int) -> SeriesTable:
-        """The samples later than one instant and not later than another; series that have none are left out."""
+        """Samples after one time and up to another; series without any are left out."""
         inside = (self.ts_us > after_us) & (self.ts_us <= until_us)
         if inside.all():
             return self
@@ -160,7 +160,7 @@ class SeriesTable:
         )
 
     def merged(self) -> SeriesTable:
-        """Series of one name as one, its samples in time: two exporters of one cluster, or a window that was asked for in pieces."""
+        """Merge series with equal labels, samples sorted by time: two exporters of one cluster, or a window queried in parts."""
         codes = codes_of(self.names, self.names.schema.names)
         order = np.argsort(codes, kind="stable")
         new = np.diff(codes[order], prepend=-1) > 0
@@ -174,7 +174,7 @@ class SeriesTable:
         )
 
     def to_samples(self) -> pa.Table:
-        """A row for each sample, in `SAMPLES_SCHEMA`."""
+        """Expand to one row per sample, in `SAMPLES_SCHEMA`."""
         rows = pa.array(np.repeat(np.arange(len(self)), self.lengths))
         flags = pa.DictionaryArray.from_arrays(
             pa.array(self.flags, mask=self.flags < 0), pa.array([str(flag) for flag in _FLAGS])
@@ -190,7 +190,7 @@ class SeriesTable:
 
     @classmethod
     def of_samples(cls, samples: pa.Table) -> SeriesTable:
-        """A table in `SAMPLES_SCHEMA`, with a series for each of its rows."""
+        """Convert a table in `SAMPLES_SCHEMA`, with one series per row."""
         flags = pc.index_in(samples["flag"], pa.array([str(flag) for flag in _FLAGS]))
         return cls(
             samples.select(NAMES_SCHEMA.names),
@@ -202,7 +202,7 @@ class SeriesTable:
 
 
 def codes_of(table: pa.Table, columns: Sequence[str]) -> IntArray:
-    """A number for each row, (k,): the same for rows that are the same in these columns, nulls included."""
+    """Number for each row, (k,): equal for rows that are equal in these columns, nulls included."""
     codes = np.zeros(table.num_rows, np.int64)
     for name in columns:
         found = pc.dictionary_encode(table[name].combine_chunks(), null_encoding="encode")
@@ -215,7 +215,7 @@ def codes_of(table: pa.Table, columns: Sequence[str]) -> IntArray:
 
 @dataclass(slots=True)
 class SampleBatch:
-    """Collects series and turns them into one table in one go; appending is cheap, no object per sample."""
+    """Collects series and converts them to one table at once; appending is cheap, without an object per sample."""
 
     cluster: str
     source: str
@@ -236,9 +236,9 @@ class SampleBatch:
         le: float | None = None,
         scale: float = 1.0,
     ) -> None:
-        """Append one series: `ts_us` in µs since the epoch, `values` as the source gave them, both of shape (n,).
+        """Append one series: `ts_us` in µs since the epoch, raw `values`, both of shape (n,).
 
-        `scale` brings them to the signal's unit; sentinels are recognised before.
+        `scale` converts them to the signal's unit; sentinels are recognised first.
         """
         times, raw = np.asarray(ts_us, dtype=np.int64), np.asarray(values, dtype=np.float64)
         self.name(signal, labels, stat=stat, le=le, scale=scale)
@@ -253,12 +253,12 @@ class SampleBatch:
         le: float | None = None,
         scale: float = 1.0,
     ) -> None:
-        """Name one series; its samples come with `fill`."""
+        """Add the labels of one series; `fill` adds its samples."""
         self._names.append((signal, stat, le, *map(labels.get, LABEL_COLUMNS)))
         self._scales.append(scale)
 
     def fill(self, lengths: IntArray, ts_us: IntArray, values: FloatArray) -> None:
-        """Append the samples of the k series that were named last and have none yet: lengths (k,), the others (n,)."""
+        """Append the samples of the last k series, which have none yet: lengths (k,), the others (n,)."""
         self._lengths.append(lengths)
         self._ts_us.append(ts_us)
         self._values.append(values)
@@ -292,14 +292,14 @@ class SampleBatch:
 
 
 def concat(tables: Iterable[pa.Table]) -> pa.Table:
-    """One samples table out of several; an empty one out of none."""
+    """Concatenate samples tables; an empty table for none."""
     present = [table for table in tables if table.num_rows]
-    # In one piece: Spark makes a task of every chunk, which was 8,500 tasks for a table of as many series.
+    # In one chunk: Spark makes a task per chunk; that was 8,500 tasks for a table of 8,500 series.
     return pa.concat_tables(present).combine_chunks() if present else SAMPLES_SCHEMA.empty_table()
 
 
 def concat_series(tables: Iterable[SeriesTable]) -> SeriesTable:
-    """One table of series out of several; an empty one out of none."""
+    """Concatenate tables of series; an empty table for none."""
     present = [table for table in tables if len(table)]
     if len(present) == 1:
         return present[0]
@@ -312,13 +312,13 @@ def concat_series(tables: Iterable[SeriesTable]) -> SeriesTable:
 
 
 def most_trusted(tables: Sequence[SeriesTable]) -> SeriesTable:
-    """Series of several profiles, in order of trust: a signal of a subscription comes from the first one that has it.
+    """Merge series of several profiles, in order of trust: a signal of a subscription comes from the first one that has it.
 
-    Two exporters may well measure the same lag; mixed into one series, their small differences would look like movement.
+    Two exporters may measure the same lag; mixed in one series, their small differences would look like changes.
     """
     every = concat_series(tables)
     giver = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
-    # The first row of a code is one of its most trusted giver.
+    # The first row of a code comes from its most trusted profile.
     _, first, codes = np.unique(
         codes_of(every.names, ("signal", "group", "topic")), return_index=True, return_inverse=True
     )

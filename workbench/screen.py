@@ -1,6 +1,6 @@
-"""The one place that writes to people: what comes from outside cannot steer a terminal, forge a line, or show a secret.
+"""Output to people: foreign text cannot control the terminal, forge a line, or show a secret.
 
-Tables and progress bars are in `console`, which cleans in the same way; nothing else prints (tests/test_project.py).
+Tables and progress bars are in `console`, with the same rules; no other module prints (tests/test_project.py).
 """
 
 from __future__ import annotations
@@ -20,67 +20,67 @@ from workbench.masking import masked, masked_document
 
 
 def say(text: str, *, mark: tuple[str, str] | None = None) -> None:
-    """A line for people, on stderr; `mark` is a coloured word before it."""
+    """Print a line for people to stderr; `mark` is a coloured word before it."""
     _echo(one_line(masked(text)), mark=mark, err=True)
 
 
 def tell(text: str = "", *, mark: tuple[str, str] | None = None) -> None:
-    """A line of the result, on stdout."""
+    """Print a line of the result to stdout."""
     _echo(one_line(masked(text)), mark=mark, err=False)
 
 
 def tell_page(text: str) -> None:
-    """A text of many lines on stdout, such as a runbook. Names in it must be on one line already."""
+    """Print a text of several lines to stdout, such as a runbook. Names in it must already be on one line."""
     _echo(lines(masked(text)), mark=None, err=False)
 
 
 def say_page(text: str) -> None:
-    """A text of many lines on stderr. Names in it must be on one line already."""
+    """Print a text of several lines to stderr. Names in it must already be on one line."""
     _echo(lines(masked(text)), mark=None, err=True)
 
 
 def say_error(message: str, hint: str | None) -> None:
-    """What went wrong, and what to do about it."""
+    """Print an error and its hint."""
     say(f": {message}", mark=("Error", "red"))
     if hint:
         say(f"Hint:  {hint}")
 
 
 def say_crash(error: BaseException) -> None:
-    """The traceback of an error that is ours, for the report of it."""
+    """Print the traceback of a bug, for a bug report."""
     say_page("".join(traceback.format_exception(error)).rstrip())
 
 
 def ask(text: str) -> str:
-    """What a person types, asked on stderr."""
+    """Prompt on stderr, and return what the person types."""
     given: str = click.prompt(one_line(masked(text)), default="", show_default=False, err=True)
     return given
 
 
 def write_json(document: Any, *, indent: int | None = 1) -> None:
-    """Write JSON to stdout, never NaN, which is none. It is ASCII, so no terminal obeys it; without `indent` it is one line."""
+    """Write JSON to stdout: never NaN, only ASCII, so it cannot control a terminal; one line without `indent`."""
     text = json.dumps(masked_document(document), allow_nan=False, indent=indent, default=lambda it: masked(str(it)))
     sys.stdout.write(text.replace("\x7f", "\\u007f") + "\n")
     sys.stdout.flush()
 
 
 def log_to_stderr(level: int) -> None:
-    """Have the logs of this process on stderr."""
+    """Send the logs of this process to stderr."""
     handler = logging.StreamHandler()
     handler.setFormatter(_LogFormatter("%(asctime)s %(levelname)s %(threadName)s %(message)s"))
     logging.basicConfig(level=level, handlers=[handler])
 
 
 def nobody_reads() -> None:
-    """Let what is still to be written go nowhere, for whoever read it has gone."""
+    """Discard further output, because its reader has closed the pipe."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def prepare() -> None:
-    """Have this process write as this module does, whatever happens in it.
+    """Set up the output of this process, including uncaught errors.
 
-    Where the terminal cannot show a character, its number is shown instead of failing in the middle of a result. A thread that ends
-    with an error tells it here.
+    A character that the terminal cannot show is printed as an escape. An uncaught error of a thread is
+    printed, too.
     """
     threading.excepthook = lambda told: say_crash(told.exc_value) if told.exc_value is not None else None
     for stream in (sys.stdout, sys.stderr):
@@ -89,7 +89,7 @@ def prepare() -> None:
 
 
 class _LogFormatter(logging.Formatter):
-    """An entry is one line, and its traceback lines that nobody else has written."""
+    """Formats an entry as one line; text in its traceback cannot forge a line."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the library's name
         return one_line(masked(super().formatMessage(record)))

@@ -19,11 +19,11 @@ from workbench.places import config_file, state_dir
 from workbench.window import parse_duration
 
 LAB_CLUSTER = "lab"
-_LONGEST = timedelta(days=36_525)  # a hundred years: a date can bear it
+_LONGEST = timedelta(days=36_525)  # a hundred years: dates can represent it
 _ENV = re.compile(r"\$\{(\w+)\}")
 
 
-_LONGEST = timedelta(days=366)  # of a window; beyond, it is a mistake in the unit
+_LONGEST = timedelta(days=366)  # of a window; more is a mistake in the unit
 
 
 class _Strict(BaseModel):
@@ -31,7 +31,7 @@ class _Strict(BaseModel):
 
 
 class Thresholds(_Strict):
-    """The few numbers of the tree. Relative ones (to the subscription's own baseline, to its peers) come before absolute ones."""
+    """Thresholds of the tree. Relative ones (to the subscription's own baseline, to its peers) come before absolute ones."""
 
     time_lag_objective_seconds: float = Field(
         default=120.0,
@@ -41,12 +41,12 @@ class Thresholds(_Strict):
     growth_ratio: float = Field(
         default=0.05,
         gt=0,
-        description="Lag that grows by more than this share of the arrivals is growing. 5 %: over the noise.",
+        description="Lag that grows by more than this share of the arrival rate is growing. 5 %: above the noise.",
     )
     growth_floor_ratio: float = Field(
         default=0.5,
         ge=0,
-        description="Growth counts once the lows of the time lag are over this share of the objective; below are commits and jitter.",
+        description="Growth counts once the lows of the time lag exceed this share of the objective; below are commits and jitter.",
     )
     stale_after_seconds: float = Field(
         default=90.0, gt=0, description="A series whose last sample is older has ended. 90 s: three scrapes at 30 s."
@@ -54,17 +54,17 @@ class Thresholds(_Strict):
     poll_age_seconds: float = Field(
         default=60.0,
         gt=0,
-        description="A consumer that has not polled for so long is not consuming. 1/5 of Kafka's 300 s.",
+        description="A consumer that has not polled for this long is not consuming. 1/5 of Kafka's 300 s.",
     )
     rebalances: int = Field(
         default=4,
         ge=1,
-        description="Assignments of one member in the window that make a storm; one restart makes up to 3 (leave, join, hand-over).",
+        description="Rebalances of one member in the window that make a storm; one restart makes up to 3 (leave, join, hand-over).",
     )
     deploy_restarts: int = Field(
         default=2,
         ge=1,
-        description="A member that starts anew more often than this in the window crashes; a deploy does it once.",
+        description="A member that restarts more often than this in the window is crashing; a deploy restarts it once.",
     )
     burst_over_ratio: float = Field(
         default=0.8,
@@ -81,14 +81,14 @@ class Thresholds(_Strict):
     enqueue_seconds: float = Field(
         default=0.1,
         gt=0,
-        description="Entry into a queue takes microseconds; 0.1 s on average means it waited for room.",
+        description="Enqueueing takes microseconds; 0.1 s on average means that it waited for room.",
     )
     enqueue_ratio: float = Field(default=5.0, gt=1, description="... and this many times the baseline.")
     delay_fill_ratio: float = Field(
         default=0.5,
         gt=0,
         le=1,
-        description="A delay queue that blocks is this full on average: the reader pauses when it is full, until it is half empty ...",
+        description="A blocking delay queue is this full on average: the consumer pauses when it is full, until it is half empty ...",
     )
     delay_high_ratio: float = Field(default=0.95, gt=0, le=1, description="... and it was this full at some moment.")
     slow_ratio: float = Field(
@@ -101,10 +101,13 @@ class Thresholds(_Strict):
         default=1.5, gt=1, description="All are slow when the median processor takes this many times its baseline."
     )
     idle_queue_ratio: float = Field(
-        default=0.2, gt=0, lt=1, description="A queue less full than this idles beside a full one: the keys are uneven."
+        default=0.2,
+        gt=0,
+        lt=1,
+        description="A queue less full than this counts as idle next to a full one: the keys are uneven.",
     )
     throttle_seconds: float = Field(
-        default=0.01, gt=0, description="Mean throttling by the broker; without a quota it is exactly 0."
+        default=0.01, gt=0, description="Mean throttle time; without a quota it is exactly 0."
     )
     rtt_seconds: float = Field(
         default=0.2, gt=0, description="A round trip below this is fast, whatever the baseline (long polls last 0.1 s)."
@@ -113,7 +116,7 @@ class Thresholds(_Strict):
     fetch_queue_messages: float = Field(
         default=50.0,
         ge=0,
-        description="More fetched messages than this waiting in the client: the network brings enough.",
+        description="If more fetched messages than this wait in the client, the network delivers enough.",
     )
     hot_factor: float = Field(
         default=3.0,
@@ -124,16 +127,19 @@ class Thresholds(_Strict):
 
 
 class Windows(_Strict):
-    """The lengths of time that a triage looks at unless told otherwise."""
+    """Default lengths of the window and of the baseline."""
 
     length: timedelta = Field(
         default=timedelta(minutes=15),
         ge=timedelta(seconds=1),
         le=_LONGEST,
-        description="What is judged: long enough to see a trend.",
+        description="The window that is judged: long enough to see a trend.",
     )
     baseline: timedelta = Field(
-        default=timedelta(hours=1), ge=timedelta(0), le=_LONGEST, description="What was normal: the time before it."
+        default=timedelta(hours=1),
+        ge=timedelta(0),
+        le=_LONGEST,
+        description="The baseline: the time before the window.",
     )
 
     @field_validator("length", "baseline", mode="before")
@@ -143,8 +149,8 @@ class Windows(_Strict):
             # ISO 8601 ("PT18S") is how pydantic itself writes one.
             return parse_duration(value) if isinstance(value, str) and not value.startswith("P") else value
         except WindowError as error:
-            # What does not even begin like one stands here by mistake, and may be a secret.
-            said = error.message if value[:1].isdigit() else "this is no duration, such as 15m"
+            # A text that does not even begin like a duration is here by mistake, and may be a secret.
+            said = error.message if value[:1].isdigit() else "this is not a duration, such as 15m"
             raise ValueError(said) from None
 
 
@@ -152,17 +158,17 @@ class Cluster(_Strict):
     """One Kafka deployment and where its measurements come from."""
 
     name: str
-    bootstrap: str | None = Field(default=None, description="host:port of some brokers, with commas between them.")
+    bootstrap: str | None = Field(default=None, description="host:port of one or more brokers, separated by commas.")
     prometheus: str | None = Field(
         default=None, repr=False, description="URL of a Prometheus, Thanos, Mimir or VictoriaMetrics."
     )
     profiles: list[str] = Field(
         default=["kafka_exporter", "runtime"],
-        description="In order of trust: the first one that has a signal gives it.",
+        description="In order of trust: a signal comes from the first profile that has it.",
     )
     members: dict[str, str] = Field(
         default={},
-        description="Client id or application name to group, for metrics that know no group; Kafka's member list adds client ids.",
+        description="Client id or application name to group, for metrics without a group; Kafka's member list adds client ids.",
     )
     metrics: list[str] = Field(default=[], repr=False, description="URLs of metrics pages, for `workbench watch`.")
     kafka: dict[str, str | int | float | bool] = Field(
@@ -171,8 +177,10 @@ class Cluster(_Strict):
     prometheus_headers: dict[str, str] = Field(
         default={}, repr=False, description="HTTP headers for Prometheus; ${NAME} takes a value from the environment."
     )
-    timeout_seconds: float = Field(default=30.0, gt=0, description="For one request or one snapshot.")
-    thresholds: Thresholds | None = Field(default=None, description="This cluster's own, instead of the general ones.")
+    timeout_seconds: float = Field(default=30.0, gt=0, description="Timeout of one request or one snapshot.")
+    thresholds: Thresholds | None = Field(
+        default=None, description="This cluster's own thresholds, instead of the general ones."
+    )
     windows: Windows | None = None
 
     @field_validator("prometheus", "metrics")
@@ -181,15 +189,15 @@ class Cluster(_Strict):
         for url in [value] if isinstance(value, str) else value or []:
             parts = urlsplit(url)
             if parts.scheme not in ("http", "https") or not parts.hostname:
-                raise ValueError("this is no http or https URL, such as http://host:9090")  # it may hold a password
+                raise ValueError("this is not an http or https URL, such as http://host:9090")  # it may hold a password
         return value.rstrip("/") if isinstance(value, str) else value
 
     def model_post_init(self, _context: Any) -> None:
-        """From now on nothing that this process writes holds the cluster's secrets."""
+        """Register the cluster's secrets for masking in everything that this process writes."""
         remember(*self.secrets())
 
     def secrets(self) -> frozenset[str]:
-        """What must never be seen: passwords, tokens, and whatever stands in HTTP headers and in URLs."""
+        """Secrets of the cluster: passwords, tokens, HTTP headers, and credentials in URLs."""
         found = secret_values(self.kafka)
         for value in self.prometheus_headers.values():
             found += secrets_in_header(value)
@@ -198,19 +206,19 @@ class Cluster(_Strict):
         return frozenset(text for text in found if text)
 
     def with_pages(self, pages: Sequence[str]) -> Cluster:
-        """The same cluster with further metrics pages.
+        """Copy of the cluster with further metrics pages.
 
         Raises:
-            UsageError: if one of them is no URL.
+            UsageError: if one of them is not a URL.
         """
         return checked_cluster({**self.model_dump(), "metrics": [*self.metrics, *pages]})
 
 
 def checked_cluster(values: Mapping[str, Any]) -> Cluster:
-    """A cluster of what a command was given.
+    """Make a cluster from the options of a command.
 
     Raises:
-        UsageError: naming the field that is wrong, and never its value.
+        UsageError: naming the wrong field, never its value.
     """
     try:
         return Cluster.model_validate(values)
@@ -219,14 +227,14 @@ def checked_cluster(values: Mapping[str, Any]) -> Cluster:
 
 
 class Settings(_Strict):
-    """Everything that stands in `workbench.toml`."""
+    """Content of `workbench.toml`."""
 
     clusters: dict[str, Cluster] = {}
     thresholds: Thresholds = Thresholds()
     windows: Windows = Windows()
 
     def cluster(self, name: str) -> Cluster:
-        """A cluster by its name; `lab` is the running lab.
+        """Look up a cluster by name; `lab` is the running lab.
 
         Raises:
             UnknownClusterError: if there is none.
@@ -244,16 +252,16 @@ class Settings(_Strict):
         raise UnknownClusterError(f"There is no cluster {name!r}.", hint=hint)
 
     def thresholds_of(self, cluster: Cluster) -> Thresholds:
-        """What applies to a cluster."""
+        """Settings that apply to a cluster: its own, or else the general ones."""
         return cluster.thresholds or self.thresholds
 
     def windows_of(self, cluster: Cluster) -> Windows:
-        """What applies to a cluster."""
+        """Settings that apply to a cluster: its own, or else the general ones."""
         return cluster.windows or self.windows
 
 
 def lab_cluster_file() -> Path:
-    """Where a running lab leaves its `Cluster`."""
+    """File in which a running lab stores its `Cluster`."""
     return state_dir() / "lab" / "cluster.json"
 
 
@@ -272,7 +280,7 @@ def load_settings(path: Path | None = None) -> Settings:
     """Read the settings: the given file, else `$WORKBENCH_CONFIG`, else `workbench.toml` here, else the user's; defaults if none.
 
     Raises:
-        ConfigError: naming the file and the field that is wrong.
+        ConfigError: naming the file and the wrong field.
     """
     named = path or (Path(env) if (env := os.environ.get("WORKBENCH_CONFIG")) else None)
     chosen = named or next((place for place in (Path("workbench.toml"), config_file()) if place.is_file()), None)
@@ -290,7 +298,7 @@ def load_settings(path: Path | None = None) -> Settings:
 
 
 def from_environment(value: Any, path: Path) -> Any:
-    """Put environment variables in for ${NAME}, so that secrets need not stand in the file."""
+    """Replace ${NAME} by environment variables, so that the file needs no secrets."""
     if isinstance(value, dict):
         return {key: from_environment(item, path) for key, item in value.items()}
     if isinstance(value, list):

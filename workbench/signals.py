@@ -1,8 +1,8 @@
 """The canonical signals: what is measured, in which unit, and at which grain.
 
-One table. The runtime's metrics, the profile of the runtime, the profile check and the documentation are derived from it.
-Source of the backbone: the metrics table of the consumer framework in seed document 000 (lag, rebalance rate, deserialize QPS,
-heartbeat, enqueue time, process QPS, process time, queue length); the rest is what the other questions of the tree need.
+The only table of signals. The runtime's metrics, its profile, the profile check and the documentation are derived from it.
+The core signals are those of a consumer framework with in-process queues (lag, rebalance rate, deserialize rate, heartbeat, enqueue
+time, process rate, process time, queue length); the other questions of the tree need the rest.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ class Kind(StrEnum):
 
 
 class Grain(StrEnum):
-    """What one series of a signal is about; `GRAIN_LABELS` gives its labels."""
+    """Entity of one series of a signal; `GRAIN_LABELS` has its labels."""
 
     GROUP = "group"
     TOPIC = "topic"
-    PARTITION = "partition"  # of a topic, whoever reads it
-    GROUP_PARTITION = "group_partition"  # of a topic, as one group sees it
+    PARTITION = "partition"  # of a topic, for all groups
+    GROUP_PARTITION = "group_partition"  # of a topic, for one group
     MEMBER = "member"
-    BROKER = "broker"  # as one member sees it
+    BROKER = "broker"  # for one member
     QUEUE = "queue"
     PROCESSOR = "processor"
 
@@ -45,7 +45,7 @@ GRAIN_LABELS: dict[Grain, tuple[str, ...]] = {
 
 
 class ProcessingOutcome(StrEnum):
-    """How one attempt at an event ended; it stands in the `stat` column of the signal `processed`."""
+    """Outcome of one attempt at an event; the `stat` column of the signal `processed`."""
 
     OK = "ok"
     RETRY = "retry"
@@ -55,7 +55,7 @@ class ProcessingOutcome(StrEnum):
     SKIP = "skip"
 
 
-# Values of the signal `group_state`: Kafka's states in the order in which a group comes to life.
+# Values of the signal `group_state`: Kafka's states in the order of a group's life cycle.
 GROUP_STATES: dict[str, int] = {
     "dead": 0,
     "empty": 1,
@@ -64,7 +64,7 @@ GROUP_STATES: dict[str, int] = {
     "stable": 4,
 }
 
-# Offsets that mean "none": -1 is "no record", -1001 is librdkafka's "never committed" (both seen on real exporters and brokers).
+# Offsets that mean "none": -1 is "no record", -1001 is librdkafka's "never committed" (both observed on real exporters and brokers).
 SENTINELS = (-1.0, -1001.0)
 
 
@@ -77,12 +77,12 @@ class Signal:
     kind: Kind
     grain: Grain
     help: str
-    # Whether a negative value can only be an exporter's word for "none".
+    # Whether a negative value can only be an exporter's placeholder for "none".
     sentinel: bool = False
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Label columns that tell one series of this signal from another."""
+        """Label columns that identify a series of this signal."""
         return GRAIN_LABELS[self.grain]
 
     @property
@@ -90,7 +90,7 @@ class Signal:
         """Name of the runtime's Prometheus metric for this signal, by Prometheus' naming rules (base unit, `_total`)."""
         if self.kind is Kind.COUNTER:
             return f"wb_{self.name}_total"
-        named = self.name.endswith(self.unit)  # "paused_partitions" needs no second "partitions"
+        named = self.name.endswith(self.unit)  # no second "partitions" for "paused_partitions"
         return f"wb_{self.name}" if named else f"wb_{self.name}_{self.unit}"
 
 
@@ -123,7 +123,7 @@ SIGNALS: dict[str, Signal] = dict(
             "offset",
             Kind.GAUGE,
             Grain.PARTITION,
-            "Offset that the next produced message will get.",
+            "Offset of the next produced message.",
             sentinel=True,
         ),
         _signal(
@@ -131,7 +131,7 @@ SIGNALS: dict[str, Signal] = dict(
             "offset",
             Kind.GAUGE,
             Grain.PARTITION,
-            "Oldest offset that retention has kept.",
+            "Oldest available offset.",
             sentinel=True,
         ),
         _signal(
@@ -155,7 +155,7 @@ SIGNALS: dict[str, Signal] = dict(
             "",
             Kind.COUNTER,
             Grain.MEMBER,
-            "Times that this member was given a new assignment.",
+            "Number of new assignments of this member.",
         ),
         _signal("heartbeat_age", "seconds", Kind.GAUGE, Grain.MEMBER, "Time since the last contact with the group."),
         _signal(
@@ -163,16 +163,16 @@ SIGNALS: dict[str, Signal] = dict(
             "seconds",
             Kind.GAUGE,
             Grain.MEMBER,
-            "When the member's process started, since the epoch: a change is a restart.",
+            "Start time of the member's process, since the epoch: a change is a restart.",
         ),
         _signal("poll_age", "seconds", Kind.GAUGE, Grain.MEMBER, "Time since the consumer thread last polled."),
-        _signal("deserialized", "messages", Kind.COUNTER, Grain.TOPIC, "Messages that were turned into events."),
+        _signal("deserialized", "messages", Kind.COUNTER, Grain.TOPIC, "Messages that were decoded to events."),
         _signal(
             "enqueue_time",
             "seconds",
             Kind.HISTOGRAM,
             Grain.GROUP_PARTITION,
-            "Time from an event being decoded to its place in a queue: long when the queue is full.",
+            "Time from decoding an event to its place in a queue: long if the queue is full.",
         ),
         _signal("queue_length", "events", Kind.GAUGE, Grain.QUEUE, "Events that wait in the queue."),
         _signal("queue_capacity", "events", Kind.GAUGE, Grain.QUEUE, "Events the queue can hold."),
@@ -183,7 +183,7 @@ SIGNALS: dict[str, Signal] = dict(
             "seconds",
             Kind.HISTOGRAM,
             Grain.PROCESSOR,
-            "Time that a processor takes for one attempt at one event.",
+            "Duration of one attempt of a processor at one event.",
         ),
         _signal(
             "processed",
@@ -192,17 +192,15 @@ SIGNALS: dict[str, Signal] = dict(
             Grain.PROCESSOR,
             "Attempts that ended, by outcome ok, retry, failed, timeout, dead or skip.",
         ),
-        _signal("in_flight", "events", Kind.GAUGE, Grain.QUEUE, "Events being processed at this moment."),
+        _signal("in_flight", "events", Kind.GAUGE, Grain.QUEUE, "Events in flight: being processed at this moment."),
         _signal(
             "oldest_incomplete_age",
             "seconds",
             Kind.GAUGE,
             Grain.GROUP_PARTITION,
-            "Time since the oldest event that is not finished was read; it alone holds the commit back.",
+            "Time since the oldest unfinished event was read; this event blocks the commit.",
         ),
-        _signal(
-            "fetch_latency", "seconds", Kind.GAUGE, Grain.BROKER, "Mean time that a fetch took in the last second."
-        ),
+        _signal("fetch_latency", "seconds", Kind.GAUGE, Grain.BROKER, "Mean duration of a fetch in the last second."),
         _signal(
             "broker_rtt",
             "seconds",
@@ -215,22 +213,22 @@ SIGNALS: dict[str, Signal] = dict(
             "seconds",
             Kind.GAUGE,
             Grain.BROKER,
-            "Mean time that the broker made this client wait in the last second.",
+            "Mean throttle time by the broker in the last second.",
         ),
         _signal(
             "fetch_queue_length",
             "messages",
             Kind.GAUGE,
             Grain.GROUP_PARTITION,
-            "Messages fetched from the broker that the consumer thread has not taken yet.",
+            "Messages fetched from the broker but not yet polled by the consumer thread.",
         ),
         _signal(
             "paused_partitions",
             "partitions",
             Kind.GAUGE,
             Grain.MEMBER,
-            "Partitions that this member has paused because something is full.",
+            "Partitions that this member has paused because a queue is full.",
         ),
-        _signal("dead_letters", "events", Kind.COUNTER, Grain.PROCESSOR, "Events put into the dead-letter topic."),
+        _signal("dead_letters", "events", Kind.COUNTER, Grain.PROCESSOR, "Events sent to the dead-letter topic."),
     )
 )

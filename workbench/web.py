@@ -1,8 +1,8 @@
-"""The one way by which this project asks HTTP servers: nothing is sent that was not configured, nothing is read without a bound.
+"""HTTP client of this project: it sends only what is configured, and reads nothing without a limit.
 
-No redirect leaves the origin, since a token in any header would go with it. `~/.netrc` is not read: what the settings say is sent, and
-nothing else. Proxies are those of the environment (`NO_PROXY` too), never for this computer itself. An answer has a deadline for the
-whole of it (requests' own timeout is for each read, and a trickle never meets it), and a size that is counted after decompression.
+Redirects to another origin are refused, because a token in a header would go with them. `~/.netrc` is not read. Proxies come from the
+environment (including `NO_PROXY`), but never for this computer itself. An answer has a deadline in total (the timeout of requests is
+per read, and a slow trickle never reaches it), and a size limit after decompression.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from urllib3 import HTTPConnectionPool, HTTPResponse, HTTPSConnectionPool
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import HTTPError, ReadTimeoutError
 
-# A fleet's samples of hours are hundreds of MB of JSON; more than this is no answer to a question of ours.
+# Hours of a fleet's samples are hundreds of MB of JSON; no valid answer is larger than this.
 MAX_ANSWER_BYTES = 1 << 30
 _READ_BYTES = 1 << 18
-# Metrics compress to a tenth or a thirtieth. What grows beyond is made to, or is broken.
+# Metrics compress by a factor of 10 to 30. A larger factor is an attack or an error.
 _MOST_GROWTH = 100
 _GROWTH_FROM_BYTES = 16 << 20
 _MOST_REDIRECTS = 5
@@ -37,21 +37,21 @@ _ENCODINGS = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "defla
 
 
 class RedirectRefusedError(requests.RequestException):
-    """The server sends us to another one, which must not get what was meant for this one."""
+    """The server redirects to another origin, which must not receive this request."""
 
 
 class AnswerTooLargeError(requests.RequestException, ValueError):
-    """An answer beyond its bound."""
+    """An answer above its size limit."""
 
 
 class WebSession(requests.Session):
-    """A session under the rules of this module.
+    """HTTP session with the rules of this module.
 
     Args:
-        deadline_seconds: for a whole answer; a request's own `timeout` stands over it.
-        max_bytes: the most that an answer may hold, decompressed.
+        deadline_seconds: for a complete answer; a request's `timeout` overrides it.
+        max_bytes: size limit of an answer after decompression.
         headers: sent with every request.
-        by_proxy: whether the environment's proxies may be asked.
+        by_proxy: whether the environment's proxies may be used.
     """
 
     def __init__(
@@ -63,25 +63,25 @@ class WebSession(requests.Session):
         by_proxy: bool = True,
     ) -> None:
         super().__init__()
-        self.trust_env = False  # else ~/.netrc would stand over the configured token
-        self.headers["Accept-Encoding"] = "gzip"  # what `read_body` can bound
+        self.trust_env = False  # otherwise ~/.netrc would override the configured token
+        self.headers["Accept-Encoding"] = "gzip"  # encodings that `read_body` can limit
         self.headers.update(headers or {})
         self._deadline_seconds, self._max_bytes, self._by_proxy = deadline_seconds, max_bytes, by_proxy
 
     def mount(self, prefix: str | bytes, adapter: Any) -> None:
-        """See `requests.Session.mount`; connections of any adapter know the deadline."""
+        """See `requests.Session.mount`; connections of any adapter respect the deadline."""
         super().mount(prefix, adapter)
         if isinstance(adapter, requests.adapters.HTTPAdapter):
             adapter.poolmanager.pool_classes_by_scheme = _POOLS
 
     def request(self, method: str | bytes, url: str | bytes, *args: Any, **kwargs: Any) -> requests.Response:
-        """See `requests.Session.request`; the body is read when this returns, unless `stream` is asked for.
+        """See `requests.Session.request`; the body is complete when this returns, unless `stream` is set.
 
         Raises:
-            RedirectRefusedError: if the server points to another origin.
-            TooLargeError: if the answer is over its bound.
+            RedirectRefusedError: if the server redirects to another origin.
+            AnswerTooLargeError: if the answer is above its size limit.
             requests.Timeout: if it is not complete in time.
-            requests.RequestException: for all other trouble.
+            requests.RequestException: for all other errors.
         """
         timeout = kwargs.setdefault("timeout", self._deadline_seconds)
         deadline = time.monotonic() + (timeout if isinstance(timeout, int | float) else self._deadline_seconds)
@@ -108,12 +108,12 @@ class WebSession(requests.Session):
         return response
 
     def _target(self, response: requests.Response) -> str | None:
-        """Where to ask instead; None if this is the answer."""
+        """Target of a redirect; None for an answer."""
         place = response.headers.get("Location")
         if not place or response.status_code not in (301, 302, 303, 307, 308):
             return None
         if response.request.method not in ("GET", "HEAD") and response.status_code not in (307, 308):
-            return None  # a browser would ask with GET now, which is another question
+            return None  # a browser would continue with GET, which is another request
         target = urljoin(response.url, place)
         if _origin(urlsplit(target)) != _origin(urlsplit(response.url)):
             response.close()
@@ -130,17 +130,17 @@ class WebSession(requests.Session):
 
 
 def read_body(response: requests.Response, *, deadline: float, max_bytes: int = MAX_ANSWER_BYTES) -> bytes:
-    """The body of a streamed answer.
+    """Read the body of a streamed answer.
 
     Args:
         response: made with `stream=True`.
         deadline: in monotonic time.
-        max_bytes: more than this, decompressed, is refused while it comes in.
+        max_bytes: size limit after decompression, checked during the transfer.
 
     Raises:
         requests.Timeout: if it is not complete by the deadline.
-        TooLargeError: if it is too long.
-        requests.RequestException: if it breaks off, or is compressed in a way that was not asked for, or damaged.
+        AnswerTooLargeError: if it is too large.
+        requests.RequestException: if it is truncated or damaged, or has an encoding that was not requested.
     """
     body, received = bytearray(), 0
     unpack = _Unpacker(response)
@@ -152,9 +152,7 @@ def read_body(response: requests.Response, *, deadline: float, max_bytes: int = 
                 if len(body) > max_bytes:
                     raise AnswerTooLargeError(f"an answer of over {max(1, max_bytes >> 20)} MB")
                 if len(body) > max(_GROWTH_FROM_BYTES, _MOST_GROWTH * received):
-                    raise AnswerTooLargeError(
-                        f"an answer that grows to more than {_MOST_GROWTH} times of what was sent"
-                    )
+                    raise AnswerTooLargeError(f"an answer that decompresses to more than {_MOST_GROWTH} times its size")
                 if time.monotonic() > deadline:
                     raise requests.Timeout("no complete answer in time")
         unpack.end()
@@ -171,7 +169,7 @@ def read_body(response: requests.Response, *, deadline: float, max_bytes: int = 
     return bytes(body)
 
 
-# When the request of this thread must have its answer's head. A server may send a header now and then for ever.
+# Deadline for the headers of this thread's answer. Otherwise a server could send single headers forever.
 _deadline: ContextVar[float | None] = ContextVar("deadline", default=None)
 
 
@@ -185,13 +183,13 @@ def _until(deadline: float) -> Iterator[None]:
 
 
 class _Bounded(HTTPConnection):
-    """A connection that is cut when the head of an answer is not there by the deadline."""
+    """Connection that is closed if the headers of an answer are not complete by the deadline."""
 
     def getresponse(self) -> HTTPResponse:  # type: ignore[override]
         """See the base class.
 
         Raises:
-            TimeoutError: if it was cut; a head that ends early would pass for a whole one.
+            TimeoutError: if it was closed; truncated headers would look complete.
         """
         deadline, sock = _deadline.get(), self.sock
         if deadline is None or sock is None:
@@ -220,7 +218,7 @@ class _Bounded(HTTPConnection):
 
 
 class _BoundedSecure(_Bounded, HTTPSConnection):
-    """The same, by TLS."""
+    """The same with TLS."""
 
 
 class _Pool(HTTPConnectionPool):
@@ -235,12 +233,12 @@ _POOLS = {"http": _Pool, "https": _SecurePool}
 
 
 class _Unpacker:
-    """Decompression a piece at a time, so that a small chunk cannot become a large one before anybody has counted."""
+    """Decompression in small pieces, so a small chunk cannot become a large one before its size is checked."""
 
     def __init__(self, response: requests.Response) -> None:
         encoding = response.headers.get("Content-Encoding", "identity").strip().lower() or "identity"
         if encoding != "identity" and encoding not in _ENCODINGS:
-            raise requests.exceptions.ContentDecodingError("an answer in an encoding that was not asked for")
+            raise requests.exceptions.ContentDecodingError("an answer in an encoding that was not requested")
         self._bits = _ENCODINGS.get(encoding)
         self._zlib = zlib.decompressobj(self._bits) if self._bits is not None else None
         self._begun = False
@@ -255,19 +253,19 @@ class _Unpacker:
                 piece = self._zlib.decompress(chunk, _READ_BYTES)
                 yield piece
                 chunk = self._zlib.unconsumed_tail
-                if self._zlib.eof and (chunk := self._zlib.unused_data):  # a further member
+                if self._zlib.eof and (chunk := self._zlib.unused_data):  # another gzip member
                     self._zlib = zlib.decompressobj(self._bits)
         except zlib.error:
-            raise requests.exceptions.ContentDecodingError("an answer whose compression is damaged") from None
+            raise requests.exceptions.ContentDecodingError("an answer with damaged compression") from None
 
     def end(self) -> None:
-        """No more will come.
+        """Finish the stream.
 
         Raises:
-            requests.RequestException: if the compressed stream is cut off.
+            requests.RequestException: if the compressed stream is truncated.
         """
         if self._zlib is not None and self._begun and not self._zlib.eof:
-            raise requests.exceptions.ContentDecodingError("an answer that is cut off")
+            raise requests.exceptions.ContentDecodingError("a truncated answer")
 
 
 def _origin(parts: SplitResult) -> tuple[str, str, int | None]:
@@ -275,7 +273,7 @@ def _origin(parts: SplitResult) -> tuple[str, str, int | None]:
 
 
 def _authorities(asked: Any, own: Any) -> Any:
-    """The certificates to trust: what is asked for, else the environment's bundle as requests itself would take it."""
+    """Certificates to trust: as requested, or else the environment's bundle, as in requests."""
     chosen = own if asked is None else asked
     return (
         os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE") or True if chosen is True else chosen
@@ -283,7 +281,7 @@ def _authorities(asked: Any, own: Any) -> Any:
 
 
 def _is_here(host: str) -> bool:
-    """Whether a host is this computer: a proxy elsewhere cannot reach it."""
+    """Whether a host is this computer, which a remote proxy cannot reach."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

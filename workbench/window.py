@@ -1,4 +1,4 @@
-"""Instants, durations and the time window of an analysis. All times are aware; naive ones are refused."""
+"""Timestamps, durations and the time window of an analysis. All times have a time zone; naive ones are refused."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from datetime import UTC, datetime, timedelta
 
 from workbench.errors import WindowError
 
-# Kafka counts from 1970, and no record was written long after today; a margin of centuries is left for adding and taking away.
+# Kafka's timestamps start in 1970, and no record is from the far future; a margin of centuries is left for arithmetic.
 _FIRST, _LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
-_LONGEST_SECONDS = 100 * 365.25 * 86400  # a thread can wait that long, and a date can bear it
+_LONGEST_SECONDS = 100 * 365.25 * 86400  # threads can wait that long, and dates can represent it
 _UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
-_MOST_CHARACTERS = 100  # three times the longest instant; looking for units takes the square of a run of digits
-_INSTANT_HINT = 'Write it with a zone: "2026-11-21T03:00:00+08:00", "2026-11-20T19:00:00Z", "now" or "15m ago".'
+_MOST_CHARACTERS = 100  # three times the longest timestamp; the search for units is quadratic in a run of digits
+_INSTANT_HINT = 'Write it with a time zone: "2026-11-21T03:00:00+08:00", "2026-11-20T19:00:00Z", "now" or "15m ago".'
 
 
 def parse_duration(text: str) -> timedelta:
-    """Read "90s", "15m", "2h30m" or "7d" as a positive span of time.
+    """Parse "90s", "15m", "2h30m" or "7d" as a positive duration.
 
     Raises:
         WindowError: if the text is anything else, zero or negative.
@@ -36,10 +36,10 @@ def parse_duration(text: str) -> timedelta:
 
 
 def parse_instant(text: str, *, now: datetime | None = None) -> datetime:
-    """Read an instant with an explicit zone, "now", or "15m ago"; the answer is in UTC.
+    """Parse a timestamp with an explicit time zone, "now", or "15m ago"; the result is in UTC.
 
     Raises:
-        WindowError: if the text has no zone, is unreadable or lies outside of the calendar.
+        WindowError: if the text has no time zone, is invalid, or is outside the supported years.
     """
     now = now or datetime.now(UTC)
     stripped = text.strip()
@@ -53,9 +53,9 @@ def parse_instant(text: str, *, now: datetime | None = None) -> datetime:
     try:
         instant = datetime.fromisoformat(stripped)
     except ValueError:
-        raise WindowError(f"{text!r} is not an instant.", hint=_INSTANT_HINT) from None
+        raise WindowError(f"{text!r} is not a timestamp.", hint=_INSTANT_HINT) from None
     if instant.tzinfo is None:
-        raise WindowError(f"The instant {text!r} has no time zone.", hint=_INSTANT_HINT)
+        raise WindowError(f"The timestamp {text!r} has no time zone.", hint=_INSTANT_HINT)
     try:
         return _in_calendar(instant.astimezone(UTC), text)
     except OverflowError:
@@ -76,10 +76,10 @@ def _outside(text: str) -> WindowError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """The time that an analysis looks at: `[start, end]` is judged, `[baseline_start, start)` is what was normal before.
+    """Time window of an analysis: `[start, end]` is judged, `[baseline_start, start)` is the baseline.
 
     Raises:
-        WindowError: if an instant is naive or the order is not `baseline_start <= start < end`.
+        WindowError: if a time is naive or the order is not `baseline_start <= start < end`.
     """
 
     baseline_start: datetime
@@ -105,7 +105,7 @@ class Window:
 
     @classmethod
     def ending(cls, end: datetime, *, length: timedelta, baseline: timedelta) -> Window:
-        """The window of `length` before `end`, with `baseline` before that."""
+        """Make the window of `length` before `end`, with `baseline` before that."""
         try:
             return cls(baseline_start=end - length - baseline, start=end - length, end=end)
         except OverflowError:
@@ -122,7 +122,7 @@ class Window:
         return (self.start - self.baseline_start).total_seconds()
 
     def to_json(self) -> dict[str, str]:
-        """The three instants as ISO 8601 with zone."""
+        """The three times as ISO 8601 with a time zone."""
         return {
             "start": self.start.isoformat(),
             "end": self.end.isoformat(),

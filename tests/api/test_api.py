@@ -143,7 +143,7 @@ def test_a_clients_statistics_become_a_capture(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="not empty"):
         api.capture_statistics(file, tmp_path / "capture", group="payments")
     file.write_text("\n".join(lines[:1]), encoding="utf-8")
-    with pytest.raises(UsageError, match="one instant"):
+    with pytest.raises(UsageError, match="single point in time"):
         api.capture_statistics(file, tmp_path / "other", group="payments")
     file.write_text("{", encoding="utf-8")
     with pytest.raises(SourceUnreachableError, match="Line 1"):

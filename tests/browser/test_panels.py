@@ -153,7 +153,7 @@ def test_triage_and_replay_on_a_live_cluster(page: Page, jupyter: Address, lab: 
     open_and_run(page, jupyter("lag_triage", cluster="mine", group=group))
     page.wait("document.querySelector('.wb-source select').selectedOptions[0].textContent === 'mine'")
     click(page, "wb-find")
-    page.wait(f"['Done.', 'Not done.'].includes({STATUS})")
+    page.wait(f"['Done.', 'Failed.'].includes({STATUS})")
     assert "consumer stopped" in text_of(page, "wb-answer"), text_of(page, "wb-trouble")
     inert(page)
 
@@ -196,7 +196,7 @@ def test_a_live_game_day(page: Page, jupyter: Address) -> None:
     """A lab of its own comes up, something is done to it, and the round ends with the truth; nothing is left running."""
     open_and_run(page, jupyter("game_day"))
     click(page, "wb-live")
-    page.wait(f"['Your turn.', 'Not done.'].includes({STATUS})", seconds=900)
+    page.wait(f"['Your turn.', 'Failed.'].includes({STATUS})", seconds=900)
     assert text_of(page, "wb-trouble") == ""
     page.run(
         "(() => { const it = document.querySelector('.wb-guess select'); it.selectedIndex = 1;"

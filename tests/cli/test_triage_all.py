@@ -32,7 +32,7 @@ def test_what_does_not_go_together_is_refused_before_any_work(tmp_path: Path) ->
     assert "no other selection" in refused("--all", "--cluster", "c", "--group", "g").message
     assert "need --all" in refused("--cluster", "c", "--store", str(tmp_path)).message
     assert isinstance(refused("--all", "--store", str(tmp_path)), UsageError)
-    assert "is no store" in refused("--all", "--store", str(tmp_path / "none")).message
+    assert "is not a store" in refused("--all", "--store", str(tmp_path / "none")).message
     missing = refused("--all", "--store", str(tmp_path), "--html", str(tmp_path / "no" / "report.html"))
     assert "There is no folder" in missing.message
 
@@ -69,7 +69,7 @@ def test_a_table_a_report_and_an_exit_code(spark: Any, tmp_path: Path) -> None:
     assert shown.return_value == ExitCode.FINDINGS
     assert "120 subscriptions" in shown.stdout
     assert "consumer_stopped" in shown.stdout
-    assert "1 more that are not well" in shown.stdout
+    assert "1 more that are not healthy" in shown.stdout
     assert "5 of 5 files read" in shown.stderr
     assert pq.read_table(tmp_path / "all.parquet").num_rows == 120
     report = (tmp_path / "report.html").read_text()

@@ -130,9 +130,12 @@ def test_one_odd_label_leaves_one_series_out() -> None:
     lags = found.series.where(pc.equal(found.series.names["signal"], "consumer_lag")).to_samples()
     assert set(lags["value"].to_pylist()) == {1.0}
     assert len(found.incomplete) == 2
-    assert "series of kafka_consumergroup_lag left out: the label partition is no partition" in found.incomplete[0]
+    assert (
+        "series of kafka_consumergroup_lag left out: the label partition is not a valid partition"
+        in found.incomplete[0]
+    )
     assert found.incomplete[0].isascii()
-    assert "consumergroup is no text" in found.incomplete[1]
+    assert "consumergroup is not a valid text" in found.incomplete[1]
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def test_plan_apply_follow_verify_and_back_by_buttons(
     panel.follow.click()
     assert consume(lab, new, topic, {part.partition: part.stop for part in plan.partitions}) == wanted
     panel.wait(60)
-    assert "whole window is committed" in panel.status.value, panel.trouble.value
+    assert "has committed the window" in panel.status.value, panel.trouble.value
     panel.verify.click()
     panel.wait(60)
     assert "Verified" in panel.verdict.value, panel.trouble.value

@@ -128,7 +128,7 @@ def test_a_file_that_was_changed_is_refused(spark: Any, tmp_path: Path) -> None:
     content = bytearray(file.path.read_bytes())
     content[100] ^= 1
     file.path.write_bytes(bytes(content))
-    with pytest.raises(DamagedCaptureError, match="not what was landed"):
+    with pytest.raises(DamagedCaptureError, match="changed since it was landed"):
         sweep(store, spark)
     assert not [path for path in (store.root / "summaries").rglob("*.parquet") if file.digest in path.name]
 

@@ -183,7 +183,7 @@ def test_a_window_is_the_newest_slot_or_the_newest_until_then(tmp_path: Path) ->
 
 def test_folders_that_are_no_store_are_refused(tmp_path: Path, store: Store) -> None:
     """By name, with what is wrong about them."""
-    with pytest.raises(UsageError, match="no store"):
+    with pytest.raises(UsageError, match="not a store"):
         open_store(tmp_path)
     with pytest.raises(UsageError, match="slot_seconds 60, not 90"):
         make_store(store.root, StoreInfo(cluster="test", slot_seconds=90))

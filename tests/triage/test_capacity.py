@@ -87,7 +87,7 @@ def test_consumers_go_by_their_own_pace() -> None:
     sizing = capacity.consumers(row(), objective_seconds=120)
     assert sizing is not None
     assert (sizing.keep_up, sizing.drain) == (7, 7)
-    assert "100/s arriving ÷ 20/s by each ÷ 80 % = 7 consumers to keep up" in sizing.words
+    assert "100/s arriving ÷ 20/s per consumer ÷ 80 % = 7 consumers to keep up" in sizing.words
 
 
 @given(needed=st.integers(1, 40), partitions=st.integers(1, 60))
@@ -109,7 +109,7 @@ def test_what_would_not_help_is_not_advised() -> None:
     sizing = capacity.consumers(eight, objective_seconds=120)
     assert sizing is not None
     assert sizing.keep_up == 8
-    assert "= 5 consumers to keep up, 8 since 8 partitions are not cut" in sizing.words
+    assert "= 5 consumers to keep up, 8 to divide 8 partitions evenly enough" in sizing.words
 
 
 @pytest.mark.parametrize("missing", ["arrival_per_second", "group_members", "lag_slope"])

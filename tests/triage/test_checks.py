@@ -111,7 +111,7 @@ def test_two_looks_compared() -> None:
         == "pay ← t: consumer_stopped (7 messages, 12 s behind) → producer_burst (7 messages, 12 s behind)"
     )
     assert changes["well"].checks == ()
-    assert "not seen any more" in changes["gone"].words
+    assert "no longer there" in changes["gone"].words
     assert changes["new"].words.startswith("new ← t: new; healthy")
     assert changes["gone"].to_json()["after"] is None
 

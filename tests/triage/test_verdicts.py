@@ -335,7 +335,7 @@ def test_a_stuck_partition_whose_commit_is_no_longer_reported_has_no_offset(spar
     [finding] = triage(capture_of([story.calm()]), spark).findings
     assert (finding.verdict, finding.scope.partitions) == (Verdict.STUCK_PARTITION, (0,))
     assert finding.scope.offset is None
-    assert finding.headline == "Stuck: partition 0 not moving, while 3 others do."
+    assert finding.headline == "Stuck: partition 0 not advancing, while 3 others are."
     [action] = finding.actions
     assert action.command is not None
     assert "--describe" in action.command

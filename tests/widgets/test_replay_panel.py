@@ -83,7 +83,7 @@ def test_planning_shows_each_partition_and_changes_nothing(
 ) -> None:
     """The review has each partition's first offset, the picture its time; the file is there; nothing was written to the cluster."""
     planned(panel)
-    assert "4 of 4 partitions begin right at" in panel.review.value
+    assert "4 of 4 partitions begin exactly at" in panel.review.value
     assert panel.plan is not None
     for part in panel.plan.partitions:
         assert f'<td class="n">{part.target:,}</td>' in panel.review.value
@@ -147,7 +147,7 @@ def test_apply_follow_verify_and_the_way_back(panel: ReplayPanel, gateway: FakeG
     panel.follow.click()
     panel.wait()
     assert panel.messages.value == panel.messages.max == panel.plan.messages
-    assert "whole window is committed" in panel.status.value
+    assert "has committed the window" in panel.status.value
     panel.verify.click()
     panel.wait()
     assert "Verified" in panel.verdict.value
@@ -181,7 +181,7 @@ def test_cancel_before_the_first_write_leaves_nothing(panel: ReplayPanel, gatewa
 
     def noted(done: int, title: str) -> None:
         tell(done, title)
-        if title.startswith("Watching"):
+        if title.startswith("Checking"):
             watching.set()
 
     panel._tell = noted  # type: ignore[method-assign]
@@ -275,7 +275,7 @@ def test_what_is_not_said_is_asked_for(missing: str) -> None:
     made = ReplayPanel(Wish(**wish), connections=Connections(gateway=lambda _cluster: pytest.fail("asked the cluster")))  # type: ignore[arg-type]
     made.make.click()
     made.wait()
-    assert "Say " in made.trouble.value
+    assert "Enter the " in made.trouble.value
     assert not made.make.disabled
 
 

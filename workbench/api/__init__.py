@@ -1,4 +1,4 @@
-"""Workbench for programs and notebooks: what the commands do, as functions with typed results.
+"""Python API for programs and notebooks: the commands as functions with typed results.
 
     from workbench import api
     look = api.triage(cluster="prod", groups=["payments"])
@@ -6,8 +6,9 @@
     lag = api.samples("kafka_consumergroup_lag", cluster="prod", since="1d ago")
     lag.groupBy("consumergroup").max("value").show()
 
-In a notebook a result shows itself; `to_json()` is what the command prints with `--json`. `samples` and `features` return Spark frames.
-Functions raise the errors of `workbench.errors`, which say what is wrong and what to do.
+A notebook displays a result as HTML; `to_json()` returns what the command prints with `--json`. `samples` and `features` return Spark
+frames.
+Functions raise the errors of `workbench.errors`, each with a message and a hint.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Save a stretch of a cluster's measurements as a folder, to analyse it later and elsewhere."""
+"""Save a time range of a cluster's measurements as a folder, for analysis later or elsewhere."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ if TYPE_CHECKING:
     from workbench.collect.capture import Capture
 
 
-_STATISTICS_BYTES = 256 << 20  # a day of one consumer of 100 partitions, a line each minute
+_STATISTICS_BYTES = 256 << 20  # a day of one consumer with 100 partitions, a line each minute
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptureResult:
-    """A capture that was saved, and where."""
+    """A saved capture and its folder."""
 
     folder: Path
     capture: Capture
 
     @property
     def incomplete(self) -> tuple[str, ...]:
-        """What the sources have left out, a sentence each."""
+        """What the sources left out, a sentence each."""
         return tuple(self.capture.info.incomplete)
 
     @property
     def exit_code(self) -> ExitCode:
-        """4 if the sources have left something out, else 0."""
+        """4 if the sources left something out, else 0."""
         return ExitCode.EVIDENCE if self.incomplete else ExitCode.OK
 
     def to_json(self) -> dict[str, Any]:
-        """Where it is, how many samples it has, and what is missing."""
+        """Folder, number of samples, and what is missing."""
         return {
             "capture": str(self.folder),
             "samples": self.capture.samples.num_rows,
@@ -58,16 +58,16 @@ class CaptureResult:
 def capture_statistics(
     file: str | Path, out: str | Path, *, group: str, cluster: str = "clients", config: Path | None = None
 ) -> CaptureResult:
-    """Save what a client's librdkafka statistics say as a capture: for consumers in Go, .NET, Node and the like.
+    """Save a client's librdkafka statistics as a capture: for consumers in Go, .NET, Node and the like.
 
     Args:
-        file: one JSON object a line, as the client's `stats_cb` receives it (`statistics.interval.ms`); of one consumer group.
+        file: one JSON object per line, as the client's `stats_cb` receives it (`statistics.interval.ms`); of one consumer group.
         out: the folder; it must be empty or not exist.
         group: the consumer group. The statistics do not name it.
         cluster: a name for the capture; thresholds and windows are those of this cluster where the settings have it.
 
     Raises:
-        UsageError: if the file cannot be read or has no lag, or the folder holds something.
+        UsageError: if the file cannot be read or has no lag, or the folder is not empty.
         SourceUnreachableError: if a line is not what librdkafka writes.
     """
     import pyarrow.compute as pc
@@ -93,7 +93,9 @@ def capture_statistics(
     bounds = pc.min_max(samples["ts"]).as_py()
     first, last = bounds["min"], bounds["max"]
     if first == last:
-        raise UsageError(f"{file} has statistics of one instant only.", hint="Let the client write for some minutes.")
+        raise UsageError(
+            f"{file} has statistics of a single point in time.", hint="Let the client write for some minutes."
+        )
     start = max(first, last - lengths.length)
     found = Capture(
         info=new_info(
@@ -128,7 +130,7 @@ def capture(
     baseline: str | None = None,
     config: Path | None = None,
 ) -> CaptureResult:
-    """Save what Prometheus (and Kafka) say about a window.
+    """Save the measurements of a window from Prometheus (and Kafka).
 
     Args:
         out: the folder; it must be empty or not exist.
@@ -137,7 +139,7 @@ def capture(
         since, until, baseline: the window, as in `triage`.
 
     Raises:
-        UsageError: if the folder holds something, or the cluster has no Prometheus. Else as `triage`.
+        UsageError: if the folder is not empty, or the cluster has no Prometheus. Otherwise as `triage`.
     """
     from workbench.collect.capture import write_capture
     from workbench.collect.live import collect

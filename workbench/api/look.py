@@ -1,4 +1,4 @@
-"""Triage: why consumers lag, with the evidence."""
+"""Triage: why consumers lag, with evidence."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriageResult:
-    """All findings of one look, and the measurements that they were made from."""
+    """All findings of one triage, and their measurements."""
 
     triage: Triage
     capture: Capture
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """One for each subscription, worst first."""
+        """One finding for each subscription, worst first."""
         return self.triage.findings
 
     @property
@@ -38,9 +38,9 @@ class TriageResult:
 
     @property
     def exit_code(self) -> ExitCode:
-        """The worst of the findings; what lags outweighs what cannot be told.
+        """Exit code of the worst finding; "lagging" outweighs "cannot tell".
 
-        Where nothing lags in a part of the data, something may lag in the rest.
+        With incomplete data and no lag it is 4, because the missing part may lag.
         """
         return exit_code(self.triage)
 
@@ -87,15 +87,15 @@ def triage(
     Args:
         cluster, capture: a cluster of the settings (`lab` is the running lab), or a recorded folder; one of the two.
         groups, topics: only these; empty: all.
-        since, until: instants with their zone, or `15m ago`; default: the last 15 minutes.
-        baseline: length of the normal time before it, as `1h` (default).
-        observe: without a Prometheus: watch the cluster for this long first, as `60s`.
+        since, until: timestamps with a time zone, or `15m ago`; default: the last 15 minutes.
+        baseline: length of the baseline before it, such as `1h` (default).
+        observe: without a Prometheus: record the cluster for this time first, such as `60s`.
         config: the settings file; None: `$WORKBENCH_CONFIG`, `./workbench.toml`, or the user's.
         progress: receives the steps.
 
     Raises:
         UsageError, WindowError, ConfigError: if the request or the settings are wrong.
-        SourceUnreachableError: if the sources do not answer. NoSeriesError: if they have nothing of what was asked for.
+        SourceUnreachableError: if the sources do not answer. NoSeriesError: if they have no data for the request.
         NotACaptureError, DamagedCaptureError: if the folder cannot be used.
         SetupError: if Spark does not start.
     """
@@ -112,10 +112,10 @@ def triage(
 
 
 def judge(found: Measured, request: Measurements, *, progress: Progress = SILENT) -> TriageResult:
-    """Walk the decision tree over measurements in memory.
+    """Run triage on measurements in memory.
 
     Raises:
-        NoSeriesError: if nothing of what was asked for is in them. SetupError: if Spark does not start.
+        NoSeriesError: if they have no data for the request. SetupError: if Spark does not start.
     """
     started = time.monotonic()
     from workbench.spark.session import session
@@ -145,5 +145,5 @@ def exit_code(result: Triage) -> ExitCode:
 
     if any(finding.state is State.LAGGING for finding in result.findings):
         return ExitCode.FINDINGS
-    partial = any(text != NO_BASELINE for text in result.incomplete)  # that one is what --observe asks for
+    partial = any(text != NO_BASELINE for text in result.incomplete)  # --observe asks for this profile
     return ExitCode.EVIDENCE if partial or incomplete_verdict(result.findings) else ExitCode.OK

@@ -1,4 +1,4 @@
-"""From a request to measurements in memory, and to frames of Spark."""
+"""Load the measurements for a request, in memory or as Spark frames."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """Measurements in memory, and the window to judge in them."""
+    """Measurements in memory, and the window to judge."""
 
     capture: Capture
     window: Window
 
 
 def measure(request: Measurements, *, progress: Progress = SILENT) -> Measured:
-    """Read a capture, or ask the sources of a cluster.
+    """Read a capture, or query the sources of a cluster.
 
     Raises:
         WorkbenchError: UsageError and WindowError for a wrong request, SourceUnreachableError, NoSeriesError, and
@@ -71,7 +71,7 @@ def _live(request: Measurements, progress: Progress) -> Measured:
         capture = live.observe(cluster, seconds, thresholds=thresholds, groups=groups, say=progress.say)
         return Measured(capture=capture, window=capture.window)
     window = request.times.window(settings.windows_of(cluster))
-    start_in_background()  # it takes longer than any query, and than loading what asks it
+    start_in_background()  # Spark's start takes longer than any query
     from workbench.collect import live
 
     with progress.step(f"Reading the sources of {cluster.name}") as step:
@@ -92,19 +92,19 @@ def samples(
     until: str | None = None,
     config: Path | None = None,
 ) -> DataFrame:
-    """Measurements as a Spark frame.
+    """Load measurements as a Spark frame.
 
     Args:
-        selector: series of the cluster's Prometheus as they are, such as `kafka_consumergroup_lag{topic="orders"}`. They are read by
-            Spark's tasks, not through this process, so a day of a large cluster fits. Without it: the signals that a triage uses.
+        selector: raw series of the cluster's Prometheus, such as `kafka_consumergroup_lag{topic="orders"}`. Spark's tasks read them,
+        not this process, so a day of a large cluster fits. Without it: the signals that a triage uses.
         cluster, capture: a cluster of the settings, or a recorded folder; one of the two. A selector needs a cluster.
-        groups, topics: only these; not with a selector, which says it itself.
+        groups, topics: only these; not with a selector, which has its own matchers.
         labels: with a selector: the labels that become columns.
-        since, until: instants with their zone, or `15m ago`; default: the last window of the settings with its baseline.
+        since, until: timestamps with a time zone, or `15m ago`; default: the last window of the settings with its baseline.
 
     Returns:
         With a selector: `ts` (timestamp), `value` (double; NULL where there is no finite number), `flag` (`nan`, `inf` or `stale`
-        for such a value) and a string column for each label; lazy, so each action asks the server again. Without: the columns of
+        for such a value) and a string column for each label; lazy, so each action queries the server again. Without: the columns of
         `workbench.samples.SAMPLES_SCHEMA`.
 
     Raises:
@@ -121,7 +121,7 @@ def samples(
         return frame_of(session(kept=True), found.capture.samples_of(groups, topics))
     if cluster is None or capture is not None or groups or topics:
         raise UsageError(
-            "A selector is asked of a cluster's Prometheus, and names its groups and topics itself.",
+            "A selector needs a cluster with a Prometheus, and contains its own groups and topics.",
             hint='samples(\'kafka_consumergroup_lag{topic="orders"}\', cluster="prod", since="1d ago")',
         )
     return _series(selector, cluster, times, labels, config)
@@ -152,7 +152,7 @@ def _series(selector: str, name: str, times: Times, labels: Sequence[str], confi
 
 
 def _session_for_much_data() -> SparkSession:
-    """A session beside that of triages, set up for millions of rows; both are of one JVM."""
+    """Second Spark session, configured for millions of rows, in the same JVM as that of triages."""
     from workbench.spark.connect import is_remote
     from workbench.spark.session import for_much_data, session
 
@@ -165,10 +165,10 @@ def _session_for_much_data() -> SparkSession:
 
 
 def _headers(cluster: Cluster) -> dict[str, str]:
-    """The option that names a private file with the cluster's HTTP headers, so that no token stands in a plan."""
+    """Option with the path of a private file with the cluster's HTTP headers, so no token is part of a Spark plan."""
     if not cluster.prometheus_headers:
         return {}
-    handle, path = tempfile.mkstemp(prefix="workbench-", suffix=".json")  # for its owner alone
+    handle, path = tempfile.mkstemp(prefix="workbench-", suffix=".json")  # readable by its owner only
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         json.dump(dict(cluster.prometheus_headers), file)
     atexit.register(Path(path).unlink, missing_ok=True)
@@ -186,12 +186,12 @@ def features(
     baseline: str | None = None,
     config: Path | None = None,
 ) -> DataFrame:
-    """The features that the decision tree tests, as a Spark frame with a row for each subscription (cluster, group, topic).
+    """Compute the features that the decision tree tests, as a Spark frame with a row per subscription (cluster, group, topic).
 
     Args:
         cluster, capture: a cluster of the settings, or a recorded folder; one of the two.
         groups, topics: only these; empty: all.
-        since, until, baseline: the window to judge and what is normal before it, as in `triage`.
+        since, until, baseline: the window and its baseline, as in `triage`.
 
     Returns:
         The columns of `workbench.features.subscriptions.of_summary` and `workbench.triage.anomalies.with_suspects`: rates in

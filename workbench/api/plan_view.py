@@ -1,4 +1,4 @@
-"""A replay for the eye: the review table and the picture of a plan, what a receipt and a verification say. All text is escaped."""
+"""HTML views of a replay: plan table, plan chart, receipt and verification. All text is escaped."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from workbench.replay.verify import VerifyVerdict
 from workbench.report.charts import COLOURS, Chart, escape_plotly
 from workbench.report.html import environment
 
-MOST_ROWS = 40  # as on the terminal: a plan of thousands is read in its file
+MOST_ROWS = 40  # as on the terminal: read a plan of thousands of partitions in its file
 _SYMBOLS = {
     Resolution.EXACT: ("circle", COLOURS[0]),
     Resolution.BEFORE_START: ("triangle-right", COLOURS[1]),
@@ -27,7 +27,7 @@ _SYMBOLS = {
 }
 _MEANINGS = {
     Resolution.EXACT: "at the first record at or after the start",
-    Resolution.BEFORE_START: "later: earlier records are deleted or were never there",
+    Resolution.BEFORE_START: "later: earlier records are deleted or never existed",
     Resolution.AFTER_END: "no record at or after the start",
     Resolution.EMPTY: "the partition is empty",
 }
@@ -44,31 +44,31 @@ def _instant(text: str) -> str:
 
 
 def rows_of(plan: Plan) -> list[PlannedPartition]:
-    """The partitions to show: all, or those with the most messages."""
+    """Partitions to show: all, or those with the most messages."""
     if len(plan.partitions) <= MOST_ROWS:
         return list(plan.partitions)
     return sorted(plan.partitions, key=lambda part: -part.messages)[:MOST_ROWS]
 
 
 def sentence(plan: Plan) -> str:
-    """Where the partitions begin, in one sentence."""
+    """Summarise the start offsets in one sentence."""
     found = Counter(part.resolution for part in plan.partitions)
     others = [
         f"{found[resolution]:,} {words}"
         for resolution, words in (
-            (Resolution.BEFORE_START, "later, for what was earlier is gone"),
+            (Resolution.BEFORE_START, "later, because earlier records are deleted"),
             (Resolution.AFTER_END, "without a record at or after it"),
             (Resolution.EMPTY, "empty"),
         )
         if found[resolution]
     ]
     whole = len(plan.partitions)
-    head = f"{found[Resolution.EXACT]:,} of {plural(whole, 'partition')} begin right at {_instant(plan.since)}"
+    head = f"{found[Resolution.EXACT]:,} of {plural(whole, 'partition')} begin exactly at {_instant(plan.since)}"
     return head + (f"; {'; '.join(others)}." if others else ".")
 
 
 def plan_html(plan: Plan, path: Path, bootstrap: str) -> str:
-    """The review: window, totals, warnings, and each partition's first offset."""
+    """Review of a plan: window, totals, warnings, and each partition's first offset."""
     return _rendered(
         "plan.html.j2",
         plan=plan,
@@ -81,7 +81,7 @@ def plan_html(plan: Plan, path: Path, bootstrap: str) -> str:
 
 
 def plan_chart(plan: Plan) -> Chart:
-    """One line for each partition, from the record at which it begins to the end of the window, on one time axis."""
+    """Chart with one line per partition on a common time axis, from its first record to the end of the window."""
     rows = rows_of(plan)
     end = plan.until or plan.created_at
     traces: list[dict[str, Any]] = []
@@ -160,7 +160,7 @@ def _hover(part: PlannedPartition) -> str:
 def _axis(timestamp_ms: int) -> str | None:
     try:
         return datetime.fromtimestamp(timestamp_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
-    except (OverflowError, ValueError, OSError):  # a producer may write any number
+    except (OverflowError, ValueError, OSError):  # a producer may write any timestamp
         return None
 
 
@@ -169,7 +169,7 @@ def _axis_of(iso: str) -> str:
 
 
 def receipt_html(receipt: Receipt) -> str:
-    """The outcome first, then why, then each partition that is not as it should be, then what to do."""
+    """Receipt: outcome, reasons, each partition that is not as planned, and what to do."""
     counts = ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in sorted(receipt.counts().items()))
     return _rendered(
         "receipt.html.j2",
@@ -182,16 +182,16 @@ def receipt_html(receipt: Receipt) -> str:
 
 
 def checked_html(found: Checked) -> str:
-    """The verdict of a verification, what it rests on, and each partition that is not verified."""
+    """Verification: verdict, evidence, and each partition that is not verified."""
     colours = {VerifyVerdict.VERIFIED: "healthy", VerifyVerdict.INCOMPLETE: "lagging"}
     read = [part.records for part in found.partitions if part.records is not None]
     moved = len(found.old_moved)
-    lines = [f"By: {', '.join(found.evidence)}. {plural(len(found.partitions), 'partition')}."]
+    lines = [f"Evidence: {', '.join(found.evidence)}. {plural(len(found.partitions), 'partition')}."]
     lines += [f"Records read: {sum(read):,}."] if read else []
     lines.append(
-        f"The old group has moved on in {plural(moved, 'partition')} since the plan was made (it goes on by itself)."
+        f"The old group has moved on in {plural(moved, 'partition')} since the plan was made (it continues independently)."
         if moved
-        else "The old group's offsets are as they were when it was planned."
+        else "The old group's offsets have not changed since the plan was made."
     )
     good = (VerifyVerdict.VERIFIED, VerifyVerdict.NOT_PLANNED)
     return _rendered(
@@ -205,7 +205,7 @@ def checked_html(found: Checked) -> str:
 
 
 def rolled_back_html(found: RolledBack) -> str:
-    """What became of the way back."""
+    """Result of a rollback."""
     names = listed([f"{topic}-{number}" for topic, number in found.failed])
     words = (
         f"NOT rolled back in {plural(len(found.failed), 'partition')}: {names}."

@@ -1,4 +1,4 @@
-"""How long work reports what it is doing: commands print it, panels draw it, programs usually do not care."""
+"""Progress of long work: commands print it, panels draw it, programs usually ignore it."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import Protocol
 
 
 class StepNote:
-    """A step in progress; `note` is its result in a few words."""
+    """A running step; `note` is its result in a few words."""
 
     def __init__(self) -> None:
         self.note: str | None = None
 
 
 class Progress(Protocol):
-    """Receives the steps of long work."""
+    """Receives progress reports."""
 
     def step(self, title: str) -> AbstractContextManager[StepNote]:
         """Enter a step; leave it when it is done."""
 
     def say(self, text: str) -> None:
-        """Report one line that belongs to no step."""
+        """Report one line outside of the steps."""
 
 
 class Silent:
-    """Reports nothing."""
+    """Ignores progress reports."""
 
     @contextmanager
     def step(self, title: str) -> Iterator[StepNote]:

@@ -1,4 +1,4 @@
-"""Plan a replay: where a new group would begin in each partition. Read-only."""
+"""Plan a replay: the start offset of a new group in each partition. Read-only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedReplay:
-    """A plan, and the cluster that it was made on."""
+    """A plan and its cluster."""
 
     plan: Plan
     bootstrap: str
@@ -25,10 +25,10 @@ class PlannedReplay:
         return self.plan.document()
 
     def write(self, path: str | Path, *, replace: bool = False) -> Path:
-        """Keep the plan as a file, for `workbench replay apply`.
+        """Write the plan to a file, for `workbench replay apply`.
 
         Raises:
-            GuardError: if a plan lies there that was applied. UsageError: if something else does; `replace` lets a plan give way.
+            GuardError: if the file is an applied plan. UsageError: if it is another existing file; `replace` overwrites a plan.
         """
         from workbench.replay.journal import Journal
         from workbench.replay.keep import check_place
@@ -58,16 +58,16 @@ def plan_replay(
     reason: str | None = None,
     config: Path | None = None,
 ) -> PlannedReplay:
-    """Look up, for each partition, where a replay would begin. Writes nothing to Kafka and joins no group.
+    """Find the offset where a replay would begin, for each partition. Writes nothing to Kafka and joins no group.
 
     Args:
         cluster: a cluster of the settings with `bootstrap`.
-        from_group, new_group: the group that has read the records, and the one that will read them again.
-        topics: what to read again.
-        since, until: instants with their zone, or `15m ago`; without `until` the replay goes on into live traffic.
+        from_group, new_group: the group that processed the records, and the new group that will process them again.
+        topics: the topics to replay.
+        since, until: timestamps with a time zone, or `15m ago`; without `until` the replay continues into live traffic.
         partitions: `3`, or `orders:3` with several topics; empty: all.
-        after_end: where a partition without a record at or after `since` begins.
-        reason: kept in the plan and the journal.
+        after_end: what to do for partitions without a record at or after `since`.
+        reason: stored in the plan and the journal.
 
     Raises:
         UsageError, WindowError, ConfigError: if the request or the settings are wrong.
@@ -93,7 +93,7 @@ def plan_replay(
 
 
 def plan_on(request: PlanRequest, gateway: Gateway, *, bootstrap: str) -> PlannedReplay:
-    """Make a plan on a cluster that is connected already."""
+    """Make a plan on a connected cluster."""
     from workbench.replay.plan import make_plan, survey
 
     return PlannedReplay(plan=make_plan(request, *survey(gateway, request)), bootstrap=bootstrap)

@@ -1,4 +1,4 @@
-"""What a person asks for, checked once: the same for commands, panels and programs."""
+"""Validated requests for measurements; the same for commands, panels and programs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from workbench.window import Window, parse_duration, parse_instant
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
-    """The window as it was typed.
+    """The window as typed.
 
     Attributes:
-        since, until: instants with their zone, or `15m ago`; None: the length in the settings, and now.
+        since, until: timestamps with a time zone, or `15m ago`; None: the length in the settings, and now.
         baseline: a duration such as `1h`; None: the length in the settings.
     """
 
@@ -29,10 +29,10 @@ class Times:
         return any((self.since, self.until, self.baseline))
 
     def window(self, lengths: Windows, *, now: datetime | None = None) -> Window:
-        """The window that ends now unless `until` says otherwise.
+        """Parse the window; it ends now unless `until` is given.
 
         Raises:
-            WindowError: if an instant or duration is unreadable or has no zone, or the order is wrong.
+            WindowError: if a timestamp or duration is invalid or has no time zone, or the order is wrong.
         """
         now = now or datetime.now(UTC)
         end = parse_instant(self.until, now=now) if self.until else now
@@ -42,7 +42,7 @@ class Times:
         return _window(parse_instant(self.since, now=now), end, length)
 
     def window_in(self, recorded: Window) -> Window:
-        """The window within a recording: `15m ago` means before the recording's end.
+        """Parse the window within a recording: `15m ago` means before the recording's end.
 
         Raises:
             WindowError: as `window`.
@@ -63,13 +63,13 @@ def _window(start: datetime, end: datetime, baseline: timedelta) -> Window:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurements:
-    """Which measurements to use: of a cluster of the settings, or of a recorded capture; exactly one of the two.
+    """Which measurements to use: of a cluster of the settings or of a capture, exactly one of the two.
 
     Attributes:
         groups, topics: only these; empty: all.
         times: the window.
-        observe: without a Prometheus: watch the cluster for this long first, as `60s`.
-        config: the settings file; None: the usual one.
+        observe: without a Prometheus: record the cluster for this time first, such as `60s`.
+        config: the settings file; None: the default one.
 
     Raises:
         UsageError: if the fields contradict each other.
@@ -86,7 +86,7 @@ class Measurements:
     def __post_init__(self) -> None:
         if (self.cluster is None) == (self.capture is None):
             raise UsageError(
-                "Give either --cluster or --capture.", hint="A cluster of workbench.toml, or the folder of a capture."
+                "Give either --cluster or --capture.", hint="A cluster from workbench.toml, or the folder of a capture."
             )
         if self.observe is not None and self.capture is not None:
             raise UsageError("--observe records a live cluster; a capture is already recorded.")

@@ -1,4 +1,4 @@
-"""Groups, members and lag as Kafka itself sees them now."""
+"""Current groups, members and lag, from Kafka itself."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotResult:
-    """One look at a cluster.
+    """Snapshot of a cluster.
 
     Attributes:
         cluster: its name in the settings.
-        groups: what Kafka says of the groups, their members, commits and the ends of the logs.
-        ranked: a row for each subscription, the furthest behind first, where that was asked for.
+        groups: groups, members, commits and log end offsets.
+        ranked: a row for each subscription, largest lag first, if requested.
         incomplete: what could not be read, a sentence each.
     """
 
@@ -40,7 +40,7 @@ class SnapshotResult:
 
     @property
     def partitions(self) -> list[dict[str, Any]]:
-        """A row for each partition with a commit: offsets, lag in messages (None: not known) and its owner."""
+        """One row per partition with a commit: offsets, lag in messages (None: not known) and its owner."""
         return _rows(self.groups)
 
     def to_json(self) -> dict[str, Any]:
@@ -63,15 +63,15 @@ def snapshot(
     deadline: str | None = None,
     config: Path | None = None,
 ) -> SnapshotResult:
-    """Read groups, members and the lag of each partition from Kafka: commits first, then ends, so lag is never negative.
+    """Read groups, members and the lag of each partition from Kafka: commits first, then log ends, so lag is never negative.
 
     Read-only: joins no group and writes nothing.
 
     Args:
         cluster: a cluster of the settings with `bootstrap`.
         groups: only these; empty: all.
-        top, sort: rank subscriptions by lag in messages or in time, and keep so many.
-        deadline: for all of it, as `15s`; None: the cluster's `timeout_seconds`.
+        top, sort: rank subscriptions by lag in messages or in time, and keep this many.
+        deadline: total time limit, such as `15s`; None: the cluster's `timeout_seconds`.
 
     Raises:
         UsageError: if the cluster has no bootstrap. SourceUnreachableError: if Kafka does not answer.
@@ -95,7 +95,7 @@ def snapshot(
 
 
 def _ranked(snapshot: Snapshot, old: Ages | None) -> list[dict[str, Any]]:
-    """A row for each subscription, the furthest behind first; what is not known comes last."""
+    """One row per subscription, largest lag first; unknown lag comes last."""
     parts: dict[tuple[str, str], list[int]] = defaultdict(list)
     for group, topic, number in snapshot.commits:
         parts[group, topic].append(number)

@@ -12,7 +12,7 @@ _MOST_ROWS = 40
 
 
 def table_html(title: str, rows: Sequence[Mapping[str, Any]], *, notes: Sequence[str] = ()) -> str:
-    """The first rows with a caption; every text in it is escaped. None is shown as a dash."""
+    """Render the first rows with a caption; all text is escaped, and None is shown as a dash."""
     from workbench.report.fragment import style
 
     names = list(rows[0]) if rows else []

@@ -91,7 +91,7 @@ def main() -> None:
     except (KeyboardInterrupt, click.Abort):
         sys.exit(_report("Stopped.", None, 130))
     except BrokenPipeError:
-        # Whoever read our output has gone (`| head`): not an error, and nothing may be written any more.
+        # The reader of our output has closed the pipe (`| head`): not an error, and no more output is possible.
         nobody_reads()
         sys.exit(0)
     except Exception as error:  # ours: with its traceback, which may quote what a library was given

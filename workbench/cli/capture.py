@@ -1,4 +1,4 @@
-"""`workbench capture`: save a stretch of a cluster's measurements as a folder."""
+"""`workbench capture`: save the measurements of a period as a folder."""
 
 from __future__ import annotations
 

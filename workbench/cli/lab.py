@@ -170,7 +170,7 @@ def run(scenario: str, seed: int, source: str, apply_advice: bool, out: Path | N
 
 
 def outcome_words(outcome: AdviceResult) -> str:
-    """What became of the advice, in a line."""
+    """Describe the outcome of the advice in one line."""
     from workbench.humanize import duration
 
     if outcome.kind is None:

@@ -104,8 +104,8 @@ def need_jupyterlab() -> None:
 def supervised(words: list[str], environment: Mapping[str, str], *, patience_seconds: float = _PATIENCE_SECONDS) -> int:
     """Run JupyterLab until it ends, and have it end its kernels when somebody wants it to end.
 
-    It is not in our terminal's process group, where Ctrl-C would reach it as a question that nobody answers. A signal to us becomes
-    SIGTERM for it, upon which it ends its kernels and then itself; that is waited for.
+    It is not in our terminal's process group, where Ctrl-C would make it ask for confirmation. We forward a signal as
+    SIGTERM; it then ends its kernels and itself, and we wait for that.
 
     Returns:
         its exit status; 0 after Ctrl-C, and 128 and the signal's number after another.

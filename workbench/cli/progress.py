@@ -1,4 +1,4 @@
-"""Progress for people, on stderr: what is being done, and how long it took."""
+"""Progress on stderr: steps, and their duration."""
 
 from __future__ import annotations
 

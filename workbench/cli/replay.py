@@ -1,4 +1,4 @@
-"""`workbench replay`: process again from a point in time, in a new consumer group; planned, guarded, verified, undoable."""
+"""`workbench replay`: process records again from a point in time, in a new consumer group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands of `workbench replay` share."""
+"""Common parts of the commands of `workbench replay`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def confirm_hash(full: str, given: str | None, summary: str) -> None:
 
     Raises:
         UsageError: if there is no terminal and no option.
-        GuardError: if it is another hash.
+        GuardError: if it is a wrong hash.
     """
     short = full[:SHORT_HASH]
     if given is None:

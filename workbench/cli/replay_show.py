@@ -23,7 +23,7 @@ _MOST_ROWS = 40  # a plan of thousands is read in its file; the screen shows the
 
 
 def show_plan(plan: Plan, bootstrap: str, path: Path | None) -> None:
-    """Head, table, totals, warnings, the way to do it with Kafka's own tool, and the next step."""
+    """Show summary, table, totals, warnings, the same with Kafka's own tool, and the next step."""
     from workbench.replay.plan import bytes_per_broker, kafka_command
 
     console = SafeConsole()
@@ -71,7 +71,7 @@ def show_plan(plan: Plan, bootstrap: str, path: Path | None) -> None:
 
 
 def show_receipt(receipt: Receipt, plan_file: Path, *, as_json: bool) -> None:
-    """The outcome first, then why, then each partition that is not as it should be, then what to do. All on stderr with JSON."""
+    """Show outcome, reasons, each partition that is not as planned, and what to do. With JSON, all on stderr."""
     console = SafeConsole(stderr=as_json or receipt.outcome.value not in ("done", "dry_run"))
     good = receipt.outcome.value in ("done", "dry_run")
     console.line_of(receipt.sentence, style="bold green" if good else "bold red")
@@ -91,7 +91,7 @@ def show_receipt(receipt: Receipt, plan_file: Path, *, as_json: bool) -> None:
 
 
 def show_journal(entries: list[Entry]) -> None:
-    """One line for each entry, the latest last."""
+    """Show one line per entry, latest last."""
     console = SafeConsole()
     table = Table(box=None)
     for name in ("when", "who", "plan", "group", "action", "outcome", "changes"):
@@ -125,11 +125,11 @@ _VERDICT_STYLES = {"verified": "bold green", "incomplete": "bold red"}
 
 
 def show_verdict(found: Checked) -> None:
-    """The verdict, what it rests on, and each partition that is not verified."""
+    """Show verdict, evidence, and each partition that is not verified."""
     console = SafeConsole()
     style = _VERDICT_STYLES.get(found.verdict.value, "bold yellow")
     console.line_of(found.sentence, style=style)
-    console.line_of(f"By: {', '.join(found.evidence)}. {plural(len(found.partitions), 'partition')}.")
+    console.line_of(f"Evidence: {', '.join(found.evidence)}. {plural(len(found.partitions), 'partition')}.")
     for part in [part for part in found.partitions if part.verdict.value not in ("verified", "not_planned")][
         :_MOST_ROWS
     ]:
@@ -164,7 +164,7 @@ def show_counts(found: dict[str, list[dict[str, Any]]]) -> None:
 
 
 def preflight_lines(plan: Plan, cap: int | None, instances: int) -> list[str]:
-    """What a replay will ask of the brokers."""
+    """Describe the load of a replay on the brokers."""
     from workbench.humanize import duration
     from workbench.replay.plan import bytes_per_broker
 

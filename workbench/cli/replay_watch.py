@@ -75,7 +75,7 @@ def follow_command(
     if look is None or not look.complete:
         raise DeadlineError(
             f"The group {plan.new_group!r} has not committed the whole window: "
-            f"{len(look.left) if look is not None else len(plan.partitions):,} partitions are not there yet.",
+            f"{len(look.left) if look is not None else len(plan.partitions):,} partitions are not complete.",
             hint="Check again with: workbench replay follow.",
         )
     if not as_json:
@@ -104,7 +104,7 @@ class _Screen:
         self._bars.stop()
 
     def show(self, look: ReplayProgress, pace: Pace) -> None:
-        """One look."""
+        """Show the progress at one moment."""
         if self._json:
             write_json(look_document(self._plan, look, pace), indent=None)
             return

@@ -1,4 +1,4 @@
-"""`workbench runtime`: run processors against a cluster, and check that they would."""
+"""`workbench runtime`: run processors on a cluster, and check their settings."""
 
 from __future__ import annotations
 

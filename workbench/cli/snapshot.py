@@ -1,4 +1,4 @@
-"""`workbench snapshot`: groups, lag and members as Kafka itself sees them now."""
+"""`workbench snapshot`: groups, lag and members from Kafka itself."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from workbench.api.snapshots import SnapshotResult
     from workbench.collect.kafka import Snapshot
 
-_SAID = 20  # holes told one by one; --json has them all
+_SAID = 20  # missing parts that are listed; --json has all of them
 
 
 @click.command(name="snapshot")

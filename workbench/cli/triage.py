@@ -91,7 +91,7 @@ def command(**given: Any) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookRequest:
-    """One look, and where its result goes: a folder for the capture, a file for the report, stdout as JSON."""
+    """One triage and its outputs: a folder for the capture, a file for the report, JSON on stdout."""
 
     measurements: Measurements
     save: Path | None
@@ -102,7 +102,7 @@ class LookRequest:
 
 def _look_request(given: Mapping[str, Any]) -> LookRequest:
     measurements, save, html = _measurements(given), given["save"], given["html"]
-    # Refused before the work, what would fail after it.
+    # Refuse before the work what would fail after it.
     if html is not None and not html.parent.is_dir():
         raise UsageError(f"There is no folder {html.parent} for the report.", hint="Create it first.")
     if save is not None and save.exists() and (not save.is_dir() or any(save.iterdir())):
@@ -211,7 +211,7 @@ def _compare(request: CompareRequest) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchRequest:
-    """Look again and again at a live cluster."""
+    """Repeated triage of a live cluster."""
 
     measurements: Measurements
     every_seconds: float

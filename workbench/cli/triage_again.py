@@ -1,4 +1,4 @@
-"""Looking again: `workbench triage --watch` and `workbench triage --compare`."""
+"""Repeated triage: `workbench triage --watch` and `workbench triage --compare`."""
 
 from __future__ import annotations
 

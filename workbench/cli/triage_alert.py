@@ -1,4 +1,4 @@
-"""`workbench triage --alert`: whom an alert is about, and the runbook with this incident's values filled in."""
+"""`workbench triage --alert`: the subscription of an alert, and the runbook with this incident's values filled in."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BEFORE = timedelta(minutes=5)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertTarget:
-    """What the alert asks for, with what the options say standing over it."""
+    """Target of the alert; command-line options override it."""
 
     cluster: str | None
     groups: tuple[str, ...]

@@ -35,7 +35,7 @@ class SweepRequest:
 
 
 def triage_all(request: SweepRequest) -> int:
-    """Land what is missing (of a live cluster), sweep, and show; the exit code is that of `workbench triage`."""
+    """Land missing slots (of a live cluster), sweep, and show; the exit code is that of `workbench triage`."""
     from workbench.cli.progress import Steps
     from workbench.spark.session import start_in_background
     from workbench.sweep.store import open_store
@@ -73,7 +73,7 @@ def triage_all(request: SweepRequest) -> int:
 
 
 def exit_code(result: Sweep) -> int:
-    """The worst of the fleet; what lags outweighs what cannot be told, and that nobody is late what the sources left out."""
+    """Exit code of the worst subscription; "lagging" outweighs "cannot tell", which outweighs healthy with incomplete data."""
     states = result.states
     if states.get("lagging"):
         return ExitCode.FINDINGS
@@ -89,7 +89,7 @@ def _instant(until: str | None) -> datetime | None:
 def _landed(
     name: str, folder: Path | None, until: datetime | None, config: Path | None, steps: Steps
 ) -> tuple[Store, Window]:
-    """The cluster's store with the window's slots in it, each asked of Prometheus once."""
+    """Open the cluster's store, and land the window's missing slots from Prometheus."""
     from workbench.collect import live
     from workbench.places import state_dir
     from workbench.settings import load_settings
@@ -111,7 +111,7 @@ def _landed(
             thresholds=thresholds,
         ),
     )
-    # What has landed is not asked for again, so a slot is left alone until its last samples are surely there.
+    # A landed slot is not queried again, so wait until its last samples have certainly arrived.
     settled = datetime.now(UTC) - min(_SETTLING, store.slot / 4)
     window = store.window_ending(store.slot_end(until or settled))
     start_in_background()
@@ -119,7 +119,7 @@ def _landed(
     with steps.step(f"Reading the sources of {cluster.name} for {len(asked)} of 5 slots") as step:
         landed = land_missing(store, window, lambda slot: live.collect_series(cluster, slot))
         step.note = f"{landed.rows:,} samples"
-    if own:  # nobody asked for an archive
+    if own:  # no archive was requested
         store.prune(window.baseline_start)
     return store, window
 

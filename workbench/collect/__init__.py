@@ -1,3 +1,3 @@
-"""From the outside world to Arrow samples: Prometheus, Kafka itself, metrics pages, and captures of all of them."""
+"""Collectors of Arrow samples: Prometheus, Kafka itself, metrics pages, and captures."""
 
 __all__: list[str] = []  # its modules are imported by their names

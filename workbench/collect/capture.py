@@ -1,11 +1,11 @@
-"""Captures: a recorded stretch of time as a folder, on which any analysis can be run again with no network.
+"""Captures: recorded measurements as a folder, for analysis without a network.
 
     capture.json      cluster, window, source, profiles, thresholds, versions, checksums
     samples.parquet   the samples, `workbench.samples.SAMPLES_SCHEMA`
     groups.parquet    groups, members and assignments, `workbench.collect.kafka.GROUPS_SCHEMA`
     events.jsonl      deploys, alerts and the like: one object with `ts`, `kind` and `text` a line
 
-What the cause of a recorded fault was never stands in here.
+A capture never contains the cause of a recorded fault.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ INFO, SAMPLES, GROUPS, EVENTS, PARTS = "capture.json", "samples.parquet", "group
 
 _YEARS = (1970, 2999)
 _HEAD_BYTES, _EVENTS_BYTES = 16 << 20, 64 << 20
-_ROOM_GIB = 4.0  # what a sweep of 25,000 subscriptions is given
+_ROOM_GIB = 4.0  # limit for a sweep of 25,000 subscriptions
 ROOM_VARIABLE = "WORKBENCH_CAPTURE_GIB"
-NO_BASELINE = "no baseline: only the observed seconds are available"  # stands in `incomplete` of what was observed for some seconds
+NO_BASELINE = "no baseline: only the observed seconds are available"  # in `incomplete` of a short observation
 
 
 def _dated(instant: datetime) -> datetime:
-    """Refuse what no clock has shown: near the ends of the calendar, a day more or less is an error of its own."""
+    """Refuse implausible years: near the ends of the calendar, date arithmetic fails."""
     if not _YEARS[0] <= instant.year <= _YEARS[1]:
         raise ValueError(f"the year {instant.year} is outside {_YEARS[0]} to {_YEARS[1]}")
     return instant
@@ -57,7 +57,7 @@ _Dated = Annotated[datetime, AfterValidator(_dated)]
 
 
 class WindowModel(BaseModel):
-    """The window as it stands in the file."""
+    """The window in the file."""
 
     model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
 
@@ -67,7 +67,7 @@ class WindowModel(BaseModel):
 
 
 class FileCheck(BaseModel):
-    """What a file must be."""
+    """Expected size and digest of a file."""
 
     model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
 
@@ -83,7 +83,7 @@ class CaptureInfo(BaseModel):
     format: Literal["workbench.capture/1"] = Field(default="workbench.capture/1", alias="schema")
     state: Literal["recording", "complete"] = "complete"
     cluster: str
-    # For the commands of the advice; None if Kafka itself was not asked.
+    # For the commands of actions; None if Kafka itself was not queried.
     bootstrap: str | None = None
     source: str
     profiles: list[str]
@@ -91,7 +91,7 @@ class CaptureInfo(BaseModel):
     groups: list[str] | None = None
     topics: list[str] | None = None
     incomplete: list[str] = []
-    # Those that were in force: a lab's incident is compressed in time, and so are its thresholds.
+    # Thresholds of the recording: a lab's incident is compressed in time, and so are its thresholds.
     thresholds: Thresholds = Thresholds()
     created_at: _Dated
     versions: dict[str, str] = {}
@@ -100,7 +100,7 @@ class CaptureInfo(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capture:
-    """A recorded stretch of time."""
+    """Recorded measurements with their window."""
 
     info: CaptureInfo
     samples: pa.Table
@@ -114,7 +114,7 @@ class Capture:
         return Window(baseline_start=window.baseline_start, start=window.start, end=window.end)
 
     def samples_of(self, groups: Sequence[str], topics: Sequence[str]) -> pa.Table:
-        """Samples of these groups and topics (empty: all); those without a group (ends of logs) or a topic (members) stay."""
+        """Samples of these groups and topics (empty: all); samples without a group (log ends) or a topic (members) are kept."""
         samples = self.samples
         for column, wanted in (("group", groups), ("topic", topics)):
             if wanted:
@@ -139,7 +139,7 @@ def new_info(
     thresholds: Thresholds | None = None,
     state: Literal["recording", "complete"] = "complete",
 ) -> CaptureInfo:
-    """The head of a new capture."""
+    """Make the `capture.json` of a new capture."""
     return CaptureInfo(
         state=state,
         cluster=cluster,
@@ -157,10 +157,10 @@ def new_info(
 
 
 def write_capture(folder: Path, capture: Capture) -> None:
-    """Write a capture; the folder appears complete or not at all.
+    """Write a capture; the folder appears atomically.
 
     Raises:
-        UsageError: if the folder exists and holds something.
+        UsageError: if the folder exists and is not empty.
         OutputError: if it cannot be written.
     """
     refusal = UsageError(f"{folder} exists and is not empty.", hint="Name another folder for the capture.")
@@ -170,14 +170,14 @@ def write_capture(folder: Path, capture: Capture) -> None:
         try:
             with atomic_folder(folder) as part:
                 _write(part, capture)
-        except FileExistsError:  # somebody was quicker
+        except FileExistsError:  # another process was faster
             raise refusal from None
 
 
 def complete_recording(folder: Path, capture: Capture) -> None:
-    """Make a recording a complete capture, in its own folder: it is complete from the moment at which its head says so.
+    """Turn a recording into a complete capture, in its folder; writing `capture.json` completes it.
 
-    A kill before that leaves the recording, and a kill after it the capture with some files too many.
+    A kill before that leaves the recording; a kill after it leaves the capture with some extra files.
     """
     with writing(f"The capture {folder}"):
         _write(folder, capture)
@@ -185,7 +185,7 @@ def complete_recording(folder: Path, capture: Capture) -> None:
 
 
 def _write(folder: Path, capture: Capture) -> None:
-    """Write the files of a complete capture, the head last."""
+    """Write the files of a complete capture, `capture.json` last."""
     samples = capture.samples.sort_by([(name, "ascending") for name in _SORT])
     write_parquet(folder / SAMPLES, samples)
     write_parquet(folder / GROUPS, capture.groups)
@@ -195,12 +195,12 @@ def _write(folder: Path, capture: Capture) -> None:
     write_info(folder, capture.info.model_copy(update={"files": files, "state": "complete"}))
 
 
-# Series after series, in time: that is how Parquet packs them best.
+# Sorted by series and time: this compresses best in Parquet.
 _SORT = ("signal", "stat", "group", "topic", "processor", "queue", "member", "broker", "partition", "le", "ts")
 
 
 def write_parquet(path: Path, table: pa.Table) -> None:
-    """Write a table small and whole."""
+    """Write a compressed table atomically."""
     encodings = {"ts": "DELTA_BINARY_PACKED", "value": "BYTE_STREAM_SPLIT"}
     names = set(table.schema.names)
     with atomic_write(path) as temporary:
@@ -215,22 +215,22 @@ def write_parquet(path: Path, table: pa.Table) -> None:
 
 
 def write_info(folder: Path, info: CaptureInfo) -> None:
-    """Write `capture.json` in one step."""
+    """Write `capture.json` atomically."""
     write_text(folder / INFO, info.model_dump_json(indent=1, by_alias=True) + "\n")
 
 
 def read_capture(folder: Path, *, room_gib: float | None = None) -> Capture:
-    """Read a capture and check every file of it; one that is still being recorded is read as far as it has come.
+    """Read a capture and check all its files; a running recording is read as far as it is written.
 
-    A capture may come from anywhere: nothing outside of its folder is read, and no more than there is room for.
+    A capture may come from anywhere: only files in its folder are read, up to a memory limit.
 
     Args:
         folder: of the capture.
-        room_gib: what it may take in memory; $WORKBENCH_CAPTURE_GIB or 4 GiB, if not given.
+        room_gib: memory limit; default: $WORKBENCH_CAPTURE_GIB or 4 GiB.
 
     Raises:
-        NotACaptureError: if the folder holds no capture.
-        DamagedCaptureError: if a file is missing, cut short or changed, or holds what no recording can hold.
+        NotACaptureError: if the folder is not a capture.
+        DamagedCaptureError: if a file is missing, truncated or changed, or has implausible content.
         UsageError: if it is too large.
     """
     info = read_info(folder)
@@ -265,7 +265,7 @@ def _read(folder: Path, info: CaptureInfo, room_gib: float) -> Capture:
         except DamagedCaptureError:
             if read_info(folder).state == "recording":
                 raise
-        # Completed meanwhile: then its parts were going away while they were read.
+        # The recording was completed meanwhile, and its parts were removed while they were read.
         if (info := read_info(folder)).state == "recording":
             return Capture(info=info, samples=samples, groups=groups)
         room = Room(room_gib * 2**30)
@@ -286,7 +286,7 @@ def _read(folder: Path, info: CaptureInfo, room_gib: float) -> Capture:
 
 
 def _inside(folder: Path, path: Path) -> Path:
-    """Refuse a file that is a link to somewhere else."""
+    """Refuse a file that is a link to another place."""
     if not path.resolve().is_relative_to(folder.resolve()):
         raise DamagedCaptureError(
             f"{path} is outside of the capture.",
@@ -296,11 +296,11 @@ def _inside(folder: Path, path: Path) -> Path:
 
 
 def read_info(folder: Path) -> CaptureInfo:
-    """Read the head of a capture.
+    """Read the `capture.json` of a capture.
 
     Raises:
-        NotACaptureError: if the folder holds no capture.
-        DamagedCaptureError: if its head cannot be read.
+        NotACaptureError: if the folder is not a capture.
+        DamagedCaptureError: if its `capture.json` cannot be read.
     """
     path = folder / INFO
     if not folder.is_dir():
@@ -311,7 +311,7 @@ def read_info(folder: Path) -> CaptureInfo:
             hint="Record one with: workbench capture, or workbench watch.",
         )
     if _inside(folder, path).stat().st_size > _HEAD_BYTES:
-        raise DamagedCaptureError(f"{path} is too large for the head of a capture.")
+        raise DamagedCaptureError(f"{path} is too large for a capture's head.")
     try:
         info = CaptureInfo.model_validate_json(path.read_bytes())
     except ValidationError as error:

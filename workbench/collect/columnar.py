@@ -1,7 +1,7 @@
-"""Prometheus' matrix answers, parsed by column.
+"""Parser of Prometheus' matrix answers, by column.
 
-`json` would make a Python list of two objects for every sample, and the cyclic garbage collector then walks millions of them; cutting
-the body at its series and handing all samples to one CSV reader was 17 × faster and took a third of the memory (5.8 M samples).
+`json` makes a Python list of two objects for every sample, and the garbage collector then traverses millions of them. Cutting the body
+at its series and parsing all samples with one CSV reader was 17 × faster and took a third of the memory (5.8 M samples).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Matrix:
         labels: label sets, one for each of k series.
         lengths: samples of each series, (k,).
         ts_us: µs since the epoch of all n samples, series after series, (n,).
-        values: their values, (n,); NaN and infinities as they came.
+        values: their values, (n,); NaN and infinities are kept.
     """
 
     labels: Sequence[dict[str, str]]
@@ -57,7 +57,7 @@ class Matrix:
             yield labels, self.ts_us[start:end], self.values[start:end]
 
     def where(self, wanted: npt.NDArray[np.bool_]) -> Matrix:
-        """Only these samples, (n,); series that have none left stay, empty."""
+        """Select these samples, (n,); series without any are kept, empty."""
         if wanted.all():
             return self
         of_sample = np.repeat(np.arange(len(self)), self.lengths)[wanted]
@@ -74,7 +74,7 @@ class SeriesAnswer:
 
     Attributes:
         matrix: its samples.
-        partial: what the server says of data that are not in it; nothing if it says that they are whole.
+        partial: what the server reports as missing; empty if the answer is complete.
     """
 
     matrix: Matrix
@@ -82,13 +82,13 @@ class SeriesAnswer:
 
 
 def parse_answer(body: bytes) -> SeriesAnswer:
-    """Parse a matrix answer of Prometheus' HTTP API, and what the server says of it, before or after the data.
+    """Parse a matrix answer of Prometheus' HTTP API, with the server's warnings before or after the data.
 
-    Takes the fast way when the body has the very shape that Prometheus writes (no blanks, "metric" before "values", no native
-    histograms), else the plain one through `json`. A quote inside of a label is always escaped, so the marks cannot occur in one.
+    Uses the fast parser if the body has Prometheus' exact format (no blanks, "metric" before "values", no native histograms), or else
+    `json`. A quote in a label is always escaped, so the separators cannot occur in one.
 
     Raises:
-        ValueError: if the body is no matrix, or the server's own error.
+        ValueError: if the body is not a matrix, or is an error of the server.
     """
     try:
         series = body.count(_SERIES_START)
@@ -119,14 +119,14 @@ def _parse_fast(body: bytes) -> SeriesAnswer:
         labels.append(json.loads(body[start + len(_SERIES_START) : values]))
         parts.append(body[values + len(_VALUES_START) : end].replace(b"],[", b"\n").replace(b'"', b""))
         at = end
-    # What stands around the series, of any length, with one empty series in the place of all.
+    # The text around the series, with one empty series instead of all.
     partial = _partial(json.loads(body[: body.find(_SERIES_START)] + b'{"values":[[' + body[at:]))
     lengths = np.array([part.count(b"\n") + 1 for part in parts], dtype=np.int64)
     table = csv.read_csv(
         pa.BufferReader(b"\n".join(parts)),
         read_options=csv.ReadOptions(column_names=["ts", "value"], block_size=_CSV_BLOCK_BYTES),
         parse_options=csv.ParseOptions(quote_char=False),
-        # Without these, the reader takes NaN for a null.
+        # Without these, the reader would parse NaN as null.
         convert_options=csv.ConvertOptions(
             column_types={"ts": pa.float64(), "value": pa.float64()}, null_values=[], strings_can_be_null=False
         ),
@@ -140,13 +140,13 @@ def _parse_fast(body: bytes) -> SeriesAnswer:
 
 
 def partial_of(envelope: Any) -> tuple[str, ...]:
-    """What an answer says of data that are not in it, from what stands around them.
+    """Read the warnings about missing data in an answer, from the text around the data.
 
-    Warnings (Prometheus, Thanos, Mimir) and `isPartial` (VictoriaMetrics). What is told for information counts, too, but for remarks
-    about the query, which Prometheus marks as such.
+    Warnings (Prometheus, Thanos, Mimir) and `isPartial` (VictoriaMetrics). Infos count as well, except for remarks about the query,
+    which Prometheus marks.
 
     Raises:
-        ValueError: if the answer is an error, or none of this API.
+        ValueError: if the answer is an error, or not from this API.
     """
     if not isinstance(envelope, dict) or envelope.get("status") != "success":
         said = envelope.get("error") if isinstance(envelope, dict) else None
@@ -159,7 +159,7 @@ def partial_of(envelope: Any) -> tuple[str, ...]:
 
 
 def _partial(envelope: Any) -> tuple[str, ...]:
-    """The same of a matrix."""
+    """Read the warnings of a matrix answer."""
     found = partial_of(envelope)
     data = envelope.get("data")
     kind = data.get("resultType") if isinstance(data, dict) else None
@@ -173,7 +173,7 @@ def _listed(texts: Any) -> list[Any]:
 
 
 def _line(text: object) -> str:
-    """Words of a server, cut to a line, without control characters."""
+    """A server's text, cut to one line, without control characters."""
     return re.sub(r"[\s\x00-\x1f\x7f-\x9f]+", " ", str(text)).strip()[:_LINE_CHARACTERS]
 
 
@@ -189,7 +189,7 @@ def _matrix_of(answer: dict[str, Any]) -> Matrix:
 
 
 def _microseconds(seconds: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """Prometheus keeps milliseconds; its seconds as float are off by some hundred nanoseconds, so round before scaling."""
+    """Convert to µs. Prometheus stores milliseconds; float seconds are off by some hundred nanoseconds, so round before scaling."""
     if not (np.abs(seconds) < _LATEST_SECONDS).all():  # nor is NaN
         raise ValueError("an implausible timestamp")
     return np.rint(seconds * 1000).astype(np.int64) * 1000

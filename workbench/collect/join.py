@@ -1,4 +1,4 @@
-"""Joining of several sources: whose group a client belongs to, and a lag where only its two offsets are exported."""
+"""Join of several sources: the group of a client, and the lag from two exported offsets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DERIVED = "derived"
 
 
 def groups_of_clients(views: pa.Table) -> dict[str, str]:
-    """Client id to group, by Kafka's member list (`collect.kafka.GROUPS_SCHEMA`); an id that several groups use says nothing."""
+    """Map client id to group, by Kafka's member list (`collect.kafka.GROUPS_SCHEMA`); ids that several groups use are left out."""
     pairs = {
         pair
         for pair in zip(views["client_id"].to_pylist(), views["group"].to_pylist(), strict=True)
@@ -31,11 +31,11 @@ def groups_of_clients(views: pa.Table) -> dict[str, str]:
 def with_groups(
     series: SeriesTable, profile: Profile, members: Mapping[str, str], *, groups: Sequence[str] | None = None
 ) -> SeriesTable:
-    """Give series of a profile that knows clients only the group of their member; what belongs to nobody known is left out.
+    """Add the group to series of a profile that has only clients; series of unknown members are left out.
 
     Args:
         series: of one profile.
-        profile: says what its `member` is.
+        profile: says what its label `member` contains.
         members: client id or application to group.
         groups: only these, if any are named.
     """
@@ -59,8 +59,8 @@ def with_groups(
 def with_derived_lag(series: SeriesTable) -> SeriesTable:
     """Add the lag of subscriptions that export a committed offset but no lag: log end (the latest before or at it) minus commit.
 
-    The end is at most one scrape older than the commit, so the lag may be short by what was produced in between; where that makes it
-    negative it is 0.
+    The log end is at most one scrape older than the commit, so the lag may be too low by the messages produced in between; it is never
+    below 0.
     """
     commits = series.where(pc.equal(series.names["signal"], "committed_offset"))
     has_lag = set(_subscriptions(series.where(pc.equal(series.names["signal"], "consumer_lag"))))
@@ -87,7 +87,7 @@ def _subscriptions(series: SeriesTable) -> Iterator[tuple[str, str]]:
 
 
 def _by_name(series: SeriesTable, *names: str) -> dict[tuple[Any, ...], tuple[np.ndarray, np.ndarray]]:
-    """(times in µs, values) of what is known under some names, in time."""
+    """(times in µs, values) by labels, in order of time."""
     found = {}
     if not len(series):
         return {}

@@ -1,7 +1,8 @@
-"""A snapshot of groups, commits and log ends from Kafka itself.
+"""Snapshot of groups, commits and log ends from Kafka itself.
 
-Commits are read before ends, so lag can be overstated by what is produced in between but is never negative. One request per group and
-one per leader broker (and thousand partitions), none per partition: tools that ask per partition need minutes where this needs seconds.
+Commits are read before log ends, so lag may be too high by the messages produced in between, but is never negative. It sends one
+request per group and one per leader (and thousand partitions), none per partition: tools with requests per partition need minutes
+where this needs seconds.
 """
 
 from __future__ import annotations
@@ -19,15 +20,13 @@ from workbench.samples import SampleBatch
 from workbench.signals import GROUP_STATES
 
 DEADLINE_SECONDS = 30.0
-_IN_FLIGHT = 64  # groups asked at once; the broker's request queue holds 500 by default
+_IN_FLIGHT = 64  # concurrent group requests; the broker's request queue holds 500 by default
 _DESCRIBE_BATCH = 200
-_DESCRIBE_BATCHES = 2  # at once: while one is read here, the next is answered there
-_OFFSETS_BATCH = (
-    1_000  # partitions in a call: the client's work grows with the square of it (measured, see ARCHITECTURE.md)
-)
+_DESCRIBE_BATCHES = 2  # concurrent batches: while one is read here, the broker answers the next
+_OFFSETS_BATCH = 1_000  # partitions per call: the client's work is quadratic (measured, see ARCHITECTURE.md)
 _NEVER_COMMITTED = -1001  # librdkafka's OFFSET_INVALID
 _LOADING_SECONDS = (
-    10.0  # how long a coordinator that has just started may take to load its groups before it counts as a hole
+    10.0  # longest wait for a starting coordinator to load its groups; after that, the group counts as missing
 )
 _LOADING_PAUSE_SECONDS = 0.2
 _LOADING = ("COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR")
@@ -56,7 +55,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """One member of a group, as the coordinator sees it."""
+    """One member of a group, from the coordinator."""
 
     member_id: str
     client_id: str
@@ -66,7 +65,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupView:
-    """One group, as its coordinator sees it."""
+    """One group, from its coordinator."""
 
     group: str
     state: str  # a key of GROUP_STATES, or "unknown"
@@ -77,14 +76,14 @@ class GroupView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """What Kafka said at one moment.
+    """Groups, commits and log ends at one moment.
 
     Attributes:
-        taken_at: seconds since the epoch, when the ends were read.
-        commits: (group, topic, partition) to committed offset; None where the group never committed.
-        ends, starts: (topic, partition) to offset; a partition that did not answer is left out.
+        taken_at: time of reading the log ends, seconds since the epoch.
+        commits: (group, topic, partition) to committed offset; None if the group never committed.
+        ends, starts: (topic, partition) to offset; partitions without an answer are left out.
         incomplete: what could not be read, in words.
-        unknown: groups that were asked for, and that the cluster does not have.
+        unknown: requested groups that the cluster does not have.
     """
 
     taken_at: float
@@ -153,13 +152,13 @@ class KafkaCluster:
     Args:
         bootstrap: host:port of some brokers.
         properties: further librdkafka properties (security).
-        deadline_seconds: for one whole snapshot.
+        deadline_seconds: for a complete snapshot.
     """
 
     bootstrap: str
     properties: Mapping[str, Any] = field(default_factory=dict)
     deadline_seconds: float = DEADLINE_SECONDS
-    requests: int = 0  # counted, so that a test can hold the promise of few
+    requests: int = 0  # counted, so that a test can check that there are few
     _admin: Any = None
 
     def snapshot(self, *, groups: Sequence[str] | None = None, all_known: bool = True) -> Snapshot:
@@ -167,16 +166,16 @@ class KafkaCluster:
 
         Args:
             groups: only these, if any are named.
-            all_known: whether a group that the cluster does not have is an error; else it is named, and the others are read.
+            all_known: whether an unknown group is an error; otherwise it is reported, and the others are read.
 
         Raises:
             SourceUnreachableError: if the cluster does not answer in time.
-            UnknownGroupError: if a group was named that the cluster does not have.
+            UnknownGroupError: if a requested group does not exist.
         """
         deadline = time.monotonic() + self.deadline_seconds
         admin = self.connect()
         known, incomplete = self._list_groups(deadline)
-        # Of a list with holes nobody can say that a group is not there.
+        # An incomplete list cannot prove that a group does not exist.
         unknown = [name for name in groups or () if name not in known] if not incomplete else []
         if unknown and all_known:
             raise UnknownGroupError(
@@ -202,7 +201,7 @@ class KafkaCluster:
         )
 
     def cluster_id(self) -> str:
-        """The cluster's own id.
+        """Id of the cluster.
 
         Raises:
             SourceUnreachableError: if it does not answer.
@@ -211,18 +210,18 @@ class KafkaCluster:
         return str(self.ask(lambda: self._admin.list_topics(timeout=self.deadline_seconds)).cluster_id)
 
     def connect(self) -> Any:
-        """The AdminClient, made at the first call."""
+        """The AdminClient, created at the first call."""
         if self._admin is None:
             from confluent_kafka.admin import AdminClient
 
-            # log_level 0: what goes wrong is reported by our own error, once.
+            # log_level 0: our own error reports failures, once.
             self._admin = self.ask(
                 lambda: AdminClient({"log_level": 0, **self.properties, "bootstrap.servers": self.bootstrap})
             )
         return self._admin
 
     def ask(self, call: Callable[[], T]) -> T:
-        """One request, counted.
+        """Send one request, and count it.
 
         Raises:
             SourceUnreachableError: if it fails.
@@ -236,7 +235,7 @@ class KafkaCluster:
             raise self.unreachable(error) from None
 
     def unreachable(self, error: BaseException) -> SourceUnreachableError:
-        """The error that says so, with what the client said; a right that is missing is no silence."""
+        """Make the error for a failed request, with the client's text; a missing permission has its own text."""
         if is_denied(error):
             return SourceUnreachableError(
                 f"Kafka at {self.bootstrap} refuses: {error_words(error)}.",
@@ -305,13 +304,13 @@ class KafkaCluster:
                     commits[name, part.topic, part.partition] = None if never else part.offset
 
         for view in views:
-            for member in view.members:  # assigned and never committed is worth knowing, too
+            for member in view.members:  # also report partitions that are assigned but never committed
                 for topic, number in member.partitions:
                     commits.setdefault((view.group, topic, number), None)
             if is_over(deadline):
                 incomplete.append(f"commits of group {view.group!r}: {_NOT_ASKED}")
                 continue
-            if not view.group:  # a name that Kafka allows (the oldest clients have it) and the client does not take
+            if not view.group:  # Kafka allows this name (the oldest clients use it), but the client does not accept it
                 incomplete.append("commits of group '': the client cannot request them")
                 continue
             request = self.ask(
@@ -336,7 +335,7 @@ class KafkaCluster:
     def offsets_at(
         self, partitions: Sequence[Partition], instant: float, deadline: float, incomplete: list[str]
     ) -> dict[Partition, int | None]:
-        """The first offset at or after an instant (seconds since the epoch); None where there is none, left out where none answered."""
+        """First offset at or after a time (seconds since the epoch); None without one; partitions without an answer are left out."""
         from confluent_kafka.admin import OffsetSpec
 
         spec = OffsetSpec.for_timestamp(round(instant * 1000))
@@ -367,7 +366,7 @@ class KafkaCluster:
 
 
 def group_view(name: str, description: Any) -> GroupView:
-    """A group's description as the client gives it; None where it gave none."""
+    """Convert the client's description of a group; None without one."""
     if description is None:
         return GroupView(group=name, state="unknown", protocol="unknown", coordinator=None, members=())
     members = tuple(
@@ -392,7 +391,7 @@ def group_view(name: str, description: Any) -> GroupView:
 
 
 def _result(future: Future[Any], deadline: float, what: str, incomplete: list[str]) -> Any:
-    """The answer, or None with a line in `incomplete`: one group's failure must not take the others along."""
+    """Result of a future, or None with a line in `incomplete`: a failed group must not affect the others."""
     from confluent_kafka import KafkaException
 
     try:
@@ -403,7 +402,7 @@ def _result(future: Future[Any], deadline: float, what: str, incomplete: list[st
 
 
 def seconds_left(deadline: float) -> float:
-    """Until a monotonic deadline, and never quite nothing: the client takes no timeout of 0."""
+    """Seconds until a monotonic deadline, always above 0: the client does not accept a timeout of 0."""
     return max(0.1, deadline - time.monotonic())
 
 
@@ -411,30 +410,30 @@ _NOT_ASKED = "not requested: the deadline has passed"
 
 
 def is_over(deadline: float) -> bool:
-    """Whether a monotonic deadline has passed: then nothing more is asked, or each question would wait its least."""
+    """Whether a monotonic deadline has passed: then send no more requests, because each would wait for its minimum."""
     return time.monotonic() >= deadline
 
 
 def is_loading(error: Any) -> bool:
-    """Whether a broker said that it is about to answer: it restarted, or became a coordinator, a moment ago."""
+    """Whether a broker is still loading: it has just restarted, or has just become a coordinator."""
     inner = _inner(error)
     return inner is not None and inner.name() in _LOADING
 
 
 def is_denied(error: Any) -> bool:
-    """Whether a broker said that these credentials lack the right."""
+    """Whether these credentials lack a permission."""
     inner = _inner(error)
     return inner is not None and inner.name().endswith("_AUTHORIZATION_FAILED")
 
 
 def error_words(error: Any) -> str:
-    """What librdkafka or the deadline says, in words."""
+    """Text of librdkafka's error or of the timeout."""
     inner = _inner(error)
     return str(inner.str() or inner.name()) if inner is not None else str(error) or "no answer in time"
 
 
 def _inner(error: Any) -> Any:
-    """librdkafka's own error, which comes bare or inside of an exception; None if it is of another kind."""
+    """librdkafka's error, plain or inside an exception; None for another kind of error."""
     from confluent_kafka import KafkaError, KafkaException
 
     inner = error.args[0] if isinstance(error, KafkaException) and error.args else error

@@ -1,8 +1,8 @@
-"""How old what waits is, without reading a record: the log is asked which offset belongs to an instant, for all partitions at once.
+"""Age of the oldest unread message without reading records: offset lookups by timestamp, for all partitions at once.
 
-A broker answers "the first offset at or after this instant" from its index, in one request for all the partitions that it leads. So the
-age of the first uncommitted message is closed in by halving: some rounds of one request per leader, whatever the number of groups.
-Where producers' clocks disagree the log is not in order of time, and the bounds are as good as the clocks.
+A broker answers "first offset at or after this timestamp" from its index, in one request for all partitions that it leads. So a
+bisection finds the age of the first uncommitted message: a few rounds of one request per leader, for any number of groups. If the
+producers' clocks differ, the log is not sorted by time, and the bounds are only as good as the clocks.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from dataclasses import dataclass
 
 from workbench.collect.kafka import KafkaCluster, Partition, Snapshot
 
-# From 1 s to 32 days, each √2 times the one before: finer than anybody acts on.
+# From 1 s to 32 days, each √2 times the one before: finer than any action needs.
 RUNGS = tuple(2 ** (step / 2) for step in range(44))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Age:
-    """Between these two lies the age of the oldest message that waits, in seconds; `high` is None beyond 32 days."""
+    """Bounds of the age of the oldest unread message, in seconds; `high` is None beyond 32 days."""
 
     low: float
     high: float | None
@@ -30,17 +30,17 @@ class Age:
 class _Wanted:
     part: Partition
     committed: int
-    low: int = -1  # index of the highest rung that it is surely older than
+    low: int = -1  # index of the highest step that the age certainly exceeds
     high: int = len(RUNGS)
 
 
 def ages(kafka: KafkaCluster, snapshot: Snapshot, incomplete: list[str]) -> Mapping[tuple[str, str, int], Age]:
-    """The age of what waits of each group in each partition; 0 where nothing waits, left out where it is not known.
+    """Find the age of the oldest unread message by group and partition; 0 without lag; unknown ones are left out.
 
     Args:
-        kafka: where the snapshot is from.
-        snapshot: what was committed.
-        incomplete: gets what could not be asked.
+        kafka: the cluster of the snapshot.
+        snapshot: with the commits.
+        incomplete: receives what could not be looked up.
     """
     deadline = time.monotonic() + kafka.deadline_seconds
     wanted: dict[tuple[Partition, int], _Wanted] = {}
@@ -64,7 +64,7 @@ def ages(kafka: KafkaCluster, snapshot: Snapshot, incomplete: list[str]) -> Mapp
 def _close_in(
     kafka: KafkaCluster, snapshot: Snapshot, wanted: list[_Wanted], deadline: float, incomplete: list[str]
 ) -> set[Partition]:
-    """Halve until the two rungs about each age are neighbours; the partitions that answered every time."""
+    """Bisect until the bounds of each age are adjacent steps; return the partitions that answered every request."""
     answered = {it.part for it in wanted}
     while True:
         rounds: dict[int, dict[Partition, list[_Wanted]]] = defaultdict(dict)
@@ -82,7 +82,7 @@ def _close_in(
                     continue
                 first = offsets[part]
                 for it in asked:
-                    # No record since then, or the first one since then lies behind the commit: what waits is older.
+                    # No record since then, or the first one since then is after the commit: the unread message is older.
                     if first is None or it.committed < first:
                         it.low = rung
                     else:

@@ -1,8 +1,8 @@
 """`spark.read.format("kafka_records")`: records of Kafka topics as a Spark frame, without a jar.
 
-A Python Data Source over confluent-kafka. The offset ranges are fixed once, when partitions are planned, so that a task that is
-tried again reads the same; consumers are only ever assigned, join no group and never commit. This module imports nothing of the
-package: where Spark's executors do not have it, `spark.addArtifacts(path, pyfile=True)` with this one file is enough.
+A Python Data Source with confluent-kafka. The offset ranges are fixed during planning, so a retried task reads the same records.
+Consumers use assign(), join no group and never commit. This module imports nothing from the package: if Spark's executors do not have
+it, `spark.addArtifacts(path, pyfile=True)` with this file is enough.
 
     from workbench.collect.kafka_records import KafkaRecords
     spark.dataSource.register(KafkaRecords)
@@ -10,14 +10,14 @@ package: where Spark's executors do not have it, `spark.addArtifacts(path, pyfil
 
 Options:
     bootstrap: host:port of some brokers.
-    topics: names with commas between them; all partitions, from `since_ms` (or the start) to `until_ms` (or the end at planning).
-    since_ms, until_ms: from the first record at or after the one to before the first at or after the other, in ms since the epoch.
+    topics: names separated by commas; all partitions, from `since_ms` (or the log start) to `until_ms` (or the log end at planning).
+    since_ms, until_ms: from the first record at or after `since_ms` up to the first one at or after `until_ms`, exclusive; epoch ms.
     ranges: instead of topics: JSON `[[topic, partition, start, stop], …]`, stop exclusive.
-    columns: which of `SCHEMA`, with commas; default all. What is not asked for is not copied.
+    columns: which of `SCHEMA`, separated by commas; default all. Other columns are not copied.
     type_header: the header that `event_type` is read from; default `event_type`.
     isolation: `read_committed` (default) or `read_uncommitted`.
     records_per_task: a range longer than this is split, and shorter ones share a task; default 500,000.
-    timeout_seconds: for silence of the broker; default 30.
+    timeout_seconds: longest wait for the broker; default 30.
     kafka.*: further librdkafka properties (security).
 """
 
@@ -33,7 +33,7 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-# Column to its Spark type. `timestamp` is null where the record has none; `value_bytes` is the length of the value, 0 for a null one.
+# Column to Spark type. `timestamp` is null if the record has none; `value_bytes` is the length of the value, 0 for null.
 SCHEMA = {
     "topic": "string",
     "partition": "int",
@@ -46,9 +46,9 @@ SCHEMA = {
     "value_bytes": "int",
 }
 _BATCH = 10_000
-_SMALL = 5_000  # below, a range is read together with others
+_SMALL = 5_000  # shorter ranges are read together with others
 _RANGES_PER_TASK = 500
-_LONG = 100_000  # from here on larger fetches pay; for a short range they would bring what nobody reads
+_LONG = 100_000  # larger fetches pay off from here on; for a short range they would fetch unneeded records
 _LONG_FETCH_BYTES = 8 << 20  # of one partition; the client's default is 1 MB
 _RECORDS_PER_TASK = 500_000
 _CONSUME_SECONDS = 0.2
@@ -61,15 +61,15 @@ class KafkaRecords(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What stands in `format(…)`."""
+        """Name for `format(…)`."""
         return "kafka_records"
 
     def schema(self) -> str:
-        """The columns that were asked for."""
+        """The requested columns."""
         return ", ".join(f"{column} {SCHEMA[column]}" for column in _columns(self.options))
 
     def reader(self, schema: Any) -> KafkaRecordsReader:
-        """The reader of these options."""
+        """Make the reader for these options."""
         del schema
         return KafkaRecordsReader(dict(self.options))
 
@@ -119,7 +119,7 @@ class KafkaRecordsReader(DataSourceReader):
                         raise ValueError(f"kafka_records: {part.topic}-{part.partition}: {part.error.str()}")
                 return {(part.topic, part.partition): part.offset for part in found}
 
-            # The broker takes -2 and -1 as "instants" of the start and the end (ListOffsets), all partitions in one request.
+            # In ListOffsets, the timestamps -2 and -1 mean log start and log end; one request covers all partitions.
             starts, ends = ask(OFFSET_BEGINNING), ask(OFFSET_END)
             since, until = self.options.get("since_ms"), self.options.get("until_ms")
             low = ask(int(since)) if since else starts
@@ -143,29 +143,29 @@ class KafkaRecordsReader(DataSourceReader):
                 "client.id": "workbench-records",
                 "log_level": 0,
                 "fetch.wait.max.ms": 50,
-                "fetch.queue.backoff.ms": 2,  # the client sleeps a second by default whenever its queue has been full
+                "fetch.queue.backoff.ms": 2,  # by default the client sleeps for a second whenever its queue was full
                 **({"max.partition.fetch.bytes": _LONG_FETCH_BYTES} if long else {}),
                 "check.crcs": False,
                 **own,
                 "bootstrap.servers": self.options["bootstrap"],
-                "group.id": f"workbench-records-{uuid.uuid4().hex}",  # the client asks for one; nothing is ever written to it
+                "group.id": f"workbench-records-{uuid.uuid4().hex}",  # the client requires a group id; nothing is committed to it
                 "isolation.level": self.options.get("isolation", "read_committed"),
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
                 "enable.partition.eof": True,
-                "auto.offset.reset": "error",  # what retention has deleted must be an error, not a silent jump
+                "auto.offset.reset": "error",  # deleted records must be an error, not a silent jump
             }
         )
 
     def read(self, partition: RangesPartition) -> Iterator[Any]:  # type: ignore[override] # its own `partitions` come back
-        """Arrow batches of one task's ranges."""
+        """Read the ranges of one task as Arrow batches."""
         if not partition.ranges:
             return
         columns = _columns(self.options)
         header = self.options.get("type_header", "event_type")
         consumer = self._consumer(long=any(stop - start >= _LONG for *_, start, stop in partition.ranges))
         collecting = gc.isenabled()
-        gc.disable()  # messages are no cycles, and looking for some among ten thousand took as long as reading them
+        gc.disable()  # messages have no cycles, and the garbage collector's search among ten thousand took as long as reading them
         try:
             timeout = float(self.options.get("timeout_seconds", 30))
             small = [part for part in partition.ranges if part[3] - part[2] < _SMALL]
@@ -183,9 +183,9 @@ class KafkaRecordsReader(DataSourceReader):
 
 
 def consume_one(consumer: Any, part: Range, timeout: float) -> Iterator[list[Any]]:
-    """The messages of one range, in lists; nothing is done for each message but to ask whether it is one.
+    """Yield the messages of one range, in lists; per message it only checks for an error.
 
-    A range ends at its stop, or where the partition does: its last offsets may hold no record (transaction markers, compaction).
+    A range ends at its stop or at the partition's end: the last offsets may have no record (transaction markers, compaction).
     """
     from confluent_kafka import KafkaError, TopicPartition
 
@@ -212,12 +212,12 @@ def consume_one(consumer: Any, part: Range, timeout: float) -> Iterator[list[Any
                 good = [message for message in good if message.offset() < stop]
             if good:
                 yield good
-        if errors:  # the partition's end as it is now, which is not before the range's
+        if errors:  # the partition's current end, which is not before the range's end
             return
 
 
 def consume_together(consumer: Any, ranges: Sequence[Range], timeout: float) -> Iterator[list[Any]]:
-    """The messages of many short ranges of different partitions at once: each alone would wait for a fetch of its own."""
+    """Yield the messages of many short ranges of different partitions together: each alone would wait for a separate fetch."""
     from confluent_kafka import KafkaError, TopicPartition
 
     stops = {(topic, number): stop for topic, number, _, stop in ranges}
@@ -267,13 +267,13 @@ def _failure(where: str, error: Any) -> RuntimeError:
 
 
 def to_arrow(messages: Sequence[Any], columns: Sequence[str], type_header: str, *, of: Any = None) -> Any:
-    """Messages as one batch with these columns of `SCHEMA`; `of`: the (topic, partition) that all of them are of, if so."""
+    """Convert messages to one batch with these columns of `SCHEMA`; `of`: their common (topic, partition), if they have one."""
     import pyarrow as pa
 
     many, kind = len(messages), type(messages[0])
 
     def all_of(method: Any) -> list[Any]:
-        return list(map(method, messages))  # a method of a class in C: no byte code for each message
+        return list(map(method, messages))  # a method of a C class: no Python byte code per message
 
     made = {
         "topic": lambda: pa.repeat(of[0], many) if of else pa.array(all_of(kind.topic), pa.string()),
@@ -298,8 +298,8 @@ def _timestamps(pairs: Sequence[tuple[int, int]]) -> Any:
     import numpy as np
     import pyarrow as pa
 
-    # Kafka's -1 means that there is none; and a producer may write what no calendar holds.
-    highest = 253_402_300_799_999  # the end of the year 9999, as far as Spark goes
+    # Kafka's -1 means "no timestamp"; and a producer may write any number.
+    highest = 253_402_300_799_999  # the end of the year 9999, Spark's limit
     values = np.fromiter((pair[1] for pair in pairs), np.int64, len(pairs))
     unknown = (values < 0) | (values > highest)
     return pa.array(np.where(unknown, 0, values) * 1000, pa.timestamp("us", tz="UTC"), mask=unknown)
@@ -329,7 +329,7 @@ def _range(item: Any) -> Range:
 
 
 def pack(ranges: Sequence[Range], limit: int) -> list[list[Range]]:
-    """Ranges as tasks: long ones are split at `limit` offsets, short ones share a task; a task has a partition only once."""
+    """Divide ranges into tasks: long ones are split at `limit` offsets, short ones share a task; a task has each partition once."""
     if limit < 1:
         raise ValueError(f"kafka_records: records_per_task is {limit}, but must be at least 1")
     tasks: list[list[Range]] = []

@@ -1,4 +1,4 @@
-"""What a cluster's sources say about a window, as a capture in memory: the one way from a live cluster to triage."""
+"""Collect a window from a live cluster's sources, as a capture in memory."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ def collect(
     groups: list[str] | None = None,
     topics: list[str] | None = None,
 ) -> Capture:
-    """Ask Prometheus for the window, and Kafka (if it is configured) for groups and members.
+    """Query Prometheus for the window, and Kafka (if configured) for groups and members.
 
     Raises:
         UsageError: if the cluster has no Prometheus.
-        SourceUnreachableError: if Prometheus does not answer. Kafka's silence alone only makes the capture incomplete.
-        NoSeriesError: if Prometheus has nothing of what was asked for.
-        UnknownGroupError: if Kafka says that there is no such group, and Prometheus has nothing of it in the window either.
+        SourceUnreachableError: if Prometheus does not answer. If only Kafka does not answer, the capture is incomplete.
+        NoSeriesError: if Prometheus has no series for the request.
+        UnknownGroupError: if Kafka has no such group, and Prometheus has no series of it in the window.
     """
     _check_prometheus(cluster)
     views, incomplete, all_known = _kafka_views(cluster, groups)
     try:
         found = _series(cluster, window, views, groups=groups, topics=topics)
     except NoSeriesError:
-        if not all_known:  # a name that nobody knows is a wrong one
+        if not all_known:  # unknown to both sources: the name is wrong
             _kafka(cluster).snapshot(groups=groups)
         raise
     return Capture(
@@ -66,7 +66,7 @@ def collect(
 
 
 def collect_series(cluster: Cluster, window: Window) -> Collected:
-    """Ask Prometheus for all series of a window; and Kafka only where some of them get their group by its member list.
+    """Query Prometheus for all series of a window, and Kafka only if some series get their group from its member list.
 
     Raises:
         UsageError, SourceUnreachableError, NoSeriesError: as `collect`.
@@ -117,12 +117,12 @@ def _series(
 
 
 def _needs_members(cluster: Cluster) -> bool:
-    """Whether some samples get their group by Kafka's member list."""
+    """Whether some samples get their group from Kafka's member list."""
     return any(load_profile(name).member_is != "member" for name in cluster.profiles)
 
 
 def _kafka_views(cluster: Cluster, groups: list[str] | None) -> tuple[pa.Table, list[str], bool]:
-    """Groups and members, what could not be had, and whether all of these groups are known."""
+    """Groups and members, what is missing, and whether all of these groups are known."""
     empty = GROUPS_SCHEMA.empty_table()
     if cluster.bootstrap is None:
         return empty, [], True
@@ -145,11 +145,11 @@ def observe(
     groups: list[str] | None = None,
     say: Say = lambda _text: None,
 ) -> Capture:
-    """Watch a cluster for some seconds, without a Prometheus. There is no baseline then but its own beginning.
+    """Record a cluster for some seconds, without a Prometheus. The only baseline is the beginning of the recording.
 
     Raises:
-        UsageError: if there is nothing to watch.
-        SourceUnreachableError: if nothing answers.
+        UsageError: if the cluster has no source to record.
+        SourceUnreachableError: if no source answers.
     """
     interval = max(1.0, seconds / 60)
     say(f"Recording {cluster.name} for {seconds:g} s, every {interval:g} s.")

@@ -1,7 +1,7 @@
-"""Parquet files of unknown origin, read within bounds: the size of a file says nothing of what it decodes to.
+"""Reader of untrusted Parquet files with a memory limit: a small file may decode to any size.
 
-A file of 1 MB may hold a word of 1 MB that ten thousand rows refer to, or a hundred million rows of one number. So text is decoded as
-dictionaries, a stretch of rows at a time, and what it will take is counted before it is spread out.
+A file of 1 MB may contain a text of 1 MB that ten thousand rows refer to, or a hundred million rows of one number. So text is decoded
+as dictionaries, some rows at a time, and its memory is computed before it is expanded.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-_BATCH_ROWS = 1 << 20  # all of most captures; 12 MB for a column of numbers
-_LEAST_ROW_BYTES = 40  # the columns of a member, when all its text is empty; a sample takes 60
+_BATCH_ROWS = 1 << 20  # enough for most captures in one step; 12 MB for a column of numbers
+_LEAST_ROW_BYTES = 40  # bytes of a member's columns with empty text; a sample takes 60
 
 
 class TooLargeError(Exception):
-    """What a file decodes to is more than there is room for."""
+    """The decoded file exceeds the memory limit."""
 
 
 @dataclass(slots=True)
 class Room:
-    """So many bytes are left for what is decoded."""
+    """Remaining bytes of a memory limit."""
 
     left_bytes: float
 
     def take(self, wanted_bytes: int) -> None:
-        """Take some of it.
+        """Reserve bytes.
 
         Raises:
-            TooLargeError: if there is not so much.
+            TooLargeError: if fewer bytes are left.
         """
         if wanted_bytes > self.left_bytes:
             raise TooLargeError
@@ -39,13 +39,13 @@ class Room:
 
 
 def read_bounded(path: Path, schema: pa.Schema, room: Room) -> pa.Table:
-    """The columns of a schema, in its types.
+    """Read the columns of a schema, in its types.
 
     Raises:
-        TooLargeError: if there is no room for it.
+        TooLargeError: if it exceeds the memory limit.
         KeyError: naming a column that the file does not have.
         TypeError: if a column is of another kind.
-        ValueError: if it holds what its kind cannot.
+        ValueError: if it has invalid values for its type.
         OSError, pa.ArrowException: if the file cannot be read.
     """
     with pq.ParquetFile(path) as file:
@@ -63,13 +63,13 @@ def read_bounded(path: Path, schema: pa.Schema, room: Room) -> pa.Table:
         for batch in file.iter_batches(_BATCH_ROWS, columns=schema.names):
             room.take(sum(_spread_bytes(column) for column in batch.columns))
             found = pa.Table.from_batches([batch]).select(schema.names).cast(schema)
-            found.validate(full=True)  # text that is no UTF-8 would be found by whoever shows it
+            found.validate(full=True)  # otherwise invalid UTF-8 would only be found when it is shown
             batches.append(found)
     return pa.concat_tables([schema.empty_table(), *batches]).combine_chunks() if len(batches) != 1 else batches[0]
 
 
 def _is_like(found: pa.DataType, wanted: pa.DataType) -> bool:
-    """Text for text, a number or an instant for such: nothing that has further things inside."""
+    """Whether a type matches: text for text, a number or timestamp for the same; no nested types."""
     if pa.types.is_dictionary(found):
         found = found.value_type
     if pa.types.is_string(wanted):
@@ -78,7 +78,7 @@ def _is_like(found: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def _spread_bytes(column: pa.Array) -> int:
-    """What a column takes when each row has its own text."""
+    """Bytes of a column after expanding its dictionary."""
     if not pa.types.is_dictionary(column.type):
         return int(column.nbytes)
     lengths = pc.binary_length(column.dictionary).take(column.indices)

@@ -1,8 +1,8 @@
-"""Samples from Prometheus, through prometheus-api-client with a session of our own.
+"""Samples from Prometheus, with prometheus-api-client and our own HTTP session.
 
-The session parses by column, sends `Accept-Encoding: identity` (compressing cost the server 6 s where sending took 0.8 s), keeps the
-warnings that the client drops, and ends a request that trickles. Raw samples are asked for (`m[range]`), not `query_range`: that
-one invents points for five minutes after the last true one wherever there is no staleness marker. Long windows are asked for by step.
+The session parses by column, sends `Accept-Encoding: identity` (compression cost the server 6 s, sending 0.8 s), keeps warnings that
+the client drops, and aborts slow answers. It queries raw samples (`m[range]`), not `query_range`: without a staleness marker, that
+repeats the last sample for five minutes. Long windows are queried by step.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from workbench.window import Window
 
 # Prometheus refuses more than 11,000 points per series in one range query.
 MAX_POINTS = 10_000
-# Up to here raw samples are asked for: 6 h at 15 s are 1,440 samples a series.
+# Longest window that is queried as raw samples: 6 h at 15 s are 1,440 samples per series.
 RAW_LIMIT = timedelta(hours=6)
 _TARGET_POINTS = 1_440
 _ROUND_STEPS_SECONDS = (15, 30, 60, 120, 300, 600, 900, 1800, 3600)
-_MAX_TOPICS_IN_QUERY = 200  # a longer list would make the URL too long for some proxies; then all topics are asked for
+_MAX_TOPICS_IN_QUERY = 200  # a longer list would make the URL too long for some proxies; then all topics are queried
 _RETRIES = 2
 
 
 class _ColumnarSession(WebSession):
-    """A session whose matrix answers come as columns, and which remembers warnings."""
+    """Session that parses matrix answers as columns, and stores warnings."""
 
     def __init__(self, deadline_seconds: float) -> None:
         super().__init__(deadline_seconds=deadline_seconds)
@@ -51,7 +51,7 @@ class _ColumnarSession(WebSession):
         self.warnings: list[str] = []
 
     def request(self, method: str | bytes, url: str | bytes, *args: Any, **kwargs: Any) -> requests.Response:
-        if str(url).endswith(remote_read.PATH):  # reads its answer itself
+        if str(url).endswith(remote_read.PATH):  # reads the answer itself
             return super().request(method, url, *args, **kwargs)
         response = super().request(method, url, *args, **kwargs)
         if response.status_code == 200 and "/api/v1/query" in str(url):
@@ -69,7 +69,7 @@ class _ColumnarSession(WebSession):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
-    """Samples by series, and what is known to be missing from them."""
+    """Samples by series, and what is known to be missing."""
 
     series: SeriesTable
     incomplete: tuple[str, ...] = ()
@@ -77,7 +77,7 @@ class Collected:
 
 @dataclass(slots=True, kw_only=True)
 class PrometheusSource:
-    """One Prometheus (or what speaks its API).
+    """One Prometheus, or a server with its API.
 
     Args:
         url: its base URL.
@@ -85,8 +85,8 @@ class PrometheusSource:
         profiles: in order of trust.
         headers: for authentication.
         timeout_seconds: for one query.
-        members: client id or application to group, for profiles that know no group.
-        step_seconds: force a resolution; None takes raw samples, or a fitting step for long windows.
+        members: client id or application to group, for profiles without a group.
+        step_seconds: forces a resolution; None: raw samples, or a suitable step for long windows.
     """
 
     url: str
@@ -105,7 +105,7 @@ class PrometheusSource:
     def collect(
         self, window: Window, *, groups: Sequence[str] | None = None, topics: Sequence[str] | None = None
     ) -> Collected:
-        """All signals that the profiles know, over baseline and window.
+        """Query all signals of the profiles, over baseline and window.
 
         Raises:
             SourceUnreachableError: if Prometheus does not answer, or answers with an error.
@@ -129,11 +129,11 @@ class PrometheusSource:
 
     @property
     def partial(self) -> tuple[str, ...]:
-        """What the server said that its last answers lack."""
+        """What the server reported as missing from its last answers."""
         return tuple(dict.fromkeys(self._session.warnings)) if self._session is not None else ()
 
     def examples(self) -> dict[str, dict[str, str]]:
-        """Every exported name that some profile knows, with the labels of one of its series of the last minutes.
+        """Every exported metric name of the profiles, with the labels of one recent series.
 
         Raises:
             SourceUnreachableError: if Prometheus does not answer.
@@ -143,7 +143,7 @@ class PrometheusSource:
         known = {name for profile in self.profiles for name in profile.metrics()}
         found: dict[str, dict[str, str]] = {}
         for name in sorted(known & set(names)):
-            query = f"topk(1, {name})[5m:1m]"  # a subquery: its answer is a matrix, as those of all other queries
+            query = f"topk(1, {name})[5m:1m]"  # a subquery: its answer is a matrix, like those of all other queries
             for labels, _, _ in self._ask(query, lambda query=query: self._client.custom_query(query)).series():
                 found[name] = labels
         return found
@@ -159,7 +159,7 @@ class PrometheusSource:
             headers=dict(self.headers),
             session=self._session,
             timeout=self.timeout_seconds,  # type: ignore[arg-type,unused-ignore]
-            # A query that timed out on the server (503) must not be sent again and again; and the last answer is to be seen.
+            # Do not repeat a query that timed out on the server (503), and keep the last answer for the error.
             retry=Retry(
                 total=_RETRIES,
                 connect=_RETRIES,
@@ -216,7 +216,7 @@ class PrometheusSource:
         return self._ask(query, lambda: self._client.custom_query(query, params={"time": window.end.timestamp()}))
 
     def _stored_chunks(self, matchers: Sequence[LabelMatcher], window: Window) -> Matrix | None:
-        """The same samples as the server stores them, a twelfth of the bytes; None where it does not offer that."""
+        """Read the same samples as stored chunks, with a twelfth of the bytes; None if the server does not offer that."""
         if not self._chunks_offered:
             return None
         start_ms, end_ms = (round(at.timestamp() * 1000) for at in (window.baseline_start, window.end))
@@ -239,7 +239,7 @@ class PrometheusSource:
         if found is None:
             self._chunks_offered = False
             return None
-        return found.where(found.values.view(np.uint64) != STALE_NAN_BITS)  # as `m[range]` leaves them out
+        return found.where(found.values.view(np.uint64) != STALE_NAN_BITS)  # like `m[range]`
 
     def _ask(self, query: str, call: Any) -> Matrix:
         result = self._guarded(query, call)
@@ -247,13 +247,13 @@ class PrometheusSource:
 
     def _guarded(self, query: str, call: Any) -> Any:
         self.queries.append(query)
-        host = urlsplit(self.url).netloc.rpartition("@")[2]  # never a password that stands in the URL
+        host = urlsplit(self.url).netloc.rpartition("@")[2]  # never the password of the URL
         from prometheus_api_client.exceptions import PrometheusApiClientException
 
         try:
             return call()
         except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
-            if isinstance(error, requests.Timeout) or "timed out" in str(error):  # the retry adapter wraps its own
+            if isinstance(error, requests.Timeout) or "timed out" in str(error):  # the retry adapter wraps the error
                 raise SourceUnreachableError(
                     f"Prometheus at {host} did not answer within {self.timeout_seconds:g} s.",
                     hint="Is it overloaded? A shorter window (--since) needs fewer samples.",
@@ -275,13 +275,13 @@ class PrometheusSource:
 
 
 def fitting_step(seconds: float) -> int:
-    """A round step that gives about 1,440 points."""
+    """Round step with about 1,440 points."""
     wanted = seconds / _TARGET_POINTS
     return next((step for step in _ROUND_STEPS_SECONDS if step >= wanted), math.ceil(wanted / 3600) * 3600)
 
 
 def chunks(start: datetime, end: datetime, step: int) -> Iterator[tuple[datetime, datetime]]:
-    """Cut a range into pieces of at most `MAX_POINTS` steps, on multiples of the step (caches need that), no instant twice."""
+    """Divide a range into parts of at most `MAX_POINTS` steps, at multiples of the step (for caches), without overlap."""
     at = math.floor(start.timestamp() / step) * step
     last = math.ceil(end.timestamp() / step) * step
     while at <= last:
@@ -293,7 +293,7 @@ def chunks(start: datetime, end: datetime, step: int) -> Iterator[tuple[datetime
 def _to_series(matrix: Matrix, profile: Profile, cluster: str, window: Window, left_out: LeftOut) -> SeriesTable:
     batch = SampleBatch(cluster, profile.name)
     known = np.zeros(len(matrix), bool)
-    states = np.full(len(matrix), np.nan)  # what stands in for the values of a series
+    states = np.full(len(matrix), np.nan)  # placeholder for the values of a series
     for at, labels in enumerate(matrix.labels):
         meaning = profile.meaning(labels.get("__name__", ""), labels, left_out=left_out)
         if meaning is None:
@@ -303,7 +303,7 @@ def _to_series(matrix: Matrix, profile: Profile, cluster: str, window: Window, l
             states[at] = meaning.value
         batch.name(meaning.signal, meaning.labels, stat=meaning.stat, le=meaning.le, scale=meaning.scale)
     first, last = round(window.baseline_start.timestamp() * 1e6), round(window.end.timestamp() * 1e6)
-    inside = (matrix.ts_us >= first) & (matrix.ts_us <= last)  # chunks and servers differ about the edges
+    inside = (matrix.ts_us >= first) & (matrix.ts_us <= last)  # chunks and servers differ at the edges
     if not known.all():
         inside &= np.repeat(known, matrix.lengths)
     found = matrix.where(inside)
@@ -319,7 +319,7 @@ def _to_series(matrix: Matrix, profile: Profile, cluster: str, window: Window, l
 
 
 def _reason(error: Exception) -> str:
-    """The innermost cause, without URLs (a URL may carry a password)."""
+    """Innermost cause of an error, without URLs (a URL may contain a password)."""
     text = str(error)
     for mark in (
         "Connection refused",
@@ -333,7 +333,7 @@ def _reason(error: Exception) -> str:
 
 
 def _message(text: str) -> str:
-    """The words of an error answer, cut to a line, without markup or control characters."""
+    """Text of an error answer, cut to one line, without markup or control characters."""
     found = re.search(r'"error":"((?:[^"\\]|\\.)*)"', text)
     words = found[1] if found else re.sub(r"<[^<>]*>", " ", text)
     return re.sub(r"[\s\x00-\x1f\x7f]+", " ", words).strip()[:200]

@@ -1,33 +1,33 @@
 """`spark.read.format("prometheus")`: raw samples of Prometheus as a Spark frame, for windows that are too large for the driver.
 
-A Python Data Source that cuts the window into time ranges, one task each, and hands Spark Arrow batches. It asks for the stored chunks
-(remote read) where the server offers them, else for JSON, parsed by column; a task that cannot have its whole range fails, so a frame
-is never a part of the truth in silence.
+A Python Data Source that divides the window into time ranges, one task each, and returns Arrow batches. It reads stored chunks (remote
+read) if the server offers them, or else JSON, parsed by column. A task with an incomplete answer fails, so a frame is never silently
+incomplete.
 
     from workbench.collect.prometheus_frames import PrometheusFrames, read_samples
     spark.dataSource.register(PrometheusFrames)
     spark.read.format("prometheus").options(url=…, selector='kafka_consumergroup_lag{topic="t"}', start=…, end=…).load()
-    read_samples(spark, url=…, selector=…, start=…, end=…)  # the same frame, faster: its samples travel as arrays
+    read_samples(spark, url=…, selector=…, start=…, end=…)  # the same frame, faster: samples are sent as arrays
 
-Columns: ts timestamp; value double, NULL where there is no finite number; flag string: `nan`, `inf` or `stale` for such a value; then
+Columns: ts timestamp; value double, NULL for values that are not finite; flag string: `nan`, `inf` or `stale` for such a value; then
 one string column for each of `labels`. With `rows=series`, ts, value and flag are arrays of the same length, a row for each series and
 task; flag is NULL where every value is a finite number.
 
 Options:
     url: base URL of the server.
-    selector: a metric's name with matchers, or matchers alone. No functions: what is to be computed, Spark computes.
-    start, end: instants in ISO 8601 with a zone, or seconds since the epoch; both inclusive.
-    labels: label names with commas between them; default `consumergroup,topic,partition`.
-    wire: `auto` (default), `remote_read` (fails where it is not offered) or `json`.
+    selector: a metric name with matchers, or matchers alone. No functions: compute in Spark.
+    start, end: timestamps in ISO 8601 with a time zone, or seconds since the epoch; both inclusive.
+    labels: label names separated by commas; default `consumergroup,topic,partition`.
+    wire: `auto` (default), `remote_read` (fails if the server does not offer it) or `json`.
     rows: `samples` (default) or `series`.
-    tasks: time ranges; default: one per 500,000 samples, as the server counts them in a part of the window, yet no more than two for
-        each of `cores` while none has more than 4,000,000.
-    cores: of the whole session; default: not known. `read_samples` says it.
+    tasks: number of time ranges; default: one per 500,000 samples, estimated by the server in a part of the window, but at most two per
+    core (`cores`) while none has more than 4,000,000.
+    cores: of the session; default: unknown. `read_samples` sets it.
     timeout_seconds: for one request; default 120.
-    headers_variable: name of an environment variable that holds JSON of HTTP headers, so that no token stands in a plan.
+    headers_variable: name of an environment variable with HTTP headers as JSON, so that no token is part of a plan.
     headers_file: path of a file with such JSON, where every task can read it; for a session on this computer.
-    pushdown: `true` lets filters on ts and labels reduce what is asked for; the session needs
-        spark.sql.python.filterPushdown.enabled=true then, or Spark refuses the reader.
+    pushdown: `true` pushes filters on ts and labels down to the query; the session then needs
+    spark.sql.python.filterPushdown.enabled=true, or Spark refuses the reader.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _Comparison: TypeAlias = GreaterThan | GreaterThanOrEqual | LessThan | LessThanOrEqual | EqualTo
-SAMPLES_PER_TASK = 500_000  # a task costs about 30 ms however little it reads
+SAMPLES_PER_TASK = 500_000  # a task costs at least about 30 ms
 _MOST_SAMPLES_PER_TASK = 4_000_000  # 100 MB of JSON, 200 MB decoded
 _TASKS_PER_CORE = 2  # so that one fetches while another decodes
 _SPANS, _SPAN_SHARE = 4, 24  # samples are counted in four spans, a 24th of the window together
@@ -79,7 +79,7 @@ _SAMPLES_PER_BATCH = 200_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryRequest:
-    """What is asked for; travels to the executors."""
+    """Parameters of a query; sent to the executors."""
 
     url: str
     matchers: tuple[LabelMatcher, ...]
@@ -94,10 +94,10 @@ class QueryRequest:
 
     @classmethod
     def of(cls, options: Any) -> QueryRequest:
-        """From a data source's options.
+        """Parse the options of the data source.
 
         Raises:
-            ValueError: naming the option that is wrong.
+            ValueError: naming the wrong option.
         """
         for name in ("url", "selector", "start", "end"):
             if not options.get(name):
@@ -128,7 +128,7 @@ class QueryRequest:
 
 @dataclass
 class TimeRange(InputPartition):
-    """What one task reads: [start_ms, end_ms], both inclusive, of whole milliseconds, so no sample falls into two."""
+    """Time range of one task: [start_ms, end_ms], both inclusive, in whole milliseconds, so no sample is in two ranges."""
 
     start_ms: int
     end_ms: int
@@ -139,7 +139,7 @@ class PrometheusFrames(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What stands in `format(…)`."""
+        """Name for `format(…)`."""
         return "prometheus"
 
     def schema(self) -> str:
@@ -151,7 +151,7 @@ class PrometheusFrames(DataSource):
         return f"ts timestamp, value double, flag string{labels}"
 
     def reader(self, schema: Any) -> DataSourceReader:
-        """The reader of these options."""
+        """Make the reader for these options."""
         del schema
         kind = PushdownReader if self.options.get("pushdown") == "true" else PrometheusReader
         tasks, cores = (int(self.options.get(name, 0)) for name in ("tasks", "cores"))
@@ -169,7 +169,7 @@ class PrometheusReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """Time ranges of about equal length."""
         start, end = self.request.start_ms, self.request.end_ms
-        if start > end:  # filters have left nothing; an empty list would come back as one partition of None
+        if start > end:  # the filters exclude everything; an empty list would become one partition of None
             return [TimeRange(1, 0)]
         tasks = self._tasks or tasks_for(estimated_samples(self.request), cores=self._cores)
         edges = [start + (end + 1 - start) * number // tasks for number in range(tasks + 1)]
@@ -184,10 +184,10 @@ class PrometheusReader(DataSourceReader):
 
 
 class PushdownReader(PrometheusReader):
-    """The same, taking filters on ts and labels over."""
+    """The same with pushdown of filters on ts and labels."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Narrow the request; what is not taken is given back. Instants are, too: Spark compares microseconds, we ask milliseconds."""
+        """Narrow the request; unsupported filters are returned. So are those on ts: Spark compares µs, the query has ms."""
         for item in filters:
             taken = False
             if isinstance(item, EqualTo | In):
@@ -213,15 +213,14 @@ class PushdownReader(PrometheusReader):
 def read_samples(spark: SparkSession, **options: str) -> DataFrame:
     """The frame of `format("prometheus")` with a row for each sample, read with a row for each series.
 
-    The labels are then sent and kept once for each series instead of once for each sample; the arrays are spread out where they are
-    used, in compiled code.
+    Labels are then sent and stored once per series instead of once per sample; Spark expands the arrays in compiled code.
 
     Args:
         spark: the session.
-        options: those of the source, but `rows`.
+        options: those of the source, except `rows`.
 
     Returns:
-        ts, value, flag and a column for each label; lazy: each action asks the server again.
+        ts, value, flag and a column for each label; lazy: each action queries the server again.
     """
     from pyspark.sql import functions as F
 
@@ -240,10 +239,10 @@ def read_samples(spark: SparkSession, **options: str) -> DataFrame:
 
 
 def read_range(request: QueryRequest, of: TimeRange) -> Matrix:
-    """All samples of a range, by the better way that the server offers.
+    """Read all samples of a range, by remote read if the server offers it.
 
     Raises:
-        RuntimeError: if the server cannot be asked, or gives less than all.
+        RuntimeError: if the server cannot be reached, or its answer is incomplete.
     """
     session = _session(request)
     if request.wire != "json":
@@ -265,7 +264,7 @@ def read_range(request: QueryRequest, of: TimeRange) -> Matrix:
 
 
 def _read_json(session: requests.Session, request: QueryRequest, of: TimeRange) -> Matrix:
-    # One millisecond more than needed: servers differ in whether the far edge belongs to a range; what is outside is dropped.
+    # One millisecond more than needed: servers differ in whether a range includes its start; samples outside are dropped.
     length = of.end_ms - of.start_ms + 1
     params = {"query": f"{to_promql(request.matchers)}[{length}ms]", "time": f"{of.end_ms / 1000:.3f}"}
     body = _ask(session, request, params)
@@ -278,7 +277,7 @@ def _read_json(session: requests.Session, request: QueryRequest, of: TimeRange) 
 
 def _ask(session: requests.Session, request: QueryRequest, params: dict[str, str]) -> bytes:
     try:
-        # POST: a selector may be longer than some proxies let a URL be.
+        # POST: a selector may be too long for a URL in some proxies.
         answer = session.post(f"{request.url}/api/v1/query", data=params, timeout=request.timeout_seconds)
     except requests.RequestException as error:
         raise RuntimeError(f"prometheus: the server cannot be reached: {type(error).__name__}") from None
@@ -289,7 +288,7 @@ def _ask(session: requests.Session, request: QueryRequest, params: dict[str, str
 
 
 def tasks_for(samples: int, *, cores: int = 0) -> int:
-    """Into how many tasks so many samples are cut; `cores`: those of the session, 0 if not known."""
+    """Number of tasks for a number of samples; `cores`: of the session, 0 if not known."""
     wanted = math.ceil(samples / SAMPLES_PER_TASK)
     if cores:
         wanted = min(wanted, max(_TASKS_PER_CORE * cores, math.ceil(samples / _MOST_SAMPLES_PER_TASK)))
@@ -297,9 +296,9 @@ def tasks_for(samples: int, *, cores: int = 0) -> int:
 
 
 def estimated_samples(request: QueryRequest) -> int:
-    """How many samples there are about: counted by the server in a few short spans, since counting them all takes as long as reading.
+    """Estimate the number of samples: the server counts them in a few short spans, because a full count takes as long as reading.
 
-    Only the size of tasks hangs on it, no sample does.
+    It affects only the size of tasks.
     """
     length = request.end_ms - request.start_ms + 1
     span = length // (_SPANS * _SPAN_SHARE)
@@ -328,7 +327,7 @@ def _session(request: QueryRequest) -> requests.Session:
     session = _sessions.get(key)
     if session is None:
         session = _sessions[key] = WebSession(deadline_seconds=request.timeout_seconds)
-        session.headers["Accept-Encoding"] = "identity"  # compressing takes the server longer than sending
+        session.headers["Accept-Encoding"] = "identity"  # for the server, compression takes longer than sending
         if request.headers_variable:
             session.headers.update(json.loads(os.environ.get(request.headers_variable, "{}")))
         if request.headers_file:
@@ -349,7 +348,7 @@ def _columns(matrix: Matrix) -> tuple[pa.Array, pa.Array, pa.Array | None]:
 
 
 def _batches(matrix: Matrix, labels: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
-    """A row for each sample."""
+    """Make batches with a row per sample."""
     ts, values, flags = _columns(matrix)
     of_sample = pa.array(np.repeat(np.arange(len(matrix), dtype=np.int32), matrix.lengths))
     columns = [
@@ -364,7 +363,7 @@ def _batches(matrix: Matrix, labels: tuple[str, ...]) -> Iterator[pa.RecordBatch
 
 
 def _series_batches(matrix: Matrix, labels: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
-    """A row for each series."""
+    """Make batches with a row per series."""
     ts, values, flags = _columns(matrix)
     ends = np.cumsum(matrix.lengths)
     bounds = pa.array(np.concatenate([[0], ends]), pa.int32())

@@ -1,4 +1,4 @@
-"""The recorder: polls metrics pages and Kafka itself on a period, and lands what it sees as a capture."""
+"""Recorder: scrapes metrics pages and Kafka itself periodically, and writes a capture."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ from workbench.window import Window
 
 _FLUSH_SECONDS = 10.0
 
-# Called after each round with (rounds so far, samples so far, what was missing in this round).
+# Called after each round with (rounds so far, samples so far, missing targets of this round).
 Report = Callable[[int, int, list[str]], None]
 
 
 class Recorder:
-    """Records one cluster into a folder until it is told to stop.
+    """Records one cluster into a folder until it is stopped.
 
-    The folder is a capture from the first flush on (state "recording"), so a recorder that is killed loses at most the last seconds.
+    The folder is a capture from the first flush on (state "recording"), so a killed recorder loses at most the last seconds.
 
     Raises:
-        UsageError: if the folder is not empty, or there is nothing to poll.
+        UsageError: if the folder is not empty, or the cluster has no source to record.
     """
 
     def __init__(
@@ -85,10 +85,10 @@ class Recorder:
         self.missing: dict[str, int] = {}
 
     def run(self, stop: Event, *, seconds: float | None = None, report: Report | None = None) -> Capture:
-        """Record until `stop` is set or the time is over, then close the capture and return it.
+        """Record until `stop` is set or the time limit is reached, then complete the capture and return it.
 
         Raises:
-            SourceUnreachableError: if the very first round brings nothing at all.
+            SourceUnreachableError: if the first round has no samples.
         """
         deadline = time.monotonic() + seconds if seconds is not None else None
         last_flush = time.monotonic()
@@ -111,12 +111,12 @@ class Recorder:
         return self.close()
 
     def round(self) -> list[str]:
-        """One look at everything; returns what did not answer."""
+        """Scrape every target once; return those without an answer."""
         missing: list[str] = []
         tables: list[SeriesTable] = []
         if self._kafka is not None:
             try:
-                # A wrong name is told at the beginning; a group that vanishes later is a fact about it.
+                # A wrong name is reported in the first round; a group that disappears later is a fact to record.
                 snapshot = self._kafka.snapshot(groups=self._groups, all_known=self.rounds == 0)
                 missing += snapshot.incomplete
                 tables.append(SeriesTable.of_samples(snapshot.to_samples(self._cluster.name)))
@@ -133,7 +133,7 @@ class Recorder:
             members={**self._members, **self._cluster.members},
         )
         missing += unreachable
-        # Kafka's own word comes first: it is fresher than any exporter's.
+        # Kafka itself comes first: its values are more recent than any exporter's.
         found = with_derived_lag(most_trusted([*tables, pages])).to_samples()
         self._samples.append(found)
         self.rounds += 1
@@ -143,7 +143,7 @@ class Recorder:
         return missing
 
     def _begin(self, missing: list[str]) -> None:
-        """Make the folder, now that the first round has shown that there is something to record."""
+        """Make the folder after the first round has shown that there are samples."""
         if self.total_samples == 0:
             self._samples, self._views = [], []
             reasons = "; ".join(it.rstrip(".") for it in missing) or "no series"
@@ -154,7 +154,7 @@ class Recorder:
         (self._folder / PARTS).mkdir(parents=True, exist_ok=True)
 
     def flush(self) -> None:
-        """Land what has been collected since the last time."""
+        """Write the samples since the last flush."""
         if self._samples:
             self._parts += 1
             write_parquet(self._folder / PARTS / f"samples-{self._parts:06d}.parquet", concat(self._samples))
@@ -164,17 +164,17 @@ class Recorder:
             write_info(self._folder, self._info("recording"))
 
     def close(self) -> Capture:
-        """Make one complete capture of the parts."""
+        """Combine the parts to a complete capture."""
         if not (self._folder / INFO).exists():
             raise UsageError("Nothing was recorded: the recording was stopped before the first scrape.")
-        recorded = read_capture(self._folder, room_gib=math.inf)  # our own, and it is to be kept
+        recorded = read_capture(self._folder, room_gib=math.inf)  # our own lock, which must be kept
         whole = Capture(info=self._info("complete"), samples=recorded.samples, groups=recorded.groups)
         complete_recording(self._folder, whole)
         return read_capture(self._folder, room_gib=math.inf)
 
     def _info(self, state: Literal["recording", "complete"]) -> CaptureInfo:
         now = datetime.now(UTC)
-        middle = self._started + (now - self._started) * 0.6  # a guess that triage's --since overrides
+        middle = self._started + (now - self._started) * 0.6  # a default that triage's --since overrides
         return new_info(
             cluster=self._cluster.name,
             bootstrap=self._cluster.bootstrap,

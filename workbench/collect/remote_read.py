@@ -1,8 +1,8 @@
-"""Prometheus' remote read: raw samples as the chunks in which they are stored, a twelfth of what JSON sends.
+"""Prometheus remote read: raw samples as stored chunks, with a twelfth of the bytes of JSON.
 
-Source: prompb/remote.proto of Prometheus. Only what is needed of it is written and read here; no protobuf library is involved. What is
-not the expected answer (an old server, a gateway that speaks only samples, a chunk of a histogram) is told by `NotOffered`, and the
-caller asks in JSON: never half an answer.
+Source: prompb/remote.proto of Prometheus. Only the necessary parts are implemented, without a protobuf library. Any other answer (an
+old server, a gateway that returns only samples, a histogram chunk) raises `NotOffered`, and the caller queries JSON: an answer is
+never incomplete.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from workbench.web import read_body
 
 PATH = "/api/v1/read"
 _STREAMED_XOR_CHUNKS = 1
-_XOR = 1  # the encoding of floats; others are histograms
-_FRAME_HEAD_BYTES = 4  # CRC-32C behind each frame's length; TCP has checked the bytes already
+_XOR = 1  # encoding of float chunks; others are histograms
+_FRAME_HEAD_BYTES = 4  # CRC-32C after each frame's length; TCP has already checked the bytes
 _HEADERS = {
     "Content-Encoding": "snappy",
     "Content-Type": "application/x-protobuf",
@@ -36,7 +36,7 @@ _ANSWER_TYPE = "application/x-streamed-protobuf"
 
 
 class NotOffered(Exception):  # noqa: N818 - not an error: there is another way
-    """The server does not offer its chunks, or not for these series; says why."""
+    """The server does not offer its chunks, or not for these series; the text says why."""
 
 
 def fetch(
@@ -49,18 +49,18 @@ def fetch(
     timeout_seconds: float,
     headers: Mapping[str, str] | None = None,
 ) -> Matrix:
-    """All raw samples of the matching series in [start, end], staleness markers among them.
+    """Read all raw samples of the matching series in [start, end], including staleness markers.
 
     Args:
-        session: how the server is reached.
+        session: HTTP session.
         url: its base URL.
-        matchers: which series.
+        matchers: of the series.
         start_ms, end_ms: ms since the epoch, both inclusive.
-        timeout_seconds: for the whole answer.
-        headers: for authentication, where they are not the session's.
+        timeout_seconds: for the complete answer.
+        headers: for authentication, if the session has none.
 
     Raises:
-        NotOffered: if another way must be taken.
+        NotOffered: if the caller must query JSON.
         requests.RequestException: if the server cannot be reached.
     """
     deadline = time.monotonic() + timeout_seconds
@@ -80,7 +80,7 @@ def fetch(
 
 
 def read_answer(body: bytes, *, start_ms: int, end_ms: int) -> Matrix:
-    """`parse`, with every trouble told as `NotOffered`."""
+    """Parse an answer; every error becomes `NotOffered`."""
     try:
         return parse(body, start_ms=start_ms, end_ms=end_ms)
     except (ValueError, IndexError, struct.error, UnicodeDecodeError) as error:
@@ -88,7 +88,7 @@ def read_answer(body: bytes, *, start_ms: int, end_ms: int) -> Matrix:
 
 
 def read_request(matchers: Sequence[LabelMatcher], *, start_ms: int, end_ms: int) -> bytes:
-    """A ReadRequest with one query, for streamed chunks."""
+    """Encode a ReadRequest with one query, for streamed chunks."""
     query = _number(1, start_ms) + _number(2, end_ms)
     for matcher in matchers:
         fields = _number(1, int(matcher.type)) + _text(2, matcher.name) + _text(3, matcher.value)
@@ -97,11 +97,11 @@ def read_request(matchers: Sequence[LabelMatcher], *, start_ms: int, end_ms: int
 
 
 def parse(body: bytes, *, start_ms: int, end_ms: int) -> Matrix:
-    """The samples of a stream of ChunkedReadResponse.
+    """Parse the samples of a stream of ChunkedReadResponse.
 
     Raises:
-        NotOffered: if a chunk is of another encoding.
-        ValueError, IndexError: if the body is no such stream, or ends early.
+        NotOffered: if a chunk has another encoding.
+        ValueError, IndexError: if the body is not such a stream, or is truncated.
     """
     labels: list[dict[str, str]] = []
     series: list[int] = []  # of each chunk
@@ -113,7 +113,7 @@ def parse(body: bytes, *, start_ms: int, end_ms: int) -> Matrix:
             if field != 1:
                 continue
             found, chunks, chunk_ends = _series(body, at, upto)
-            if found != last:  # a long series is continued in the next frame
+            if found != last:  # a long series continues in the next frame
                 labels.append(_labels(found))
                 last = found
             series += [len(labels) - 1] * len(chunks)
@@ -122,7 +122,7 @@ def parse(body: bytes, *, start_ms: int, end_ms: int) -> Matrix:
     decoded = decode(body, np.array(offsets, dtype=np.int64), np.array(ends, dtype=np.int64))
     ts_ms, values = decoded.ts_ms, decoded.values
     of_sample = np.repeat(np.array(series, dtype=np.int64), decoded.lengths)
-    inside = (ts_ms >= start_ms) & (ts_ms <= end_ms)  # chunks are sent whole by some
+    inside = (ts_ms >= start_ms) & (ts_ms <= end_ms)  # some servers send complete chunks
     if not inside.all():
         of_sample, ts_ms, values = of_sample[inside], ts_ms[inside], values[inside]
     lengths = np.bincount(of_sample, minlength=len(labels)).astype(np.int64)
@@ -131,7 +131,7 @@ def parse(body: bytes, *, start_ms: int, end_ms: int) -> Matrix:
 
 
 def _in_order(of_sample: np.ndarray, ts_ms: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Chunks of the head may overlap those on disk; mostly everything is in order already."""
+    """Sort the samples: chunks of the head may overlap those on disk; usually everything is already sorted."""
     ahead = (of_sample[1:] > of_sample[:-1]) | ((of_sample[1:] == of_sample[:-1]) & (ts_ms[1:] > ts_ms[:-1]))
     if ahead.all():
         return ts_ms, values
@@ -150,7 +150,7 @@ def _frames(body: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _series(body: bytes, start: int, end: int) -> tuple[tuple[bytes, ...], list[int], list[int]]:
-    """(the messages of its labels, as they are; where the data of its chunks begin, and where they end)."""
+    """Parse a series: (its encoded labels; start and end positions of its chunks' data)."""
     labels: list[bytes] = []
     chunks: list[int] = []
     ends: list[int] = []
@@ -173,8 +173,8 @@ def _series(body: bytes, start: int, end: int) -> tuple[tuple[bytes, ...], list[
     return tuple(labels), chunks, ends
 
 
-# A chunk as Prometheus writes it: its size, earliest and latest time, encoding 1, length of its data. Nearly all fields of an answer
-# are those of chunks; read one by one they took a third of its time. Whatever looks otherwise still is.
+# A chunk in Prometheus' format: size, earliest and latest time, encoding 1, length of its data. Nearly all fields of an answer belong
+# to chunks; reading them one by one took a third of the time. Chunks in another format are still read field by field.
 _XOR_CHUNK = re.compile(
     rb"\x12(?P<size>[\x80-\xff]?[\x00-\x7f])\x08[\x80-\xff]{0,9}[\x00-\x7f]\x10[\x80-\xff]{0,9}[\x00-\x7f]"
     rb"\x18\x01\x22(?P<length>[\x80-\xff]?[\x00-\x7f])",
@@ -183,12 +183,12 @@ _XOR_CHUNK = re.compile(
 
 
 def _short(varint: bytes) -> int:
-    """A number of one byte or two."""
+    """Pattern of a varint of one or two bytes."""
     return varint[0] if len(varint) == 1 else varint[0] & 127 | varint[1] << 7
 
 
 def _chunk(body: bytes, start: int, end: int) -> tuple[int, int]:
-    """Where the data of a chunk begin and end."""
+    """Start and end positions of a chunk's data."""
     encoding, data, upto = 0, -1, -1
     for number, first, last in _fields(body, start, end):
         if number == 3:
@@ -200,7 +200,7 @@ def _chunk(body: bytes, start: int, end: int) -> tuple[int, int]:
     return data, upto
 
 
-@functools.lru_cache(maxsize=50_000)  # the same series come with every range of a window
+@functools.lru_cache(maxsize=50_000)  # every range of a window has the same series
 def _label(message: bytes) -> tuple[str, str]:
     pair = {number: message[first:last].decode() for number, first, last in _fields(message, 0, len(message))}
     return pair.get(1, ""), pair.get(2, "")
@@ -211,7 +211,7 @@ def _labels(messages: tuple[bytes, ...]) -> dict[str, str]:
 
 
 def _fields(body: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """(number, start, end) of each field of a message: of the bytes of a string or message, of the varint of a number."""
+    """Yield (number, start, end) of each field of a message: the bytes of a string or message, or the varint of a number."""
     while at < end:
         key = body[at]
         at += 1

@@ -1,4 +1,4 @@
-"""Samples from metrics pages, polled by ourselves: for when there is no Prometheus, or none that can be reached."""
+"""Scraper of metrics pages, for clusters without a reachable Prometheus."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from workbench.web import WebSession
 
 MAX_PAGE_BYTES = 64 << 20
 _PARALLEL = 8
-_LINE_CHARACTERS = 16_384  # many times what labels take; as many blanks take the parser 10 ms
+_LINE_CHARACTERS = 16_384  # much longer than any labels; the parser takes 10 ms for this many blanks
 _NAME = re.compile(r"\s*([a-zA-Z_:][a-zA-Z0-9_:]*)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """One answer of one page, or why there is none."""
+    """One answer of a page, or the reason why there is none."""
 
     url: str
     taken_at: float
@@ -39,7 +39,7 @@ class Page:
 
 
 def fetch(url: str, *, timeout_seconds: float) -> Page:
-    """Get one page. A failure is part of the answer: a dead target is evidence, and must not stop the others."""
+    """Get one page. A failure is part of the result: a dead target is evidence, and must not stop the others."""
     host = urlsplit(url).netloc.rpartition("@")[2]
     taken_at = time.time()
     try:
@@ -53,7 +53,7 @@ def fetch(url: str, *, timeout_seconds: float) -> Page:
 
 
 def fetch_all(urls: Sequence[str], *, timeout_seconds: float) -> list[Page]:
-    """Get several pages side by side, so that a hanging one does not delay the others."""
+    """Get several pages in parallel, so that a hanging one does not delay the others."""
     if not urls:
         return []
     with ThreadPoolExecutor(min(_PARALLEL, len(urls))) as pool:
@@ -63,10 +63,10 @@ def fetch_all(urls: Sequence[str], *, timeout_seconds: float) -> list[Page]:
 def page_series(
     page: Page, profiles: Sequence[Profile], *, cluster: str, left_out: LeftOut | None = None
 ) -> list[SeriesTable]:
-    """The series of one page, for each profile what it knows; what cannot be read is noted in `left_out`.
+    """Parse the series of one page, for each profile; invalid ones are noted in `left_out`.
 
     Raises:
-        SourceUnreachableError: if what answers is no metrics page.
+        SourceUnreachableError: if the answer is not a metrics page.
     """
     batches = [SampleBatch(cluster, profile.name) for profile in profiles]
     ts_us = [round(page.taken_at * 1e6)]
@@ -102,10 +102,10 @@ def page_series(
 
 
 def _lines(text: str, profiles: Sequence[Profile]) -> Iterator[str]:
-    """The lines of a page. The parser's time grows with the square of a line's length: without long ones that nobody needs.
+    """Lines of a page, without long lines that are not needed: the parser's time is quadratic in a line's length.
 
     Raises:
-        ValueError: if a line that is needed is too long.
+        ValueError: if a needed line is too long.
     """
     for line in io.StringIO(text):
         if len(line) > _LINE_CHARACTERS:
@@ -124,7 +124,7 @@ def scrape(
     timeout_seconds: float,
     members: Mapping[str, str] | None = None,
 ) -> tuple[SeriesTable, list[str]]:
-    """One round over all pages: series, and what could not be had. `members` as for `join.with_groups`."""
+    """Scrape all pages once: series, and what is missing. `members` as for `join.with_groups`."""
     pages = fetch_all(urls, timeout_seconds=timeout_seconds)
     missing: list[str] = []
     found: list[list[SeriesTable]] = []
@@ -135,7 +135,7 @@ def scrape(
             continue
         try:
             found.append(page_series(page, profiles, cluster=cluster, left_out=left_out))
-        except SourceUnreachableError as error:  # one page that is none must not take the others along
+        except SourceUnreachableError as error:  # one invalid page must not affect the others
             missing.append(error.message)
     missing += left_out.words()
     by_profile = [

@@ -1,4 +1,4 @@
-"""Selectors of series: matchers of labels, read from PromQL and written as PromQL, whatever characters the values hold."""
+"""Series selectors: label matchers, parsed from PromQL and formatted as PromQL, with any characters in the values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from enum import IntEnum
 
 
 class MatcherType(IntEnum):
-    """How a label's value is compared."""
+    """Comparison of a label's value."""
 
     EQUAL = 0
     NOT_EQUAL = 1
@@ -38,7 +38,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 
 def parse_selector(text: str) -> list[LabelMatcher]:
-    """Matchers of a PromQL vector selector.
+    """Parse the matchers of a PromQL vector selector.
 
     Raises:
         ValueError: if it is something else (a function, an operator).
@@ -59,18 +59,18 @@ def parse_selector(text: str) -> list[LabelMatcher]:
 
 
 def to_promql(matchers: Iterable[LabelMatcher]) -> str:
-    """Matchers as PromQL."""
+    """Format matchers as PromQL."""
     operators = {kind: text for text, kind in _OPERATORS.items()}
     return "{" + ",".join(f'{item.name}{operators[item.type]}"{quoted(item.value)}"' for item in matchers) + "}"
 
 
 def one_of(name: str, values: Sequence[str]) -> LabelMatcher:
-    """The matcher for one or several exact values of a label."""
+    """Make the matcher for one or several exact values of a label."""
     if len(values) == 1:
         return LabelMatcher(MatcherType.EQUAL, name, values[0])
     return LabelMatcher(MatcherType.REGEX, name, "|".join(re.escape(value) for value in values))
 
 
 def quoted(text: str) -> str:
-    """Text inside of a PromQL string in double quotes."""
+    """Quote a text as a PromQL string in double quotes."""
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,4 +1,4 @@
-"""Samples from librdkafka's statistics JSON (`statistics.interval.ms`), as clients in other languages write them to a log."""
+"""Samples from librdkafka's statistics JSON (`statistics.interval.ms`), which clients in other languages can write to a log."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _MICROSECONDS_FROM = 1_000_000  # `time` is in seconds
 
 
 def statistics_samples(lines: Iterable[str], *, cluster: str, group: str | None = None) -> pa.Table:
-    """Samples of statistics, one JSON object a line.
+    """Parse statistics, one JSON object per line.
 
     Args:
         cluster: its name in the samples.
         group: the consumer group of the client; its statistics do not name it.
 
-    Their own `time` counts, not the time of reading: the callback runs inside of poll(), so after a stall several come at once.
+    Samples get the object's `time`: the callback runs inside poll(), so several objects may arrive at once after a stall.
 
     Raises:
-        SourceUnreachableError: if a line is not what librdkafka writes.
+        SourceUnreachableError: if a line is not librdkafka statistics.
     """
     profile = load_profile(PROFILE)
     batch = SampleBatch(cluster, profile.name)
@@ -53,17 +53,17 @@ def statistics_samples(lines: Iterable[str], *, cluster: str, group: str | None 
 
 
 def _group_label(signal: str, group: str | None) -> dict[str, str]:
-    """The label with the group, for signals that have one."""
+    """Group label, for signals that have one."""
     return {"group": group} if group is not None and "group" in SIGNALS[signal].labels else {}
 
 
 def _numbers(document: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, str], float]]:
-    """(path with underscores, labels, number) of what lies below topics, brokers and cgrp."""
+    """Yield (path with underscores, labels, number) of the fields below topics, brokers and cgrp."""
     client = {"client_id": str(document["client_id"])}
     for topic in document.get("topics", {}).values():
         for number, partition in topic.get("partitions", {}).items():
             if int(number) < 0 or not partition.get("desired"):
-                continue  # -1 is the client's own, for messages without a partition; others are not assigned
+                continue  # -1 is internal, for messages without a partition; others are not assigned
             labels = {**client, "topic": str(topic["topic"]), "partition": str(number)}
             yield from ((f"topics_partitions_{name}", labels, value) for name, value in _plain(partition))
     for broker in document.get("brokers", {}).values():

@@ -1,4 +1,4 @@
-"""Prometheus' XOR chunks, decoded by columns: all chunks advance together, sample by sample.
+"""Decoder of Prometheus' XOR chunks by column: all chunks advance together, sample by sample.
 
 A chunk is a bit stream of up to some hundred samples: a two-byte count, the first sample in full, then for each further sample the
 change of the time step and the XOR of the value with the one before (source: tsdb/chunkenc/xor.go of Prometheus; the scheme is that of
@@ -16,13 +16,13 @@ import numpy.typing as npt
 Int = npt.NDArray[np.int64]
 Word = npt.NDArray[np.uint64]
 
-_PADDING = b"\0" * 24  # so that a window of 64 bits may be read at the very end
+_PADDING = b"\0" * 24  # so that 64 bits can be read at the very end
 _MOST_SAMPLES = 8192  # of a chunk: it is cut at 1,024 bytes and mostly at 120 samples; each takes a step for all chunks
 _ONE = np.uint64(1)
 _WORD_BITS = np.uint64(64)
 
-# The change of the time step is written behind a prefix: 0, 10, 110, 1110, 1111. By the next four bits: length of the prefix, and of
-# the number behind it.
+# The change of the time step follows a prefix: 0, 10, 110, 1110 or 1111. By the next four bits: length of the prefix, and of the
+# number after it.
 _PREFIX_BITS = np.array([1] * 8 + [2] * 4 + [3] * 2 + [4] * 2, dtype=np.int64)
 _NUMBER_BITS = np.array([0] * 8 + [14] * 4 + [17] * 2 + [20] + [64], dtype=np.int64)
 
@@ -34,7 +34,7 @@ class Decoded:
     Attributes:
         lengths: samples of each of k chunks, (k,).
         ts_ms: ms since the epoch, (n,).
-        values: values, bit for bit as they were stored, (n,).
+        values: values, identical to the stored ones bit by bit, (n,).
     """
 
     lengths: Int
@@ -43,11 +43,11 @@ class Decoded:
 
 
 class _Bits:
-    """Many read positions in one buffer."""
+    """Buffer with many read positions."""
 
     def __init__(self, data: bytes) -> None:
         self._bytes = np.frombuffer(data + _PADDING, dtype=np.uint8)
-        # A big-endian word begins at every byte.
+        # A big-endian word starts at every byte.
         self._words = np.ndarray((len(self._bytes) - 8,), dtype=">u8", buffer=self._bytes, strides=(1,))
 
     def window(self, at: Int) -> Word:
@@ -58,7 +58,7 @@ class _Bits:
         return np.asarray(high | low, dtype=np.uint64)
 
     def uvarint(self, at: Int) -> tuple[Word, Int]:
-        """An unsigned variable-length number at each position (seven bits in a byte, the lowest first), and where it ends."""
+        """Read an unsigned varint at each position (seven bits per byte, lowest first); return it with its end position."""
         number = np.zeros(len(at), np.uint64)
         more = np.ones(len(at), bool)
         for shift in range(0, 70, 7):
@@ -75,10 +75,10 @@ def decode(data: bytes, offsets: Int, ends: Int | None = None) -> Decoded:
     """Decode the chunks that begin at these byte offsets.
 
     Args:
-        ends: where their data end; the end of all data, if not given.
+        ends: end positions of their data; default: the end of all data.
 
     Raises:
-        ValueError: if the data cannot be chunks.
+        ValueError: if the data are not valid chunks.
     """
     if not len(offsets):
         return Decoded(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float64))
@@ -141,10 +141,10 @@ class _Chunks:
         self._change_value(window, used)
 
     def drop_to(self, left: int) -> None:
-        """Keep only the first of them; the others have been read.
+        """Keep only the first chunks; the others are complete.
 
         Raises:
-            IndexError: if one of those took more than its data.
+            IndexError: if one of those has read beyond its data.
         """
         if left < len(self._at):
             if (self._at[left:] > self._ends[left:]).any():
@@ -153,7 +153,7 @@ class _Chunks:
                 setattr(self, name, getattr(self, name)[:left])
 
     def _change_step(self) -> tuple[Word, Word]:
-        """Returns what was read ahead, and how many of its bits are not to be had any more."""
+        """Update the time step; return the 64 bits read ahead, and how many of them are used."""
         window = self._bits.window(self._at)
         prefix = (window >> np.uint64(60)).astype(np.int64)
         skip, size = _PREFIX_BITS[prefix], _NUMBER_BITS[prefix]
@@ -175,9 +175,9 @@ class _Chunks:
         if not changed.any():
             self._at = self._at + 1
             return
-        fresh = changed & ((window >> np.uint64(62)) & _ONE).astype(bool)  # with a new frame of significant bits
+        fresh = changed & ((window >> np.uint64(62)) & _ONE).astype(bool)  # with a new range of significant bits
         significant = (window >> np.uint64(51)) & np.uint64(63)
-        significant[significant == 0] = _WORD_BITS  # 64 does not fit into six bits
+        significant[significant == 0] = _WORD_BITS  # 64 does not fit in six bits
         self._leading = np.where(fresh, (window >> np.uint64(57)) & np.uint64(31), self._leading)
         self._significant = np.where(fresh, significant, self._significant)
         frame = np.where(fresh, np.uint64(13), np.where(changed, np.uint64(2), _ONE))
@@ -186,7 +186,7 @@ class _Chunks:
         if (self._leading + self._significant > 64).any() or (width == 0).any():
             raise ValueError("a value in a chunk has an impossible frame")
         trailing = np.where(changed, _WORD_BITS - self._leading - self._significant, np.uint64(0))
-        # Mostly the bits are in the window that was read for the step already.
+        # Usually the bits are already in the 64 bits that were read for the step.
         ahead = window << frame if int((used + frame + width).max()) <= 64 else self._bits.window(self._at)
         difference = (ahead >> (_WORD_BITS - width)) << trailing
         self.value = np.where(changed, self.value ^ difference, self.value)

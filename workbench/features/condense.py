@@ -1,7 +1,7 @@
-"""Samples of a slot of time to one row per series, column by column in numpy: what `features.summary` does in Spark, for whole fleets.
+"""Condense the samples of time slots to one row per series, column by column in numpy, without a shuffle.
 
-A slot is as long as a window, or as a quarter of a baseline. What was condensed once need not be read again: the next sweep's
-baseline is this one's window. A row of samples costs some 50 ns here, and no shuffle.
+A slot is as long as a window, or as a quarter of a baseline. A condensed slot need not be read again: this sweep's window becomes
+part of the next sweep's baseline. One sample costs about 50 ns.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ NAMES = tuple(name for name in _KEYS if name != "partition")  # all of them text
 COLUMNS = ("ts", "value", "flag", *_KEYS)
 _PIECE_ROWS = 65_536
 
-# One row per series and slot. Gauges: per thing, whichever member reports it (`member` is null then, as is `source`), with everything
-# that `features.summary` says of them. Counters: per series, since what grew between two slots is only known once both are there.
-# Instants in µs since the epoch; `slot_us` is the slot's end.
+# One row per series and slot. Gauges: per entity, whichever member reports it (`member` and `source` are null then), with all columns
+# of `features.summary`. Counters: per series, because growth between two slots is only known once both are there.
+# Times in µs since the epoch; `slot_us` is the slot's end.
 SUMMARY_SCHEMA = pa.schema(
     [
         *((name, pa.int32() if name == "partition" else pa.string()) for name in _KEYS),
@@ -49,14 +49,14 @@ SUMMARY_SCHEMA = pa.schema(
 
 
 def condense(samples: pa.Table, edges_us: Sequence[int]) -> pa.Table:
-    """Boil samples down.
+    """Aggregate samples to one row per series and slot.
 
     Args:
         samples: the columns of `COLUMNS`, in the order of `SERIES_ORDER`; text may be dictionary-encoded.
-        edges_us: the slots' bounds; slot i is `(edges[i], edges[i + 1]]`, in µs since the epoch.
+        edges_us: the bounds of the slots in µs since the epoch; slot i is `(edges[i], edges[i + 1]]`.
 
     Returns:
-        `SUMMARY_SCHEMA`, one row per series (or thing) and slot that has samples.
+        `SUMMARY_SCHEMA`, one row per series (or entity) and slot that has samples.
     """
     cuts = _cuts(samples)
     if len(cuts) > 2:
@@ -65,7 +65,7 @@ def condense(samples: pa.Table, edges_us: Sequence[int]) -> pa.Table:
 
 
 def _cuts(samples: pa.Table) -> list[int]:
-    """Where to divide long tables between two things: numpy is several times quicker on what fits into the processor's cache."""
+    """Where to divide long tables between two entities: numpy is several times faster on data that fit into the CPU cache."""
     rows = samples.num_rows
     if rows < 2 * _PIECE_ROWS:
         return [0, rows]
@@ -85,7 +85,7 @@ def _condense(samples: pa.Table, edges_us: Sequence[int]) -> pa.Table:
     edges = np.asarray(edges_us, dtype=np.int64)
     stamps = pc.cast(samples["ts"], pa.int64()).to_numpy()
     inside = (stamps > edges[0]) & (stamps <= edges[-1])
-    # Buckets are for pictures; the tree needs sums and counts, which are exact.
+    # Buckets are for charts; the tree needs sums and counts, which are exact.
     inside &= ~_is_in(_encoded(samples["stat"]), ("bucket",))
     if not inside.all():
         samples, stamps = samples.filter(pa.array(inside)), stamps[inside]
@@ -97,7 +97,7 @@ def _condense(samples: pa.Table, edges_us: Sequence[int]) -> pa.Table:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Samples in the order of runs; run i is the rows from `starts[i]` on."""
+    """Samples in the order of runs; run i begins at row `starts[i]`."""
 
     columns: dict[str, pa.Array]
     stamps: IntArray
@@ -112,7 +112,7 @@ class _Rows:
         return np.diff(np.append(self.starts, len(self.stamps)))
 
     def of(self, signal: str) -> BoolArray:
-        """Of each run, whether it is of this signal."""
+        """Whether each run is of this signal."""
         return _is_in(self.columns["signal"], (signal,))[self.starts]
 
 
@@ -121,7 +121,7 @@ def _rows(samples: pa.Table, stamps: IntArray, edges: IntArray) -> _Rows:
     columns["partition"] = samples["partition"].combine_chunks()
     counters = _is_in(columns["signal"], CUMULATIVE)
     memberless = _is_in(columns["signal"], MEMBERLESS)
-    # A counter's row is its own series; a gauge's is the thing, whoever says so.
+    # A counter has a row per series; a gauge has a row per entity, whichever member reports it.
     codes = {name: _codes(columns[name]) for name in _KEYS if not _is_one(columns[name])}
     if "member" in codes:
         codes["member"] = np.where(memberless & ~counters, -1, codes["member"])
@@ -136,10 +136,10 @@ def _rows(samples: pa.Table, stamps: IntArray, edges: IntArray) -> _Rows:
     backwards[1:] = (stamps[1:] < stamps[:-1]) & ~changed[1:]
     values = samples["value"].to_numpy()
     bad = _is_in(_encoded(samples["flag"]), BAD_FLAGS)
-    if backwards.any():  # several members told of one thing
+    if backwards.any():  # several members reported one entity
         order = np.lexsort((stamps, np.cumsum(changed)))
         stamps, values, bad, slots = stamps[order], values[order], bad[order], slots[order]
-        # Runs stay where they were: only rows within them have moved.
+        # The runs stay in place: only rows within them have moved.
     changed[1:] |= slots[1:] != slots[:-1]
     starts = np.flatnonzero(changed)
     return _Rows(columns, stamps, values, bad, starts, slots[starts], counters[starts])
@@ -192,11 +192,11 @@ def _table(rows: _Rows, edges: IntArray) -> pa.Table:
 
 
 def _numbers(rows: _Rows, valid: BoolArray, run_of_row: IntArray, edges: IntArray) -> dict[str, FloatArray]:
-    """What is reckoned from all usable values of a run: NaN where there are none."""
+    """Statistics over all usable values of a run; NaN where there are none."""
     runs = len(rows.starts)
     ends = edges[rows.slots + 1]
     recent_from = ends - RECENT_SHARE * np.diff(edges)[rows.slots]
-    # Seconds before the slot's end, so that squares stay small; reckoned as Spark does it, to the same last digit.
+    # Seconds before the slot's end, so that squares stay small; computed as in Spark, to the same last digit.
     seconds = rows.stamps / 1e6 - ends[run_of_row] / 1e6
     values, of_run = rows.values, run_of_row
     late = valid & (rows.stamps > recent_from[run_of_row])
@@ -225,7 +225,7 @@ def _numbers(rows: _Rows, valid: BoolArray, run_of_row: IntArray, edges: IntArra
 
 
 class _Runs:
-    """Reduces rows to runs: `of_row` is the run of each row, rising; results have one number per run, NaN for those without rows."""
+    """Reduces rows to runs: `of_row` is the run of each row, ascending; results have one number per run, NaN without rows."""
 
     def __init__(self, of_row: IntArray, runs: int) -> None:
         self.of_row, self.runs = of_row, runs
@@ -249,7 +249,7 @@ class _Runs:
         return self.sum(values) / self._spread(np.diff(np.append(self.starts, len(values))).astype(np.float64))
 
     def slope(self, x: FloatArray, y: FloatArray) -> FloatArray:
-        """Least squares, about the means: offsets are large beside what they move by."""
+        """Least-squares slope, centred on the means: offsets are large compared with their changes."""
         from_mean = x - self.mean(x)[self.of_row]
         spread = self.sum(from_mean * from_mean)
         moved = self.sum(from_mean * (y - self.mean(y)[self.of_row]))
@@ -258,7 +258,7 @@ class _Runs:
 
 
 def _growth(values: FloatArray, runs: _Runs) -> dict[str, FloatArray]:
-    """Growth from value to value, and how often a counter began anew: at 0, so its value is the growth then."""
+    """Growth from value to value, and the number of counter resets; after a reset to 0, the value is the growth."""
     grown = np.diff(values, prepend=np.nan)
     first = np.zeros(len(values), dtype=bool)
     first[runs.starts] = True
@@ -271,7 +271,7 @@ def _growth(values: FloatArray, runs: _Runs) -> dict[str, FloatArray]:
 
 
 def _starts(rows: _Rows, valid: BoolArray, run_of_row: IntArray) -> pa.Array:
-    """How many different start times each run of that signal has; 0 for others."""
+    """Number of different start times in each run of that signal; 0 for others."""
     counted = np.zeros(len(rows.starts), dtype=np.int32)
     mask = rows.of("start_time")[run_of_row] & valid
     if mask.any():
@@ -282,7 +282,7 @@ def _starts(rows: _Rows, valid: BoolArray, run_of_row: IntArray) -> pa.Array:
 
 
 def _history(rows: _Rows, valid: BoolArray, number: IntArray) -> pa.Array:
-    """The samples of log ends themselves: they tell when an offset was produced."""
+    """All samples of log end offsets: they tell when an offset was produced."""
     wanted = rows.of("log_end_offset")
     mask = np.repeat(wanted, rows.counts) & valid
     offsets = np.concatenate([[0], np.cumsum(np.where(wanted, number, 0))]).astype(np.int32)
@@ -296,13 +296,13 @@ def _maybe(numbers: FloatArray, where: BoolArray | None = None) -> pa.Array:
 
 
 def _encoded(column: pa.ChunkedArray) -> pa.DictionaryArray:
-    """Text as numbers of a dictionary, in one piece."""
+    """Dictionary-encode text, in one chunk."""
     if column.num_chunks == 1 and pa.types.is_dictionary(column.type):
         return column.chunk(0)
     if not pa.types.is_dictionary(column.type):
         column = pc.cast(column, pa.string()).dictionary_encode()
     whole = column.unify_dictionaries().combine_chunks()
-    if isinstance(whole, pa.ChunkedArray):  # of an empty one there are no chunks to combine
+    if isinstance(whole, pa.ChunkedArray):  # an empty column has no chunks to combine
         whole = pa.array([], column.type) if not whole.num_chunks else whole.chunk(0)
     return whole
 
@@ -314,7 +314,7 @@ def _codes(column: pa.Array) -> npt.NDArray[np.int32]:
 
 
 def _is_one(column: pa.Array) -> bool:
-    """Whether all rows are surely the same."""
+    """Whether all rows are certainly the same."""
     if column.null_count == len(column):
         return True
     return isinstance(column, pa.DictionaryArray) and len(column.dictionary) == 1 and column.null_count == 0

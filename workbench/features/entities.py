@@ -1,6 +1,6 @@
-"""The second step: one row per thing that is measured (partition, member, queue, processor, group), with all its features.
+"""Second step: one row per measured entity (partition, member, queue, processor, group), with all its features.
 
-One pass over the summary computes them all: a shuffle for each kind of thing would cost more than the arithmetic.
+One pass over the summary computes them all: a shuffle per kind of entity would cost more than the arithmetic.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ _KIND = """CASE WHEN partition IS NOT NULL THEN 'partition' WHEN queue IS NOT NU
 
 
 def entities(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
-    """Features of all things that belong to a group.
+    """Compute the features of all entities that belong to a group.
 
     Args:
         summary: of `features.summarise`.
         stale_after_seconds: a series whose last sample is older has ended.
 
     Returns:
-        One row per thing: its labels, `kind` (partition | queue | processor | member | group), the features of its kind (null in the
-        rows of other kinds), for members `live`, and for partitions the time lag and the log's own features; and what
-        these were made of.
+        One row per entity: its labels, `kind` (partition | queue | processor | member | group), the features of its kind (null in the
+        rows of other kinds), for members `live`, for partitions the time lag and the log's own features, and the inputs
+        of these.
     """
     rows = aggregate(
         summary.where(*columns(f"signal IN {_SIGNALS}")),
@@ -52,8 +52,8 @@ def entities(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
             **PROCESSOR_FEATURES,
         },
     )
-    # The log is measured once for all its groups, in a row without a group: hand it to the rows of the groups. Rows that are no
-    # partition's are kept apart by their group, or they would all meet in one place.
+    # The log is measured once for all its groups, in a row without a group: copy it to the rows of the groups. Rows of other entities
+    # are partitioned by their group; otherwise they would all be in one task.
     log = "OVER (PARTITION BY cluster, topic, partition, CASE WHEN partition IS NULL THEN `group` END)"
     shared = ", ".join(LOG_FEATURES)
     spread = rows.select(
@@ -62,7 +62,7 @@ def entities(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
             f"{_KIND} AS kind",
             *(f"any_value({name}, true) {log} AS {name}" for name in LOG_FEATURES if name != "history"),
             f"flatten(collect_list(history) {log}) AS history",
-            # What has not been reported for a while is not known any more: a last value would pass for a standing still.
+            # Values without a recent sample count as unknown: an old last value would look like a stuck one.
             f"CASE WHEN lag_last_seconds >= -{stale_after_seconds} THEN lag_last END AS lag_messages",
             f"CASE WHEN committed_last_seconds >= -{stale_after_seconds} THEN committed_last END AS committed",
             *_derived(stale_after_seconds),
@@ -72,7 +72,7 @@ def entities(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
 
 
 def _derived(stale_after_seconds: float) -> list[str]:
-    """Columns of members and processors that are made of their other features."""
+    """Columns of members and processors that are computed from their other features."""
     derived = {
         **MEMBER_DERIVED,
         **PROCESSOR_DERIVED,
@@ -82,15 +82,15 @@ def _derived(stale_after_seconds: float) -> list[str]:
 
 
 def fleet_entities(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
-    """The same for a fleet, where partitions are many and everything else is little.
+    """Compute the same for a fleet, which has many partitions and few other entities.
 
-    Partitions have a pass of their own: only numbers, which Spark adds up without an object for each, and a join with the logs that
-    are looked through by halving. One triage has less to do with one pass for all; a fleet of 25,000 took several times longer so.
+    Partitions have a separate pass: only numbers, which Spark sums without an object per row, and a join with the logs, searched by
+    bisection. For a single triage one pass for all is faster; a fleet of 25,000 subscriptions took several times longer that way.
     """
     log = "signal IN ('log_end_offset', 'log_start_offset')"
     key = ("cluster", "topic", "partition")
     parts = summary.where(*columns(f"partition IS NOT NULL AND signal IN {PARTITION_SIGNALS}"))
-    # By the log's key for both: the join finds them in place, and so does the aggregation of what the groups read of it.
+    # Both partitioned by the log's key: neither the join nor the aggregation of its groups then needs another shuffle.
     own = parts.where(*columns(f"NOT {log} AND `group` IS NOT NULL")).repartition(*key)
     known = extend(
         aggregate(own, ("cluster", "`group`", "topic", "partition"), PARTITION_FEATURES),

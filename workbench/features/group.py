@@ -1,4 +1,4 @@
-"""Groups and members: who is there, who polls, who is rebalanced, and what their network is like."""
+"""Features of groups and members: membership, polls, rebalances and network."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from workbench.features.summary import BASELINE_PERIODS, NOW, lower_median, of, 
 
 _RTT = "broker_rtt"
 
-# What the coordinator says: members (last, the higher of the last two, and the lowest in the window) and state (see
+# From the coordinator: members (last, the higher of the last two, and the lowest in the window) and state (see
 # `signals.GROUP_STATES`).
 GROUP_FEATURES = {
     "group_members": of("max", "last", "group_members"),
@@ -17,7 +17,7 @@ GROUP_FEATURES = {
 }
 GROUP_SIGNALS = ("group_members", "group_state")
 
-# What the members say: ages (last), `last_seconds` (of any signal of theirs, ≤ 0), rebalances in the window, whether they were there
+# From the members: ages (last), `last_seconds` (of any of their signals, ≤ 0), rebalances in the window, whether they were there
 # in the baseline, restarts in the window, the longest time without a poll in it, the delay queue's fill (0 to 1, mean and highest),
 # and round trips and throttling (mean, of the worst broker).
 MEMBER_FEATURES = {
@@ -26,7 +26,7 @@ MEMBER_FEATURES = {
     "last_seconds": f"max(last_seconds) FILTER (WHERE period = {NOW})",
     "poll_age_high": of("max", "high", "poll_age"),
     "rebalances": of("max", "increase", "rebalances"),
-    # By the start times of its process where they are known, else by a counter that began anew.
+    # By the start times of its process if they are known, else by counter resets.
     "restarts": f"coalesce({of('max', 'starts', 'start_time')} - 1, {of('max', 'resets', 'rebalances')})",
     "in_baseline": f"min(period) < {NOW}",
     "delay_fill": ratio(of("max", "mean", "delayed_length"), of("max", "last", "delayed_capacity")),

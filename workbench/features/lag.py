@@ -1,6 +1,6 @@
-"""Partitions: lag in messages, how it moves, and whether commits do.
+"""Features of partitions: lag in messages, its trend, and commits.
 
-A feature is a name and the SQL that makes it of the summary's rows; `features.entities` computes them all in one pass.
+A feature is a name and its SQL over the summary's rows; `features.entities` computes them all in one pass.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from workbench.features.summary import of, ratio
 _LAG, _COMMITTED, _TIME_LAG, _ENQUEUE = "consumer_lag", "committed_offset", "time_lag", "enqueue_time"
 _END, _START = "log_end_offset", "log_start_offset"
 
-# All over the window unless said otherwise: `lag_last`, `lag_low`, `lag_mean` (messages), `lag_slope` (messages/s), `lag_samples`,
+# All over the window unless noted: `lag_last`, `lag_low`, `lag_mean` (messages), `lag_slope` (messages/s), `lag_samples`,
 # `lag_recent_low` (its second lowest value in the last third), `lag_recent_slope`, `lag_bad_samples`, `lag_last_seconds` (≤ 0),
 # `committed_last`, `committed_last_seconds`, `committed_moved` (messages), `committed_samples`, `committed_per_second`,
 # `committed_recent_per_second`, `time_lag_exact_seconds`, `time_lag_age_seconds` (age of that reading), `oldest_incomplete_seconds`,
@@ -46,7 +46,7 @@ PARTITION_FEATURES = {
     "enqueue_baseline_count": of("sum", "increase", _ENQUEUE, stat="count", baseline=True),
 }
 
-# Of the log itself, whoever reads it: `log_end`, `log_start` (last), `arrival_per_second` (messages/s, over the window, and
+# Of the log itself, for all groups: `log_end`, `log_start` (last), `arrival_per_second` (messages/s, over the window, and
 # `arrival_recent_per_second` over its last third),
 # `log_start_per_second` (messages/s, over baseline and window: retention deletes whole segments, so it moves in steps), `history`.
 LOG_FEATURES = {

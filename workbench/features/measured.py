@@ -1,6 +1,6 @@
-"""What is measured of a subscription, declared once: the SQL of `features.subscriptions` makes these fields, Python reads them.
+"""Measured features of a subscription, declared once: the SQL of `features.subscriptions` makes these fields, Python reads them.
 
-Units stand in the names (`_seconds`, `_per_second`, `_messages`), fills are 0 to 1, and what is not known is None.
+Names include the unit (`_seconds`, `_per_second`, `_messages`), fills are 0 to 1, and unknown values are None.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from dataclasses import dataclass, fields
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFeatures:
-    """A partition as the group reads it. The first two fields decide the order.
+    """Features of a partition, as the group reads it. The first two fields determine the order.
 
     Attributes:
-        committed, log_end, log_start: offsets; `committed` and `lag_messages` only if they were reported lately.
+        committed, log_end, log_start: offsets; `committed` and `lag_messages` only with a recent sample.
         lag_recent_low, lag_recent_lowest: the second lowest and the lowest lag in the window's last third.
-        lag_ever_samples: also of the baseline.
-        first_period: in which quarter of the baseline it was seen first; `features.summary.NOW` for the window.
-        time_lag_method: how the time lag was found (`features.timelag`), with its bounds in `time_lag_low` and `time_lag_high`.
+        lag_ever_samples: including the baseline.
+        first_period: the quarter of the baseline with its first sample; `features.summary.NOW` for the window.
+        time_lag_method: method of the time lag (`features.timelag`), with its bounds in `time_lag_low` and `time_lag_high`.
     """
 
     topic: str
@@ -58,12 +58,12 @@ class PartitionFeatures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberFeatures:
-    """A member of the group.
+    """Features of a member of the group.
 
     Attributes:
         live: whether it still reports.
         poll_age_high: the longest time without a poll in the window, in seconds.
-        last_seconds: when it was last heard of, 0 or less; None if it was not in the window.
+        last_seconds: time of its last sample, relative to the window's end, 0 or less; None if it has none in the window.
         delay_fill, delay_high: of the delay queue, mean and highest.
         rtt_seconds, rtt_broker: mean round trip to the slowest broker, and which one that is.
     """
@@ -89,7 +89,7 @@ class MemberFeatures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueFeatures:
-    """An in-process queue of an event type in a member; lengths and capacity in events."""
+    """Features of an in-process queue of an event type in a member; lengths and capacity in events."""
 
     processor: str | None
     member: str | None
@@ -102,10 +102,10 @@ class QueueFeatures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessorFeatures:
-    """The handler of an event type.
+    """Features of the handler of an event type.
 
     Attributes:
-        process_seconds, baseline_seconds: mean of an attempt now and before; `slow_down` is their ratio.
+        process_seconds, baseline_seconds: mean duration of an attempt in the window and in the baseline; `slow_down` is their ratio.
         attempts, baseline_attempts: in the window and in the whole baseline; `rate_per_second` in the window.
         fill: of its fullest queue.
     """
@@ -143,11 +143,11 @@ class RoundTrips:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredSubscription:
-    """What `features.subscriptions` gives of one subscription: sums over its partitions, what its group says, and all its parts.
+    """Features of one subscription from `features.subscriptions`: sums over its partitions, group values, and all its parts.
 
     Attributes:
         oldest: the partition with the longest time lag.
-        loss_seconds: until retention deletes what is not committed.
+        loss_seconds: until retention deletes messages that are not committed.
         poll_age_seconds: of the most active member; `rebalances` of the most disturbed one, `delay_fill` of the fullest.
     """
 
@@ -189,7 +189,7 @@ class MeasuredSubscription:
     delay_high: float | None
     throttle_seconds: float | None
     worst_rtt: RoundTrips | None
-    # Out of `oldest` and `worst_rtt`.
+    # From `oldest` and `worst_rtt`.
     time_lag_seconds: float | None
     rtt_seconds: float | None
     rtt_baseline_seconds: float | None
@@ -201,5 +201,5 @@ class MeasuredSubscription:
 
 
 def names_of(declared: type, *, without: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """The fields of a declaration in their order, for SQL."""
+    """Field names of a declaration in order, for SQL."""
     return tuple(field.name for field in fields(declared) if field.name not in without)

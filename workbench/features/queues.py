@@ -1,4 +1,4 @@
-"""Queues and processors: how full, how fast, against their own baseline."""
+"""Features of queues and processors: fill, process time, and comparison with the baseline."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PROCESSOR_FEATURES = {
     "quarters": "array(" + ", ".join(_mean(period) for period in range(BASELINE_PERIODS)) + ")",
 }
 PROCESSOR_SIGNALS = (_TOOK, "processed")
-# `baseline_seconds` is the lower median of the quarters, `slow_down` how many times that the window's mean is.
+# `baseline_seconds` is the lower median of the quarters; `slow_down` is the window's mean divided by it.
 PROCESSOR_DERIVED = {
     "baseline_seconds": lower_median("quarters"),
     "slow_down": ratio("process_seconds", lower_median("quarters")),

@@ -19,7 +19,7 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesLine:
-    """One line of a chart: values of shape (bins,), NaN where nothing was measured."""
+    """One line of a chart: values of shape (bins,), NaN without a sample."""
 
     name: str
     values: FloatArray
@@ -46,10 +46,10 @@ class Series:
 
 
 def series_of(samples: pa.Table, window: Window, *, group: str, topic: str, bins: int = BINS) -> Series:
-    """The series of one subscription, over baseline and window.
+    """Compute the series of one subscription, over baseline and window.
 
-    A bin is at least twice as wide as the samples are apart: none is empty only because nobody measured in it, and a rate does not jump
-    because two samples fell into one.
+    A bin is at least twice as wide as the sampling interval: so no bin is empty by chance, and a rate does not jump because two samples
+    fall into one bin.
     """
     own = samples.filter(
         pc.and_(
@@ -77,12 +77,12 @@ def series_of(samples: pa.Table, window: Window, *, group: str, topic: str, bins
 
 
 def total(lines: Sequence[SeriesLine], name: str) -> SeriesLine | None:
-    """The sum of lines; NaN only where all are."""
+    """Sum of lines; NaN only where all are."""
     return _total(lines, name, len(lines[0].values)) if lines else None
 
 
 def highest(lines: Sequence[SeriesLine], name: str) -> SeriesLine | None:
-    """The maximum of lines; NaN only where all are."""
+    """Maximum of lines; NaN only where all are."""
     if not lines:
         return None
     stacked = np.stack([line.values for line in lines])
@@ -98,7 +98,7 @@ def _total(lines: Sequence[SeriesLine], name: str, count: int) -> SeriesLine:
 
 
 def spacing(own: pa.Table, signal: str = "consumer_lag") -> float:
-    """Typical distance of two samples of one series, in seconds; 1 if there are too few to tell."""
+    """Typical sampling interval in seconds; 1 with too few samples."""
     lag = own.filter(pc.equal(own["signal"], signal))
     if lag.num_rows < 3:
         return 1.0
@@ -118,7 +118,7 @@ class _Rows:
     def _each(
         self, signal: str, stat: str, labels: Sequence[str]
     ) -> Iterator[tuple[tuple[Any, ...], FloatArray, FloatArray]]:
-        """(label values, times, values) of each series of a signal, in time."""
+        """Yield (label values, times, values) of each series of a signal, in order of time."""
         rows = self._own.filter(pc.and_(pc.equal(self._own["signal"], signal), pc.equal(self._own["stat"], stat)))
         if rows.num_rows == 0:
             return
@@ -141,7 +141,7 @@ class _Rows:
         return np.full(self._bins, np.nan)
 
     def by(self, signal: str, label: str, merge: Callable[..., Any]) -> tuple[SeriesLine, ...]:
-        """The last value of each bin, by one label."""
+        """Last value of each bin, by one label."""
         found: dict[Any, FloatArray] = {}
         for (key, _member), times, values in self._each(signal, "value", (label, "member")):
             line = self._empty()
@@ -164,7 +164,7 @@ class _Rows:
         return np.where(seen, grown / self._width, np.nan)
 
     def means(self, signal: str, label: str) -> tuple[SeriesLine, ...]:
-        """The mean of a histogram in each bin, by one label."""
+        """Mean of a histogram in each bin, by one label."""
         sums = self._increases(signal, "sum", label)
         counts = self._increases(signal, "count", label)
         lines = []
@@ -178,12 +178,12 @@ class _Rows:
         found: dict[Any, FloatArray] = {}
         for (key, *_), times, values in self._each(signal, stat, (label, "member", "topic", "queue", "partition")):
             step = np.diff(values)
-            step = np.where(step < 0, values[1:], step)  # a reset: the counter began at 0
+            step = np.where(step < 0, values[1:], step)  # a reset: the counter restarted at 0
             np.add.at(found.setdefault(key, np.zeros(self._bins)), self._bin(times[1:]), step)
         return found
 
     def fill(self) -> tuple[SeriesLine, ...]:
-        """How full the fullest queue of each processor is."""
+        """Fill of the fullest queue of each processor."""
         capacity = {
             key: values[-1]
             for key, _, values in self._each("queue_capacity", "value", ("processor", "member", "queue"))

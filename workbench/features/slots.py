@@ -1,4 +1,4 @@
-"""Condensed slots put together as a summary: what `features.summarise` makes of samples, made of `condense`'s rows."""
+"""Combine condensed slots to a summary, the input of `features.entities`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from workbench.spark.columns import aggregate, columns
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-# Spark's words for `condense.SUMMARY_SCHEMA`.
+# Spark's version of `condense.SUMMARY_SCHEMA`.
 SLOT_COLUMNS = (
     "cluster string, `group` string, topic string, signal string, stat string, partition int, processor string, queue string,"
     " broker string, member string, source string, slot_us bigint, samples bigint, bad_samples bigint, first double, last double,"
@@ -25,15 +25,15 @@ _ONLY_GAUGES = ("slope", "recent_slope", "recent_low", "recent_lowest", "last_tw
 
 
 def of_slots(slots: DataFrame, ends: Sequence[datetime], *, counters: bool = True) -> DataFrame:
-    """A summary out of slots.
+    """Combine slots to a summary.
 
     Args:
         slots: in `SLOT_COLUMNS`.
         ends: of the slots, oldest first: the quarters of the baseline and the window. A slot that has not landed has no rows.
-        counters: whether there may be any; a lag exporter has none, and two shuffles are saved.
+        counters: whether there may be counters; a lag exporter has none, which saves two shuffles.
 
     Returns:
-        What `features.summarise` returns.
+        The columns of `features.summarise`.
     """
     end = ends[-1].timestamp()
     periods = " ".join(f"WHEN {round(at.timestamp() * 1e6)} THEN {number}" for number, at in enumerate(ends))
@@ -54,7 +54,7 @@ def of_slots(slots: DataFrame, ends: Sequence[datetime], *, counters: bool = Tru
 
 
 def _counters(timed: DataFrame, end: float) -> DataFrame:
-    """Growth within the slots and between them; then all the series of a thing together, whichever member told of it."""
+    """Growth within and between the slots; then all series of an entity together, whichever member reported it."""
     series = f"OVER (PARTITION BY {_LABELS}, signal, stat, source ORDER BY period)"
     counted = timed.where(*columns(f"signal IN {sql_list(CUMULATIVE)} AND samples > 0"))
     joined = counted.select(*columns("*", f"lag(last) {series} AS before")).select(
@@ -81,7 +81,7 @@ def _counters(timed: DataFrame, end: float) -> DataFrame:
             "mean": "sum(mean * samples) / sum(samples)",
             "first_seconds": f"min(first_us) / 1e6D - {end!r}D",
             "last_seconds": f"max(last_us) / 1e6D - {end!r}D",
-            # A lone value that nothing came before has grown by nobody knows what.
+            # The growth of a single value without an earlier one is unknown.
             "increase": "sum(CASE WHEN increase IS NOT NULL OR between IS NOT NULL"
             " THEN coalesce(increase, 0D) + coalesce(between, 0D) END)",
             "resets": "sum(coalesce(resets, 0) + reset_between)",

@@ -1,4 +1,4 @@
-"""The last step: one wide row per subscription, with its partitions, members, queues and processors as arrays beside it."""
+"""Last step: one wide row per subscription, with its partitions, members, queues and processors as arrays."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SUBSCRIPTION = ("cluster", "`group`", "topic")
 
-# The fields of the arrays' elements; the first ones decide the order. The fill of a processor is that of its queues, which come later.
+# Fields of the arrays' elements; the first ones determine the order. A processor's fill comes from its queues and is added later.
 _ELEMENTS = {
     "partition": names_of(PartitionFeatures),
     "processor": names_of(ProcessorFeatures, without=("fill",)),
@@ -32,7 +32,7 @@ _ELEMENTS = {
 
 
 def of_summary(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
-    """All features of all subscriptions in one plan.
+    """Compute all features of all subscriptions in one plan.
 
     Args:
         summary: of `features.summarise`, or of `features.slots` for slots that were kept.
@@ -45,7 +45,7 @@ def of_summary(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
 
 
 def of_fleet(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
-    """The same for thousands of groups. One shuffle brings all of a group together; within, the order is fixed, and so are sums."""
+    """Compute the same for thousands of groups: one shuffle by group, with a fixed order of rows, so that sums are stable."""
     things = fleet_entities(summary, stale_after_seconds=stale_after_seconds)
     order = ("cluster", "group", "topic", "kind", "partition", "member", "processor", "queue")
     return _subscriptions(things.repartition("cluster", "group").sortWithinPartitions(*order))
@@ -53,8 +53,8 @@ def of_fleet(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
 
 def _subscriptions(things: DataFrame) -> DataFrame:
     grouped = aggregate(things, SUBSCRIPTION, {**_OVERVIEW, **_GROUP_COLUMNS, **_DETAILS})
-    # What belongs to the whole group stands in the row without a topic: hand it to the rows with one (where it is null, 0 or empty,
-    # so the maximum is it).
+    # Values of the group are in the row without a topic: copy them to the rows with a topic (there they are null, 0 or empty, so the
+    # maximum finds them).
     group = "OVER (PARTITION BY cluster, `group`)"
     shared = [*_GROUP_COLUMNS, "members", "queues"]
     spread = grouped.select(
@@ -87,7 +87,7 @@ _closing = "(log_start_per_second - coalesce(committed_per_second, 0))"
 
 # Of the partitions: `lag_messages` (sum of the known ones), `lag_slope`, `arrival_per_second`, `committed_moved`, `fetch_queue_mean`
 # (sums), `oldest` (the partition with the longest time lag), `loss_seconds` (until retention deletes what is not committed, of the
-# partition that it catches first, if both go on as they do; null while retention stands still).
+# partition that it reaches first, at the current rates; null while retention deletes nothing).
 _OVERVIEW = {
     "partition_count": "count(partition)",
     "lag_messages": "sum(lag_messages)",
@@ -101,19 +101,19 @@ _OVERVIEW = {
     "committed_moved": "sum(committed_moved)",
     "committed_recent_per_second": "sum(committed_recent_per_second)",
     "lag_samples": "coalesce(sum(lag_samples), 0)",
-    # A partition that never had a lag and holds nothing (that anybody knows of) has no commit: an exporter's word for that is right.
+    # A partition that never had a lag and has no known messages has no commit: the exporter's placeholder is right then.
     "lag_bad_samples": "coalesce(sum(CASE WHEN coalesce(lag_ever_samples, 0) = 0 AND coalesce(log_end <= log_start, true)"
     " THEN 0 ELSE lag_bad_samples END), 0)",
     "last_sample_age_seconds": "-max(lag_last_seconds)",
     "oldest": "max_by(struct(time_lag_seconds, time_lag_low, time_lag_high, time_lag_method, partition), time_lag_seconds)",
     "oldest_incomplete_seconds": "max(oldest_incomplete_seconds)",
     "fetch_queue_mean": "sum(fetch_queue_mean)",
-    # Of the partition that waits the longest: one full queue holds up the partitions of its keys only.
+    # Of the partition with the longest time lag: one full queue delays only the partitions of its keys.
     "enqueue_mean_seconds": f"max({_ENTRY})",
     "enqueue_baseline_seconds": f"max_by({ratio('enqueue_baseline_sum', 'enqueue_baseline_count')}, {_ENTRY})",
     "loss_seconds": f"min(CASE WHEN lag_messages > 0 AND {_closing} > 0 THEN greatest(committed - log_start, 0) / {_closing} END)",
 }
-# Of the group: what the coordinator says; `live_members` and `baseline_members` by their own signals, `poll_age_seconds` of the most
+# Of the group: the coordinator's values; `live_members` and `baseline_members` by their own signals, `poll_age_seconds` of the most
 # active one, `rebalances` of the most disturbed one, `delay_fill` of the fullest, `worst_rtt` of the slowest round trips.
 _GROUP_COLUMNS = {
     **{name: f"max({name})" for name in GROUP_FEATURES},

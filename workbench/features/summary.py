@@ -12,11 +12,11 @@ from workbench.signals import SIGNALS, Grain, Kind
 
 BASELINE_PERIODS = 4
 NOW = BASELINE_PERIODS  # periods 0 to 3 are the baseline, 4 is the window
-RECENT_SHARE = 1 / 3  # of the window: long enough for several samples, short enough to see a turn
+RECENT_SHARE = 1 / 3  # of the window: long enough for several samples, short enough to see a change of trend
 
 LABELS = ("cluster", "group", "topic", "partition", "member", "broker", "processor", "queue")
 CUMULATIVE = tuple(signal.name for signal in SIGNALS.values() if signal.kind is not Kind.GAUGE)
-# Signals of a partition or a processor are the same thing whichever member reports them (a partition moves between members).
+# Signals of a partition or a processor are one series whichever member reports them (a partition moves between members).
 MEMBERLESS = tuple(
     signal.name
     for signal in SIGNALS.values()
@@ -26,7 +26,7 @@ BAD_FLAGS = ("nan", "inf", "sentinel", "stale")
 
 
 def sql_list(names: Sequence[str]) -> str:
-    """Names as SQL's list of strings."""
+    """Names as an SQL list of strings."""
     return "(" + ", ".join(f"'{name}'" for name in names) + ")"
 
 
@@ -56,12 +56,12 @@ def of(
 def ratio(numerator: str, denominator: str) -> str:
     """SQL for a quotient; null where the denominator is 0.
 
-    Not Spark's `nullif`: inside of a plan that is joined with itself its columns are not renamed with the others (pyspark 4.3.0).
+    Not Spark's `nullif`: in a self-join, its columns are not renamed like others (pyspark 4.3.0).
     """
     return f"CASE WHEN ({denominator}) != 0 THEN ({numerator}) / ({denominator}) END"
 
 
 def lower_median(array: str) -> str:
-    """SQL for the lower median of an array without its nulls; null if there is nothing."""
+    """SQL for the lower median of an array without its nulls; null for an empty one."""
     present = f"array_compact({array})"
     return f"get(sort_array({present}), cast((size({present}) + 1) div 2 - 1 AS int))"

@@ -1,9 +1,9 @@
-"""Time lag of a partition: how old the oldest message is that is not committed, with method and bounds.
+"""Time lag of a partition: age of the oldest message that is not committed, with method and bounds.
 
 Methods, best first:
-    exact_record         the consumer itself knows the record's timestamp; or nothing is waiting at all
+    exact_record         the consumer reports the record's timestamp; or there is no lag
     interpolated         the log end passed the committed offset between two samples: that is when the message was produced
-    broker_time          an exporter's estimate, from the broker's timestamps or a table of its own
+    broker_time          an exporter's estimate, from the broker's timestamps or its own table
     extrapolated_capped  the committed offset is older than the first sample; its production is extrapolated, at most 10 minutes
     unknown              neither
 
@@ -22,11 +22,11 @@ from workbench.spark.columns import columns, extend
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-EXTRAPOLATION_CAP_SECONDS = 600.0  # Datadog's agent caps at the same length
+EXTRAPOLATION_CAP_SECONDS = 600.0  # Datadog's agent has the same limit
 
 
 def bracketed(partitions: DataFrame) -> DataFrame:
-    """Add `before` and `after`, the samples of the log end about the commit, and the `oldest` and the `newest` one.
+    """Add `before` and `after`, the samples of the log end around the commit, and the `oldest` and `newest` sample.
 
     Producing the first uncommitted message took the log end from <= committed to > committed.
     """
@@ -41,7 +41,7 @@ def bracketed(partitions: DataFrame) -> DataFrame:
     )
 
 
-_SEARCHED = 1 << 15  # samples; a longer history is looked through from end to end
+_SEARCHED = 1 << 15  # samples; a longer history is scanned linearly
 _STEPS = ", ".join(str(_SEARCHED >> step) for step in range(1, _SEARCHED.bit_length()))
 
 
@@ -61,7 +61,7 @@ def with_search(logs: DataFrame) -> DataFrame:
 
 
 def bracketed_by_search(partitions: DataFrame) -> DataFrame:
-    """The same for rows that were joined to `with_search`, by halving: for hundreds of thousands of rows with long histories."""
+    """Do the same by bisection, for rows joined to `with_search`: hundreds of thousands of rows with long histories."""
     positioned = extend(
         partitions,
         {
@@ -87,12 +87,12 @@ def with_time_lag(
 
     Args:
         partitions: rows with the features of `features.lag`; `history` holds (seconds, value) of the log end.
-        brackets: how the samples about the commit are found.
-        stale_after_seconds: a reading of the consumer itself that is older does not count: a consumer that died took its own
-            measurements with it.
+        brackets: finds the samples around the commit.
+        stale_after_seconds: an older value from the consumer itself does not count, because a dead consumer reports
+        nothing new.
 
     Returns:
-        `partitions` with `time_lag_seconds`, `time_lag_low`, `time_lag_high` (s) and `time_lag_method`; and what they were made of.
+        `partitions` with `time_lag_seconds`, `time_lag_low`, `time_lag_high` (s) and `time_lag_method`; and their inputs.
     """
     rate = ratio("newest.value - oldest.value", "newest.seconds - oldest.seconds")
     fresh = f"time_lag_exact_seconds IS NOT NULL AND time_lag_age_seconds <= {stale_after_seconds}"
@@ -123,7 +123,7 @@ def with_time_lag(
                 WHEN 'exact_record' THEN CASE WHEN {by_record} THEN time_lag_exact_seconds ELSE 0D END
                 WHEN 'interpolated' THEN -after.seconds
                 WHEN 'extrapolated_capped' THEN -oldest.seconds END""",
-            # What was read some seconds ago is older by as much, if it still waits.
+            # A value from some seconds ago has aged by that time, if the message is still unread.
             "time_lag_high": f"""CASE time_lag_method
                 WHEN 'exact_record' THEN
                     CASE WHEN {by_record} THEN time_lag_exact_seconds + time_lag_age_seconds ELSE 0D END

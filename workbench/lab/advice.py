@@ -1,4 +1,4 @@
-"""Carry out what a finding advises, on the lab's fleet, and watch whether it works."""
+"""Carry out a finding's action on the lab's fleet, and check whether it works."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _USUAL_SECONDS = 1.5  # of arrivals: so much waits in health, between two commit
 
 @dataclass(slots=True, kw_only=True)
 class AdviceResult:
-    """What became of the advice.
+    """Outcome of the advice.
 
     Attributes:
         kind, title: of the action that was carried out; None if the lab can carry out none of them.

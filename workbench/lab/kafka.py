@@ -106,12 +106,12 @@ def start_broker(folder: Path, *, progress: Progress | None = None, for_load: bo
 
     Args:
         folder: where its data and logs go; made if missing.
-        progress: is told of downloads.
+        progress: called for downloads.
         for_load: run it on the JVM's usual compilers, as Kafka's own scripts do. A lab's broker has the quick one alone: it starts
             sooner and is slower under load (20,000 groups took 17 s to be read from it, 9 s from the other; 2 cores).
 
     Raises:
-        SetupError: if the jars cannot be had or the broker does not come up.
+        SetupError: if the jars cannot be downloaded or the broker does not start.
     """
     ensure(BROKER, progress=progress)
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The lab as a whole: one broker, an exporter beside it, and a Prometheus if there is one; in a folder of its own."""
+"""The lab: one broker, an exporter, and a Prometheus if there is one; in a separate folder."""
 
 from __future__ import annotations
 
@@ -149,10 +149,10 @@ def start_lab(
 ) -> Lab:
     """Start a lab in an empty folder.
 
-    Without a Prometheus on this machine (and none to be had without asking) the lab goes on without one, and says so.
+    Without a Prometheus on this machine (and without a way to download one) the lab runs without it, and says so.
 
     Raises:
-        SetupError: if Kafka cannot be had or does not start.
+        SetupError: if Kafka cannot be downloaded or does not start.
     """
     process.claimed(folder)
     try:

@@ -1,4 +1,4 @@
-"""Run a scenario on the lab: steady traffic, the fault, a look through Prometheus or the recorder, and the comparison.
+"""Run a scenario on the lab: steady traffic, the fault, triage through Prometheus or the recorder, and the comparison.
 
 What the scenario did is written beside the capture, never into it; triage sees measurements only.
 """
@@ -112,11 +112,11 @@ def run_scenario(
         folder: for the fleet's files, the capture and the truth; must not exist.
         source: through Prometheus, or through the scrape recorder alone.
         advice: carry out the first action that the lab can carry out, and see whether it works (through Prometheus only).
-        say: told of each stage.
-        wanted: called every second or so; what it raises breaks the run off, in order.
+        say: called with a line for each stage.
+        wanted: called about every second; an exception from it stops the run in order.
 
     Raises:
-        SetupError: if a process of the lab dies that should not.
+        SetupError: if a process of the lab dies unexpectedly.
     """
     if source == "prometheus" and lab.prometheus_url is None:
         raise SetupError("This lab has no Prometheus.", hint="Scrape the metrics directly: --source scrape.")

@@ -1,4 +1,4 @@
-"""The scenarios by name: a healthy subscription, a fault that begins at some moment, and what triage should say."""
+"""Scenarios by name: a healthy subscription, a fault that begins at some time, and the expected verdict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the lab's producers and consumers are told. They re-read their file, so that a fault can begin while they run."""
+"""Settings of the lab's producers and consumers. They re-read their file, so a fault can begin while they run."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Behaviour(BaseModel):
     decode_seconds: float = Field(default=0.0, ge=0, description="Time to decode one record, on the consumer thread.")
     jitter: float = Field(default=0.2, ge=0, lt=1, description="Times vary by this share up and down.")
     poison_fails: bool = True
-    delay_seconds: dict[str, float] = Field(default={}, description="Event type to how long its events are put off.")
+    delay_seconds: dict[str, float] = Field(default={}, description="Event type to the delay of its events.")
     stall_members: list[str] = Field(default=[], description="Instances whose consumer thread stops polling ...")
     stall_seconds: float = Field(default=0.0, ge=0, description="... for this long ...")
     stall_pause_seconds: float = Field(default=1.0, ge=0, description="... and works for this long in between.")

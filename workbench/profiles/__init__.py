@@ -1,7 +1,7 @@
-"""Profiles: how the metrics of one exporter or framework map to the canonical signals.
+"""Profiles: mapping of the metrics of one exporter or framework to the canonical signals.
 
-A profile says for each signal where it comes from and how good that is. What a profile cannot give is *absent*, and the tree then
-answers "cannot tell", never "healthy".
+A profile has the source of each signal and its quality. A signal that a profile lacks is *absent*, and the tree then answers "cannot
+tell", never "healthy".
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ __all__ = [
     "snake",
 ]
 
-_NUMBER = re.compile(r"[0-9]{1,10}")  # str.isdigit takes "²" and "١" for digits, too
+_NUMBER = re.compile(r"[0-9]{1,10}")  # str.isdigit also accepts "²" and "١"
 _LAST_PARTITION = 2**31 - 1  # Kafka's own type
 _EXAMPLE_CHARACTERS = 40
 
-# `stat` of a time lag that somebody has estimated; what the consumer read off the record itself is a `value`.
+# `stat` of an estimated time lag; one that the consumer computed from the record is a `value`.
 ESTIMATE = "estimate"
 
 
 class Quality(StrEnum):
-    """How well a metric stands for a signal."""
+    """How well a metric represents a signal."""
 
     EXACT = "exact"
     PROXY = "proxy"
@@ -53,16 +53,16 @@ class Quality(StrEnum):
 
 
 class MappingRule(BaseModel):
-    """Where one signal comes from.
+    """Source of one signal.
 
     Attributes:
         metric: the metric's name; for a histogram without its `_bucket`, `_sum` and `_count`.
         labels: canonical label to the exporter's label.
         stat_label: an exporter's label whose value becomes `stat` (outcomes).
-        scale: what a value is multiplied with to come to the signal's unit.
+        scale: factor from the metric's unit to the signal's unit.
         constants: canonical labels with a fixed value, where the exporter has no label for them.
-        where: label to a pattern that it must match in full, if it is there (one name may stand for several things).
-        state_label: for a group's state, the label that holds its name; the series with the value 1, or the only one, counts.
+        where: label to a pattern that it must match in full, if it exists (one metric name may have several meanings).
+        state_label: for a group's state, the label with its name; the series with the value 1, or the only one, counts.
     """
 
     model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
@@ -84,21 +84,21 @@ class MappingRule(BaseModel):
             try:
                 re.compile(pattern)
             except (re.error, RecursionError) as error:
-                raise ValueError(f"{pattern!r} is no pattern: {error}") from None
+                raise ValueError(f"{pattern!r} is not a valid pattern: {error}") from None
         return value
 
     @model_validator(mode="after")
     def _known_labels(self) -> MappingRule:
         if unknown := (self.labels.keys() | self.constants.keys()) - set(LABEL_COLUMNS):
-            raise ValueError(f"{sorted(unknown)[0]!r} is no canonical label (there are: {', '.join(LABEL_COLUMNS)})")
+            raise ValueError(f"{sorted(unknown)[0]!r} is not a canonical label (use: {', '.join(LABEL_COLUMNS)})")
         return self
 
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What one exported series is: a signal, its canonical labels, what of it, and the factor to its unit.
+    """Meaning of one exported series: its signal, canonical labels, stat, and the factor to the signal's unit.
 
-    `value` stands in for whatever the series says, where a label says it (a group's state).
+    `value` replaces the sample's value if a label has it (a group's state).
     """
 
     signal: str
@@ -111,21 +111,21 @@ class Meaning:
 
 @dataclass(slots=True)
 class LeftOut:
-    """Series that a profile knows and whose labels cannot be read: counted, and one of each kind kept as an example."""
+    """Series of a profile with invalid labels: counted, with one example per kind."""
 
     _counts: dict[tuple[str, str, str], int] = field(default_factory=dict)
     _examples: dict[tuple[str, str, str], str] = field(default_factory=dict)
 
     def add(self, metric: str, label: str, value: str | None, *, wanted: str) -> None:
-        """One more."""
+        """Count a series."""
         key = (metric, label, wanted)
         self._counts[key] = self._counts.get(key, 0) + 1
         self._examples.setdefault(key, "missing" if value is None else ascii(value[:_EXAMPLE_CHARACTERS]))
 
     def words(self) -> list[str]:
-        """What was left out, a line for each metric and label."""
+        """Series that were left out, a line for each metric and label."""
         return [
-            f"{count} series of {metric} left out: the label {label} is no {wanted} ({self._examples[metric, label, wanted]})"
+            f"{count} series of {metric} left out: the label {label} is not a valid {wanted} ({self._examples[metric, label, wanted]})"
             for (metric, label, wanted), count in self._counts.items()
         ]
 
@@ -137,7 +137,7 @@ class Profile(BaseModel):
 
     name: str
     title: str
-    # What the canonical label `member` holds where a metric has no group: the group is then looked up by it, in Kafka's member list
+    # Content of the label `member` for metrics without a group: the group is then looked up by it, in Kafka's member list
     # (client ids) or in the cluster's `members` in workbench.toml.
     member_is: Literal["member", "client_id", "application"] = "member"
     signals: dict[str, MappingRule]
@@ -147,16 +147,16 @@ class Profile(BaseModel):
     @classmethod
     def _known_signals(cls, signals: dict[str, MappingRule]) -> dict[str, MappingRule]:
         if unknown := signals.keys() - SIGNALS.keys():
-            raise ValueError(f"{sorted(unknown)[0]!r} is no signal")
+            raise ValueError(f"{sorted(unknown)[0]!r} is not a signal")
         return signals
 
     def quality(self, signal: str) -> Quality:
-        """How well this profile gives a signal."""
+        """Quality of a signal in this profile."""
         rule = self.signals.get(signal)
         return Quality.ABSENT if rule is None else rule.quality
 
     def metrics(self) -> Mapping[str, tuple[str, MappingRule, str]]:
-        """Every exported series name to (signal, rule, stat)."""
+        """Map of every exported series name to (signal, rule, stat)."""
         return self._index
 
     def model_post_init(self, _context: Any) -> None:
@@ -170,7 +170,7 @@ class Profile(BaseModel):
                 names[rule.metric] = (signal, rule, "value")
 
     def meaning(self, metric: str, labels: Mapping[str, str], *, left_out: LeftOut | None = None) -> Meaning | None:
-        """What a series means; None if this profile does not know it or a label cannot be read, which is noted in `left_out`."""
+        """Look up a series; None if this profile does not have it, or if a label is invalid, which is noted in `left_out`."""
         known = self._index.get(metric)
         if known is None:
             return None
@@ -201,12 +201,10 @@ class Profile(BaseModel):
         if rule.state_label is not None:
             state = GROUP_STATES.get(re.sub(r"[^a-z]+", "_", snake(labels.get(rule.state_label, ""))).strip("_"))
             if state is None:
-                return _unreadable(
-                    left_out, metric, rule.state_label, labels.get(rule.state_label), wanted="known state"
-                )
+                return _unreadable(left_out, metric, rule.state_label, labels.get(rule.state_label), wanted="state")
         if signal == "time_lag" and rule.quality is Quality.PROXY:
             stat = ESTIMATE
-        # A count is a number of observations whatever the unit of what is observed.
+        # A count is a number of observations, whatever their unit.
         scale = 1.0 if stat in ("bucket", "count") else rule.scale
         return Meaning(signal, canonical, stat, le, scale, state)
 
@@ -218,7 +216,7 @@ def _unreadable(left_out: LeftOut | None, metric: str, label: str, value: str | 
 
 
 def _is_text(value: str) -> bool:
-    """Whether it can be written as UTF-8: JSON lets half of a surrogate pair through, Arrow does not."""
+    """Whether it can be encoded as UTF-8: JSON allows a lone surrogate, Arrow does not."""
     if value.isascii():
         return True
     try:
@@ -229,7 +227,7 @@ def _is_text(value: str) -> bool:
 
 
 def _bound(text: str | None) -> float | None:
-    """The upper bound of a bucket."""
+    """Upper bound of a bucket."""
     try:
         found = float(text or "")
     except ValueError:
@@ -246,7 +244,7 @@ def parse_profile(text: str, *, name: str) -> Profile:
     """Read a profile from YAML.
 
     Raises:
-        ConfigError: naming the field that is wrong.
+        ConfigError: naming the wrong field.
     """
     try:
         return Profile.model_validate({"name": name, **(yaml.safe_load(text) or {})})
@@ -255,17 +253,17 @@ def parse_profile(text: str, *, name: str) -> Profile:
         yaml.YAMLError,
         TypeError,
         RecursionError,
-    ) as error:  # the loader lets errors of dates and of depth out
+    ) as error:  # the loader raises other errors for dates and deep nesting
         reason = first_problem(error) if isinstance(error, ValidationError) else error
         raise ConfigError(f"The profile {name!r} cannot be used: {reason}.") from None
 
 
 @cache
 def load_profile(name: str) -> Profile:
-    """A profile that ships with the package.
+    """Load a profile that ships with the package.
 
     Raises:
-        ConfigError: if there is none of this name.
+        ConfigError: if there is no profile of this name.
     """
     source = resources.files(__package__) / f"{name}.yaml"
     if not name.replace("_", "").isalnum() or not source.is_file():

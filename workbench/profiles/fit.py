@@ -1,4 +1,4 @@
-"""Which profiles fit what a Prometheus (or a page) shows, and what they leave open."""
+"""Check which profiles fit the metrics of a Prometheus (or of a metrics page), and which signals are missing."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from workbench.profiles import Profile, Quality
 from workbench.signals import SIGNALS
 
-# One example of each exported series name: its labels.
+# Labels of one example for each exported series name.
 Examples = Mapping[str, Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """How much of a profile is there.
+    """Coverage of a profile.
 
     Attributes:
-        found: signals whose metric is there with the labels that are needed.
-        absent: signals that it knows and that are not there.
+        found: signals whose metric exists with the required labels.
+        absent: signals of the profile without such a metric.
     """
 
     profile: Profile
@@ -27,12 +27,12 @@ class Fit:
 
     @property
     def share(self) -> float:
-        """Of what it knows, how much is there."""
+        """Share of its signals that were found."""
         return len(self.found) / max(1, len(self.found) + len(self.absent))
 
 
 def fit(profile: Profile, examples: Examples) -> Fit:
-    """Hold a profile against what is exported."""
+    """Compare a profile with the exported series."""
     found: dict[str, None] = {}
     for metric, (signal, rule, _) in profile.metrics().items():
         labels = examples.get(metric)
@@ -46,15 +46,15 @@ def fit(profile: Profile, examples: Examples) -> Fit:
 
 
 def fitting(profiles: Sequence[Profile], examples: Examples) -> list[Fit]:
-    """Those that say something, the best first: by signals found, then by how complete they are."""
+    """Profiles with at least one signal, best first: by signals found, then by share."""
     fits = [fit(profile, examples) for profile in profiles]
     return sorted((it for it in fits if it.found), key=lambda it: (-len(it.found), -it.share, it.profile.name))
 
 
 def recommended(fits: Sequence[Fit]) -> list[Fit]:
-    """A set without redundancy, in order of trust: who sees the group from Kafka's side first, then whatever adds a signal.
+    """Recommend profiles without redundancy, in order of trust: first those with Kafka's view of the group, then any that add a signal.
 
-    What a consumer says of itself ends with it; were it first, its death would take the lag along.
+    A consumer's own metrics end with it: if they came first, the lag would disappear when it dies.
     """
     chosen: list[Fit] = []
     covered: set[str] = set()
@@ -80,11 +80,11 @@ def coverage(fits: Sequence[Fit]) -> dict[str, tuple[Quality, str | None]]:
 
 
 def what_to_add(signal: str, profiles: Sequence[Profile]) -> str:
-    """Where a signal could come from."""
+    """Say which exporter could provide a signal."""
     givers = [
         p.name for p in profiles if p.quality(signal) is not Quality.ABSENT and p.name not in ("runtime", "group_state")
     ]
     if not givers and all(p.quality(signal) is Quality.ABSENT for p in profiles):
-        return "no known exporter gives it, and no question needs it"
-    others = f"; also given by {', '.join(givers[:3])}" if givers else ""
+        return "no known exporter has it, and no question needs it"
+    others = f"; also in {', '.join(givers[:3])}" if givers else ""
     return f"the reference runtime exports it as {SIGNALS[signal].metric}{others}"

@@ -1,6 +1,6 @@
-"""Apply a plan: guards, rollback file, commit, every per-partition error, and what the group says afterwards.
+"""Apply a plan: safety checks, rollback file, commit, per-partition errors, and read-back.
 
-Killed at any point it can be run again: the rollback file of the first run is kept, and only what is not there yet is committed.
+After a kill at any point it can be repeated: the rollback file of the first run is kept, and only missing offsets are committed.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from workbench.replay.receipt import (
 )
 from workbench.replay.write import write_commits
 
-# A group that has commits is watched for longer than the clients' default auto.commit.interval.ms of 5 s; of one that
-# has none, nobody has ever committed.
+# A group with commits is observed for longer than the clients' default auto.commit.interval.ms of 5 s; a group without
+# commits never had a consumer that commits.
 QUIET_SECONDS = 6.0
 QUIET_SECONDS_NEW = 1.0
 
@@ -42,8 +42,8 @@ class Options:
     """How to apply.
 
     Attributes:
-        quiet_seconds: for how long the group's commits must not move; None: by whether it has any.
-        dry_run: check everything, write nothing.
+        quiet_seconds: time during which the group's commits must not move; None: 6 s, or 1 s for a group without commits.
+        dry_run: run all safety checks, write nothing.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -63,13 +63,13 @@ def apply_plan(
     """Commit a plan's targets for its new group.
 
     Args:
-        path: where the plan lies; the rollback file and the receipt come beside it.
+        path: file of the plan; the rollback file and the receipt are written next to it.
 
     Raises:
-        SourceUnreachableError: if the cluster stops answering; run it again then.
-        GuardError: if another process is at this group, or the rollback file is not this plan's.
+        SourceUnreachableError: if the cluster stops answering; repeat it then.
+        GuardError: if another process is changing this group, or the rollback file belongs to another plan.
         UsageError: if the rollback file or the journal cannot be written; nothing is changed then.
-        OutputError: if the offsets were written, but the end of the journal or the receipt could not; it says how it ended.
+        OutputError: if the offsets were written, but the journal's last line or the receipt was not; it includes the outcome.
     """
     began = time.monotonic()
     with only_one(plan.new_group):
@@ -117,7 +117,7 @@ def apply_plan(
 
 
 def _keep(receipt: Receipt, path: Path, trouble: OutputError | None) -> None:
-    """Write the receipt. Whatever cannot be written down now, the offsets are: that is said first."""
+    """Write the receipt; an error here first says that the offsets are committed."""
     said = " ".join([receipt.sentence, *receipt.reasons])
     try:
         write_file(receipt_path(path), receipt.document())
@@ -157,7 +157,7 @@ def _check_quiet(first: Mapping[Partition, int], second: Mapping[Partition, int]
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What every receipt of this run has in common."""
+    """Common fields of the receipts of this run."""
 
     plan: Plan
     gateway: Gateway
@@ -165,7 +165,7 @@ class _Work:
     began: float
 
     def refused(self, refusals: list[Refusal], commits: Mapping[Partition, int]) -> Receipt:
-        """Nothing was tried."""
+        """Receipt for a refusal: nothing was written."""
         of_all = [refusal.message for refusal in refusals if refusal.partition is None]
         by_partition = {refusal.partition: refusal.message for refusal in refusals if refusal.partition is not None}
         reasons = list(dict.fromkeys([*of_all, *by_partition.values()]))
@@ -193,7 +193,7 @@ class _Work:
         *,
         rollback: Path | None,
     ) -> Receipt:
-        """Something was tried, or would have been."""
+        """Receipt for a write or a dry run."""
         parts = []
         for part in self.plan.partitions:
             old, found = before.get(part.key), after.get(part.key)

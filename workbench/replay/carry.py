@@ -1,5 +1,5 @@
-"""What the old group reads beyond the plan. A fleet changes its group for everything it reads: where the new group has no commit,
-`auto.offset.reset` would decide, and records be skipped. So it is named, and carried over where that is asked for.
+"""Partitions that the old group reads and the plan does not cover. A fleet changes its group for everything it reads: where the new
+group has no commit, `auto.offset.reset` would decide, and could skip records. So they are reported, and carried over on request.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from workbench.replay.write import write_commits
 
 
 def carried(plan_hash: str, journal: Journal) -> dict[Partition, int]:
-    """Where the new group began beyond the plan, by the journal; the last word on each partition."""
+    """Start offsets of carried-over partitions, from the journal; the last entry of each partition counts."""
     return {
         (topic, number): offset
         for entry in journal.read()[0]
@@ -29,11 +29,11 @@ def carried(plan_hash: str, journal: Journal) -> dict[Partition, int]:
 def gaps_beyond(
     plan: Plan, journal: Journal, *, old: Mapping[Partition, int], new: Mapping[Partition, int]
 ) -> dict[Partition, int]:
-    """Messages between the old group's commit and where the new one begins, on partitions for which the plan has no target."""
+    """Messages between the old group's commit and the new group's start, on partitions for which the plan has no target."""
     begun = {key: offset for key, offset in new.items() if key in old and key not in plan.targets}
     if any(
         offset > old[key] for key, offset in begun.items()
-    ):  # beyond it by its own progress since it was carried over?
+    ):  # is it ahead because of its own progress since it was carried over?
         begun |= {key: offset for key, offset in carried(plan.hash, journal).items() if key in begun}
     return {key: offset - old[key] for key, offset in begun.items() if offset > old[key]}
 
@@ -49,10 +49,10 @@ def check_or_carry(
     new: Mapping[Partition, int],
     carry: bool,
 ) -> dict[Partition, int]:
-    """Have a commit of the new group wherever the old one reads; returns what was carried over for it.
+    """Make sure that the new group has a commit wherever the old one reads; return what was carried over.
 
     Raises:
-        GuardError: if there are partitions without one that are neither carried over nor allowed to be left, or it was not read back.
+        GuardError: if a partition has none and is neither carried over nor allowed as a gap, or a commit was not read back.
         SourceUnreachableError: if the cluster does not answer.
     """
     missing = read_by(gateway.group(plan.from_group), old, cluster) - set(new)
@@ -93,7 +93,7 @@ def check_or_carry(
 def _places(
     gateway: Gateway, missing: Iterable[Partition], old: Mapping[Partition, int]
 ) -> tuple[dict[Partition, int], list[Partition]]:
-    """Where to begin, and where that is not known. An empty log without a commit has one place: its end."""
+    """Start offsets, and the partitions without a known one. An empty log without a commit starts at its end."""
     wanted = {key: old[key] for key in sorted(missing) if key in old}
     without = sorted(key for key in missing if key not in old)
     if without:

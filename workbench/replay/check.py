@@ -1,4 +1,4 @@
-"""Gather the evidence for `verify`: commits and logs, the instances' counts, and the records themselves where that is asked for."""
+"""Gather the evidence for `verify`: commits, logs, the instances' counts, and on request the records."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class CheckRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """The verdict, and what it rests on.
+    """A verdict and its evidence.
 
     Attributes:
-        evidence: commits, counts, processed, records: what was looked at.
-        late: records with a time in the window that lie behind its last offset, by partition; None where nobody looked.
+        evidence: what was checked: commits, counts, processed, records.
+        late: records with a timestamp in the window but after its last offset, by partition; None if not checked.
     """
 
     plan: Plan
@@ -57,7 +57,7 @@ class Checked:
         return _SENTENCES.get(self.verdict, "Cannot tell.")
 
     def document(self) -> dict[str, Any]:
-        """As plain values, in the schema `workbench.replay-verify/1`."""
+        """Plain values in the schema `workbench.replay-verify/1`."""
         return {
             "schema": "workbench.replay-verify/1",
             "plan": self.plan.hash,
@@ -75,12 +75,12 @@ class Checked:
 
 
 def check(plan: Plan, cluster: Cluster, gateway: Gateway, count_records: CountRecords, asked: CheckRequest) -> Checked:
-    """Look at everything that was asked for, and judge.
+    """Gather the requested evidence and verify.
 
     Raises:
-        GuardError: if it is another cluster.
+        GuardError: if the plan is for another cluster.
         SourceUnreachableError: if the cluster does not answer, or its records cannot be read.
-        EvidenceError: if records of the window are deleted, so that they cannot be counted.
+        EvidenceError: if records of the window are deleted and cannot be counted.
     """
     reading = asked.records or asked.processed is not None or asked.key_ranges is not None
     if reading:
@@ -165,7 +165,7 @@ def _tails(
     ends: Mapping[Partition, WindowEnd],
     count_records: CountRecords,
 ) -> tuple[Mapping[Partition, int], str | None]:
-    """Records left where the commit is a little short of the end: they may be transaction markers. Or why they cannot be read."""
+    """Count records where the commit is slightly before the end (these may be transaction markers), or say why that failed."""
     ranges = {
         part.key: (committed, end)
         for part in plan.partitions
@@ -223,7 +223,7 @@ def _read(
         for row in records.run(lowest.withColumnRenamed("min(offset)", "first")):
             key = (row["topic"], row["partition"])
             if key in starts and row["first"] < starts[key]:
-                # By their names: `offset` of a frame is a method.
+                # By name: `offset` of a frame is a method.
                 condition = (
                     (processed["topic"] == key[0])
                     & (processed["partition"] == key[1])
@@ -246,7 +246,7 @@ def _late(
     ends: Mapping[Partition, WindowEnd],
     commits: Mapping[Partition, int],
 ) -> int:
-    """Records of the window behind its last offset that are not committed: out of order in the log, and easily forgotten."""
+    """Count uncommitted records of the window after its last offset: their timestamps are out of order in the log."""
     from workbench.replay import records
     from workbench.spark.session import session
 

@@ -1,4 +1,4 @@
-"""From a cluster of the settings to its brokers, and the comparison of a typed hash: for commands and panels alike."""
+"""Connection to a cluster of the settings, and the check of a typed hash; for commands and panels."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ SHORT_HASH = 8
 
 
 def gateway_of(cluster: Cluster) -> KafkaGateway:
-    """The way to a cluster.
+    """Make a connection to a cluster.
 
     Raises:
-        UsageError: if the settings do not say where its brokers are.
+        UsageError: if the settings have no `bootstrap` for it.
     """
     from workbench.replay.kafka_gateway import KafkaGateway
 
@@ -31,23 +31,23 @@ def gateway_of(cluster: Cluster) -> KafkaGateway:
 
 
 def is_hash(full: str, typed: str) -> bool:
-    """Whether a person has typed the hash, or at least its first eight characters."""
+    """Whether the text is the hash, or at least its first eight characters."""
     typed = typed.strip().lower()
     return len(typed) >= SHORT_HASH and full.startswith(typed)
 
 
 def check_hash(full: str, typed: str) -> None:
-    """Refuse another hash.
+    """Refuse a wrong hash.
 
     Raises:
-        GuardError: if it is another one, or too short.
+        GuardError: if it is wrong or too short.
     """
     if not is_hash(full, typed):
         raise GuardError(f"{typed.strip()!r} is not the hash ({full[:SHORT_HASH]}); nothing was changed.")
 
 
 def counter_of(cluster: Cluster) -> CountRecords:
-    """Counts records in offset ranges in this process: for the few at the end of a range."""
+    """Make a function that counts records in offset ranges in this process; for the few at the end of a range."""
 
     def count(ranges: Any) -> dict[tuple[str, int], int]:
         from workbench.collect.kafka_records import KafkaRecordsReader

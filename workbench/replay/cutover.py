@@ -1,7 +1,7 @@
-"""The documented rolling change: one instance into the new group first, then the others in batches, each after the last one is healthy.
+"""Rolling cutover: one instance moves to the new group first, then the others in batches; each batch waits until the last is healthy.
 
-The journal has a line before and after each switch. A cutover that was cut off is simply run again: what is in the group already is
-only looked at, an instance whose switch has no end in the journal is switched again.
+The journal has a line before and after each switch. An interrupted cutover can be repeated: instances in the group are only checked,
+and an instance whose switch has no end in the journal is switched again.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ Say = Callable[[str], None]
 
 @dataclass(slots=True)
 class Cutover:
-    """A change of group of a whole fleet, forth (or back).
+    """Cutover of a fleet to another group, or back.
 
     Args:
-        back: from the plan's new group into the old one.
-        carry_others: let the new group begin at the old one's commits wherever the old one reads and the plan has no target.
-        say: told of every step.
-        count_records: reads the rest of a partition: it may hold no record.
+        back: from the plan's new group to the old one.
+        carry_others: start the new group at the old one's commits on partitions that the old group reads and the plan does not cover.
+        say: called with a line for every step.
+        count_records: counts the records at the end of a partition; there may be none.
     """
 
     plan: Plan
@@ -54,19 +54,19 @@ class Cutover:
 
     @property
     def group(self) -> str:
-        """Where the instances go."""
+        """Group that the instances join."""
         return self.plan.from_group if self.back else self.plan.new_group
 
     @property
     def old_group(self) -> str:
-        """Where they come from."""
+        """Group that the instances leave."""
         return self.plan.new_group if self.back else self.plan.from_group
 
     def run(self) -> None:
         """Switch the fleet, batch by batch.
 
         Raises:
-            GuardError: if the plan is not applied, a batch does not become healthy, or another cutover is under way.
+            GuardError: if the plan is not applied, a batch does not become healthy, or another cutover is running.
             SourceUnreachableError: if the cluster or an instance does not answer.
         """
         with only_one(self.plan.new_group):  # apply and rollback take the same lock
@@ -112,7 +112,7 @@ class Cutover:
             self._check_gaps(old, new)
             begin = {key: offset for key, offset in new.items() if key in plan.targets}
         check_within_logs(plan, self.gateway, self.limits, group=self.group, commits=begin)
-        for instance in self.fleet.instances:  # all must answer before the first is touched
+        for instance in self.fleet.instances:  # all must answer before the first is switched
             status = self.fleet.status(instance)
             if status is not None and status.group not in (self.group, self.old_group):
                 raise GuardError(
@@ -159,7 +159,7 @@ class Cutover:
                 self.fleet.switch(instance, group=self.group, old_group=self.old_group, since=self.plan.since)
             except WorkbenchError as error:
                 unknown = isinstance(error, NoAnswerError)
-                if (unknown or again) and self._has_arrived(instance):  # the order without an answer took effect
+                if (unknown or again) and self._has_arrived(instance):  # the request without an answer took effect
                     self._note(instance, "end", "done", f"{error.message} But it has switched to {self.group}.")
                     return
                 self._note(instance, "end", "unknown" if unknown else "failed", error.message)
@@ -184,7 +184,7 @@ class Cutover:
         status = self.fleet.status(instance)
         deadline = self.clock() + self.file.health.timeout_seconds
         while status is not None and status.state == "switching" and self.clock() < deadline:
-            self.sleep(_LOOK_SECONDS)  # an order of a run that was cut off; it would refuse another one
+            self.sleep(_LOOK_SECONDS)  # a request of an interrupted run; it would refuse another one
             status = self.fleet.status(instance)
         if status is not None:
             return status.group == self.group
@@ -209,18 +209,18 @@ class Cutover:
 
 
 def batches(instances: Sequence[str], size: int) -> list[list[str]]:
-    """One instance alone first, the others in batches."""
+    """One instance alone first, then the others in batches."""
     return [list(instances[:1]), *(list(instances[at : at + size]) for at in range(1, len(instances), size))]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """The group at one moment.
+    """Observation of the group at one moment.
 
     Attributes:
-        waiting: what is not as it should be yet, in words; None if it is.
+        waiting: what is not healthy yet, in words; None if everything is.
         members: their ids; a change of them is a rebalance.
-        rebalances: by the instances' own counts, where they have some.
+        rebalances: the instances' own counts, if they have any.
     """
 
     waiting: str | None
@@ -231,7 +231,7 @@ class Look:
 
 
 def lag_is_growing(first: Look, last: Look, *, share: float, tolerance: float) -> dict[Partition, str]:
-    """Partitions that fall behind more than their share of the fleet explains, in words. Each for itself: a sum hides a dead one.
+    """Partitions whose lag grows faster than the fleet's progress explains, in words. Each is checked: a sum would hide a dead one.
 
     While only a part of the fleet has switched, the group must keep up only with that share of the produced records.
     """
@@ -253,24 +253,24 @@ def lag_is_growing(first: Look, last: Look, *, share: float, tolerance: float) -
 
 @dataclass(slots=True)
 class Gate:
-    """Waits until a batch is back: members there, the group quiet, lag not growing."""
+    """Waits until a batch is healthy: all members in the group, no rebalance, no growing lag."""
 
     cutover: Cutover
     switched: Sequence[str]
     batch: Sequence[str]
 
     def wait(self) -> None:
-        """Return when it is healthy.
+        """Return when the batch is healthy.
 
         Raises:
-            GuardError: if it is not in time, or the group rebalances again and again; with what was missing.
+            GuardError: on a timeout or repeated rebalances, with what was missing.
         """
         cutover, health = self.cutover, self.cutover.file.health
         deadline = cutover.clock() + health.timeout_seconds
         changes, missing = 0, "no data"
         before: Look | None = None
         settled: tuple[float, Look] | None = None
-        proven: set[Partition] = set()  # have kept up since the group has settled; a commit may be rarer than a look
+        proven: set[Partition] = set()  # have kept up since the group settled; commits may be rarer than observations
         while cutover.clock() < deadline:
             look = self._look()
             if before is not None and (look.members != before.members or look.rebalances > before.rebalances):
@@ -298,7 +298,7 @@ class Gate:
         raise GuardError(f"not healthy after {health.timeout_seconds:g} s: {missing}.")
 
     def _growing(self, first: Look, last: Look, proven: set[Partition]) -> dict[Partition, str]:
-        """Partitions that have not kept up, but for those that did so before and those whose rest holds no record."""
+        """Partitions that have not kept up, without those that did so before and those whose remaining offsets hold no record."""
         share = len(self.switched) / len(self.cutover.fleet.instances)
         growing = lag_is_growing(first, last, share=share, tolerance=self.cutover.file.health.lag_growth_ratio)
         growing = {key: words for key, words in growing.items() if key not in proven}
@@ -310,7 +310,7 @@ class Gate:
         try:
             counts = self.cutover.count_records(rests) if rests else {}
         except SourceUnreachableError:
-            counts = {}  # whether there are records is not known: then there may be
+            counts = {}  # not known whether there are records: assume so
         return {key: words for key, words in growing.items() if counts.get(key) != 0}
 
     def _look(self) -> Look:
@@ -338,7 +338,7 @@ class Gate:
         if waiting is not None:
             return Look(waiting=waiting, members=members, rebalances=rebalances)
         commits = cutover.gateway.commits(cutover.group)
-        # What members hold beyond the plan is watched, too; and up to where consumers of committed records can get.
+        # Assigned partitions beyond the plan are checked, too, up to the last stable offset.
         held = {part for member in view.members for part in member.partitions}
         keys = sorted({part.key for part in cutover.plan.partitions} | held)
         logs = cutover.gateway.logs(keys, stable=True)

@@ -1,4 +1,4 @@
-"""The fleet of a service: how its instances are asked and told. Two adapters: the runtime's HTTP API, and commands from a template."""
+"""Fleet of a service: status and switch of its instances. Two adapters: the runtime's HTTP API, and command templates."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from workbench.web import WebSession
 
 _MAX_ANSWER_BYTES = 50_000_000
 _NAMES = ("instance", "group", "old_group", "since")
-_PROXY_ANSWERS = (502, 504)  # of a proxy that has sent the request on, and does not know what became of it
-_PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")  # other braces, as of JSON in a `kubectl patch`, are left alone
+_PROXY_ANSWERS = (502, 504)  # status codes of a proxy that forwarded the request and does not know the result
+_PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")  # other braces, as in JSON for `kubectl patch`, are kept
 
 
 def check_placeholders(words: Sequence[str], known: Sequence[str]) -> None:
-    """Refuse a template with a placeholder that nothing is put in for.
+    """Refuse a template with an unknown placeholder.
 
     Raises:
-        ValueError: naming the word.
+        ValueError: naming the argument.
     """
     for word in words:
         for name in _PLACEHOLDER.findall(word):
@@ -43,7 +43,7 @@ class _Part(BaseModel):
 
 
 class RuntimeHealth(_Part):
-    """When a batch counts as back."""
+    """Criteria for a healthy batch."""
 
     timeout_seconds: float = Field(default=180.0, gt=0, description="Time limit of one batch; then the cutover stops.")
     settle_seconds: float = Field(
@@ -72,7 +72,7 @@ class Commands(_Part):
 
 
 class FleetFile(_Part):
-    """What stands in `fleet.toml`."""
+    """Content of `fleet.toml`."""
 
     kind: Literal["http", "command"]
     instances: list[str] = Field(
@@ -124,7 +124,7 @@ class _Answer(BaseModel):
 
 
 class HeldPartition(_Answer):
-    """A partition that an instance holds."""
+    """A partition assigned to an instance."""
 
     topic: str
     partition: int
@@ -141,7 +141,7 @@ class MemberStatus(_Answer):
 
 
 class InstanceStatus(_Answer):
-    """What an instance says of itself (`GET /status`)."""
+    """Status of an instance (`GET /status`)."""
 
     client_id: str
     group: str
@@ -159,23 +159,23 @@ class ServiceFleet(Protocol):
         """Their names or URLs."""
 
     def status(self, instance: str) -> InstanceStatus | None:
-        """What it says of itself; None if this adapter cannot ask. Raises `SourceUnreachableError` if it does not answer."""
+        """Status of an instance; None if this adapter has none. Raises `SourceUnreachableError` if it does not answer."""
 
     def switch(self, instance: str, *, group: str, old_group: str, since: str) -> None:
-        """Have it go over to a group.
+        """Switch an instance to a group.
 
         Raises:
-            NoAnswerError: if nobody can say whether it does so.
-            SourceUnreachableError: if it does not.
+            NoAnswerError: if it is unknown whether it switches.
+            SourceUnreachableError: if it does not switch.
         """
 
     def healthy(self, instance: str, *, group: str) -> bool:
-        """Whether its own check, if there is one, is content."""
+        """Whether its health command passes; true without one."""
 
 
 @dataclass(frozen=True, slots=True)
 class HttpFleet:
-    """The runtime's HTTP API."""
+    """Fleet with the runtime's HTTP API."""
 
     file: FleetFile
 
@@ -206,7 +206,7 @@ class HttpFleet:
         )
 
     def healthy(self, instance: str, *, group: str) -> bool:
-        """See `Fleet.healthy`; its state is judged by the gate."""
+        """See `Fleet.healthy`; the gate checks its state."""
         del instance, group
         return True
 
@@ -218,7 +218,7 @@ class HttpFleet:
                 deadline_seconds=self.file.request_timeout_seconds,
                 max_bytes=_MAX_ANSWER_BYTES,
                 headers=headers,
-                by_proxy=False,  # a proxy of the environment must not see the token
+                by_proxy=False,  # the environment's proxy must not see the token
             ) as session:
                 answer = session.request(method, url, json=body, allow_redirects=False)
                 content = answer.content
@@ -240,7 +240,7 @@ class HttpFleet:
 
 @dataclass(frozen=True, slots=True)
 class CommandFleet:
-    """Whatever a command can do: kubectl, systemctl, a script of one's own."""
+    """Fleet with commands: kubectl, systemctl, your own script."""
 
     file: FleetFile
     commands: Commands
@@ -251,7 +251,7 @@ class CommandFleet:
         return self.file.instances
 
     def status(self, instance: str) -> None:
-        """It cannot be asked; the group itself is looked at."""
+        """None: a command has no status; the gate checks the group instead."""
         del instance
 
     def switch(self, instance: str, *, group: str, old_group: str, since: str) -> None:
@@ -295,14 +295,14 @@ class CommandFleet:
 
 
 def _is_unsent(error: Exception) -> bool:
-    """Whether the request surely never reached the instance: no connection, or none that it trusts."""
+    """Whether the request certainly did not reach the instance: no connection, or TLS failed."""
     reason = getattr(error.args[0], "reason", None) if error.args else None
     unsent = (requests.ConnectTimeout, requests.exceptions.SSLError, requests.exceptions.InvalidURL)
     return isinstance(error, unsent) or isinstance(reason, NewConnectionError)
 
 
 def make_fleet(file: FleetFile) -> ServiceFleet:
-    """The adapter that the file asks for."""
+    """Make the adapter that the fleet file names."""
     if file.kind == "command" and file.command is not None:
         return CommandFleet(file, file.command)
     return HttpFleet(file)

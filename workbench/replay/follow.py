@@ -14,13 +14,13 @@ from workbench.replay.window_end import TAIL_OFFSETS, WindowEnd, instants_of, wi
 
 _STILL_LOOKS = 3
 
-# Counts the records in offset ranges; the port is narrow so that Spark need not be there.
+# Counts the records in offset ranges; a narrow interface, so Spark is optional.
 CountRecords = Callable[[Mapping[Partition, tuple[int, int]]], Mapping[Partition, int]]
 
 
 @dataclass(slots=True)
 class Follower:
-    """Looks at a replay again and again."""
+    """Observes a replay repeatedly."""
 
     plan: Plan
     gateway: Gateway
@@ -33,7 +33,7 @@ class Follower:
     _left: Mapping[Partition, int] | None = None
 
     def look(self) -> ReplayProgress:
-        """One look at both groups.
+        """Observe both groups once.
 
         Raises:
             SourceUnreachableError: if the cluster does not answer.
@@ -88,7 +88,7 @@ class Follower:
             self._without_records |= {(key, *ranges[key]) for key, number in counts.items() if number == 0}
 
     def run(self, *, interval_seconds: float, stop: Callable[[float], bool]) -> Iterator[ReplayProgress]:
-        """Looks until all is done or `stop`, which waits so long, says so."""
+        """Observe until the replay is complete or `stop`, which waits for the interval, returns true."""
         while True:
             look = self.look()
             yield look
@@ -97,10 +97,10 @@ class Follower:
 
 
 def check_same_cluster(plan: Plan, gateway: Gateway) -> ClusterView:
-    """Refuse to hold a plan against another cluster; returns what it says of the plan's topics.
+    """Check that the plan is for this cluster; return the cluster's view of the plan's topics.
 
     Raises:
-        GuardError: if it is another one.
+        GuardError: if it is another cluster.
     """
     found = gateway.cluster(plan.topics)
     if found.cluster_id != plan.cluster_id:

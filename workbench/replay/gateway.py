@@ -1,4 +1,4 @@
-"""The port to Kafka: what a replay asks of a cluster, and the two things it may change. Everything else here is tested without one."""
+"""Interface to Kafka: what a replay reads from a cluster, and the two operations that change it. The rest is tested without Kafka."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from workbench.humanize import listed
 
 Partition = tuple[str, int]
 
-ABSENT = "absent"  # the state of a group that the cluster does not know
+ABSENT = "absent"  # state of an unknown group
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicView:
-    """A topic as the metadata has it.
+    """Metadata of a topic.
 
     Attributes:
-        leaders: partition to the broker that leads it; -1 where nobody does.
-        topic_id: another one for a topic of the same name that is made anew; None where nobody asked or brokers have none.
+        leaders: partition to its leader's broker id; -1 without a leader.
+        topic_id: changes when a topic is deleted and recreated; None if not requested or not supported by the brokers.
         under_replicated: partitions with fewer in-sync replicas than replicas.
     """
 
@@ -35,8 +35,8 @@ class ClusterView:
     """A cluster's id, brokers and topics.
 
     Attributes:
-        topics: those that these credentials may see; the others are left out, as if they were not there.
-        denied: of the topics that were asked for by name, those that may not be seen, and what the broker said.
+        topics: those that these credentials may describe; others are missing, as if they did not exist.
+        denied: topics requested by name that may not be described, with the broker's error.
     """
 
     cluster_id: str
@@ -46,22 +46,22 @@ class ClusterView:
 
     @property
     def under_replicated(self) -> list[Partition]:
-        """Every partition of the cluster that lacks a replica."""
+        """All under-replicated partitions of the cluster."""
         return [(view.topic, number) for view in self.topics.values() for number in view.under_replicated]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSettings:
-    """The settings of a topic that decide how long its records stay; None where the broker does not tell."""
+    """Retention settings of a topic; None if the broker does not show them."""
 
-    retention_ms: int | None = None  # -1: for ever
-    retention_bytes: int | None = None  # -1: without a bound
+    retention_ms: int | None = None  # -1: unlimited
+    retention_bytes: int | None = None  # -1: unlimited
     compacted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """The answer to "first record at or after an instant"; both None if there is none."""
+    """Answer to "first record at or after a timestamp"; both None if there is none."""
 
     offset: int | None = None
     timestamp_ms: int | None = None
@@ -69,14 +69,14 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogView:
-    """The ends of some partitions' logs.
+    """Log start and end offsets of partitions.
 
     Attributes:
-        starts, ends: first offset that is kept, and the high watermark.
+        starts, ends: log start offset and high watermark.
         stable_ends: last stable offset; lower than the end while a transaction is open.
-        found: for each instant asked (ms since the epoch), the first record at or after it.
-        errors: partitions that did not answer, and why.
-        denied: those of them which these credentials may not see.
+        found: for each requested timestamp (ms since the epoch), the first record at or after it.
+        errors: partitions without an answer, and why.
+        denied: those of them that these credentials may not describe.
     """
 
     starts: Mapping[Partition, int]
@@ -88,13 +88,13 @@ class LogView:
 
 
 class Gateway(Protocol):
-    """One cluster. The first six only read and join no group; the last two are the only ones that write.
+    """Operations on one cluster. Only `commit` and `delete_group` write; none joins a group.
 
     All raise `SourceUnreachableError` if the cluster does not answer in time.
     """
 
     def cluster(self, topics: Iterable[str] = ()) -> ClusterView:
-        """Id, brokers, topics, leaders and replicas; of some topics also their own id, and whether they are hidden or not there."""
+        """Id, brokers, topics, leaders and replicas; for some topics also the topic id, and whether they are hidden or missing."""
 
     def settings(self, topics: Iterable[str]) -> Mapping[str, TopicSettings]:
         """Retention and clean-up of topics."""
@@ -102,28 +102,28 @@ class Gateway(Protocol):
     def logs(
         self, partitions: Sequence[Partition], *, instants_ms: Sequence[int] = (), stable: bool = False
     ) -> LogView:
-        """Starts, ends, and the first records at or after instants; one request for each leader and question."""
+        """Log starts, log ends, and first records at or after timestamps; one request per leader and kind."""
 
     def group(self, name: str) -> GroupView:
-        """A group; its state is `ABSENT` if there is none."""
+        """State and members of a group; the state is `ABSENT` if it does not exist."""
 
     def commits(self, group: str) -> Mapping[Partition, int]:
         """All committed offsets of a group; empty if it has none or does not exist."""
 
     def record_bytes(self, starts: Mapping[Partition, int]) -> Mapping[str, float]:
-        """Mean size of key and value of some records from those offsets on, by topic; one from which nothing was read is left out."""
+        """Mean bytes of key and value of records sampled from these offsets on, by topic; topics without a record are left out."""
 
     def commit(self, group: str, offsets: Mapping[Partition, int]) -> Mapping[Partition, str]:
-        """Commit offsets for a group without members; returns what failed, and why, for each partition."""
+        """Commit offsets for a group without members; return the error of each failed partition."""
 
     def delete_group(self, name: str) -> str | None:
-        """Delete a group with its commits; returns why not, if it failed."""
+        """Delete a group with its commits; return the error, or None."""
 
 
 def read_by(view: GroupView, commits: Iterable[Partition], cluster: ClusterView) -> set[Partition]:
-    """Partitions that a group reads, by its commits and by what its members hold.
+    """Partitions that a group reads, by its commits and its members' assignment.
 
-    Commits on what is deleted are left out. What members hold is not, though the cluster may not show it: then it is hidden from us.
+    Commits on deleted partitions are left out. Assigned partitions are kept even if these credentials may not describe them.
     """
     held = {part for member in view.members for part in member.partitions}
     return held | {
@@ -132,5 +132,5 @@ def read_by(view: GroupView, commits: Iterable[Partition], cluster: ClusterView)
 
 
 def names_of(partitions: Iterable[Partition]) -> str:
-    """`orders-1 and orders-2`, in order."""
+    """List partitions in order: `orders-1 and orders-2`."""
     return listed([f"{topic}-{number}" for topic, number in sorted(partitions)])

@@ -1,4 +1,4 @@
-"""Guards: reasons not to write. Pure: what the cluster says now, held against the plan."""
+"""Safety checks before a write. Pure: compares the cluster's current state with the plan."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from workbench.replay.gateway import ABSENT, ClusterView, LogView, Partition, To
 from workbench.replay.plan import NO_RIGHT, seconds_until_lost
 from workbench.replay.planfile import Plan, PlannedPartition
 
-# Groups in these states have no members; "dead" is what brokers before 4.0 call one that they do not know.
+# Groups in these states have no members; brokers before 4.0 call an unknown group "dead".
 WITHOUT_MEMBERS = (ABSENT, "empty", "dead")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """One reason, for one partition or (None) for all."""
+    """One reason not to write, for one partition or (None) for all."""
 
     code: str
     message: str
@@ -27,15 +27,15 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What the operator allows.
+    """Limits that the operator sets.
 
     Attributes:
-        retention_margin_seconds: refuse if retention may take a record to be replayed sooner than this; 0: never. 10 min: a
-            fleet's change of group takes minutes.
+        retention_margin_seconds: refuse if retention may delete a record of the window within this time; 0: never refuse. 10 min:
+        a cutover takes minutes.
         allow_existing: the new group may have commits already.
-        allow_under_replicated: go on although replicas are missing.
-        allow_gap: cut over although the old group has not reached the place where the new one begins, or the new one has no commit
-            on a partition that the old one reads.
+        allow_under_replicated: continue although the cluster has under-replicated partitions.
+        allow_gap: cut over although the old group has not reached the new group's start, or the new group has no commit
+        on a partition that the old one reads.
     """
 
     retention_margin_seconds: float = 600.0
@@ -46,7 +46,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Now:
-    """The cluster at this moment.
+    """Current state of the cluster.
 
     Attributes:
         before: the new group's commits before an earlier run of the same plan; None if there was none.
@@ -62,12 +62,12 @@ class Now:
 
 
 def is_remade(plan: Plan, topic: TopicView) -> bool:
-    """Whether it is another topic of the same name than the planned one; False where ids are not known."""
+    """Whether the topic was recreated since the plan was made; False if topic ids are not known."""
     return topic.topic_id is not None and plan.topic_ids.get(topic.topic, topic.topic_id) != topic.topic_id
 
 
 def check_cluster(plan: Plan, cluster: ClusterView, limits: Limits) -> list[Refusal]:
-    """It is the plan's cluster, it has the planned partitions and no others, and it is in health."""
+    """Check that this is the plan's cluster, with exactly the planned partitions and all replicas."""
     if cluster.cluster_id != plan.cluster_id:
         text = f"The plan is for the cluster {plan.cluster_id}, this one is {cluster.cluster_id}."
         return [Refusal(code="other_cluster", message=text)]
@@ -103,7 +103,7 @@ def check_cluster(plan: Plan, cluster: ClusterView, limits: Limits) -> list[Refu
 
 
 def check_group(plan: Plan, now: Now, limits: Limits) -> list[Refusal]:
-    """Nobody is in the new group, and what it has committed is what this plan knows of."""
+    """Check that the new group has no members and no unexpected commits."""
     if now.group.state not in WITHOUT_MEMBERS:
         who = listed(sorted({member.client_id for member in now.group.members}))
         state = now.group.state.replace("_", " ")
@@ -128,7 +128,7 @@ def check_group(plan: Plan, now: Now, limits: Limits) -> list[Refusal]:
 
 
 def check_same_logs(plan: Plan, logs: LogView) -> list[Refusal]:
-    """Each log answers, and is the one that was planned: neither its start nor its end ever goes back."""
+    """Check that each log is the planned one: neither its start nor its end has gone back."""
     found = []
     for part in plan.partitions:
         start, end = logs.starts.get(part.key), logs.ends.get(part.key)
@@ -149,7 +149,7 @@ def check_same_logs(plan: Plan, logs: LogView) -> list[Refusal]:
 
 
 def check_logs(plan: Plan, now: Now, limits: Limits) -> list[Refusal]:
-    """Every target is still the first record of the window, and stays so for the margin."""
+    """Check that every target is still the first record of the window, and stays so for the margin."""
     found = check_same_logs(plan, now.logs)
     known = {refusal.partition for refusal in found}
     since = now.logs.found.get(plan.since_ms, {})
@@ -182,7 +182,7 @@ def check_logs(plan: Plan, now: Now, limits: Limits) -> list[Refusal]:
 
 
 def _seconds_left(part: PlannedPartition, start: int, plan: Plan, now: Now) -> float | None:
-    """Until retention may take the target: by the record's age, or by the speed at which the log's start has moved since the plan."""
+    """Seconds until retention may delete the target: by the record's age, or by the speed of the log start since the plan."""
     by_time = seconds_until_lost(part, now.settings.get(part.topic, TopicSettings()), now_ms=now.now_ms)
     elapsed = now.now_ms / 1000 - datetime.fromisoformat(plan.created_at).timestamp()
     moved = start - part.log_start

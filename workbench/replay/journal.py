@@ -1,4 +1,4 @@
-"""The journal: one JSON line before and one after each mutation, on the disk before anything goes on. It is only ever appended to."""
+"""Journal: one JSON line before and one after each change, synced to disk before the next step. Append-only."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _DONE: dict[Action, str] = {
     "command": "The command was run for {}",
 }
 
-# (topic, partition, old offset, new offset, error): what a mutation does to one partition. None as an offset: no commit.
+# (topic, partition, old offset, new offset, error): the change of one partition. None as an offset: no commit.
 Change = tuple[str, int, int | None, int | None, str | None]
 
 
@@ -40,8 +40,8 @@ class Entry(BaseModel):
     """One line.
 
     Attributes:
-        phase: "begin" is written before the mutation, "end" after it; a begin without an end was cut off.
-        target: what is changed beside offsets: an instance of the fleet.
+        phase: "begin" is written before the change, "end" after it; a begin without an end was interrupted.
+        target: what is changed other than offsets: an instance of the fleet.
         outcome: of an end: done, partial, failed or unknown.
     """
 
@@ -71,7 +71,7 @@ class Journal:
 
     @classmethod
     def of_user(cls) -> Journal:
-        """The journal of this user on this machine."""
+        """Open the journal of this user on this machine."""
         return cls(path=state_dir() / "replay" / "journal.jsonl")
 
     def append(
@@ -87,11 +87,11 @@ class Journal:
         detail: str | None = None,
         changes: Sequence[Change] = (),
     ) -> Entry:
-        """Write one entry; it is on the disk when this returns.
+        """Append one entry; it is synced to disk when this returns.
 
         Raises:
-            UsageError: if a beginning cannot be written; then nothing may be changed.
-            OutputError: if an end cannot; it says that the change was made, and how it ended.
+            UsageError: if a begin cannot be written; nothing may be changed then.
+            OutputError: if an end cannot be written; it says that the change was made, with the outcome.
         """
         entry = Entry(
             at=datetime.now(UTC).isoformat(timespec="milliseconds"),
@@ -113,9 +113,9 @@ class Journal:
             make_folder(self.path.parent)
             with self.path.open("a+b") as out:
                 fcntl.flock(out, fcntl.LOCK_EX)
-                if size := out.seek(0, os.SEEK_END):  # else the file is new, or its writer was cut off before it wrote
+                if size := out.seek(0, os.SEEK_END):  # else the file is new, or its writer crashed before writing
                     out.seek(size - 1)
-                    if out.read(1) != b"\n":  # a crash cut the last line off: it stays as it is, on a line of its own
+                    if out.read(1) != b"\n":  # a crash truncated the last line: keep it, on a separate line
                         line = b"\n" + line
                 out.write(line)
                 out.flush()
@@ -135,10 +135,10 @@ class Journal:
         return entry
 
     def read(self) -> tuple[list[Entry], int]:
-        """All entries, and how many lines are cut off or are none.
+        """Read all entries, and the number of truncated or damaged lines.
 
         Raises:
-            UsageError: if the file is there and cannot be read.
+            UsageError: if the file exists and cannot be read.
         """
         try:
             lines = self.path.read_bytes().splitlines()
@@ -157,10 +157,10 @@ class Journal:
 
 @contextmanager
 def only_one(group: str) -> Iterator[None]:
-    """Let one process of this machine at a time change a group; the lock goes with the process, however it ends.
+    """Lock a group so that only one process of this machine changes it; the lock ends with the process.
 
     Raises:
-        GuardError: if another one is at it.
+        GuardError: if another process has the lock.
     """
     folder = state_dir() / "replay" / "locks"
     folder.mkdir(parents=True, exist_ok=True)

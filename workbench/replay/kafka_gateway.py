@@ -1,4 +1,4 @@
-"""The port over confluent-kafka: few requests, whatever the number of partitions, and every per-partition error read."""
+"""Kafka gateway with confluent-kafka: few requests for any number of partitions, and every per-partition error is checked."""
 
 from __future__ import annotations
 
@@ -30,25 +30,27 @@ from workbench.replay.gateway import (
 )
 from workbench.replay.kafka_lookup import Lookup
 
-# A coordinator writes the offsets of one request as one batch, which must fit into the `message.max.bytes` of its own topic (1 MiB by
-# default); half of that leaves room for what this estimate does not know.
+# A coordinator writes the offsets of one request as one batch, which must fit into the `message.max.bytes` of its topic (1 MiB by
+# default); half of that leaves a margin for this estimate.
 _COMMIT_BATCH = 2_000
 _COMMIT_BATCH_BYTES = 500_000
-_COMMIT_RECORD_BYTES = 70  # of one offset, beside the names of group and topic
+_COMMIT_RECORD_BYTES = 70  # of one offset, without the names of group and topic
 _SAMPLED_PARTITIONS = 32
 _SAMPLED_PER_TOPIC = 8
 _SAMPLED_RECORDS = 2_000
-_SAMPLE_SECONDS = 5.0  # connecting included; it ends with the first of enough records and of all that there is
-_CLIENT_ID = "workbench-replay"  # its own, so that quotas and the broker's logs can tell it from the service
+_SAMPLE_SECONDS = 5.0  # including the connection; ends early with enough records or at the log end
+_CLIENT_ID = (
+    "workbench-replay"  # a separate client id, so that quotas and broker logs can distinguish it from the service
+)
 _RETRIABLE = ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS")
 _RETRY_PAUSE_SECONDS = 0.3
 _UNSUPPORTED = ("UNSUPPORTED_VERSION", "_UNSUPPORTED_FEATURE")
-_NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # zero, from brokers before 2.8
+_NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # all zeros: from brokers before 2.8
 
 
 @dataclass(slots=True)
 class KafkaGateway:
-    """A real cluster. Joins no group; writes only in `commit` and `delete_group`.
+    """Gateway to a real cluster. Joins no group; writes only in `commit` and `delete_group`.
 
     Args:
         bootstrap: host:port of some brokers.
@@ -68,7 +70,7 @@ class KafkaGateway:
 
     @property
     def requests(self) -> int:
-        """Calls of the client so far; each becomes one request to each leader or coordinator that it concerns."""
+        """Number of client calls so far; each is one request to every leader or coordinator involved."""
         return self._kafka.requests
 
     def _deadline(self) -> float:
@@ -85,7 +87,7 @@ class KafkaGateway:
     # Reading
 
     def cluster(self, topics: Iterable[str] = ()) -> ClusterView:
-        """See `Gateway.cluster`. A list of all topics leaves out what these credentials may not see; asking by name tells it."""
+        """See `Gateway.cluster`. A list of all topics omits those without permission; only a request by name reports them."""
         admin = self._kafka.connect()
         found = self._kafka.ask(lambda: admin.list_topics(timeout=self.deadline_seconds))
         ids, denied = self._described(list(dict.fromkeys(topics)))
@@ -105,7 +107,7 @@ class KafkaGateway:
         return ClusterView(cluster_id=str(found.cluster_id), brokers=brokers, topics=views, denied=denied)
 
     def _described(self, topics: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
-        """Ids of topics, and those that may not be seen with what the broker said; one that is not there is in neither."""
+        """Topic ids, and the errors of topics without permission; a missing topic is in neither."""
         from confluent_kafka import KafkaException, TopicCollection
 
         if not topics:
@@ -130,7 +132,7 @@ class KafkaGateway:
         return ids, denied
 
     def settings(self, topics: Iterable[str]) -> dict[str, TopicSettings]:
-        """See `Gateway.settings`. Without the right to read them the answer is "not known", which the guards say."""
+        """See `Gateway.settings`. Without permission they are "not known", and the safety checks report it."""
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import ConfigResource
 
@@ -158,7 +160,7 @@ class KafkaGateway:
     def logs(
         self, partitions: Sequence[Partition], *, instants_ms: Sequence[int] = (), stable: bool = False
     ) -> LogView:
-        """See `Gateway.logs`. Two rounds, the questions of each under way at once."""
+        """See `Gateway.logs`. Two rounds of concurrent requests."""
         from confluent_kafka import IsolationLevel
         from confluent_kafka.admin import OffsetSpec
 
@@ -171,8 +173,8 @@ class KafkaGateway:
             lookup.send(partitions)
             return lookup
 
-        # The ends before the instants: what is produced in between then lies behind the end that a plan may fall back to, and is
-        # replayed; the other way round it would be neither found nor behind it.
+        # Log ends before timestamps: a record produced in between is then after the end that a plan may use as its target, and is
+        # replayed. In the other order it would be lost.
         ending, starting = ask(OffsetSpec.latest()), ask(OffsetSpec.earliest())
         settled = ask(OffsetSpec.latest(), IsolationLevel.READ_COMMITTED) if stable else None
         starts, ends, stable_ends = starting.gather(), ending.gather(), settled.gather() if settled is not None else {}
@@ -199,7 +201,7 @@ class KafkaGateway:
         )
 
     def group(self, name: str) -> GroupView:
-        """See `Gateway.group`. Brokers before 4.0 call an unknown group dead, later ones say that it is not there (KIP-1043)."""
+        """See `Gateway.group`. Brokers before 4.0 call an unknown group dead; later ones return an error (KIP-1043)."""
         from confluent_kafka import KafkaError, KafkaException
 
         admin, deadline = self._kafka.connect(), self._deadline()
@@ -239,7 +241,7 @@ class KafkaGateway:
                     raise self._kafka.unreachable(error) from None
                 time.sleep(_RETRY_PAUSE_SECONDS)
         bad = next((part for part in answer.topic_partitions if part.error is not None), None)
-        if bad is not None:  # a commit that cannot be read must not look like one that was never made
+        if bad is not None:  # an unreadable commit must not look like a missing one
             raise SourceUnreachableError(
                 f"The committed offset of group {group!r} on {bad.topic}-{bad.partition} cannot be read: {bad.error.str()}."
             )
@@ -265,7 +267,7 @@ class KafkaGateway:
             consumer.assign(assigned)
             seen = 0
             while seen < _SAMPLED_RECORDS and len(ended) < len(assigned) and time.monotonic() < deadline:
-                message: Any  # what is consumed has a place; the client's types do not know that
+                message: Any  # a consumed record has topic, partition and offset; the client's types do not say so
                 for message in consumer.consume(200, 0.1):
                     if message.error() is not None:
                         ended.add((message.topic(), message.partition()))
@@ -285,7 +287,7 @@ class KafkaGateway:
     # Writing
 
     def commit(self, group: str, offsets: Mapping[Partition, int]) -> dict[Partition, str]:
-        """See `Gateway.commit`. The call itself may succeed while every partition has failed: each error is read."""
+        """See `Gateway.commit`. The call may succeed although every partition has failed, so each error is checked."""
         from confluent_kafka import ConsumerGroupTopicPartitions as Ask
         from confluent_kafka import KafkaException, TopicPartition
 
@@ -297,7 +299,7 @@ class KafkaGateway:
                 1,
                 2,
                 3,
-            ):  # a coordinator that moves or has just made its topic refuses without having written
+            ):  # a coordinator that moves, or has just created its topic, rejects the request and writes nothing
                 deadline = self._deadline()
                 try:
                     answer = self._kafka.ask(
@@ -310,7 +312,7 @@ class KafkaGateway:
                     if _is_retriable(inner) and attempt < 3:
                         time.sleep(_RETRY_PAUSE_SECONDS * attempt)
                         continue
-                    # Whether it was written is not known; the caller reads the offsets again and decides by what it sees.
+                    # It is unknown whether it was written; the caller reads the offsets back and decides.
                     failed |= dict.fromkeys(batch, _named(error))
                     break
                 errors = {(p.topic, p.partition): p.error for p in answer.topic_partitions if p.error is not None}
@@ -339,7 +341,7 @@ class KafkaGateway:
 
 
 def reading_properties(bootstrap: str, properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a consumer that is only ever assigned: its group id is used by nobody and never committed to."""
+    """Properties of a consumer that only uses assign(): no other client has its group id, and it never commits."""
     return {
         "client.id": _CLIENT_ID,
         "log_level": 0,
@@ -368,7 +370,7 @@ def _batches(group: str, offsets: Mapping[Partition, int]) -> Iterator[list[Part
 
 
 def _named(error: BaseException) -> str:
-    """The error with its name, as the errors of partitions are told."""
+    """Error text with the error's name, as for partitions."""
     name = getattr(error.args[0], "name", None) if error.args else None
     return f"{name()}: {error_words(error)}" if name is not None else error_words(error)
 

@@ -1,4 +1,4 @@
-"""One question about the offsets of many partitions, in batches, asked again where a leader has just moved."""
+"""Offset lookup for many partitions: in batches, with retries after a leader change."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from workbench.collect.kafka import KafkaCluster, error_words, is_denied, second
 from workbench.errors import SourceUnreachableError
 from workbench.replay.gateway import Partition
 
-# The work of the client grows with the square of the partitions in one call: 10,000 at once cost 0.65 s of CPU, in ten calls 0.27 s.
+# The client's work is quadratic in the partitions of a call: 10,000 in one call took 0.65 s of CPU, in ten calls 0.27 s.
 _LOOKUP_BATCH = 1_000
 _LEADER_MOVES = ("NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE", "UNKNOWN_TOPIC_OR_PART", "FENCED_LEADER_EPOCH")
-_RETRY_PAUSE_SECONDS = 0.3  # longer with each
+_RETRY_PAUSE_SECONDS = 0.3  # grows with each retry
 _ATTEMPTS = 4
 
 
 @dataclass(slots=True)
 class Lookup:
-    """One question about the offsets of many partitions; asked again where a leader has just moved."""
+    """Offset lookup for many partitions, with retries after a leader change."""
 
     kafka: KafkaCluster
     spec: Any
@@ -34,7 +34,7 @@ class Lookup:
     _futures: dict[Any, Any] = field(default_factory=dict)
 
     def send(self, partitions: Sequence[Partition]) -> None:
-        """Ask, in batches."""
+        """Send the requests, in batches."""
         from confluent_kafka import TopicPartition
 
         admin = self.kafka.connect()
@@ -48,7 +48,7 @@ class Lookup:
             )
 
     def gather(self) -> dict[Partition, Any]:
-        """The answers; what did not answer is in `errors`.
+        """Wait for the answers; partitions without one are in `errors`.
 
         Raises:
             SourceUnreachableError: if no partition answered.
@@ -68,7 +68,7 @@ class Lookup:
             stop=stop_after_attempt(_ATTEMPTS),
             wait=wait_incrementing(start=_RETRY_PAUSE_SECONDS, increment=_RETRY_PAUSE_SECONDS),
             sleep=self.sleep,
-            retry_error_callback=lambda _state: None,  # what has not answered by then is in `errors`
+            retry_error_callback=lambda _state: None,  # partitions without an answer by then are in `errors`
         )(collect)
         if refusals and not good:
             raise self.kafka.unreachable(refusals[-1])
@@ -79,7 +79,7 @@ class Lookup:
         return good
 
     def _collect(self, good: dict[Partition, Any], refusals: list[BaseException]) -> list[Partition]:
-        """Take the answers; returns the partitions whose leader has just moved."""
+        """Take the answers; return the partitions whose leader has changed."""
         from confluent_kafka import KafkaException
 
         moved: list[Partition] = []

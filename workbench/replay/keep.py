@@ -1,4 +1,4 @@
-"""Where a new plan may be kept: never over one that was applied, for the way back hangs on it."""
+"""Where a new plan may be saved: never over an applied plan, because its rollback needs it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from workbench.replay.receipt import receipt_path, rollback_path
 
 
 def check_csv_place(path: Path) -> None:
-    """Refuse to write a CSV over a plan or its papers.
+    """Refuse to overwrite a plan, receipt or rollback file with a CSV.
 
     Raises:
-        UsageError: if what lies there begins as they do.
+        UsageError: if the existing file looks like one of them.
     """
     if path.is_file():
         with path.open("rb") as there:
@@ -23,14 +23,14 @@ def check_csv_place(path: Path) -> None:
 
 
 def check_place(path: Path, journal: Journal, *, replace: bool) -> None:
-    """Refuse a place at which something lies that must not be lost.
+    """Refuse a path with a file that must not be lost.
 
     Args:
         replace: a plan that was never applied may be replaced.
 
     Raises:
-        GuardError: if a plan lies there that was applied, by the papers beside it or by the journal.
-        UsageError: if something else lies there, or a plan and `replace` is not asked for.
+        GuardError: if it is an applied plan, by the files next to it or by the journal.
+        UsageError: if it is another file, or a plan and `replace` is false.
     """
     hint = "Give the new plan another name."
     for paper in (rollback_path(path), receipt_path(path)):

@@ -1,4 +1,4 @@
-"""What a person has typed becomes the request of a replay: for the command and the panel alike."""
+"""Parse a person's input into a replay request; for the command and the panel."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def request_of(
     after_end: str,
     reason: str | None,
 ) -> PlanRequest:
-    """The request.
+    """Parse the request.
 
     Args:
         partitions: `3`, or `orders:3` with several topics; none: all.
-        since, until: instants with their zone, or `15m ago`.
+        since, until: timestamps with a time zone, or `15m ago`.
 
     Raises:
         UsageError: naming what is wrong.

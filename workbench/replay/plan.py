@@ -1,4 +1,4 @@
-"""Planning: what a cluster says, and what is asked for, become a plan. Pure; the reading is done by `survey`."""
+"""Planning: make a plan from a request and the state of the cluster. Pure; `survey` does the reading."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from workbench.replay.planfile import AfterEnd, Plan, PlannedPartition, Resoluti
 
 NO_RIGHT = "Grant these credentials Describe and Read on topic and group, or use others in workbench.toml."
 
-# Less time than this until retention takes the first record, and the plan warns: a replay rarely starts within the hour.
+# Warn if retention may delete the first record within this time: a replay rarely starts within the hour.
 _TIGHT_RETENTION_SECONDS = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRequest:
-    """What is asked for.
+    """Request for a replay.
 
     Attributes:
         topics: all their partitions, unless `partitions` names some.
-        requested_since, requested_until: the words that `since` and `until` were read from.
+        requested_since, requested_until: the texts from which `since` and `until` were parsed.
     """
 
     cluster: str
@@ -56,10 +56,10 @@ class PlanRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """What the cluster said.
+    """State of the cluster for a plan.
 
     Attributes:
-        commits: of the old group, on everything.
+        commits: of the old group, on all partitions.
         read_by_old: partitions that the old group reads, by its commits and its members.
     """
 
@@ -73,10 +73,10 @@ class Survey:
 
 
 def survey(gateway: Gateway, request: PlanRequest) -> tuple[list[Partition], Survey]:
-    """Read everything that a plan needs; a handful of requests, whatever the number of partitions. Writes nothing.
+    """Read everything that a plan needs, in a few requests for any number of partitions. Writes nothing.
 
     Raises:
-        SourceUnreachableError: if the cluster, or one partition of it, does not answer.
+        SourceUnreachableError: if the cluster or one of the partitions does not answer.
         UnknownGroupError: if a topic or partition does not exist, or the old group has no commit on any of the topics.
     """
     cluster = gateway.cluster(request.topics)
@@ -114,17 +114,17 @@ def survey(gateway: Gateway, request: PlanRequest) -> tuple[list[Partition], Sur
 
 
 def _largest(partitions: Iterable[Partition], logs: LogView, since: Mapping[Partition, Found]) -> list[Partition]:
-    """Those with something to replay, most first: their records decide the bytes."""
+    """Partitions with messages to replay, largest first: their records determine the bytes."""
     sizes = {part: logs.ends[part] - offset for part in partitions if (offset := since[part].offset) is not None}
     return sorted((part for part, size in sizes.items() if size > 0), key=lambda part: -sizes[part])
 
 
 def chosen_partitions(cluster: ClusterView, request: PlanRequest) -> list[Partition]:
-    """The partitions that the request means.
+    """Partitions that the request selects.
 
     Raises:
         UnknownGroupError: if a topic or partition does not exist.
-        SourceUnreachableError: if it may not be seen.
+        SourceUnreachableError: if these credentials may not describe a topic.
     """
     chosen = []
     for topic in dict.fromkeys(request.topics):
@@ -144,10 +144,10 @@ def chosen_partitions(cluster: ClusterView, request: PlanRequest) -> list[Partit
 
 
 def make_plan(request: PlanRequest, partitions: Sequence[Partition], found: Survey) -> Plan:
-    """The plan.
+    """Make the plan.
 
     Raises:
-        GuardError: if some partition has no record at or after the instant and the policy is to fail.
+        GuardError: if a partition has no record at or after `since` and the policy is to fail.
     """
     planned = [_planned(request, part, found) for part in partitions]
     without = [part for part in planned if part.resolution in (Resolution.AFTER_END, Resolution.EMPTY)]
@@ -194,7 +194,7 @@ def _planned(request: PlanRequest, part: Partition, found: Survey) -> PlannedPar
     since_ms = instant_ms(request.since)
     first = logs.found[since_ms][part]
     start, end = logs.starts[part], logs.ends[part]
-    # What was produced or taken by retention while we asked moves the ends with it.
+    # Records produced or deleted during the requests move the log ends.
     end = max(start, end, 0 if first.offset is None else first.offset)
     target: int | None
     if first.offset is not None:
@@ -205,7 +205,7 @@ def _planned(request: PlanRequest, part: Partition, found: Survey) -> PlannedPar
         target = end if request.after_end is AfterEnd.END else None
         resolution = Resolution.AFTER_END if end > start else Resolution.EMPTY
         if request.after_end is AfterEnd.FAIL:
-            target = end  # never used: the plan is refused as a whole
+            target = end  # never used: the plan is refused
     last = logs.found[instant_ms(request.until)][part].offset if request.until is not None else None
     stop = end if last is None else min(last, end)
     messages = 0 if target is None else max(0, stop - target)
@@ -227,7 +227,7 @@ def _planned(request: PlanRequest, part: Partition, found: Survey) -> PlannedPar
 
 
 def seconds_until_lost(part: PlannedPartition, settings: TopicSettings, *, now_ms: float) -> float | None:
-    """Until retention by time may take the record at the target; None where it does not apply.
+    """Seconds until time-based retention may delete the record at the target; None if it does not apply.
 
     A lower bound: Kafka deletes whole segments, once the latest record of one is old enough.
     """
@@ -237,9 +237,9 @@ def seconds_until_lost(part: PlannedPartition, settings: TopicSettings, *, now_m
 
 
 def gaps(planned: Sequence[PlannedPartition], old: Mapping[Partition, int]) -> dict[Partition, int]:
-    """Messages between the old group's commit and where the new one begins: once the fleet is over, nobody processes them.
+    """Messages between the old group's commit and the new group's start: after a cutover, no group processes them.
 
-    Where the plan commits nothing the new group is taken to begin at the end. A partition without an old commit says nothing.
+    If the plan commits nothing for a partition, the log end counts as the start. Partitions without an old commit are left out.
     """
     found = {}
     for part in planned:
@@ -309,7 +309,7 @@ def _warnings(request: PlanRequest, planned: Sequence[PlannedPartition], found: 
 
 
 def current_user() -> str:
-    """Who runs this, as the system knows them."""
+    """Name of the current user."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -317,7 +317,7 @@ def current_user() -> str:
 
 
 def bytes_per_broker(plan: Plan) -> dict[int, int | None]:
-    """Bytes that each broker will have to read for the replay, by the leaders of today; None where one is not known."""
+    """Bytes that each broker must read for the replay, by the current leaders; None where it is not known."""
     loads: dict[int, int | None] = {}
     for part in plan.partitions:
         if part.messages:
@@ -328,7 +328,7 @@ def bytes_per_broker(plan: Plan) -> dict[int, int | None]:
 
 
 def kafka_command(plan: Plan, bootstrap: str) -> str:
-    """Kafka's own command that does the same, from the CSV of `to_csv`; it stays a dry run until `--execute` is put behind it."""
+    """Kafka's own command for the same change, with the CSV of `to_csv`; a dry run unless you add `--execute`."""
     from workbench.humanize import shell_word
 
     return (
@@ -338,7 +338,7 @@ def kafka_command(plan: Plan, bootstrap: str) -> str:
 
 
 def to_csv(plan: Plan) -> str:
-    """`topic,partition,offset` lines without a header, as Kafka's own tool reads them with `--from-file`."""
+    """CSV lines `topic,partition,offset` without a header, as for `--from-file` of Kafka's own tool."""
     import csv
     import io
 

@@ -1,4 +1,4 @@
-"""A plan as a file: versioned, hashed, and refused with a named reason if one bit of it is not as it was written."""
+"""Plan file: versioned and hashed; a changed file is refused with a reason."""
 
 from __future__ import annotations
 
@@ -18,44 +18,44 @@ from workbench.inputs import first_problem, read_within
 from workbench.replay.connect import SHORT_HASH
 from workbench.replay.gateway import Partition
 
-_MOST_BYTES = 64 << 20  # a plan of 200,000 partitions
+_MOST_BYTES = 64 << 20  # enough for 200,000 partitions
 Offset = Annotated[int, Field(ge=0)]
 
 
 class Resolution(StrEnum):
-    """What the requested instant met in a partition."""
+    """Result of the timestamp lookup in a partition."""
 
-    EXACT = "exact"  # there are records before it and at or after it
-    BEFORE_START = "before_start"  # the first record that is kept is later
-    AFTER_END = "after_end"  # every record is earlier
-    EMPTY = "empty"  # there is no record
+    EXACT = "exact"  # records before it, and at or after it
+    BEFORE_START = "before_start"  # the first available record is later
+    AFTER_END = "after_end"  # all records are earlier
+    EMPTY = "empty"  # no records
 
 
 class AfterEnd(StrEnum):
-    """What to do where no record is at or after the instant; asked for, never guessed."""
+    """Policy for partitions without a record at or after the start; always explicit."""
 
     FAIL = "fail"
-    SKIP = "skip"  # commit nothing: the consumers' own `auto.offset.reset` decides
-    END = "end"  # commit the end: only what comes after it
+    SKIP = "skip"  # commit nothing: the consumers' `auto.offset.reset` decides
+    END = "end"  # commit the log end: only new records
 
 
 class Strict(BaseModel):
-    """A part of a file: no unknown field, no silent conversion, no change after it was read."""
+    """Base of the file's parts: no unknown fields, no implicit conversion, immutable."""
 
     model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True, strict=True)
 
 
 class PlannedPartition(Strict):
-    """What happens to one partition.
+    """Plan for one partition.
 
     Attributes:
-        log_start, log_end: of the log when it was planned.
-        old_committed: the old group's; None if it never committed.
+        log_start, log_end: at the time of planning.
+        old_committed: the old group's committed offset; None if it never committed.
         target: offset to commit for the new group; None: none (policy skip).
-        target_timestamp: of the record at the target, ms since the epoch; None where there is none.
+        target_timestamp: of the record at the target, ms since the epoch; None if there is none.
         stop: the window's end: first record at or after `until`, else the log's end (see `window_end`).
         messages: offsets from target to stop; an upper bound where a topic is compacted or transactional.
-        bytes_estimate: messages times the mean size of sampled records; None if none could be read.
+        bytes_estimate: messages times the mean size of sampled records; None without samples.
     """
 
     topic: str = Field(min_length=1, max_length=249)
@@ -94,13 +94,13 @@ class PlannedPartition(Strict):
 
 
 class Plan(Strict):
-    """A replay that is intended: read it, keep it, apply it.
+    """A planned replay.
 
     Attributes:
-        since, until: the window [since, until) as ISO 8601 in UTC; until None: up to the end when it was planned.
+        since, until: the window [since, until) as ISO 8601 in UTC; until None: up to the log end at the time of planning.
         requested_since, requested_until: as they were typed.
         whole_topics: topics of which all partitions are planned.
-        topic_ids: of the topics, where the brokers have some: one of the same name that is made anew has another one.
+        topic_ids: of the topics, if the brokers have them; a recreated topic has another id.
     """
 
     schema_: Literal["workbench.replay-plan/1"] = Field(alias="schema", default="workbench.replay-plan/1")
@@ -120,7 +120,7 @@ class Plan(Strict):
     after_end: AfterEnd = Field(strict=False)
     whole_topics: list[str]
     warnings: list[str]
-    topic_ids: dict[str, str] = {}  # plans of earlier versions have none
+    topic_ids: dict[str, str] = {}  # plans of earlier versions have no topic ids
     partitions: list[PlannedPartition] = Field(min_length=1)
 
     model_config = ConfigDict(
@@ -156,41 +156,41 @@ class Plan(Strict):
 
     @property
     def short_hash(self) -> str:
-        """What a person types to confirm."""
+        """First characters of the hash, which a person types to confirm."""
         return self.hash[:SHORT_HASH]
 
     @property
     def targets(self) -> dict[Partition, int]:
-        """What is to be committed."""
+        """Offsets to commit."""
         return {part.key: part.target for part in self.partitions if part.target is not None}
 
     @property
     def topics(self) -> list[str]:
-        """In the order of the plan."""
+        """Topics in the order of the plan."""
         return list(dict.fromkeys(part.topic for part in self.partitions))
 
     @property
     def messages(self) -> int:
-        """Of all partitions."""
+        """Messages of all partitions."""
         return sum(part.messages for part in self.partitions)
 
     @property
     def bytes_estimate(self) -> int | None:
-        """Of all partitions; None if one with messages could not be estimated."""
+        """Estimated bytes of all partitions; None if one with messages has no estimate."""
         sizes = [part.bytes_estimate for part in self.partitions if part.messages]
         return None if None in sizes else sum(size for size in sizes if size is not None)
 
     def document(self) -> dict[str, Any]:
-        """As plain values, in the order of the fields."""
+        """Plain values in the order of the fields."""
         return self.model_dump(mode="json", by_alias=True)
 
     def sealed(self) -> Plan:
-        """The plan with its hash."""
+        """Copy of the plan with its hash."""
         return self.model_copy(update={"hash": canonical_hash(self.document())})
 
 
 def instant_ms(instant: datetime) -> int:
-    """The first millisecond that is not before the instant; Kafka's timestamps are whole milliseconds."""
+    """Round a time up to milliseconds since the epoch, as in Kafka's timestamps."""
     from datetime import UTC, timedelta
 
     span = instant - datetime(1970, 1, 1, tzinfo=UTC)
@@ -200,7 +200,7 @@ def instant_ms(instant: datetime) -> int:
 
 
 def canonical_hash(document: dict[str, Any]) -> str:
-    """SHA-256 over the document without its hash, keys sorted and no spaces: whitespace and order of keys do not count."""
+    """SHA-256 of the document without its hash; keys sorted, no spaces, so whitespace and key order do not matter."""
     bare = {name: value for name, value in document.items() if name != "hash"}
     text = json.dumps(bare, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
@@ -210,8 +210,8 @@ def read_plan(path: Path) -> Plan:
     """Read a plan and check it.
 
     Raises:
-        UsageError: if the file cannot be read or is no plan.
-        GuardError: if it is one, but a field or the hash is not as it was written.
+        UsageError: if the file cannot be read or is not a plan.
+        GuardError: if a field or the hash of the plan was changed.
     """
     document = read_document(path, "plan")
     if not isinstance(document, dict) or not str(document.get("schema", "")).startswith("workbench.replay-plan/"):
@@ -228,10 +228,10 @@ def read_plan(path: Path) -> Plan:
 
 
 def read_document(path: Path, what: str) -> Any:
-    """JSON from a file, where no key may stand twice.
+    """Read JSON from a file; duplicate keys are an error.
 
     Raises:
-        UsageError: if it cannot be read or is no JSON.
+        UsageError: if it cannot be read or is not JSON.
     """
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -258,7 +258,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def validated(model: type[M], document: Any, path: Path, what: str) -> M:
-    """The document as a model.
+    """Validate the document as a model.
 
     Raises:
         GuardError: naming the first field that is wrong.
@@ -272,7 +272,7 @@ def validated(model: type[M], document: Any, path: Path, what: str) -> M:
 
 
 def _legible(document: dict[str, Any]) -> str:
-    """JSON with a line for each field and for each item of a list: for people and for diff, at the speed of the C encoder."""
+    """Format JSON with one line per field and list item, for people and diffs, at the speed of the C encoder."""
 
     def text(value: Any) -> str:
         return json.dumps(value, allow_nan=False)
@@ -287,10 +287,10 @@ def _legible(document: dict[str, Any]) -> str:
 
 
 def write_file(path: Path, document: dict[str, Any]) -> None:
-    """Write JSON so that it is on the disk, whole, before this returns; a reader never sees half of it.
+    """Write JSON atomically, and sync it to disk before this returns.
 
     Raises:
-        UsageError: if the folder cannot be written to.
+        UsageError: if the file cannot be written.
     """
     try:
         with atomic_write(path, durable=True) as temporary:

@@ -1,4 +1,4 @@
-"""Before a fleet changes its group: the group it goes into has a commit, within the log, wherever the fleet reads. Both ways."""
+"""Checks before a cutover, in both directions: the target group has a commit within the log wherever the fleet reads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from workbench.replay.planfile import Plan
 
 
 def check_applied(plan: Plan, new: Mapping[Partition, int]) -> None:
-    """The new group has committed at least each target.
+    """Check that the new group has committed at least each target.
 
     Raises:
         GuardError: if not.
@@ -28,10 +28,10 @@ def check_applied(plan: Plan, new: Mapping[Partition, int]) -> None:
 def check_old_commits(
     plan: Plan, limits: Limits, *, old: Mapping[Partition, int], new: Mapping[Partition, int], beyond: Set[Partition]
 ) -> None:
-    """The old group still has a commit on each partition where it had one, or where the fleet has gone on: they may have expired.
+    """Check that the old group's commits still exist, for a cutover back: they may have expired.
 
     Args:
-        beyond: what the fleet reads, and the plan does not cover.
+        beyond: partitions that the fleet reads and the plan does not cover.
 
     Raises:
         GuardError: if not, naming them.
@@ -49,10 +49,10 @@ def check_old_commits(
 def check_within_logs(
     plan: Plan, gateway: Gateway, limits: Limits, *, group: str, commits: Mapping[Partition, int]
 ) -> None:
-    """The logs are those of the plan, and these commits lie within them: elsewhere `auto.offset.reset` would decide.
+    """Check that the logs are those of the plan and contain these commits: otherwise `auto.offset.reset` would decide.
 
     Raises:
-        GuardError: if a log is another one, a commit lies outside of its log, or a planned partition does not answer.
+        GuardError: if a log is another one, a commit is outside its log, or a planned partition does not answer.
     """
     logs = gateway.logs(sorted({*(part.key for part in plan.partitions), *commits}))
     if refusals := check_same_logs(plan, logs):

@@ -1,4 +1,4 @@
-"""How far a replay has come: pure, from commits and the plan."""
+"""Progress of a replay: pure, from commits and the plan."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from workbench.replay.gateway import Partition
 from workbench.replay.planfile import Plan
 from workbench.replay.window_end import WindowEnd
 
-# The rate is taken over this stretch: long enough to smooth commits of every 5 s, short enough to follow a change.
+# Time span of the rate: long enough to smooth commits every 5 s, short enough to follow a change.
 _RATE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicProgress:
-    """Messages of one topic that lie behind the new group's commits, of those that were planned."""
+    """Planned messages of one topic, and those below the new group's commits."""
 
     topic: str
     done: int
@@ -26,14 +26,14 @@ class TopicProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayProgress:
-    """One look.
+    """Progress at one moment.
 
     Attributes:
         at: monotonic seconds.
-        left: partitions that are not there yet, with their missing offsets.
-        waiting: why nobody can say yet that it is complete, although nothing may be left; None if one can.
-        new_lag, old_lag: messages from the groups' commits to the log's end now, over the planned partitions; None where one of them
-            is not known. The new group may go on long after the window.
+        left: partitions that are not complete, with their missing offsets.
+        waiting: why it is not certain yet that the replay is complete, even if nothing is left; None if it is certain.
+        new_lag, old_lag: messages from the groups' commits to the current log end, over the planned partitions; None if one of them
+        is not known. The new group may continue long after the window.
         members: of the new group.
     """
 
@@ -47,17 +47,17 @@ class ReplayProgress:
 
     @property
     def done(self) -> int:
-        """Messages of all topics."""
+        """Messages, summed over the topics."""
         return sum(topic.done for topic in self.topics)
 
     @property
     def total(self) -> int:
-        """Messages of all topics."""
+        """Messages, summed over the topics."""
         return sum(topic.total for topic in self.topics)
 
     @property
     def complete(self) -> bool:
-        """Whether every partition's commit has reached the window's end, and that is known."""
+        """Whether every partition's commit has certainly reached the window's end."""
         return not self.left and self.waiting is None
 
 
@@ -72,11 +72,11 @@ def progress(
     at: float,
     without_records: frozenset[Partition] = frozenset(),
 ) -> ReplayProgress:
-    """Hold commits against a plan.
+    """Compare commits with a plan.
 
     Args:
         ends: of the logs.
-        windows: where the window ends, as known now.
+        windows: the window's ends, as known now.
         without_records: partitions with no record between the commit and the window's end (transaction markers); they are done.
     """
     done: dict[str, int] = dict.fromkeys(plan.topics, 0)
@@ -114,19 +114,19 @@ def _lag(partitions: list[Partition], commits: Mapping[Partition, int], ends: Ma
 
 @dataclass(slots=True)
 class Pace:
-    """Messages per second over the last minute, and when the rest is done at that pace."""
+    """Messages per second over the last minute, and the ETA at that rate."""
 
     _looks: deque[ReplayProgress] = field(default_factory=deque)
 
     def add(self, look: ReplayProgress) -> None:
-        """One more look; those of more than a minute ago are dropped, but two are kept."""
+        """Add an observation; those older than a minute are dropped, but at least two are kept."""
         self._looks.append(look)
         while len(self._looks) > 2 and look.at - self._looks[1].at > _RATE_SECONDS:
             self._looks.popleft()
 
     @property
     def per_second(self) -> float | None:
-        """None with fewer than two looks."""
+        """Messages per second; None with fewer than two observations."""
         if len(self._looks) < 2:
             return None
         first, last = self._looks[0], self._looks[-1]
@@ -134,7 +134,7 @@ class Pace:
 
     @property
     def eta_seconds(self) -> float | None:
-        """None if it is unknown, or if there is no progress."""
+        """Seconds to completion; None if unknown or without progress."""
         rate, last = self.per_second, self._looks[-1] if self._looks else None
         if last is None:
             return None
@@ -144,7 +144,7 @@ class Pace:
 
 
 def in_words(look: ReplayProgress, pace: Pace) -> str:
-    """Pace, time to go, members and both groups' lag in one line."""
+    """Describe rate, ETA, members and both groups' lag in one line."""
     eta = pace.eta_seconds
     left = "done" if look.complete else f"ETA {duration(eta)}" if eta is not None else "no progress"
     if look.waiting is not None and not look.left:

@@ -1,4 +1,4 @@
-"""What is kept of a replay beside its plan: the rollback file, written before the first change, and the receipt, written after it."""
+"""Files next to a plan: the rollback file, written before the first change, and the receipt, written after it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from workbench.replay.planfile import Offset, Plan, Strict, canonical_hash, read
 
 
 class ReplayOutcome(StrEnum):
-    """How a change ended, as a whole."""
+    """Outcome of a change."""
 
-    DONE = "done"  # every offset was read back as wanted
+    DONE = "done"  # every offset was read back as planned
     PARTIAL = "partial"
-    FAILED = "failed"  # tried, and nothing is as wanted
+    FAILED = "failed"  # tried, but no offset is as planned
     REFUSED = "refused"  # not tried
     DRY_RUN = "dry_run"
 
@@ -35,10 +35,10 @@ _SENTENCES = {
 
 
 class Status(StrEnum):
-    """How it ended for one partition."""
+    """Outcome for one partition."""
 
     COMMITTED = "committed"
-    UNCHANGED = "unchanged"  # it was so before
+    UNCHANGED = "unchanged"  # it was correct before
     FAILED = "failed"
     REFUSED = "refused"
     SKIPPED = "skipped"  # the plan commits nothing there
@@ -46,7 +46,7 @@ class Status(StrEnum):
 
 
 class PartitionReceipt(Strict):
-    """One partition: before, wanted, read back."""
+    """One partition: offset before, planned, and read back."""
 
     topic: str
     partition: Offset
@@ -58,7 +58,7 @@ class PartitionReceipt(Strict):
 
 
 class Receipt(Strict):
-    """What was done with a plan."""
+    """Result of `apply`."""
 
     schema_: Literal["workbench.replay-receipt/1"] = Field(alias="schema", default="workbench.replay-receipt/1")
     plan: str
@@ -79,7 +79,7 @@ class Receipt(Strict):
 
     @property
     def sentence(self) -> str:
-        """The outcome in words."""
+        """Outcome in words."""
         return _SENTENCES[self.outcome]
 
     def counts(self) -> dict[str, int]:
@@ -87,17 +87,17 @@ class Receipt(Strict):
         return dict(Counter(part.status.value for part in self.partitions))
 
     def document(self) -> dict[str, Any]:
-        """As plain values."""
+        """Plain values."""
         return self.model_dump(mode="json", by_alias=True)
 
 
 class Rollback(Strict):
-    """The whole group as it was before the first change, so that it can be made so again.
+    """All commits of the group before the first change, for a rollback.
 
     Attributes:
-        before: every commit of the group, also on topics that the plan does not know: what cannot be taken back for one partition can
-            only be taken back by making the group anew.
-        targets: what the plan was about to commit.
+        before: every commit of the group, including topics outside the plan: a new commit cannot be deleted for one partition, only
+        by deleting the group and restoring the others.
+        targets: the offsets of the plan.
     """
 
     schema_: Literal["workbench.replay-rollback/1"] = Field(alias="schema", default="workbench.replay-rollback/1")
@@ -117,7 +117,7 @@ class Rollback(Strict):
 
     @property
     def commits(self) -> dict[Partition, int]:
-        """The group's commits before."""
+        """The group's earlier commits."""
         return {(topic, number): offset for topic, number, offset in self.before}
 
     @property
@@ -131,27 +131,27 @@ class Rollback(Strict):
         return self.hash[:8]
 
     def document(self) -> dict[str, Any]:
-        """As plain values."""
+        """Plain values."""
         return self.model_dump(mode="json", by_alias=True)
 
 
 def rollback_path(plan: Path) -> Path:
-    """Beside the plan: `plan.json` has `plan.rollback.json`."""
+    """Path of the rollback file: `plan.rollback.json` for `plan.json`."""
     return plan.with_suffix(".rollback.json")
 
 
 def receipt_path(plan: Path) -> Path:
-    """Beside the plan: `plan.json` has `plan.receipt.json`."""
+    """Path of the receipt: `plan.receipt.json` for `plan.json`."""
     return plan.with_suffix(".receipt.json")
 
 
 def triples(offsets: Mapping[Partition, int]) -> list[tuple[str, int, int]]:
-    """For a file."""
+    """Convert offsets to lists for a file."""
     return [(topic, number, offset) for (topic, number), offset in sorted(offsets.items())]
 
 
 def write_rollback(path: Path, rollback: Rollback) -> None:
-    """On the disk, whole and with its hash, when this returns."""
+    """Write the rollback file with its hash, atomically, and sync it to disk."""
     sealed = rollback.model_copy(update={"hash": canonical_hash(rollback.document())})
     write_file(path, sealed.document())
 
@@ -160,8 +160,8 @@ def read_rollback(path: Path) -> Rollback:
     """Read and check a rollback file.
 
     Raises:
-        UsageError: if it cannot be read or is none.
-        GuardError: if it is not as it was written.
+        UsageError: if it cannot be read or is not a rollback file.
+        GuardError: if it was changed.
     """
     document = read_document(path, "rollback file")
     if not isinstance(document, dict) or document.get("schema") != "workbench.replay-rollback/1":
@@ -173,10 +173,10 @@ def read_rollback(path: Path) -> Rollback:
 
 
 def rollback_of_plan(path: Path, plan: Plan) -> Rollback | None:
-    """The rollback file of an earlier run of this plan; None if there was none.
+    """Read the rollback file of an earlier run of this plan; None if there is none.
 
     Raises:
-        GuardError: if it is another plan's, or damaged.
+        GuardError: if it belongs to another plan or is damaged.
     """
     if not path.exists():
         return None

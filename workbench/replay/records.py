@@ -1,4 +1,4 @@
-"""What a plan's records are, read through Spark: counts per partition, event type, minute, key and key-hash range."""
+"""Counts of a plan's records, with Spark: by partition, event type, minute, key and key-hash range."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 Ranges = Mapping[Partition, tuple[int, int]]
 
-# What a log of processed records must have, in JSON lines, CSV with a head or Parquet.
+# Required columns of a log of processed records, as JSON lines, CSV with a header, or Parquet.
 PROCESSED_COLUMNS = ("topic", "partition", "offset")
 
 
 def read_records(
     spark: SparkSession, bootstrap: str, properties: Mapping[str, Any], ranges: Ranges, columns: Sequence[str]
 ) -> DataFrame:
-    """The records of some offset ranges, with these columns of `kafka_records`. Joins no group, commits nothing."""
+    """Read the records of offset ranges, with these columns of `kafka_records`. Joins no group, commits nothing."""
     from workbench.collect.kafka_records import KafkaRecords
 
     spark.dataSource.register(KafkaRecords)
@@ -37,10 +37,10 @@ def read_records(
 
 
 def read_processed(spark: SparkSession, path: Path) -> DataFrame:
-    """A log of what was processed: a row with topic, partition and offset for each record (more than one where it was repeated).
+    """Read a log of processed records: one row with topic, partition and offset per processing.
 
     Raises:
-        UsageError: if it is not there or lacks a column.
+        UsageError: if it does not exist or lacks a column.
     """
     if not path.exists():
         raise UsageError(f"The log of processed records {path} does not exist.")
@@ -58,11 +58,11 @@ def read_processed(spark: SparkSession, path: Path) -> DataFrame:
 
 
 def run(frame: DataFrame) -> list[dict[str, Any]]:
-    """The rows of a small result.
+    """Collect the rows of a small result.
 
     Raises:
         SourceUnreachableError: if the records could not be read.
-        EvidenceError: if some of them are deleted already.
+        EvidenceError: if some of them are already deleted.
     """
     from pyspark.errors import PySparkException
 
@@ -79,7 +79,7 @@ def run(frame: DataFrame) -> list[dict[str, Any]]:
 
 
 def counts_by(frame: DataFrame, by: str, *, most: int) -> list[dict[str, Any]]:
-    """Records and bytes by `partition`, `type`, `minute` or `key`, the most first (minutes in their order).
+    """Count records and bytes by `partition`, `type`, `minute` or `key`, largest first (minutes in order).
 
     `frame` needs the columns topic, partition, timestamp, key, event_type and value_bytes as far as `by` uses them.
     """
@@ -98,7 +98,7 @@ def counts_by(frame: DataFrame, by: str, *, most: int) -> list[dict[str, Any]]:
 
 
 def processed_counts(records: DataFrame, processed: DataFrame) -> list[dict[str, Any]]:
-    """Per partition: records, distinct ones processed, missing ones with the first and last of them.
+    """Count per partition: records, distinct processed ones, and missing ones with the first and last of them.
 
     `records` has topic, partition and offset.
     """
@@ -122,7 +122,7 @@ def processed_counts(records: DataFrame, processed: DataFrame) -> list[dict[str,
 
 
 def key_range_counts(records: DataFrame, processed: DataFrame | None, ranges: int) -> list[dict[str, Any]]:
-    """Records (and how many of them were processed) by range of the key's CRC-32; records without a key are range -1.
+    """Count records, and processed ones, by range of the key's CRC-32; records without a key are in range -1.
 
     `records` has topic, partition, offset and key.
     """

@@ -1,8 +1,7 @@
-"""The way back from `apply`: the group as it was before.
+"""Rollback of `apply`: restore the group as it was before.
 
-A commit that did not exist before cannot be taken back for one partition (the client has no call for it). Where there are such, the
-group is deleted and its earlier commits are written anew; the rollback file holds them all, so after a crash in between a second run
-does it.
+A commit that did not exist before cannot be deleted for one partition (the client has no call for it). In that case the group is
+deleted and its earlier commits are restored. The rollback file has them all, so a second run can finish after a crash.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from workbench.replay.receipt import Rollback
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolledBack:
-    """What came of it: partitions whose commit is not as it was, and why."""
+    """Result of a rollback: partitions whose commit was not restored, and why."""
 
     group: str
     deleted: bool
@@ -39,14 +38,14 @@ def roll_back(
     quiet_seconds: float = 1.0,
     sleep: Callable[[float], None] = time.sleep,
 ) -> RolledBack:
-    """Make the group as it was before the plan was applied.
+    """Restore the group as it was before the plan was applied.
 
     Args:
-        discard_progress: also if the group has consumed since.
+        discard_progress: roll back even if the group has consumed since.
 
     Raises:
-        GuardError: if it is another cluster, the group has members, or it has moved on.
-        SourceUnreachableError: if the cluster stops answering; run it again then.
+        GuardError: if it is another cluster, the group has members, or it has consumed since.
+        SourceUnreachableError: if the cluster stops answering; repeat it then.
     """
     with only_one(rollback.group):
         cluster_id = gateway.cluster().cluster_id

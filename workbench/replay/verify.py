@@ -1,7 +1,7 @@
-"""Did the new group really get every record of the window? Pure: commits, counts and logs of what was processed, held against the plan.
+"""Verification that the new group processed every record of the window. Pure: compares commits, counts and logs with the plan.
 
-Three kinds of evidence, each stronger than the one before: committed offsets (what the group says is done), the instances' own counts
-(what they completed since they got the partition), and a log of processed records (which ones). A contradiction is never averaged away.
+Three kinds of evidence, each stronger than the one before: committed offsets, the instances' own counts (records completed since they
+got the partition), and a log of processed records. Contradictory evidence is always reported.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from workbench.replay.window_end import TAIL_OFFSETS, WindowEnd
 
 
 class VerifyVerdict(StrEnum):
-    """The answer, for one partition or for all."""
+    """Verdict, for one partition or for all."""
 
     VERIFIED = "verified"
     INCOMPLETE = "incomplete"
@@ -28,7 +28,7 @@ class VerifyVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionVerdict:
-    """One partition.
+    """Verdict for one partition.
 
     Attributes:
         records: read in [target, stop); None if they were not read.
@@ -54,7 +54,7 @@ class PartitionVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadCounts:
-    """What reading the records of a partition gave."""
+    """Counts from reading the records of a partition."""
 
     records: int
     processed: int | None = None
@@ -63,15 +63,15 @@ class ReadCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyEvidence:
-    """All that is known.
+    """All evidence for a verification.
 
     Attributes:
         ends: of the window, as known now.
-        tails: records between commit and stop, for the partitions where that was counted; 0 means that only markers are left.
-        unread: why tails could not be counted, where that was tried.
-        statuses: of the fleet's instances, where there is one.
-        counts: by reading the records, where that was asked for.
-        processed_before: processed records before the target, by partition, where there is a log of them.
+        tails: records between commit and stop, for partitions where they were counted; 0 means that only markers are left.
+        unread: why tails could not be counted, if that was tried.
+        statuses: of the fleet's instances, if there is a fleet.
+        counts: from reading the records, if requested.
+        processed_before: processed records before the target, by partition, from the log of processed records.
     """
 
     commits: Mapping[Partition, int]
@@ -85,12 +85,12 @@ class VerifyEvidence:
 
 
 def verify(plan: Plan, evidence: VerifyEvidence) -> list[PartitionVerdict]:
-    """A verdict for each partition of the plan."""
+    """Verify each partition of the plan."""
     return [_partition(plan, part, evidence) for part in plan.partitions]
 
 
 def overall(verdicts: Sequence[PartitionVerdict]) -> VerifyVerdict:
-    """One partition that is incomplete makes the whole so; else one that cannot be told does."""
+    """Combine the verdicts: incomplete if a partition is; otherwise "cannot tell" if one is."""
     found = {verdict.verdict for verdict in verdicts}
     for worst in (VerifyVerdict.INCOMPLETE, VerifyVerdict.CANNOT_TELL, VerifyVerdict.VERIFIED):
         if worst in found:
@@ -161,7 +161,7 @@ def _by_counts(
     evidence: VerifyEvidence,
     say: Callable[[VerifyVerdict, str], PartitionVerdict],
 ) -> PartitionVerdict:
-    """The commit says that it is done; whether the other evidence agrees."""
+    """Compare a complete commit with the other evidence."""
     end = evidence.logs.ends.get(part.key)
     if end is not None and committed > end:
         return say(

@@ -1,7 +1,7 @@
-"""Where the window of a replay ends in each partition, as far as that is known now. Pure.
+"""End of a replay's window in each partition, as far as it is known. Pure.
 
-A plan fixes it only where a record at or after `until` was there. Else the window goes on until `until` has passed, and what came
-before it is looked up again. And while a transaction is open before the end, nobody knows which records behind its beginning count.
+A plan fixes it only if there was a record at or after `until`. Otherwise the window stays open until `until` has passed, and its end
+is then looked up again. While a transaction is open before the end, it is unknown which records after the transaction's start count.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from workbench.replay.gateway import LogView, Partition
 from workbench.replay.planfile import Plan, PlannedPartition
 
-# Offsets before the end that may be transaction markers only, and are worth reading; a longer rest cannot be.
+# Maximum number of offsets before the end that may all be transaction markers; only these are read.
 TAIL_OFFSETS = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowEnd:
-    """The end in one partition.
+    """End of the window in one partition.
 
     Attributes:
-        stop: every offset before it, from the target on, is known to lie in the window.
-        readable: so far a consumer of committed records can get now; before `stop` while a transaction is open.
-        open: why nobody can say yet that this is all; None if it is.
+        stop: every offset from the target up to here is known to be in the window.
+        readable: the last stable offset for consumers of committed records; before `stop` while a transaction is open.
+        open: why the end is not certain yet; None if it is.
     """
 
     stop: int
@@ -31,16 +31,16 @@ class WindowEnd:
 
 
 def window_ends(plan: Plan, logs: LogView, *, now_ms: float) -> dict[Partition, WindowEnd]:
-    """The end in each partition of a plan.
+    """Find the window's end in each partition of a plan.
 
     Args:
-        logs: with stable ends, and with the first records at or after `until` where the plan has one.
+        logs: with last stable offsets, and with the first records at or after `until` if the plan has one.
     """
     return {part.key: _end(plan, part, logs, now_ms) for part in plan.partitions}
 
 
 def instants_of(plan: Plan) -> list[int]:
-    """What `window_ends` and `verify` need to know the first records of."""
+    """Timestamps that `window_ends` and `verify` need to look up."""
     return [] if plan.until_ms is None else [plan.since_ms, plan.until_ms]
 
 
@@ -52,7 +52,7 @@ def _end(plan: Plan, part: PlannedPartition, logs: LogView, now_ms: float) -> Wi
         return WindowEnd(stop=stop, readable=stop, open=f"It does not answer: {words}.")
     if until_ms is None:
         stop = max(stop, part.log_end)  # plans of earlier versions ended before an open transaction
-    elif part.stop >= part.log_end or part.stop < (part.target or 0):  # no record at or after `until` was there
+    elif part.stop >= part.log_end or part.stop < (part.target or 0):  # there was no record at or after `until`
         first = logs.found.get(until_ms, {}).get(key)
         if first is None:
             return WindowEnd(

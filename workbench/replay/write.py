@@ -1,4 +1,4 @@
-"""Commit offsets between two lines of the journal, and judge by what the group says afterwards."""
+"""Commit offsets between two lines of the journal, and read them back."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from workbench.replay.receipt import ReplayOutcome
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """How it ended.
+    """Result of a write.
 
     Attributes:
         after: the group's commits, read back.
-        wrong: wanted offsets that were not read back, and why.
-        trouble: why the journal lacks the end, if it does.
+        wrong: offsets that were not read back as planned, and why.
+        trouble: error of the journal's last line, or None.
     """
 
     outcome: ReplayOutcome
@@ -38,10 +38,10 @@ def write_commits(
     pending: Mapping[Partition, int],
     wanted: Mapping[Partition, int],
 ) -> Written:
-    """Commit what is pending for the plan's new group; done means that all that is wanted was read back.
+    """Commit the pending offsets for the plan's new group; done means that all were read back as planned.
 
     Raises:
-        SourceUnreachableError: if the cluster stops answering; what was written is not known then, and the journal says so.
+        SourceUnreachableError: if the cluster stops answering; the journal then says that the result is unknown.
         UsageError: if the journal cannot be written; nothing is changed then.
     """
 
@@ -61,7 +61,7 @@ def write_commits(
     note("begin", None, {})
     try:
         errors = gateway.commit(plan.new_group, pending)
-        after = gateway.commits(plan.new_group)  # what counts is what the group says now, whatever the answer was
+        after = gateway.commits(plan.new_group)  # only the group's current commits count, whatever the answer was
     except SourceUnreachableError as error:
         note("end", "unknown", {}, error.message)
         raise
@@ -76,6 +76,6 @@ def write_commits(
     trouble = None
     try:
         note("end", outcome.value, wrong)
-    except OutputError as error:  # what was written must be told all the same
+    except OutputError as error:  # report what was written in any case
         trouble = error
     return Written(outcome=outcome, after=after, wrong=wrong, trouble=trouble)

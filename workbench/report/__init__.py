@@ -1,3 +1,3 @@
-"""Findings to what people read: the terminal view, and one offline HTML file."""
+"""Views of findings: terminal, and one offline HTML file."""
 
 __all__: list[str] = []  # its modules are imported by their names

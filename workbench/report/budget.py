@@ -1,4 +1,4 @@
-"""The error budget of each subscription: how much of a period its time lag was over the objective, and how much nobody knows."""
+"""Error budget of each subscription: time over the time-lag objective in a period, and time without measurements."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 OBJECTIVE = 0.9999
 # Over an hour or more, a minute is what an alert resolves; below, only the samples' own spacing is fine enough.
 _MINUTE, _HOUR = 60.0, 3600.0
-# With less of the period known than this, "within budget" would be a guess; "over budget" may be known all the same.
+# With less of the period measured than this, "within budget" would be a guess; "over budget" may still be certain.
 _ENOUGH_KNOWN = 0.9
 
 
@@ -76,9 +76,9 @@ def resolution(samples: pa.Table, period_seconds: float) -> float:
 def budgets(
     samples: pa.Table, spark: SparkSession, *, start: datetime, end: datetime, objective_seconds: float
 ) -> Mapping[tuple[str, str], Budget]:
-    """(group, topic) to its budget in [start, end]; one that has no measured time lag at all is not in it.
+    """Compute (group, topic) to budget in [start, end]; subscriptions without a measured time lag are left out.
 
-    A slot is late if any partition was over the objective in it: the objective is every message's, not the average one's.
+    A slot is late if any partition exceeded the objective in it: the objective applies to every message, not to the average.
     """
     length = (end - start).total_seconds()
     slot = resolution(samples, length)

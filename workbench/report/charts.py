@@ -45,7 +45,7 @@ def charts_of(
     *,
     events: Sequence[Mapping[str, Any]] = (),
 ) -> list[Chart]:
-    """The charts of one finding, most telling first, all on the same time axis; a chart without a single value is left out."""
+    """Charts of one finding, most informative first, with the same time axis; charts without values are left out."""
     series = series_of(capture_samples, window, group=finding.group, topic=finding.topic)
     wanted = [
         _time_lag(series, window, thresholds),
@@ -163,7 +163,7 @@ def chart_of(
     log: bool = False,
     percent_axis: bool = False,
 ) -> Chart:
-    """A chart of lines: window shaded, level drawn, unit on the axis."""
+    """Make a line chart: window shaded, threshold drawn, unit on the axis."""
     times = [_instant(seconds) for seconds in series.times]
     traces = [
         {
@@ -243,5 +243,5 @@ def _instant(seconds: float) -> str:
 
 
 def escape_plotly(text: str) -> str:
-    """Text for a Plotly label: its small HTML dialect (<b>, <a href>) must not be spoken by a topic's name."""
+    """Escape text for a Plotly label: a topic's name must not be interpreted as HTML (<b>, <a href>)."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -15,7 +15,7 @@ VIEW = "samples"
 
 
 def open_samples(capture: str | Path) -> DataFrame:
-    """Read a capture and name its samples `samples` for SQL; the frame has `workbench.samples.SAMPLES_SCHEMA`.
+    """Read a capture and register its samples as the SQL view `samples`; the frame has `workbench.samples.SAMPLES_SCHEMA`.
 
     Raises:
         NotACaptureError, DamagedCaptureError: as `read_capture` does.

@@ -1,4 +1,4 @@
-"""The first chart: the lag of the subscriptions that are furthest behind, straight from the samples, before anything is judged."""
+"""First chart: lag of the subscriptions that are furthest behind, directly from the samples, before the triage."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def first_look(capture: Capture, window: Window, *, group: str = "", topic: str 
     size = len(series.times)
     lines = [line for line in lines if len(line.values) == size]
     worst = max(lines, key=lambda line: float(np.nanmax(line.values)))
-    title = f"Not judged yet: {worst.name} has been up to {count(float(np.nanmax(worst.values)))} messages behind"
+    title = f"Not judged yet: {worst.name} was up to {count(float(np.nanmax(worst.values)))} messages behind"
     return chart_of("first", title, "messages", lines, series, window)
 
 

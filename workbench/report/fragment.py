@@ -1,4 +1,4 @@
-"""One finding as a piece of HTML for a page that is not ours: a notebook's. Same template and style as the report."""
+"""One finding as an HTML fragment for a notebook, with the report's template and style."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from workbench.triage.finding import Finding
 
 
 def fragment(finding: Finding, incomplete: Sequence[str] = ()) -> str:
-    """The finding without its charts; every text in it is escaped."""
+    """Render the finding without its charts; all text is escaped."""
     section = Section(finding=finding, charts=(), tree=tree_svg(finding), anchor="finding")
     body = environment().get_template("finding.html.j2").render(section=section, it=finding)
     notes = "".join(f'<p class="note">Incomplete: {escape(one_line(text))}</p>' for text in incomplete)

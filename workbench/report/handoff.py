@@ -1,4 +1,4 @@
-"""A result handed on: alerts to an Alertmanager, JSON to a webhook, an annotation to Grafana, a text for a chat. Each is optional."""
+"""Delivery of a result: alerts to Alertmanager, JSON to a webhook, an annotation to Grafana, a text for a chat. Each is optional."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def alerts_of(
 ) -> list[dict[str, Any]]:
     """Alertmanager's API v2: an alert for each subscription that is not healthy.
 
-    Labels are what makes an alert the same one at the next run, so no number stands in them.
+    Labels identify an alert across runs, so they contain no numbers.
     """
     ends = (now or datetime.now(UTC)) + lasts
     found = []
@@ -80,7 +80,7 @@ def annotation_of(document: Document) -> dict[str, Any]:
 
 
 def chat_text(document: Document) -> str:
-    """A few lines in plain text, worst first. Nobody is called by a name in it, and no name becomes a link."""
+    """A few lines of plain text, worst first; names in it are neither mentions nor links."""
     return "\n".join(_words(document, for_chat))
 
 
@@ -101,19 +101,19 @@ def _sick(document: Document) -> list[Any]:
 
 
 class _RefusedError(Exception):
-    """The receiver has not taken it."""
+    """The receiver has rejected it."""
 
 
 class _PassingError(_RefusedError):
-    """It may take it in a moment."""
+    """The receiver may accept it later."""
 
 
 def send(url: str, body: Any, *, what: str, token: str | None = None, sleep: Sleep = time.sleep) -> None:
-    """POST JSON, again after 1 s and 4 s if nobody answers or the answer is 429 or 5xx.
+    """POST JSON; retry after 1 s and 4 s without an answer, or for 429 or 5xx.
 
     Raises:
         UsageError: if the address is no URL.
-        SourceUnreachableError: if it was not taken. The token is never told.
+        SourceUnreachableError: if it was not accepted. The message never contains the token.
     """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:

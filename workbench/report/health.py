@@ -1,4 +1,4 @@
-"""The health report: every subscription of a cluster, worst first, what changed since the last look, and what could not be judged."""
+"""Health report: every subscription of a cluster, worst first, changes since the last run, and what could not be judged."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class HealthLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """All that one look found."""
+    """Result of one run."""
 
     run_id: str
     capture: Capture
@@ -67,13 +67,13 @@ class Health:
 
     @property
     def states(self) -> dict[str, int]:
-        """How many subscriptions are in each state; every state is named."""
+        """Number of subscriptions by state, including states without any."""
         found = Counter(line.finding.state for line in self.lines)
         return {str(state): found[state] for state in State}
 
     @property
     def exit_code(self) -> ExitCode:
-        """Findings outweigh what cannot be told."""
+        """Exit code; findings outweigh "cannot tell"."""
         if self.states[State.LAGGING]:
             return ExitCode.FINDINGS
         return ExitCode.EVIDENCE if incomplete_verdict(self.triage.findings) else ExitCode.OK
@@ -87,17 +87,17 @@ class Health:
 
     @property
     def over_budget(self) -> int:
-        """How many have spent more than their error budget."""
+        """Number of subscriptions that have exceeded their error budget."""
         return sum(line.budget is not None and line.budget.holds is False for line in self.lines)
 
     @property
     def budget_unknown(self) -> int:
-        """For how many it cannot be told whether the error budget holds."""
+        """Number of subscriptions whose error budget is unknown."""
         return sum(line.budget is None or line.budget.holds is None for line in self.lines)
 
     @property
     def not_judged(self) -> tuple[tuple[Finding, str], ...]:
-        """What could not be judged, and why."""
+        """Subscriptions that could not be judged, and why."""
         return tuple((it.finding, it.finding.headline) for it in self.lines if it.finding.state is State.CANNOT_TELL)
 
     def to_json(self) -> dict[str, Any]:
@@ -149,7 +149,7 @@ def assess(
     previous: Mapping[str, Any] | None = None,
     run_id: str = "",
 ) -> Health:
-    """Put together what was found; pure."""
+    """Combine the results; pure."""
     before = {(it["group"], it["topic"]): it for it in (previous or {}).get("lines", [])}
     lines = tuple(
         HealthLine(
@@ -179,7 +179,7 @@ def _trend(finding: Finding, before: Mapping[str, Any] | None) -> str:
         return "new"
     sick, was_sick = finding.state is State.LAGGING, before["state"] == State.LAGGING
     if sick != was_sick:
-        # What cannot be told has neither recovered nor become worse.
+        # "Cannot tell" is neither recovered nor worse.
         if finding.state is State.CANNOT_TELL or before["state"] == State.CANNOT_TELL:
             return "unknown"
         return "worse" if sick else "recovered"
@@ -204,7 +204,7 @@ def publish(health: Health, out: str) -> None:
 
     folder = Path(out)
     write_durably(folder / REPORT, render_html(health.triage, health.capture, health=health))
-    # Last: where there is a result, there is a report.
+    # Last, so that every result has a report.
     write_durably(folder / RESULT, json.dumps(health.to_json(), allow_nan=False, indent=1, default=str) + "\n")
 
 

@@ -1,4 +1,4 @@
-"""The report: one HTML file that works offline, asks nobody for anything, and runs no script but its own two."""
+"""Report: one HTML file that works offline, makes no requests, and runs only its own two scripts."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Section:
 
 
 def write_html(path: Path, result: Triage, capture: Capture, *, new: bool = False) -> None:
-    """Write the report of a triage; the file appears whole or not at all.
+    """Write the report of a triage atomically.
 
     Args:
         path: the file.
@@ -107,7 +107,7 @@ def render_html(result: Triage, capture: Capture, *, health: Health | None = Non
 
 
 def _policy(scripts: Sequence[str], style: str) -> str:
-    """A policy that lets run what we wrote, by its hash, and nothing else; and lets nothing be loaded or sent.
+    """Content-Security-Policy that allows only our scripts, by hash, and no requests.
 
     Plotly sets style attributes through the DOM and adds rules to a sheet of its own, hence `unsafe-inline` for styles.
     """

@@ -1,4 +1,4 @@
-"""The numbers of a chart as a table, for those who cannot see it, and for copying."""
+"""Values of a chart as a table, for accessibility and for copying."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def instants_table(chart: Chart, *, most: int = _MOST_ROWS) -> Markup:
 
 
 def chart_numbers(chart: Chart) -> Markup:
-    """Both tables, folded away."""
+    """Both tables, collapsed."""
     body = summary_table(chart) + instants_table(chart)
     return Markup(f'<details class="numbers"><summary>The values as a table</summary>{body}</details>')  # noqa: S704 - escaped above
 

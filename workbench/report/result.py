@@ -27,7 +27,7 @@ _Instant = Annotated[str, AfterValidator(_zoned)]
 
 
 class _Part(BaseModel):
-    """What is read of a result; it may hold more."""
+    """Fields that are read from a result; it may have more."""
 
     model_config = ConfigDict(extra="ignore", strict=True, hide_input_in_errors=True)
 
@@ -59,7 +59,7 @@ class _Result(_Part):
 
 
 def read_previous(path: str) -> dict[str, Any] | None:
-    """The last run's result; None if there is none that can be read: a trend is a comfort, not a need."""
+    """Read the last run's result; None if it is missing or invalid, because the trend is optional."""
     if not path:
         return None
     try:
@@ -72,12 +72,12 @@ def read_previous(path: str) -> dict[str, Any] | None:
 
 
 def read_result(path: Path) -> dict[str, Any]:
-    """What a run found.
+    """Read the result of a run.
 
     Raises:
         WorkbenchError: if the file is missing or is something else, which is a fault of the notebook.
     """
     document = read_previous(str(path))
     if document is None:
-        raise WorkbenchError(f"The notebook ended without a result: {path} is no health result.")
+        raise WorkbenchError(f"The notebook ended without a result: {path} is not a health result.")
     return document

@@ -1,4 +1,4 @@
-"""Advice about size: partitions for each broker, the rate of each partition, and what each lagging subscription would need."""
+"""Capacity advice: partitions per broker, rate per partition, and the needs of each lagging subscription."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SHOWN = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizingAdvice:
-    """The advice, and what it rests on.
+    """Capacity advice and its evidence.
 
     Attributes:
         partitions: of all topics that are read. brokers: as seen by clients; None if none says which broker it talks to.
@@ -43,7 +43,7 @@ class SizingAdvice:
 
 
 def sizing_of(findings: Sequence[Finding], capture: Capture) -> SizingAdvice:
-    """What the numbers say about size."""
+    """Compute capacity advice."""
     topics: dict[str, int] = {}
     fastest: dict[str, float] = {}
     for it in findings:

@@ -1,4 +1,4 @@
-"""The terminal view of a sweep: how the fleet is, and the worst of it as a table."""
+"""Terminal view of a sweep: the fleet's states, and its worst subscriptions as a table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def show_sweep(console: SafeConsole, result: Sweep) -> None:
     rest = result.unwell().slice(len(result.findings))
     if rest.num_rows:
         shown = min(rest.num_rows, _MORE)
-        console.print(_more(rest.slice(0, shown).to_pylist(), f"{rest.num_rows:,} more that are not well"))
+        console.print(_more(rest.slice(0, shown).to_pylist(), f"{rest.num_rows:,} more that are not healthy"))
         if rest.num_rows > shown:
             console.print(
                 Text(f" … and {rest.num_rows - shown:,} more: --json or --parquet has all of them.", style="dim")

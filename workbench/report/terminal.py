@@ -1,4 +1,4 @@
-"""The terminal view: the verdict in one sentence first, then why, then what to do."""
+"""Terminal view: the verdict in one sentence first, then why, then what to do."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ STATE_STYLE = {
     State.HEALTHY: "bold green",
     State.CANNOT_TELL: "bold magenta",
 }
-_PICTURE_WIDTH = 104  # below, the words are worth more than the pictures
+_PICTURE_WIDTH = 104  # narrower terminals show only text
 _MAX_DETAILED = 10  # longer lists are an overview with the worst ones in detail
 
 
 def show(console: SafeConsole, result: Triage, samples: pa.Table) -> None:
-    """Print all findings, the sick ones in detail and the healthy ones as a line each."""
+    """Print all findings, the unhealthy ones in detail and the healthy ones in one line each."""
     pictures = console.width >= _PICTURE_WIDTH
     sick = [finding for finding in result.findings if finding.state is not State.HEALTHY]
     healthy = [finding for finding in result.findings if finding.state is State.HEALTHY]
     for finding in sick[:_MAX_DETAILED]:
         console.print(detail(finding, samples, result.window, pictures=pictures))
     if len(sick) > _MAX_DETAILED:
-        console.print(_overview(sick[_MAX_DETAILED:], f"{len(sick) - _MAX_DETAILED} more that are not well"))
+        console.print(_overview(sick[_MAX_DETAILED:], f"{len(sick) - _MAX_DETAILED} more that are not healthy"))
     if len(result.findings) == 1 and healthy:
         console.print(detail(healthy[0], samples, result.window, pictures=pictures))
     elif healthy:

@@ -1,4 +1,4 @@
-"""What happened beside the lag: deploys and alerts as recorded, rebalances read off their counters, on one time axis."""
+"""Events next to the lag on one time axis: recorded deploys and alerts, and rebalances from their counters."""
 
 from __future__ import annotations
 

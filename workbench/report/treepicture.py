@@ -1,4 +1,4 @@
-"""The tree as a picture: all questions in their order, the taken way lit, every answer's words on hover."""
+"""Picture of the tree: all questions in order, the path highlighted, each answer's words on hover."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reference consumer framework of seed document 000: usable on its own, and what the triage tree reads best.
+"""The reference consumer framework: usable by itself, and the source with the most signals for triage.
 
 from workbench.runtime import Event, Runtime, RuntimeConfig, processor
 

@@ -1,4 +1,4 @@
-"""The runtime: a task, the HTTP page beside it, and the life of the process around them."""
+"""The runtime: a task, its HTTP endpoints, and the life cycle of the process."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ _WAIT_SECONDS = 0.2
 
 
 class RuntimeState(StrEnum):
-    """What the runtime is doing."""
+    """State of the runtime."""
 
     RUNNING = "running"
-    DRAINING = "draining"  # reads nothing; what was read goes on
-    DRAINED = "drained"  # all that was read is done and committed
-    SWITCHING = "switching"  # from one group to another
+    DRAINING = "draining"  # reads nothing; records already read are still processed
+    DRAINED = "drained"  # everything read is processed and committed
+    SWITCHING = "switching"  # moves from one group to another
     STOPPING = "stopping"
     FAILED = "failed"
 
 
 class Runtime:
-    """A consumer group member that handles events by key, commits only what is done, and shows what it is doing.
+    """Consumer group member that processes events by key, commits only finished offsets, and exports metrics.
 
     Args:
-        config: what to read and how.
+        config: topics, group, threads and queues.
         processors: a handler for each event type (`"*"` handles the others), or functions that `@processor` has marked.
-        decode: makes an event of a record; by default the type is the header `event_type`.
-        make_source: the message queue; Kafka unless a test says otherwise.
-        user_metrics: a registry of one's own, shown on the same page.
-        probe_log_ends: whether to ask the broker for the ends of the log (a test's queue has none).
+        decode: makes an event from a record; by default its type is the header `event_type`.
+        make_source: makes the message queue; Kafka, except in tests.
+        user_metrics: an additional Prometheus registry for the metrics page.
+        probe_log_ends: whether to ask the broker for log end offsets (a test's queue has none).
 
     Raises:
         ConfigError: if a type is configured that no processor handles.
@@ -70,14 +70,14 @@ class Runtime:
         self._user_metrics = user_metrics
         self._probe_log_ends = probe_log_ends
         self._stopping = threading.Event()
-        self._switch: threading.Thread | None = None  # while the group is being changed
+        self._switch: threading.Thread | None = None  # held while the group changes
         self._lock = threading.Lock()
         self._started_at = monotonic()
         self._server: HttpServer | None = None
         self.task = self._make_task(config)
-        self.switch_error: str | None = None  # why the last switch of the group did not happen
-        self._failure: BaseException | None = None  # of a switch that left no task behind
-        self.replay: tuple[str, datetime] | None = None  # the group that was switched to, and from when
+        self.switch_error: str | None = None  # reason why the last switch of the group failed
+        self._failure: BaseException | None = None  # of a switch that left no task
+        self.replay: tuple[str, datetime] | None = None  # the new group, and its start
 
     def _make_task(self, config: RuntimeConfig) -> Task:
         return Task(
@@ -90,27 +90,27 @@ class Runtime:
 
     @property
     def config(self) -> RuntimeConfig:
-        """The settings in force; a switch of the group changes them."""
+        """Current settings; a switch of the group changes them."""
         return self.task.config
 
     @property
     def registries(self) -> list[CollectorRegistry]:
-        """What the metrics page shows."""
+        """Prometheus registries of the metrics page."""
         return [self.task.metrics.registry, *([self._user_metrics] if self._user_metrics is not None else [])]
 
     @property
     def metrics_address(self) -> tuple[str, int] | None:
-        """Where the page is, once started."""
+        """Host and port of the metrics page, once started."""
         return self._server.address if self._server is not None else None
 
     @property
     def uptime_seconds(self) -> float:
-        """Time since it was made."""
+        """Seconds since the runtime was created."""
         return monotonic() - self._started_at
 
     @property
     def state(self) -> RuntimeState:
-        """What it is doing."""
+        """Current state."""
         if self._stopping.is_set():
             return RuntimeState.STOPPING
         if self._switch is not None:
@@ -123,16 +123,16 @@ class Runtime:
 
     @property
     def failure(self) -> BaseException | None:
-        """What it has died of."""
+        """Error that ended a thread, or None."""
         return self._failure or self.task.failure
 
     # Life
 
     def start(self) -> None:
-        """Start all threads and the page; returns at once.
+        """Start all threads and the metrics page; returns immediately.
 
         Raises:
-            ConfigError: if the page's address cannot be used.
+            ConfigError: if the address of the metrics page cannot be used.
         """
         token = self.config.admin_token
         try:
@@ -152,17 +152,17 @@ class Runtime:
         self.task.start()
 
     def run(self, *, started: Callable[[], None] = lambda: None) -> None:
-        """`start`, then `wait`; signals are obeyed from the beginning. `started` is called in between."""
+        """`start`, then `wait`; signals are handled from the beginning. `started` is called in between."""
         self._obey_signals()
         self.start()
         started()
         self.wait()
 
     def wait(self) -> None:
-        """Work until SIGTERM, SIGINT or `stop`; a consumer thread that dies ends the whole. Main thread only.
+        """Block until SIGTERM, SIGINT or `stop`; if a consumer thread dies, the runtime stops. Main thread only.
 
         Raises:
-            BaseException: what a consumer thread died of.
+            BaseException: the error that ended a consumer thread.
         """
         self._obey_signals()
         while not self._stopping.wait(_WAIT_SECONDS):
@@ -181,18 +181,18 @@ class Runtime:
         self._stopping.set()
 
     def stop(self) -> None:
-        """Stop reading, let what is at work finish (up to `shutdown_seconds`), commit, leave the group."""
+        """Stop reading, finish events in flight (up to `shutdown_seconds`), commit, and leave the group."""
         self._stopping.set()
         if (switch := self._switch) is not None:
-            switch.join()  # it sees that we are stopping, and starts nothing more
+            switch.join()  # it sees the stop, and starts nothing more
         self.task.stop()
         if self._server is not None:
             self._server.stop()
 
-    # Orders (the admin API's threads)
+    # Commands (called by the admin API's threads)
 
     def drain(self) -> bool:
-        """Stop reading, let what was read finish; False if that makes no sense now."""
+        """Stop reading and finish what was read; return False if the state does not allow it."""
         with self._lock:
             if self.state not in (RuntimeState.RUNNING, RuntimeState.DRAINING, RuntimeState.DRAINED):
                 return False
@@ -200,7 +200,7 @@ class Runtime:
             return True
 
     def resume(self) -> bool:
-        """Read on; False if that makes no sense now."""
+        """Continue reading; return False if the state does not allow it."""
         with self._lock:
             if self.state not in (RuntimeState.RUNNING, RuntimeState.DRAINING, RuntimeState.DRAINED):
                 return False
@@ -208,9 +208,9 @@ class Runtime:
             return True
 
     def switch_group(self, group: str, since: datetime, max_bytes_per_second: int | None = None) -> bool:
-        """Leave the group and join another, from an instant on where that has no commits; False if that makes no sense now.
+        """Leave the group and join another one; return False if the state does not allow it.
 
-        Source: the replay of seed document 000, step 1.
+        Partitions without a commit of the new group start at the given timestamp.
         """
         with self._lock:
             if self.state not in (RuntimeState.RUNNING, RuntimeState.DRAINING, RuntimeState.DRAINED):
@@ -225,7 +225,7 @@ class Runtime:
         try:
             self._switch_to(config)
         except BaseException as error:
-            # The old group has been left and the new one was not joined: the process must end, to be started again.
+            # The member has left the old group and not joined the new one: the process must end and be restarted.
             _log.exception("the switch to group %s has failed", config.group)
             self.switch_error, self._failure = f"{type(error).__name__}: {error}", error
         finally:
@@ -234,14 +234,14 @@ class Runtime:
 
     def _switch_to(self, config: RuntimeConfig) -> None:
         try:
-            task = self._make_task(config)  # before anything is left: what cannot be made changes nothing
+            task = self._make_task(config)  # before the old group is left: if this fails, nothing has changed
         except Exception as error:
             _log.error("the switch to group %s failed, group %s continues: %s", config.group, self.config.group, error)
             self.switch_error = f"{type(error).__name__}: {error}"
             return
         _log.info("leaving group %s for %s", self.config.group, config.group)
         while not self.task.stop():
-            # A handler still works on an event of the old group; the new one must not hand it the same key meanwhile.
+            # A handler still processes an event of the old group; the new group must not process the same key meanwhile.
             if self._stopping.wait(_WAIT_SECONDS):
                 task.discard()
                 return
@@ -257,7 +257,7 @@ class Runtime:
 
 @contextlib.contextmanager
 def running(runtime: Runtime) -> Iterator[Runtime]:
-    """A started runtime that stops at the end of the block (for notebooks and tests)."""
+    """Start a runtime, and stop it at the end of the block (for notebooks and tests)."""
     runtime.start()
     try:
         yield runtime

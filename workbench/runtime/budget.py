@@ -1,19 +1,19 @@
-"""A cap on bytes per second, for a replay that must not take the cluster's bandwidth from the others."""
+"""Limit on bytes per second, so that a replay does not use the bandwidth of live consumers."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
 
-_MOST_WAIT_SECONDS = 1.0  # look again at least so often, so that a poll is never far away
-_BURST_SECONDS = 0.25  # what may be taken at once after an idle time, as a share of the rate
+_MOST_WAIT_SECONDS = 1.0  # longest wait, so that polls stay frequent
+_BURST_SECONDS = 0.25  # largest burst after an idle time, as a share of the rate
 
 
 class ByteBudget:
     """A token bucket that several consumer threads share; thread-safe.
 
-    A consumer asks `wait_seconds` before it polls and tells `spent` after: a batch may overdraw the budget, and the next one waits
-    until that is paid back, so the mean stays at the cap whatever the size of a batch.
+    A consumer calls `wait_seconds` before a poll and `spent` after it. A batch may overdraw the budget; the next one then waits until
+    that is paid back, so the mean stays at the limit for any batch size.
     """
 
     def __init__(self, bytes_per_second: float, *, clock: Callable[[], float]) -> None:
@@ -25,7 +25,7 @@ class ByteBudget:
         self._mean_record_bytes = 1000.0
 
     def wait_seconds(self) -> float:
-        """How long not to read; 0 if the budget allows a batch."""
+        """Seconds to wait before the next read; 0 if the budget allows a batch."""
         with self._lock:
             now = self._clock()
             self._tokens = min(self._rate * _BURST_SECONDS, self._tokens + (now - self._at) * self._rate)
@@ -33,11 +33,11 @@ class ByteBudget:
             return 0.0 if self._tokens > 0 else min(_MOST_WAIT_SECONDS, -self._tokens / self._rate)
 
     def records(self, limit: int) -> int:
-        """How many records to ask for, so that one batch does not take much more than a burst."""
+        """Number of records to ask for, so that one batch is not much larger than a burst."""
         return max(1, min(limit, int(self._rate * _BURST_SECONDS / self._mean_record_bytes)))
 
     def spent(self, records: int, size: int) -> None:
-        """A batch was read."""
+        """Subtract a batch from the budget."""
         if records == 0:
             return
         with self._lock:

@@ -1,4 +1,4 @@
-"""Commits: on a period, one at a time, never backwards, never past an unfinished event."""
+"""Commits: periodic, one at a time, never backwards, never past an unfinished event."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _Wanted = dict[TopicPartition, tuple[PartitionState, int]]
 
 
 def noted_topic_id(note: str | None) -> str | None:
-    """The id of the topic that a commit was made of, if its note tells."""
+    """Topic id in the metadata of a commit, or None."""
     if not note or not note.startswith(_TOPIC_ID_NOTE):
         return None
     topic_id = note.removeprefix(_TOPIC_ID_NOTE)
@@ -29,9 +29,9 @@ def noted_topic_id(note: str | None) -> str | None:
 
 
 def is_of_another_topic(noted: str | None, topic_id: str) -> bool:
-    """Whether a commit bears the id of another topic of the same cluster.
+    """Whether a commit has the id of another topic of the same cluster.
 
-    One of another cluster says nothing: commits are copied between clusters with what they bear, and their offsets were translated.
+    The id of another cluster proves nothing: replication copies commits with their metadata and translates their offsets.
     """
     if noted is None:
         return False
@@ -41,7 +41,7 @@ def is_of_another_topic(noted: str | None, topic_id: str) -> bool:
 
 
 class Committer:
-    """Commits for one consumer thread, which alone calls it."""
+    """Commits of one consumer thread; only that thread calls it."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Committer:
         self._last = clock()
 
     def commit_if_due(self, states: Iterable[PartitionState], *, at_once: bool = False) -> None:
-        """Begin a commit if the period is over (or `at_once`) and the last one has ended."""
+        """Start a commit if the interval has passed (or `at_once`) and the last commit has ended."""
         if self._under_way is not None:
             result = self._source.commit_result()
             if result is None:
@@ -77,11 +77,11 @@ class Committer:
             self._send(wanted, wait=False)
 
     def commit_now(self, states: Iterable[PartitionState]) -> None:
-        """Commit and wait for the answer; for the end of an assignment.
+        """Commit and wait for the answer; used at the end of an assignment.
 
-        One that is under way cannot be waited for here (its answer comes by a poll, and this is called inside of one). If it is
-        stored after this one, the group's position goes back. Where the partition stays ours, the commit is then sent again;
-        where it goes, the broker refuses what is of an older generation.
+        A commit in flight cannot be awaited here (a poll delivers its result, and this is called inside a poll). If the broker stores
+        it after this one, the committed offset goes back. If the partition stays assigned, the commit is then repeated; if not, the
+        broker rejects commits of an older generation.
         """
         wanted = self._wanted(states)
         if wanted:
@@ -94,8 +94,8 @@ class Committer:
             for partition, (state, offset) in wanted.items()
             if (epoch := state.epoch_before(offset)) is not None
         }
-        # Kafka takes a commit of the former owner of a topic that was deleted for one of the topic that has its name now. While the id
-        # is not known, the one that we began with stands: what was skipped because of it, if anything was, is skipped still.
+        # Kafka applies a late commit for a deleted topic to the new topic of the same name. While the new id is not known, the commit
+        # keeps the id of the start: records that were skipped because of it, if any, stay skipped.
         notes = {
             partition: f"{_TOPIC_ID_NOTE}{topic_id}"
             for partition, (state, _) in wanted.items()
@@ -107,13 +107,13 @@ class Committer:
         wanted: _Wanted = {}
         for state in states:
             offset = state.tracker.committable()
-            # Brokers accept a commit that goes back (seen), so "never backwards" is ours to keep.
+            # Brokers accept a commit that goes back (observed), so the runtime must prevent it.
             if offset is None or state.is_committed:
                 continue
             where = f"{state.partition[0]}-{state.partition[1]}@{offset}"
             if not state.watch.may_commit(offset):
                 self._metrics.sentinels.count(Violation.COMMIT_GAP, where)
-                continue  # a repeat is better than a loss
+                continue  # processing twice is better than losing
             if state.watch.goes_back(offset):
                 self._metrics.sentinels.count(Violation.COMMIT_BACKWARDS, where)
                 continue

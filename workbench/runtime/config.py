@@ -19,7 +19,7 @@ from workbench.inputs import first_problem, read_toml
 
 ENVIRONMENT_PREFIX = "WORKBENCH_RUNTIME_"
 
-# What would break a promise if it were set beside the runtime, and why.
+# Properties that would break a guarantee of the runtime, and why.
 _RESERVED = {
     "enable.auto.commit": "the runtime commits processed records; the client would commit records that were only read",
     "enable.auto.offset.store": "the runtime commits processed records; the client would commit records that were only read",
@@ -33,7 +33,7 @@ _RESERVED = {
 
 
 class ProcessorConfig(BaseModel):
-    """How events of one type are handled."""
+    """Settings of the processor of one event type."""
 
     model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
 
@@ -168,7 +168,7 @@ class RuntimeConfig(BaseModel):
             if self.dead_letter_topic is not None and (read or topic == self.dead_letter_topic):
                 raise ValueError(
                     f"dead_letter_topic {self.dead_letter_topic} is one of the topics ({topic}): "
-                    "its dead letters would be read again for ever"
+                    "its dead letters would be read again forever"
                 )
         return self
 
@@ -201,7 +201,7 @@ class RuntimeConfig(BaseModel):
 
     @classmethod
     def from_toml(cls, path: Path, *, environ: Mapping[str, str] | None = None) -> RuntimeConfig:
-        """Read a TOML file (its table `[runtime]`, or the whole file if there is none), then what `environ` sets over it.
+        """Read a TOML file (its table `[runtime]`, or else all of it); the variables of `environ` override it.
 
         Raises:
             ConfigError: if it cannot be read or a field is wrong.
@@ -227,7 +227,7 @@ class RuntimeConfig(BaseModel):
 
 
 def _similar(name: str) -> str | None:
-    """A field that may have been meant: `commit_interval_ms` is `commit_interval_seconds`."""
+    """Suggest a similar field: for `commit_interval_ms`, `commit_interval_seconds`."""
     fields = [*RuntimeConfig.model_fields, *ProcessorConfig.model_fields]
     stem = name.removesuffix("_ms").removesuffix("_s").removesuffix("_minutes")
     close = difflib.get_close_matches(name, fields, n=1) or [field for field in fields if field.startswith(stem)][:1]
@@ -235,9 +235,9 @@ def _similar(name: str) -> str | None:
 
 
 def _overlaid(values: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
-    """Settings with those of the environment over them; `__` in a variable's name goes into a table.
+    """Override settings with those of the environment; `__` in a variable's name separates table and field.
 
-    A value is JSON where the field is a list or a table, and taken as it is where that does not parse (a group may be called `12`).
+    A value is parsed as JSON if the field is a list or a table, and used as text if it does not parse (a group may be named `12`).
     """
     merged = json.loads(json.dumps(values, default=str)) if values else {}
     for name, text in environ.items():
@@ -248,7 +248,7 @@ def _overlaid(values: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str
         for table in tables:
             place = place.setdefault(table, {})
             if not isinstance(place, dict):
-                raise ConfigError(f"{name}: {table} is no table.")
+                raise ConfigError(f"{name}: {table} is not a table.")
         place[last] = _parsed(text)
     return merged
 

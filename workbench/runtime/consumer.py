@@ -1,7 +1,7 @@
-"""A consumer thread: reads records, makes events of them, places them in queues, and commits what is done.
+"""Consumer thread: reads records, decodes them to events, puts these in queues, and commits finished offsets.
 
-It alone owns the state of its partitions. Processor threads only append to `completions`, so there is no lock around the tracker and
-no race between a completion, a rebalance and a commit.
+Only this thread changes the state of its partitions. Processor threads only append to `completions`, so the tracker needs no lock,
+and a completion, a rebalance and a commit cannot race.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from workbench.runtime.source import RecordSource
 _log = logging.getLogger(__name__)
 
 _POLL_SECONDS = 0.05
-_BUSY_POLL_SECONDS = 0.02  # while something waits for room, look again soon
-# Decoding may be slow; never let what is decoded already wait for it longer than this.
+_BUSY_POLL_SECONDS = 0.02  # interval of retries while an event waits for room
+# Decoding may be slow; decoded events wait at most this long before they are placed.
 _PLACE_EVERY_SECONDS = 0.01
 _HOUSEKEEPING_SECONDS = 0.1
-# A paused partition goes on when its queue is half empty, not when one place is free: a pause throws away what the client has
-# prefetched, so flapping would fetch the same records again and again.
+# A paused partition resumes when its queue is half empty, not at the first free place: a pause discards what the client has
+# prefetched, so flapping would fetch the same records repeatedly.
 _RESUME_FILL = 0.5
-# A byte budget may forbid reading for long (one record can be larger than a second's worth); the group must see a poll all the same.
+# A byte budget may forbid reading for a long time (one record can exceed it); the member must still poll.
 _LONGEST_WITHOUT_POLL_SECONDS = 5.0
 _BUDGET_STEP_SECONDS = 0.02
 _DRAIN_STEP_SECONDS = 0.005
@@ -82,38 +82,38 @@ class ConsumerThread:
         self._committer = Committer(config, source, metrics, member=member, clock=clock)
         self._last_housekeeping = clock()
         self._stopping = threading.Event()
-        self.hold = threading.Event()  # while set, nothing is read; what was read goes on
+        self.hold = threading.Event()  # while set, nothing is read; records already read are still processed
         self.is_holding = (
-            False  # whether all is paused because of that: what `partitions` shows then is all that was read
+            False  # whether all partitions are paused for that; `partitions` then shows everything that was read
         )
         self.failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name=member, daemon=True)
 
     @property
     def delayed(self) -> DelayQueue:
-        """Its events that are not due yet."""
+        """Its delay queue."""
         return self._placing.delayed
 
     @property
     def source(self) -> RecordSource:
-        """For readings of its health."""
+        """Its source, for health readings."""
         return self._source
 
     @property
     def remade(self) -> deque[Remade]:
-        """Topics that were made anew; any thread may append."""
+        """Report deleted and recreated topics; any thread may append."""
         return self._identity.remade
 
     def start(self) -> None:
-        """Join the group and begin."""
+        """Join the group and start reading."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Ask it to finish what is at work and leave the group."""
+        """Request to finish events in flight and leave the group."""
         self._stopping.set()
 
     def join(self, seconds: float) -> bool:
-        """Wait for its end; whether it came. One that was never started ends now."""
+        """Wait for the thread's end; return whether it ended. A thread that was never started ends now."""
         if self._thread.ident is None:
             self._source.close()
             return True
@@ -155,7 +155,7 @@ class ConsumerThread:
         self._keep_house()
 
     def _must_wait(self, budget: ByteBudget) -> bool:
-        """Wait a little if the budget forbids reading; not so long that the group would miss this member."""
+        """Wait briefly if the budget forbids reading, but not beyond the poll interval."""
         seconds = budget.wait_seconds()
         if seconds <= 0 or self._clock() - self.last_poll > _LONGEST_WITHOUT_POLL_SECONDS:
             return False
@@ -173,11 +173,11 @@ class ConsumerThread:
         decoded: dict[str, int] = {}
         placed_at = clock()
         for record in records:
-            # At once: this is the path of every record, and each look into one costs as much as all of this.
+            # Unpacked at once: this is the path of every record, and each attribute costs as much as all of this.
             topic, number, offset, _, _, timestamp_ms, _, epoch = record
             state = partitions.get((topic, number))
             if state is None or state.draining:
-                continue  # handed out just before its partition was taken away; the next owner reads it again
+                continue  # returned just before its partition was revoked; the next owner reads it again
             if state.position is not None and offset < state.position:
                 state = self._identity.begin_anew(state, offset)
             if state.held_back is not None:
@@ -244,7 +244,7 @@ class ConsumerThread:
         for state in self.partitions.values():
             log: PartitionState | None = state
             while log is not None:
-                log.tracker.committable()  # also lets go of what is done, of former logs, too
+                log.tracker.committable()  # also forgets finished offsets, of former logs, too
                 log = log.former
             if state.former is not None and state.former.is_done:
                 state.former = None
@@ -286,7 +286,7 @@ class ConsumerThread:
         state.blocked_by.clear()
         return True
 
-    # Assignment (called by the source on this thread, inside of poll or close)
+    # Assignment (called by the source on this thread, inside poll or close)
 
     def on_assigned(
         self,
@@ -310,7 +310,7 @@ class ConsumerThread:
             self._identity.doubt(state)
 
     def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        """See `AssignmentListener`: first let what is at work finish, then commit, then let go."""
+        """See `AssignmentListener`: finish events in flight, commit, then release the partitions."""
         states = self._states(partitions)
         for state in states:
             self._begin_drain(state)
@@ -325,7 +325,7 @@ class ConsumerThread:
         self._let_go(self._states(partitions))
 
     def _states(self, partitions: Sequence[TopicPartition]) -> list[PartitionState]:
-        """Those of these partitions that are ours, and of the logs that were there before theirs."""
+        """States of the assigned ones of these partitions, and of their former logs."""
         found = []
         for partition in partitions:
             state = self.partitions.get(partition)
@@ -335,23 +335,23 @@ class ConsumerThread:
         return found
 
     def _begin_drain(self, state: PartitionState) -> None:
-        """From here on only those events are started that lie below one that is done or at work.
+        """From here on, start only events below one that is finished or in flight.
 
-        Below it every event must be done, or what is done above a hole could not be committed and would be done again elsewhere; above
-        it nothing has begun, and the next owner reads it.
+        Every event below it must finish; otherwise finished events above a hole could not be committed and would be repeated elsewhere.
+        No event above it has started, so the next owner reads those.
         """
-        with state.gate:  # a processor that sees `draining` waits here for the bound
+        with state.gate:  # a processor that sees `draining` waits for the bound here
             state.draining = True
-            # Only now look who is at work: a processor first says what it has at hand, then looks at `draining`.
+            # Only now read the events in flight: a processor first publishes its event, then checks `draining`.
             at_work = (event for pool in self._processors for slot in pool.slots for event in slot.at_work())
             mine = (event.record.offset for event in at_work if event.owner is state)
             self._collect_completions()
             state.drain_until = max(*mine, state.tracker.highest_finished, state.given_up_until, -1)
             if state is not self.partitions.get(state.partition) and state.position is not None:
-                state.drain_until = state.position - 1  # of a former log: no next owner can read what is left
+                state.drain_until = state.position - 1  # of a former log: no next owner can read its records
 
     def _drain(self, states: Sequence[PartitionState], seconds: float) -> None:
-        """Wait until every event up to each partition's bound is done and its dead letter is safe."""
+        """Wait until every event up to each partition's bound is finished and its dead letter is delivered."""
         deadline = self._clock() + seconds
         while True:
             self._collect_completions()
@@ -363,8 +363,8 @@ class ConsumerThread:
             self._sleep(_DRAIN_STEP_SECONDS)
 
     def _let_go(self, states: Sequence[PartitionState]) -> None:
-        # The client keeps a pause with the partition, not with the assignment: it would come back with it, and nobody would end it.
-        # Now, and not at the next assignment: there librdkafka races (its issue 5591).
+        # librdkafka keeps a pause beyond the assignment: after a reassignment nothing would resume the partition.
+        # Resume now and not at the next assignment: librdkafka races there (its issue 5591).
         if paused := {state.partition for state in states if state.paused}:
             self._source.resume(paused)
         for state in states:
@@ -374,16 +374,16 @@ class ConsumerThread:
         self._placing.discard_revoked()
 
     def _finish(self) -> None:
-        """Stop reading, let everything that was read be handled, commit. Closing the source then revokes what is left."""
-        self.hold.set()  # what is assigned meanwhile is not read, either
+        """Stop reading, process everything that was read, commit. Closing the source then revokes the partitions."""
+        self.hold.set()  # partitions assigned meanwhile are not read either
         deadline = self._clock() + self._config.shutdown_seconds
         while self._clock() < deadline:
-            self._keep_house()  # commits on its period: one event that is stuck must not cost the others their commits
+            self._keep_house()  # keep committing: one stuck event must not prevent the commits of other partitions
             states = self.partitions.values()
             if all(state.is_done for state in states):
-                # A commit is refused while the group is rebalancing (another instance of a deploy has just come); polling ends that.
+                # A commit is rejected while the group rebalances (another instance of a deploy has just joined); polling ends that.
                 self._committer.commit_if_due(states, at_once=True)
                 if all(state.is_committed for state in states):
                     return
-            self._source.poll(1, _BUSY_POLL_SECONDS)  # stay in the group meanwhile
+            self._source.poll(1, _BUSY_POLL_SECONDS)  # stay in the group
         self._committer.commit_now(self.partitions.values())

@@ -1,4 +1,4 @@
-"""Dead letters: what was given up, kept where a person can look at it. The offset completes only when the letter is safe."""
+"""Dead letters: failed events in a topic, for a person to inspect. An offset completes only when its letter is delivered."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from workbench.runtime.event import Event
 _log = logging.getLogger(__name__)
 
 _POLL_SECONDS = 0.05
-# Between tries of a letter that was refused; doubles with each, so that an outage is not met with a storm.
+# Back-off between attempts for a rejected letter; doubles, so that an outage causes no storm.
 _AGAIN_SECONDS = 1.0
 _AGAIN_MOST_SECONDS = 30.0
-_HEAL_SECONDS = 1.0  # for the reports of a producer that is given up
-_MAX_CODE_LENGTH = 200  # a code may come from outside (a service's words)
-# The producer's own limit must not be the one that counts: the topic's is (1 MB is librdkafka's default, brokers may allow more).
+_HEAL_SECONDS = 1.0  # for the delivery reports of an abandoned producer
+_MAX_CODE_LENGTH = 200  # a code may come from outside (from a service)
+# Only the topic's limit must count, not the producer's (librdkafka's default is 1 MB; brokers may allow more).
 _MAX_MESSAGE_BYTES = 1_000_000_000
 
-LEFT_OUT_HEADER = "wb_left_out"  # what a letter that was too large goes without
-VALUE_BYTES_HEADER = "wb_value_bytes"  # and how large its value is; topic, partition and offset say where it lies
+LEFT_OUT_HEADER = "wb_left_out"  # what was left out of a letter that was too large
+VALUE_BYTES_HEADER = "wb_value_bytes"  # and the size of its value; topic, partition and offset identify the record
 
 
 class _Size(IntEnum):
-    """How much of its record a letter carries; the next one is tried when the broker says that it is too large."""
+    """How much of its record a letter carries; the next size is tried when the broker reports that it is too large."""
 
     WHOLE = 0
-    ALONE = 1  # whole, but in a request of its own: it may have been the batch that was too large
+    ALONE = 1  # complete, but in a separate request: the batch may have been too large
     NO_VALUE = 2
-    HEADERS_ONLY = 3  # neither value nor key, and of the headers our own
+    HEADERS_ONLY = 3  # no value, no key, only our own headers
 
 
 @dataclass(slots=True, eq=False)
@@ -51,26 +51,26 @@ class _Letter:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether its partition is still ours: the next owner reads the event again and writes a letter of its own."""
+        """Whether its partition is still assigned; if not, the next owner reads the event again and writes its own letter."""
         return not getattr(self.event.owner, "revoked", False)
 
 
 def make_producer(properties: dict[str, Any]) -> Producer:
-    """A producer that logs here."""
+    """Make a producer that writes to our log."""
     return Producer(properties, logger=_log)
 
 
 class DeadLetters:
-    """Writes given-up events to a topic, with headers that say where they came from and why.
+    """Writes failed events to the dead-letter topic, with headers for their origin and error.
 
-    One thread of its own serves the delivery reports. `put` may be called from any thread, and never waits for the broker: what the
-    producer's buffer does not take now waits in line here. Both are bounded by what the runtime holds uncommitted.
+    A separate thread handles the delivery reports. `put` may be called from any thread and never waits for the broker: letters that
+    the producer's buffer does not take wait here. Both are bounded by the number of uncommitted records.
 
-    A letter that is refused goes behind the others and is tried again later, so that it holds up its own partition only. One that is
-    too large goes without its value, then without key and headers. A producer that has failed for good is replaced.
+    A rejected letter goes behind the others and is retried later, so it delays only its own partition. A letter that is too large is
+    sent without its value, then without key and headers. A producer with a fatal error is replaced.
 
     Attributes:
-        failure: what the thread has died of; no offset completes through a letter any more, so the runtime must end.
+        failure: the error that ended the thread; no more letters are delivered, so the runtime must end.
     """
 
     def __init__(
@@ -86,17 +86,17 @@ class DeadLetters:
         self._clock = clock
         common: dict[str, Any] = {
             "enable.idempotence": True,
-            "linger.ms": 5,  # letters are rare, and each holds a commit back
+            "linger.ms": 5,  # letters are rare, and each delays a commit
             "message.max.bytes": _MAX_MESSAGE_BYTES,
-            # The record may have come compressed, and the topic's limit is for what is sent.
+            # The record may have been compressed, and the topic's limit applies to the compressed size.
             "compression.type": "zstd",
             **properties,
         }
         self._make_producer, self._properties = make_producer, common
-        self._producers: dict[bool, Producer] = {False: self._make(False)}  # by whether each message goes alone
-        self._broken: set[bool] = set()  # those of them that have failed for good
+        self._producers: dict[bool, Producer] = {False: self._make(False)}  # by whether each message is sent alone
+        self._broken: set[bool] = set()  # those with a fatal error
         self._line: deque[_Letter] = deque()
-        self._later: list[tuple[float, int, _Letter]] = []  # refused ones, by the instant of the next try
+        self._later: list[tuple[float, int, _Letter]] = []  # rejected ones, by the time of the next attempt
         self._number = itertools.count()  # breaks ties in that heap
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="dead-letters", daemon=True)
@@ -106,18 +106,20 @@ class DeadLetters:
         return self._make_producer(self._properties | ({"batch.num.messages": 1} if alone else {}))
 
     def __len__(self) -> int:
-        """Letters that wait for their first or next try."""
+        """Letters that wait for their first or next attempt."""
         return len(self._line) + len(self._later)
 
     def put(self, event: Event, code: object, *, safe: Callable[[], None]) -> None:
-        """Write one letter; `safe` is called (on this object's thread) once the broker has it.
+        """Write one letter; `safe` is called (on this object's thread) once the broker has acknowledged it.
 
-        A letter that the broker refuses is tried again until it is taken: completing its offset without it would lose the event.
+        A letter that the broker rejects is retried until it is accepted: completing its offset without it would lose the event.
         """
-        # A code may be anything that a handler has put there, an HTTP status as a number say.
+        # A handler may have put anything into the code, for example an HTTP status as a number.
         try:
             words = str(code)
-        except Exception:  # the handler's object, on a processor's thread: it would end that, and the process
+        except (
+            Exception
+        ):  # the handler's object, on a processor's thread: an error would end the thread, and the process
             words = type(code).__name__
         words = words[:_MAX_CODE_LENGTH].encode("utf-8", "backslashreplace").decode()
         self._line.append(_Letter(event, words, safe))
@@ -134,7 +136,7 @@ class DeadLetters:
             _log.exception("dead letters can no longer be written")
 
     def _send_line(self) -> None:
-        """Hand the letters whose time has come to the producers."""
+        """Send the letters that are due to the producers."""
         while self._later and self._later[0][0] <= self._clock():
             self._line.append(heapq.heappop(self._later)[2])
         while self._line:
@@ -145,10 +147,10 @@ class DeadLetters:
                 self._produce(letter)
             except BufferError:
                 self._line.appendleft(letter)
-                return  # the poll that follows makes room
+                return  # the following poll makes room
             except KafkaException as error:
                 self._refused(letter, error.args[0])
-            except (TypeError, ValueError) as error:  # what a decoder has put into the record is no message
+            except (TypeError, ValueError) as error:  # what a decoder has put into the record is not a valid message
                 if letter.size is _Size.HEADERS_ONLY:
                     raise
                 _log.error("a dead letter cannot be written as it is: %s", error)
@@ -185,25 +187,25 @@ class DeadLetters:
         else:
             pause = min(_AGAIN_MOST_SECONDS, _AGAIN_SECONDS * 2.0 ** min(letter.tries - 1, 10))
             heapq.heappush(self._later, (self._clock() + pause, next(self._number), letter))
-            _log.error("a dead letter was refused, trying again in %g s: %s", pause, error)
+            _log.error("a dead letter was rejected, retrying in %g s: %s", pause, error)
 
     def _replace_broken(self) -> None:
-        """Put new producers in the place of those that have failed for good; what they still had is refused, and so tried again."""
+        """Replace the producers with a fatal error; the letters that they still had are retried."""
         while self._broken:
             alone = self._broken.pop()
-            _log.error("the producer of dead letters has failed permanently, and is replaced")
+            _log.error("the producer of dead letters has a fatal error and is replaced")
             producer = self._producers.pop(alone)
             producer.purge()
             producer.flush(_HEAL_SECONDS)
-            self._broken.discard(alone)  # the reports of what was purged have named it again
+            self._broken.discard(alone)  # the reports of the purged messages have added it again
             self._producers[alone] = self._make(alone)
 
     def close(self, seconds: float) -> None:
-        """Wait for what is on its way; what is not safe then is read again by the partition's next owner."""
+        """Wait for letters in flight; an event whose letter is not delivered is read again by the partition's next owner."""
         self._stopping.set()
         self._thread.join(seconds)
         if self._thread.is_alive():
-            return  # it is stuck in the client; the line is still its own
+            return  # it is stuck in the client and still uses the list
         self._send_line()
         for producer in list(self._producers.values()):
             producer.flush(seconds)

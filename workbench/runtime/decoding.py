@@ -1,4 +1,4 @@
-"""From records to events: what a decoder makes is checked, and delays are added."""
+"""Decoding of records to events: the decoder's result is checked, and delays are added."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _log = logging.getLogger(__name__)
 
 
 class Decoding:
-    """Makes events for one consumer thread."""
+    """Decodes records for one consumer thread."""
 
     def __init__(self, config: RuntimeConfig, decode: Decoder, metrics: RuntimeMetrics) -> None:
         self._group = config.group
@@ -24,10 +24,10 @@ class Decoding:
         self._default_delay_ms = round(config.default_processor.delay_seconds * 1000)
 
     def event(self, record: Record) -> Event | None:
-        """Event of a record; None where there is nothing to do for it. What cannot be decoded has the type `UNDECODABLE`."""
+        """Decode a record; None to skip it. A record that cannot be decoded becomes an event of type `UNDECODABLE`."""
         try:
             event = self._decode(record)
-            if (  # what nearly all of them are
+            if (  # the usual case
                 type(event) is not Event
                 or event.record is not record
                 or type(event.type) is not str
@@ -50,10 +50,10 @@ class Decoding:
 
 
 def _checked(event: Any, record: Record) -> Event | None:
-    """What a decoder has made, if it can be handled.
+    """Check the decoder's result.
 
     Raises:
-        TypeError: if it cannot: the record is undecodable, which ends neither the member nor the partition.
+        TypeError: if it is not a valid event: the record is then undecodable, but member and partition continue.
     """
     if event is None:
         return None
@@ -62,10 +62,10 @@ def _checked(event: Any, record: Record) -> Event | None:
     of: Any = event.record
     if of is not record and not (isinstance(of, Record) and of[:3] == record[:3]):
         raise TypeError("an event must keep topic, partition and offset of its record: they identify what is committed")
-    kind: Any = event.type  # whatever it has put there
+    kind: Any = event.type  # the decoder may have put anything there
     key: Any = event.key
     delay: Any = event.delay_until_ms
-    if key is None:  # as of a record without a key
+    if key is None:  # like a record without a key
         event.key = key = b""
     if not (isinstance(key, bytes) and isinstance(kind, str)):
         raise TypeError("an event needs a type of class str and a key of class bytes")

@@ -1,4 +1,4 @@
-"""The bounded delay queue: events that must not be handled before an instant (seed 000, at most a minute)."""
+"""The bounded delay queue: holds events until their due time, at most a minute."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from collections.abc import Callable, Hashable, Sequence
 
 from workbench.runtime.event import Event
 
-_Entry = tuple[float, int, Hashable, Event]  # due instant, number (breaks ties), key, event
+_Entry = tuple[float, int, Hashable, Event]  # due time, number (breaks ties), key, event
 
 
 class DelayQueue:
-    """A bounded heap by due time. Its consumer thread alone uses it; any thread may ask for its length.
+    """Bounded heap by due time. Only its consumer thread uses it; any thread may read its length.
 
-    It knows the keys of all events on their way through it: those it holds, and those that stand in line outside while it is full.
-    Whoever is of such a key must go through it, too, or it would overtake.
+    It knows the keys of the events it holds, and of those that wait outside while it is full. Later events of such a key must go
+    through it as well; otherwise they would overtake.
     """
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self._heap: list[_Entry] = []
-        self._line: dict[int, _Entry] = {}  # of events outside, by identity
-        self._number = 0  # events that are due at the same instant come out as they came in
-        # The latest instant of each key's events, and how many they are: event times may jump back, the order of a key may not.
+        self._line: dict[int, _Entry] = {}  # of waiting events outside, by identity
+        self._number = 0  # events with the same due time keep their order
+        # Latest due time and number of each key's events: event times may go back, the order of a key must not.
         self._keys: dict[Hashable, tuple[float, int]] = {}
 
     def __len__(self) -> int:
         return len(self._heap)
 
     def fill(self) -> float:
-        """How full it is, 0 to 1."""
+        """Fill, 0 to 1."""
         return len(self._heap) / self.capacity
 
     def room(self) -> int:
@@ -38,17 +38,17 @@ class DelayQueue:
 
     @property
     def is_on_the_way(self) -> bool:
-        """Whether any event is on its way through it."""
+        """Whether any event is in it or waits for it."""
         return bool(self._keys)
 
     def has(self, key: Hashable) -> bool:
-        """Whether an event of this key is on its way through it."""
+        """Whether an event of this key is in it or waits for it."""
         return key in self._keys
 
     def admit(self, event: Event, *, key: Hashable, due: float) -> bool:
-        """Take an event until `due` (an instant of the caller's clock), or until the last one of its key is due.
+        """Hold an event until `due` (of the caller's clock), or until the last one of its key is due.
 
-        False if there is no room, or others stand in line: the event stands in line from now on, and is handed in by `take_in`.
+        Returns False if there is no room or others wait already: the event then waits, and `take_in` adds it later.
         """
         latest, waiting = self._keys.get(key, (due, 0))
         due = max(latest, due)
@@ -62,7 +62,7 @@ class DelayQueue:
         return True
 
     def take_in(self, events: Sequence[Event]) -> Sequence[Event]:
-        """See `Target`: the events that stand in line, in its order."""
+        """See `Target`: adds waiting events, in their order."""
         for taken, event in enumerate(events):
             if not self.room():
                 return events[taken:]
@@ -70,7 +70,7 @@ class DelayQueue:
         return ()
 
     def due(self, now: float) -> list[Event]:
-        """The events whose instant has come, earliest first; those of one key in the order in which they were admitted."""
+        """Remove and return the events that are due, earliest first; events of one key keep their order."""
         ready = []
         while self._heap and self._heap[0][0] <= now:
             _, _, key, event = heapq.heappop(self._heap)
@@ -81,7 +81,7 @@ class DelayQueue:
         return ready
 
     def discard(self, unwanted: Callable[[Event], bool]) -> None:
-        """Drop events (of a partition that was taken away), also those that stand in line."""
+        """Drop events (of a revoked partition), including waiting ones."""
         self._heap = [entry for entry in self._heap if not unwanted(entry[3])]
         heapq.heapify(self._heap)
         self._line = {number: entry for number, entry in self._line.items() if not unwanted(entry[3])}

@@ -1,4 +1,4 @@
-"""Records, events and what may become of them."""
+"""Records, events and their outcomes."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ TopicPartition = tuple[str, int]
 
 
 class UnreadableHeaders(Sequence[tuple[str, bytes | None]]):
-    """Headers that the client cannot tell, a name that is no UTF-8 say. Who looks at them learns that; who does not, need not.
+    """Headers that the client cannot decode, for example because a name is not UTF-8. Reading them raises an error.
 
     Raises:
-        ValueError: whatever is asked of them.
+        ValueError: on every access.
     """
 
     def __getitem__(self, _index: Any) -> Any:
@@ -26,9 +26,9 @@ class UnreadableHeaders(Sequence[tuple[str, bytes | None]]):
 
 
 class Record(NamedTuple):
-    """One message as the broker holds it. `timestamp_ms` is since the epoch; -1 if the broker knows none.
+    """One message as stored by the broker. `timestamp_ms` is since the epoch; -1 if the broker has none.
 
-    `leader_epoch` counts the leaders of the partition (None: not known): a log that was cut has a new leader.
+    `leader_epoch` counts the leaders of the partition (None: not known): a truncated log has a new leader.
     """
 
     topic: str
@@ -41,7 +41,7 @@ class Record(NamedTuple):
     leader_epoch: int | None = None
 
     def header(self, name: str) -> bytes | None:
-        """The last header of this name (Kafka allows several)."""
+        """Last header of this name (Kafka allows several)."""
         for key, value in reversed(self.headers or ()):
             if key == name:
                 return value
@@ -50,15 +50,15 @@ class Record(NamedTuple):
 
 @dataclass(slots=True)
 class Event:
-    """A record made ready for a processor.
+    """A decoded record, ready for a processor.
 
     Attributes:
-        type: decides which processor handles it.
-        key: events of one key are handled in their order, one at a time.
-        payload: what `decode` made of the record's value.
-        record: where it came from.
-        delay_until_ms: not handled before this instant (event time plus a delay); None for at once.
-        attempt: 1 at the first try; a retry that does not count leaves it.
+        type: selects the processor.
+        key: events of one key are processed in order, one at a time.
+        payload: result of `decode` for the record's value.
+        record: its origin.
+        delay_until_ms: not processed before this time (event time plus a delay), in ms since the epoch; None: no delay.
+        attempt: 1 at the first attempt; a retry that does not count leaves it unchanged.
     """
 
     type: str
@@ -67,60 +67,60 @@ class Event:
     record: Record
     delay_until_ms: int | None = None
     attempt: int = 1
-    tries: int = 1  # as `attempt`, but with the retries that did not count
-    # The runtime's own: the partition's state at the time of reading (a later assignment has another), and when it was decoded.
+    tries: int = 1  # like `attempt`, including retries that did not count
+    # Internal: the partition's state at the time of reading (a later assignment has another), and the time of decoding.
     owner: Any = field(default=None, repr=False, compare=False)
     decoded_at: float = field(default=0.0, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The event is handled."""
+    """The event is processed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Try again after so many seconds (None: the processor's own back-off).
+    """Retry after this number of seconds (None: the processor's own back-off).
 
-    With `counted=False` the try does not count towards `max_attempts`: the fault is not the event's (a whole service is out).
+    With `counted=False` the attempt does not count towards `max_attempts`: the event is not the cause (a service is down).
 
     Raises:
-        ValueError: if `after` is no number of seconds.
+        ValueError: if `after` is not a number of seconds.
     """
 
     after: float | None = None
     counted: bool = True
 
     def __post_init__(self) -> None:
-        # Here, where the handler can still fail: in a queue such a time would hold its key for good.
+        # Check here, where the handler can still fail: in a queue, such a time would block its key forever.
         if self.after is not None and not (isinstance(self.after, int | float) and 0 <= self.after < math.inf):
             raise ValueError(f"Retry(after={self.after!r}): after must be a number of seconds, 0 or more")
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Give it up: it is counted, put into the dead-letter topic if there is one, and the commit goes on."""
+    """Dead-letter the event without a retry: it is counted, sent to the dead-letter topic if there is one, and its offset completes."""
 
     reason: str = "failed"
 
 
 @dataclass(frozen=True, slots=True)
 class Dead:
-    """Put it into the dead-letter topic with this code, now and without a retry."""
+    """Send the event to the dead-letter topic with this code, without a retry."""
 
     code: str
 
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """Nothing to do for this event."""
+    """Nothing to do for this event; its offset completes."""
 
 
 Outcome = Done | Retry | Failed | Dead | Skip
 
-# What a processor is: it may return an outcome; anything else, or nothing, means Done; an exception means Retry.
+# A processor may return an outcome. Anything else, or nothing, means Done; an exception means Retry.
 Handler = Callable[[Event], object]
-# What turns a record into an event; None skips the record; an exception makes it undecodable.
+# A decoder turns a record into an event. None skips the record; an exception makes it undecodable.
 Decoder = Callable[[Record], Event | None]
 
 UNDECODABLE = "undecodable"  # type of what no event could be made of, on its way to the dead-letter topic
@@ -129,7 +129,7 @@ DEFAULT_EVENT_TYPE = "default"
 
 
 def decode_by_header(record: Record) -> Event:
-    """The default decoder: type from the header `event_type`, key from the record's key, the payload left as bytes."""
+    """Default decoder: type from the header `event_type`, key from the record's key, payload as bytes."""
     kind = record.header(EVENT_TYPE_HEADER)
     return Event(
         type=kind.decode() if kind else DEFAULT_EVENT_TYPE, key=record.key or b"", payload=record.value, record=record

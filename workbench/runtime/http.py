@@ -1,4 +1,4 @@
-"""The page beside a runtime: metrics for anybody on the address, the admin API for who has the token.
+"""HTTP endpoints of a runtime: public metrics, and the admin API with a bearer token.
 
 GET /metrics; with `Authorization: Bearer TOKEN`: GET /status, /assignment, /queues; POST /drain, /resume, /replay. JSON in and out.
 """
@@ -45,7 +45,7 @@ class _Refused(Exception):  # noqa: N818 - an answer, not an error
 
 
 class HttpServer:
-    """Serves one runtime.
+    """HTTP server of one runtime.
 
     Raises:
         OSError: if the address cannot be used.
@@ -63,21 +63,21 @@ class HttpServer:
         return str(host), int(port)
 
     def start(self) -> None:
-        """Begin to answer."""
+        """Start serving."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End."""
+        """Stop serving."""
         self._server.shutdown()
         self._server.server_close()
 
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
-    block_on_close = False  # a stalled client must not hold up the stop
+    block_on_close = False  # a stalled client must not delay the stop
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that goes away in mid-answer is no news."""
+        """Ignore clients that disconnect during an answer."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -89,10 +89,10 @@ class _Handler(BaseHTTPRequestHandler):
     sys_version = ""
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Not on the service's own standard error."""
+        """Suppress access logs on standard error."""
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """What the base class refuses by itself, in the form of every other answer and without repeating what was sent."""
+        """Answer errors of the base class in the same format as all others, without echoing the request."""
         del message, explain
         status_code = HTTPStatus(code)
         self._send(status_code, json.dumps({"error": status_code.phrase}).encode() + b"\n", "application/json")
@@ -117,10 +117,10 @@ class _Handler(BaseHTTPRequestHandler):
     def _metrics(self) -> None:
         try:
             encode, content_type = choose_encoder(self.headers.get("Accept", ""))
-        except (TypeError, ValueError):  # the library takes any version in the header for numbers
+        except (TypeError, ValueError):  # the library expects numbers for any version in the header
             encode, content_type = choose_encoder("")
         pages = [encode(registry) for registry in self.runtime.registries]
-        end = b"# EOF\n"  # OpenMetrics wants it once, at the end
+        end = b"# EOF\n"  # OpenMetrics requires it once, at the end
         body = b"".join(page.removesuffix(end) for page in pages) + (end if pages[0].endswith(end) else b"")
         self._send(HTTPStatus.OK, body, content_type)
 
@@ -137,7 +137,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(body)))
         if code >= HTTPStatus.BAD_REQUEST:
-            # What was sent along may not have been read; the next request would begin in the middle of it.
+            # The request's body may be unread; the next request would start in the middle of it.
             self.send_header("Connection", "close")
             self.close_connection = True
         if code == HTTPStatus.UNAUTHORIZED:
@@ -149,7 +149,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.token is None:
             raise _Refused(HTTPStatus.FORBIDDEN, "the admin API is off: set admin_token")
         given = self.headers.get("Authorization", "")
-        # In constant time: the time of an answer must not tell how much of a guess was right.
+        # Compare in constant time: the duration must not reveal how much of a guess was right.
         if not hmac.compare_digest(given.encode(), f"Bearer {self.token}".encode()):
             raise _Refused(HTTPStatus.UNAUTHORIZED, "a bearer token is required")
 
@@ -165,7 +165,7 @@ class _Handler(BaseHTTPRequestHandler):
         except (ValueError, RecursionError):
             raise _Refused(HTTPStatus.BAD_REQUEST, "the body is not JSON") from None
 
-    # Orders
+    # Commands
 
     def _drain(self, _body: Any) -> tuple[HTTPStatus, Any]:
         return self._accepted(self.runtime.drain())

@@ -1,6 +1,6 @@
-"""Whether the log of a partition is the one that was read before: it may have been cut, or its topic deleted and created again.
+"""Detection of truncated logs and recreated topics.
 
-Offsets mean other records then. What lies below the position or the commit is not skipped: reading begins anew where the log does.
+Offsets then refer to other records. Records below the position or the commit are not skipped: reading restarts at the log start.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from workbench.runtime.source import RecordSource
 _log = logging.getLogger(__name__)
 
 _PERIOD_SECONDS = 0.1
-# So long a partition waits for the broker to tell its topic's id; then the commit is believed.
+# Longest wait for the topic id from the broker; after that, the commit is trusted.
 _LONGEST_DOUBT_SECONDS = 5.0
 
 
 class TopicIds(Protocol):
-    """Who knows the ids of topics."""
+    """Source of topic ids."""
 
     def known(self, topic: str) -> tuple[str, float] | None:
-        """The id, and when (monotonic seconds) the broker was asked for it; None where nobody knows."""
+        """Id, and the time of the request to the broker (monotonic seconds); None if it is not known."""
 
     def ask_soon(self, topic: str) -> bool:
-        """Ask the broker for it afresh; whether anybody will."""
+        """Request the id again; return whether a request will be made."""
 
 
 class NoTopicIds:
-    """Nobody asks."""
+    """Topic ids are never known."""
 
     def known(self, _topic: str) -> tuple[str, float] | None:
         """See `TopicIds`."""
@@ -48,7 +48,7 @@ class NoTopicIds:
 
 
 class LogIdentity:
-    """Notices logs that begin anew, for one consumer thread, which alone calls it (`remade` excepted)."""
+    """Detects truncated logs and recreated topics for one consumer thread; only that thread calls it (except `remade`)."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class LogIdentity:
         member: str,
         clock: Callable[[], float],
     ) -> None:
-        self.remade: deque[Remade] = deque()  # topics that were made anew; any thread may append
+        self.remade: deque[Remade] = deque()  # recreated topics; any thread may append
         self._config = config
         self._source = source
         self._metrics = metrics
@@ -69,23 +69,22 @@ class LogIdentity:
         self._ids = ids
         self._member = member
         self._clock = clock
-        self._client_ids: dict[str, str] = {}  # of topics, as the client of now has met them
+        self._client_ids: dict[str, str] = {}  # of topics, as the current client knows them
         self._next_look = clock()
 
     def doubt(self, state: PartitionState) -> None:
-        """Hold back what is read of a partition until its topic's id is asked for afresh, where a commit says which it was.
+        """Hold back the records of a partition until its topic id was requested again, if its commit has an id.
 
-        The topic may have been made anew meanwhile and have grown beyond the commit: its later records would be handled before its
-        first ones.
+        The topic may have been recreated and have grown beyond the commit: its later records would be processed before its first ones.
         """
         if state.committed_topic_id is not None and state.position and self._ids.ask_soon(state.partition[0]):
             state.held_back, state.doubted_at = [], self._clock()
 
     def begin_anew(self, old: PartitionState, offset: int) -> PartitionState:
-        """Restart where the client has gone back: the log was truncated below our position, or the topic was recreated.
+        """Restart at the lower offset of a client reset: truncated log, or recreated topic.
 
-        What was read of the former log lies nowhere else, so it is still handled; but offsets mean other records now, so none of it is
-        committed. The new beginning is committed although it lies below the commit: a restart would pass the records between.
+        Records of the former log exist nowhere else, so they are still processed. But their offsets now refer to other records, so they
+        are not committed. The new start is committed although it is below the commit: a restart would skip the records between.
         """
         topic, number = old.partition
         _log.error(
@@ -101,7 +100,7 @@ class LogIdentity:
             former=old,
             paused=old.paused,
             began_anew=(self._clock(), offset),
-            # Not looked at yet: it tells whether the log was cut, or is another topic's.
+            # Not checked yet: it tells whether the log was truncated or belongs to another topic.
             committed_topic_id=old.committed_topic_id if old.topic_id is None else old.topic_id,
         )
         state.tracker.begin(offset)
@@ -111,13 +110,13 @@ class LogIdentity:
         return state
 
     def look(self, *, release: bool) -> list[Record]:
-        """Go to the beginning of topics that were made anew, where the client has not done so by itself: it may have gone on in them,
-        or have begun at a commit of the former one.
+        """Seek to the start of recreated topics, unless the client has done so: it may have continued at its old position, or
+        have started at a commit of the former topic.
 
-        Only between batches: the rest of one that was read before a rewind would pass for the beginning of the new log.
+        Call it only between batches: records of a batch that was read before a rewind would look like the start of the new log.
 
         Returns:
-            What was held back and is not in doubt any more; nothing without `release`.
+            Records that were held back and are no longer in doubt; empty without `release`.
         """
         if self._clock() < self._next_look and not self.remade:
             return []
@@ -148,7 +147,7 @@ class LogIdentity:
     def _compare(self, state: PartitionState) -> None:
         known = self._ids.known(state.partition[0])
         if known is None or (state.held_back is not None and known[1] < state.doubted_at):
-            return  # an answer of before the assignment says nothing of now
+            return  # an answer from before the assignment is outdated
         if is_of_another_topic(state.committed_topic_id, known[0]) and state.position:
             self._rewind([state], {})
         self._partitions[state.partition].topic_id = known[0]
@@ -170,17 +169,17 @@ class LogIdentity:
         topics = {
             *self._config.topics,
             *(topic for topic, _ in self._partitions),
-        }  # assigned or not, and what patterns have brought
+        }  # assigned or not, and those that patterns match
         met = {topic: known[0] for topic in topics if (known := self._ids.known(topic)) is not None}
         if any(self._client_ids.setdefault(topic, topic_id) != topic_id for topic, topic_id in met.items()):
-            # The client knows leader epochs of the former topic, and may wait for those for ever (seen with librdkafka 2.16).
+            # The client knows leader epochs of the former topic, and may wait for them forever (observed with librdkafka 2.16).
             _log.error("%s rejoins with a new client, because a topic was recreated", self._member)
             self._client_ids.clear()
             self._source.rejoin()
 
     def _rewind(self, states: Sequence[PartitionState], starts: Mapping[TopicPartition, int]) -> None:
         for state in states:
-            # From here on what the client hands out comes from there, and is in no doubt.
+            # From here on, records come from the log start and are not in doubt.
             self.begin_anew(state, starts.get(state.partition, 0)).held_back = None
         if states:
             self._source.rewind([state.partition for state in states])

@@ -1,4 +1,4 @@
-"""Kafka behind the port, through confluent-kafka."""
+"""Kafka source, with confluent-kafka."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ _log = logging.getLogger(__name__)
 _COMMITTED_TIMEOUT_SECONDS = 10.0
 _START_PAUSE_SECONDS = 0.5
 _NO_EPOCH = -1
-_START_TRIES = 3  # where a replay begins must be known; reading from elsewhere instead would be wrong in silence
+_START_TRIES = 3  # the start of a replay must be known; reading from another offset would be a silent error
 
 _DEFAULTS: dict[str, str | int | float | bool] = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
-    "auto.offset.reset": "earliest",  # at least once: a group without a commit starts where the log does
+    "auto.offset.reset": "earliest",  # at least once: a group without a commit starts at the log start
     "partition.assignment.strategy": "cooperative-sticky",
     "statistics.interval.ms": 1000,
-    # With the default of 1 s, fetching stops for a whole second each time the queue has been full: fake gaps of 1 s (measured).
+    # With the default of 1 s, fetching stops for 1 s each time the queue was full (measured).
     "fetch.queue.backoff.ms": 10,
-    # A reader that keeps its own bounded queues needs no deep one in the client; and pausing throws away what is in it.
+    # The runtime has its own bounded queues, so the client needs no deep one; and a pause discards its content.
     "queued.min.messages": 2000,
     "queued.max.messages.kbytes": 16_384,
     "fetch.wait.max.ms": 100,
 }
 
 
-# What no further poll will change, and what to do about it. As a warning it would leave a member that does nothing.
+# Errors that no further poll resolves, and what to do. As warnings they would leave an idle member.
 _PERMANENT: dict[int, str] = {
     KafkaError._FATAL: "Restart the service when the cause is fixed.",
     KafkaError._AUTO_OFFSET_RESET: "Commit a position for the group (workbench replay), or set auto.offset.reset to earliest.",
@@ -62,11 +62,11 @@ class KafkaSource:
 
     def __init__(self, config: RuntimeConfig, *, member: str) -> None:
         properties: dict[str, Any] = {**_DEFAULTS, **config.kafka}
-        if properties.get("group.protocol") == "consumer":  # KIP-848: the broker decides about these
+        if properties.get("group.protocol") == "consumer":  # KIP-848: the broker controls these
             for name in ("partition.assignment.strategy", "session.timeout.ms", "heartbeat.interval.ms"):
                 properties.pop(name, None)
         if config.consumers > 1 and "group.instance.id" in properties:
-            # Members with one id fence each other off for ever.
+            # Members with the same id fence each other forever.
             properties["group.instance.id"] = f"{properties['group.instance.id']}-{member.rpartition('-')[2]}"
         properties |= {
             "bootstrap.servers": config.bootstrap,
@@ -77,7 +77,7 @@ class KafkaSource:
             "on_commit": self._on_commit,
         }
         if config.start_at is not None:
-            # Where retention overtakes a beginning, what is left of the log is still to be read.
+            # If retention overtakes a start offset, read the remaining log.
             properties["auto.offset.reset"] = "earliest"
         self._group = config.group
         self._properties = properties
@@ -90,7 +90,7 @@ class KafkaSource:
         self._commit_failures: dict[Partition, str] = {}
         self._closing = False
         self._join: Callable[[], None] = lambda: None  # until `subscribe`
-        # Where partitions are to go before anything of them is handed out; see `_seek`.
+        # Target offsets of partitions before their first record is returned; see `_seek`.
         self._seeks: dict[Partition, TopicPartition] = {}
         self._notes: dict[Partition, str] = {}  # of the commits of the last assignment
 
@@ -99,7 +99,7 @@ class KafkaSource:
 
         def on_assign(_consumer: Consumer, partitions: list[TopicPartition]) -> None:
             if self._closing:
-                return  # the client gives them back at once, and the broker is not asked any more
+                return  # the client releases them at once, and does not ask the broker
             if self._start_at_ms is None or not partitions:
                 listener.on_assigned(self._committed_if_known(partitions), None, self._notes)
             else:
@@ -132,21 +132,21 @@ class KafkaSource:
         return _offsets(answers)
 
     def _seek(self) -> None:
-        """Send partitions to where they are to go: to the beginning, or to their commits, for the sake of the leader epochs of those.
+        """Seek partitions to the log start, or to their commits so that librdkafka checks the leader epochs of those.
 
-        A log was perhaps cut below its commit, and has grown beyond it since. librdkafka holds an epoch against the log after a seek,
-        and not at the start of an assignment (2.16, seen). Where the log was cut, it goes back to the cut.
+        A log may have been truncated below its commit and have grown beyond it since. librdkafka checks the epoch after a seek, but not
+        at the start of an assignment (observed with 2.16). If the log was truncated, it goes back to the point of truncation.
         """
         for partition, at in list(self._seeks.items()):
             try:
                 self._consumer.seek(at)
             except KafkaException as error:
                 if error.args[0].code() == KafkaError._STATE:
-                    continue  # its fetching has not begun yet
-                if at.offset == OFFSET_BEGINNING:  # to go on where it is would skip what lies before
+                    continue  # it does not fetch yet
+                if at.offset == OFFSET_BEGINNING:  # continuing at its position would skip earlier records
                     raise SourceUnreachableError(
-                        f"{partition[0]}-{partition[1]} cannot be moved to its beginning: {error.args[0].str()}.",
-                        hint="Restart the service; it then begins there, according to the commit.",
+                        f"{partition[0]}-{partition[1]} cannot be reset to the log start: {error.args[0].str()}.",
+                        hint="Restart the service; it then starts there, according to the commit.",
                     ) from error
                 _log.warning("%s-%d cannot seek to %d: %s", *partition, at.offset, error)
             del self._seeks[partition]
@@ -156,17 +156,17 @@ class KafkaSource:
             return self._noted(
                 self._consumer.committed(partitions, timeout=_COMMITTED_TIMEOUT_SECONDS) if partitions else []
             )
-        except KafkaException as error:  # only a metric needs it; the client itself starts where it should
+        except KafkaException as error:  # only a metric needs it; the client itself starts at the right offset
             _log.warning("committed offsets are not available yet: %s", error)
             return {(part.topic, part.partition): None for part in partitions}
 
     def _placed(
         self, partitions: list[TopicPartition], start_at_ms: int
     ) -> tuple[dict[Partition, int | None], dict[Partition, int]]:
-        """Commits, and where the partitions without one begin, which is committed if the broker takes it now.
+        """Committed offsets, and start offsets of partitions without a commit; these are committed if the broker accepts it now.
 
         Raises:
-            SourceUnreachableError: if the broker does not tell either. The client would begin elsewhere then, and nobody would know.
+            SourceUnreachableError: if the broker does not answer. The client would silently start at another offset.
         """
         try:
             committed = self._noted(
@@ -180,11 +180,11 @@ class KafkaSource:
             ) from error
         if not begin:
             return committed, begin
-        # Before the assignment, which may make the client join again at once and so outdate what it commits with.
+        # Before the assignment: that may make the client rejoin at once, and the commit would have an old generation.
         failures = self.commit(begin, wait=True) or {}
         for partition, why in failures.items():
-            # As while another member joins. It is tried again with the next commit.
-            _log.warning("the beginning of %s-%d is not committed yet: %s", *partition, why)
+            # For example while another member joins. The next commit retries it.
+            _log.warning("the start offset of %s-%d is not committed yet: %s", *partition, why)
         placed = [
             TopicPartition(part.topic, part.partition, begin.get((part.topic, part.partition), part.offset))
             for part in partitions
@@ -193,21 +193,21 @@ class KafkaSource:
         return committed | {part: offset for part, offset in begin.items() if part not in failures}, begin
 
     def _begin_at(self, partitions: Sequence[Partition], start_at_ms: int) -> dict[Partition, int]:
-        """Where partitions without a commit begin, which must be committed.
+        """Start offsets of partitions without a commit; they must be committed.
 
-        The commit makes the beginning hold whatever happens next: a partition on which nothing arrives would have none otherwise, and
-        would begin at the start of the log after a restart without `start_at`.
+        The commit makes the start durable: otherwise a partition without new records would have no commit, and would start at the log
+        start after a restart without `start_at`.
         """
         begin = self._at_or_after(start_at_ms, partitions)
         none_yet = [partition for partition, offset in begin.items() if offset < 0]
-        # They begin at their end. It is asked for first and the instant once more after it: what comes in between is found so.
-        # The broker takes -1 as the "instant" of the end (ListOffsets), all partitions in one request.
+        # They start at the log end. Request the end first and the timestamp again after it, to find records that arrive in between.
+        # In ListOffsets, the timestamp -1 means the log end; one request covers all partitions.
         ends = self._at_or_after(OFFSET_END, none_yet)
         again = self._at_or_after(start_at_ms, none_yet)
         return begin | {part: again[part] if again[part] >= 0 else end for part, end in ends.items()}
 
     def _at_or_after(self, at_ms: int, partitions: Sequence[Partition]) -> dict[Partition, int]:
-        """Offset of the first record then or later; -1 where there is none."""
+        """Offset of the first record at or after a timestamp; -1 if there is none."""
         if not partitions:
             return {}
         asked = [TopicPartition(topic, number, at_ms) for topic, number in partitions]
@@ -218,17 +218,17 @@ class KafkaSource:
         """See `Source.poll`.
 
         Raises:
-            SourceUnreachableError: for what no further poll would change: no right, fenced off, no position to begin at.
+            SourceUnreachableError: for errors that no further poll resolves: missing permission, fenced, no start offset.
         """
         if self._seeks:
             self._seek()
-        # consume() waits for its whole timeout unless it gets all it asks for; so wait for one, then take what is there. What it
-        # raises ends the member: the batch is gone then, and commits of what follows it would pass it.
+        # consume() waits for its full timeout unless it gets all records it asks for; so wait for one, then take what is there. An
+        # error ends the member: the batch is lost, and later commits would skip it.
         messages = self._consumer.consume(1, timeout)
         if messages and max_records > 1:
             messages += self._consumer.consume(max_records - 1, 0)
         records = []
-        message: Any  # one without an error has a place in a log; the client's types leave that open
+        message: Any  # a message without an error has a topic, partition and offset; the client's types do not say so
         for message in messages:
             failure = message.error()
             if failure is None:
@@ -252,7 +252,7 @@ class KafkaSource:
                 )
             elif failure.fatal() or failure.code() in _PERMANENT:
                 raise SourceUnreachableError(
-                    f"Group {self._group} cannot be read any further: {failure.str()} ({failure.name()}).",
+                    f"Group {self._group} cannot continue: {failure.str()} ({failure.name()}).",
                     hint=_PERMANENT.get(failure.code(), _PERMANENT[KafkaError._FATAL]),
                 )
             elif failure.code() != KafkaError._PARTITION_EOF:
@@ -294,7 +294,7 @@ class KafkaSource:
         except KafkaException as error:
             failed = dict.fromkeys(offsets, str(error))
             if wait:
-                return failed  # another one without `wait` may be under way still
+                return failed  # an earlier one without `wait` may still be in flight
             self._commit_under_way = False
             self._commit_failures = failed
         return None
@@ -323,9 +323,7 @@ class KafkaSource:
         """See `Source.rejoin`."""
         self._closing = True
         self._consumer.close()
-        self._closing = self._commit_under_way = (
-            False  # a commit without an answer was of partitions that are given back
-        )
+        self._closing = self._commit_under_way = False  # a commit without an answer belongs to released partitions
         self._commit_failures = {}
         self._seeks.clear()
         self._consumer = Consumer(self._properties, logger=_log)
@@ -347,10 +345,10 @@ def _unreadable(message: Any, error: Exception) -> Headers:
 
 
 def _persistently(ask: Callable[[], list[TopicPartition]]) -> list[TopicPartition]:
-    """Ask the broker, some times if need be.
+    """Ask the broker, with retries.
 
     Raises:
-        KafkaException: what the last try said, as a whole or of one partition.
+        KafkaException: the error of the last attempt, for the request or for one partition.
     """
 
     @retry(
@@ -373,7 +371,7 @@ def _persistently(ask: Callable[[], list[TopicPartition]]) -> list[TopicPartitio
 
 
 def _offsets(answers: Sequence[TopicPartition]) -> dict[Partition, int | None]:
-    """Commits; None where there is none, or where it was not told."""
+    """Committed offsets; None if there is none, or if it is not known."""
     return {
         (part.topic, part.partition): part.offset if part.error is None and part.offset >= 0 else None
         for part in answers

@@ -1,4 +1,4 @@
-"""The runtime's Prometheus metrics, derived from the table of signals, so that name, unit and labels stand in one place."""
+"""Prometheus metrics of the runtime, derived from the table of signals: name, unit and labels are defined once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workbench.runtime.sentinels import Sentinels
 from workbench.runtime.tally import AttemptBook, Tally
 from workbench.signals import SIGNALS, Kind, ProcessingOutcome
 
-# From half a millisecond (no I/O) to a minute (the default timeout), about 2.5 × apart.
+# From 0.5 ms (no I/O) to a minute (the default timeout), about 2.5 × apart.
 PROCESS_TIME_BUCKETS = (
     0.0005,
     0.001,
@@ -32,9 +32,9 @@ PROCESS_TIME_BUCKETS = (
     30.0,
     60.0,
 )
-# Entry into a queue is instant or waits for room; few buckets, because there is one series set per partition.
+# Enqueueing is immediate or waits for room; few buckets, because every partition has its own series.
 ENQUEUE_TIME_BUCKETS = (0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 30.0)
-MAX_EVENT_TYPES = 100  # a hostile or broken producer can invent types without end; the rest is counted as "other"
+MAX_EVENT_TYPES = 100  # a hostile or broken producer can create any number of types; the rest is counted as "other"
 OTHER = "other"
 
 # (signal, its label values in the order of the signal's labels, value)
@@ -42,7 +42,7 @@ GaugeReading = tuple[str, tuple[str, ...], float]
 
 
 class RuntimeMetrics:
-    """Counters and histograms that the threads write, and gauges that are read off when somebody asks."""
+    """Counters and histograms that the threads write, and gauges that are computed at a scrape."""
 
     def __init__(self, group: str, *, gauges: Callable[[], Iterable[GaugeReading]]) -> None:
         self.registry = CollectorRegistry()
@@ -50,7 +50,7 @@ class RuntimeMetrics:
         self._types: set[str] = set()
         self._attempts = AttemptBook(PROCESS_TIME_BUCKETS)
         self._member = ""
-        # (topic, partition, member): removed when the partition is given away, or a stale series would look like a frozen one
+        # (topic, partition, member): removed when the partition is revoked; a stale series would look like a stuck partition
         self._enqueue_times: dict[tuple[str, int, str], Tally] = {}
         self._deserialized: dict[tuple[str, str], int] = {}
         self.sentinels = Sentinels(group, self.registry)
@@ -75,13 +75,13 @@ class RuntimeMetrics:
         return Counter(definition.metric, definition.help, definition.labels, registry=self.registry)
 
     def type_label(self, event_type: str) -> str:
-        """The label for an event type: itself, or "other" once there are too many or if it is no text."""
+        """Label for an event type: the type, or "other" if there are too many or if it is not text."""
         if event_type in self._types:
             return event_type
         if len(self._types) >= MAX_EVENT_TYPES:
             return OTHER
         if not _is_text(event_type):
-            return OTHER  # it would cost the page
+            return OTHER  # it would break the metrics page
         self._types.add(event_type)
         return event_type
 
@@ -91,15 +91,15 @@ class RuntimeMetrics:
         self._deserialized[key] = self._deserialized.get(key, 0) + count
 
     def enqueue_time(self, topic: str, partition: int, member: str) -> Tally:
-        """Histogram of one partition; its consumer thread writes it."""
+        """Enqueue-time histogram of one partition; its consumer thread writes it."""
         return self._enqueue_times.setdefault((topic, partition, member), Tally(ENQUEUE_TIME_BUCKETS))
 
     def forget_partition(self, topic: str, partition: int, member: str) -> None:
-        """Drop what is labelled with a partition that was given away."""
+        """Remove the series of a revoked partition."""
         self._enqueue_times.pop((topic, partition, member), None)
 
     def attempted(self, topic: str, member: str, event_type: str, outcome: ProcessingOutcome, seconds: float) -> None:
-        """Count one attempt of a processor, its end and its time. All attempts of a runtime bear the same member."""
+        """Count one attempt of a processor, with outcome and duration. All attempts of a runtime have the same member label."""
         self._member = member
         label = event_type if event_type in self._types else self.type_label(event_type)
         self._attempts.count(topic, label, outcome, seconds)
@@ -142,7 +142,7 @@ class RuntimeMetrics:
 
 
 def _is_text(words: str) -> bool:
-    """Whether it can be written as UTF-8; half a surrogate pair cannot."""
+    """Whether it can be encoded as UTF-8; a lone surrogate cannot."""
     try:
         words.encode()
     except UnicodeEncodeError:
@@ -162,7 +162,7 @@ def _gauge_families(readings: Iterable[GaugeReading]) -> Iterator[Metric]:
 
 
 class _Reader(Collector):
-    """Reads the runtime's state at the moment of the scrape: no series can go stale."""
+    """Collector that reads the runtime's state at the scrape, so no series can go stale."""
 
     def __init__(self, read: Callable[[], Iterable[Metric]]) -> None:
         self._read = read

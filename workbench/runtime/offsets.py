@@ -1,10 +1,10 @@
-"""Where the log ends, and whether it is still the same one, asked of the broker on a period.
+"""Log end offsets and topic ids, requested from the broker periodically.
 
-The consumer itself learns of new messages only with what it fetches, and a paused partition is not fetched: under back-pressure its
-own lag would stand still. One request per leader and period costs next to nothing.
+A consumer learns the log end only with fetched records, and a paused partition is not fetched: under back-pressure, its own lag
+would not change. One request per leader and period is cheap.
 
-A topic that is deleted and created again at once keeps its name, and the client goes on at its position in the new log: what lies
-below is skipped without a word (seen with librdkafka 2.16). Its id is another one, and tells.
+A topic that is deleted and recreated immediately keeps its name, and the client continues at its old position in the new log: it
+silently skips the records below (observed with librdkafka 2.16). The topic id changes, and reveals it.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _STEP_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Remade:
-    """A topic that was deleted and created again.
+    """A topic that was deleted and recreated.
 
     Attributes:
         topic_id: its new id.
-        last_seen: the last instant (monotonic) at which it was the old one.
-        starts: where its new logs begin, as far as the broker has told.
+        last_seen: the last time (monotonic) at which it had the old id.
+        starts: log start offsets of the new topic, as far as the broker has answered.
     """
 
     topic: str
@@ -45,7 +45,7 @@ class Remade:
 
 
 class LogEnds:
-    """Ends and starts of the log of the partitions that are assigned here; `on_remade` is told of topics that were made anew."""
+    """Log start and end offsets of the assigned partitions; calls `on_remade` for recreated topics."""
 
     def __init__(
         self,
@@ -61,14 +61,14 @@ class LogEnds:
         self.starts: dict[Partition, int] = {}
         self._partitions = partitions
         self._period = period_seconds
-        self._topics = frozenset(topics)  # whose ids are watched whether they are assigned here or not
+        self._topics = frozenset(topics)  # topics whose ids are watched, assigned or not
         self._on_remade = on_remade
-        # "cluster:topic" id of topics that are assigned here, and when each was last seen.
+        # "cluster:topic" id of assigned topics, and when each was last seen.
         self.ids: dict[str, tuple[str, float]] = {}
         self._past_ids: set[str] = set()
-        self._asked_soon: set[str] = set()  # topics whose ids are wanted before the period is over
+        self._asked_soon: set[str] = set()  # topics whose ids are needed before the next period
         self._cluster: str | None = None
-        self._looked_at: set[str] = set()  # topics whose id was asked for since they were assigned here
+        self._looked_at: set[str] = set()  # topics whose id was requested since their assignment
         self._enabled = enabled
         self._properties = properties
         self._admin: AdminClient | None = None
@@ -86,12 +86,12 @@ class LogEnds:
         return self._enabled
 
     def start(self) -> None:
-        """Begin asking."""
+        """Start the requests."""
         if self._enabled:
             self._thread.start()
 
     def stop(self) -> None:
-        """End."""
+        """Stop the requests."""
         self._stopping.set()
         if self._thread.ident is not None:
             self._thread.join(_TIMEOUT_SECONDS)
@@ -99,7 +99,7 @@ class LogEnds:
     def _run(self) -> None:
         next_look = monotonic() + self._period
         while not self._stopping.wait(min(_STEP_SECONDS, self._period)):
-            # Taken before the question: what is wanted while it is under way is asked again.
+            # Taken before the request: topics added during the request are requested again.
             soon, self._asked_soon = self._asked_soon, set()
             wanted = list(self._partitions())
             topics = {topic for topic, _ in wanted} | self._topics
@@ -109,9 +109,9 @@ class LogEnds:
                     next_look = monotonic() + self._period
                     self._look(wanted, topics)
                 elif unknown := topics - self._looked_at:
-                    self._look_at_ids(unknown)  # at once: a topic is not watched before its id is known
+                    self._look_at_ids(unknown)  # immediately: a topic is not watched before its id is known
             except Exception as error:
-                # Whatever it is, the next look may be luckier; without any, a topic that is made anew would be read on in silence.
+                # Whatever the error, continue: without this thread, a recreated topic would not be noticed.
                 _log.warning("the log offsets cannot be read: %s: %s", type(error).__name__, error)
                 self._admin = None
 
@@ -120,18 +120,18 @@ class LogEnds:
         try:
             self.ends = self._ask(wanted, OffsetSpec.latest()) if wanted else {}
             self.starts = self._ask(wanted, OffsetSpec.earliest()) if wanted else {}
-        finally:  # they are told in any case: the next look sees nothing new in them
+        finally:  # report them in any case: the next request sees no change
             for topic, last_seen in remade.items():
                 self._on_remade(Remade(topic, self.ids[topic][0], last_seen, self.starts))
 
     def _forget_others(self, topics: set[str]) -> None:
-        """Forget the ids of topics that are not assigned here: when they come back, they may have been made anew long ago."""
+        """Forget the ids of unassigned topics: by the next assignment they may have been recreated."""
         for topic in self.ids.keys() - topics:
             del self.ids[topic]
         self._looked_at &= topics
 
     def _ask(self, wanted: Iterable[Partition], spec: OffsetSpec) -> dict[Partition, int]:
-        """Offsets by partition; a partition that does not answer is left out, so that nothing old passes for new."""
+        """Request offsets by partition; a partition without an answer is left out, so no old offset looks current."""
         found: dict[Partition, int] = {}
         try:
             if self._admin is None:
@@ -143,12 +143,12 @@ class LogEnds:
                 found[part.topic, part.partition] = answer.result(_TIMEOUT_SECONDS).offset
         except (KafkaException, TimeoutError) as error:
             _log.warning("the log end offsets are unknown: %s", error)
-            # The client keeps what it knew of the leaders: after a restart of the broker it was refused for good (FENCED_LEADER_EPOCH).
+            # The client caches leader epochs: after a broker restart, all its requests were rejected (FENCED_LEADER_EPOCH).
             self._admin = None
         return found
 
     def _look_at_ids(self, topics: set[str]) -> dict[str, float]:
-        """Those of the topics whose id has changed, with the last instant at which it was the old one."""
+        """Topics whose id has changed, with the last time at which they had the old one."""
         asked_at = monotonic()
         self._looked_at |= topics
         if self._admin is None:
@@ -160,14 +160,14 @@ class LogEnds:
         for topic, answer in answers.items():
             try:
                 now = str(answer.result(_TIMEOUT_SECONDS).topic_id)
-            except (KafkaException, TimeoutError) as error:  # deleted, or no right to see it: what is known of it stays
+            except (KafkaException, TimeoutError) as error:  # deleted, or no permission to see it: keep what is known
                 _log.debug("the id of topic %s is unknown: %s", topic, error)
                 continue
             if now == NO_TOPIC_ID:
-                continue  # a broker that knows no ids
+                continue  # a broker without topic ids
             now = f"{self._cluster}:{now}"
             if now in self._past_ids:
-                continue  # a broker that is behind the others
+                continue  # a broker with outdated metadata
             before, last_seen = self.ids.get(topic, (now, asked_at))
             self.ids[topic] = (now, asked_at)
             if now != before:

@@ -1,6 +1,6 @@
-"""The way of events into their queues: in the order of the log, by way of the delay queue where they are not due yet.
+"""Placement of events in their queues: in log order, and through the delay queue if they are not due yet.
 
-What finds no room is held here, and counts against its partition, which pauses when it has too much of it.
+Events without room are held here and count towards their partition, which pauses when it has too many.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from workbench.runtime.processors import Processors, Slot
 
 
 class Placing:
-    """Places the events of one consumer thread, which alone calls it."""
+    """Places the events of one consumer thread; only that thread calls it."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Placing:
         self._give_up = give_up
         self._clock = clock
         self._wall_clock = wall_clock
-        self._held: dict[Target, deque[Event]] = {}  # events that found no room, in order, by what refused them
+        self._held: dict[Target, deque[Event]] = {}  # events without room, in order, by their full target
 
     @property
     def is_holding(self) -> bool:
@@ -46,18 +46,18 @@ class Placing:
         return bool(self._held)
 
     def go_on(self) -> None:
-        """Place what has become due and what has found no room until now."""
+        """Place events that are now due, and those that had no room."""
         self._enqueue(self.delayed.due(self._clock()), are_due=True)
         self._place_held()
 
     def place(self, events: Iterable[Event]) -> None:
-        """Put events into their queues, in order; what finds no room is held by its partition, which pauses."""
+        """Put events in their queues, in order; events without room are held, and may pause their partition."""
         self._enqueue(events, are_due=False)
 
     def _is_delayed(self, event: Event) -> bool:
-        """Send an event by way of the delay queue if it is not due yet, or behind one of its key that goes this way; whether it does.
+        """Put an event in the delay queue if it is not due yet or an earlier one of its key is there; return whether that happened.
 
-        The instant is fixed now, by a clock that nobody sets: a jump of the wall clock neither holds the event nor lets it go.
+        The due time is fixed now on the monotonic clock: a jump of the wall clock changes nothing.
         """
         pool = self._processors.pool_for(event.type)
         if pool is None:
@@ -73,7 +73,7 @@ class Placing:
 
     def _enqueue(self, events: Iterable[Event], *, are_due: bool) -> None:
         batches: dict[Slot, list[Event]] = {}
-        others_are_delayed = self.delayed.is_on_the_way  # asked once: this is the path of every event
+        others_are_delayed = self.delayed.is_on_the_way  # read once: every event takes this path
         for event in events:
             if not are_due and (event.delay_until_ms is not None or others_are_delayed) and self._is_delayed(event):
                 others_are_delayed = True
@@ -82,7 +82,7 @@ class Placing:
             if slot is None:
                 continue
             if slot in self._held:
-                self._hold(slot, event)  # behind the others that found no room, or it would overtake one of its key
+                self._hold(slot, event)  # behind the other events without room, or it would overtake one of its key
             elif (batch := batches.get(slot)) is not None:
                 batch.append(event)
             else:
@@ -95,7 +95,7 @@ class Placing:
 
     def _slot(self, event: Event) -> Slot | None:
         pool = self._processors.pool_for(event.type)
-        if pool is None:  # an event type that nobody handles must not hold the partition up
+        if pool is None:  # an event type without a processor must not block the partition
             self._metrics.undecodable.labels(self._group, event.record.topic).inc()
             self._give_up(event, "no_processor")
             return None
@@ -107,7 +107,7 @@ class Placing:
             for event in batch:
                 event.owner.enqueue_time.observe(now - event.decoded_at)
             return
-        for event in batch[: len(batch) - len(refused)]:  # what is refused is always the end of a batch
+        for event in batch[: len(batch) - len(refused)]:  # rejected events are always the end of a batch
             event.owner.enqueue_time.observe(now - event.decoded_at)
 
     def _place_held(self) -> None:
@@ -124,14 +124,14 @@ class Placing:
                 del self._held[target]
 
     def _hold(self, target: Target, event: Event) -> None:
-        """Keep an event for which `target` has no room, behind the others of that target, whatever their partition: first come,
-        first served, or a partition that always comes last would look stuck."""
+        """Hold an event for which `target` has no room, behind the others of that target, across partitions: first in, first out.
+        Otherwise a partition that is always last would look stuck."""
         self._held.setdefault(target, deque()).append(event)
         event.owner.held_events += 1
         event.owner.blocked_by.add(target)
 
     def discard_revoked(self) -> None:
-        """Drop the events of partitions that were given away, here and in the queues."""
+        """Drop the events of revoked partitions, here and in the queues."""
         for target, waiting in list(self._held.items()):
             kept = deque(event for event in waiting if not event.owner.revoked)
             self._held[target] = kept

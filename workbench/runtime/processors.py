@@ -1,4 +1,4 @@
-"""Processor threads: each takes events from its queue, one at a time, and reports how they ended."""
+"""Processor threads: each takes events from its queue, one at a time, and reports their outcomes."""
 
 from __future__ import annotations
 
@@ -17,40 +17,40 @@ from workbench.signals import ProcessingOutcome as OutcomeLabel
 
 _log = logging.getLogger(__name__)
 
-_IDLE_SECONDS = 0.5  # how long a processor waits for an event before it looks whether it should end
-# Threads that a handler keeps beyond its timeout are replaced, so that its queue goes on; but not without end.
+_IDLE_SECONDS = 0.5  # longest wait for an event before the thread checks whether it should end
+# Threads whose handler exceeds its timeout are replaced so that the queue continues, up to this number.
 MAX_OVERDUE_PER_QUEUE = 4
-ANY_TYPE = "*"  # a processor under this name handles the types that have none of their own
+ANY_TYPE = "*"  # the processor with this name handles all types without their own
 
 
 class Reporter(Protocol):
-    """What a processor tells about its events; every method may be called from any processor thread."""
+    """Receives the reports of processors; every method may be called from any processor thread."""
 
     def attempted(self, event: Event, seconds: float, outcome: OutcomeLabel) -> None:
-        """One attempt has ended."""
+        """Report the end of one attempt."""
 
     def finished(self, event: Event) -> None:
-        """The event needs nothing more: its offset may be committed."""
+        """Report that the event is finished: its offset may be committed."""
 
     def dead(self, event: Event, code: object) -> None:
-        """The event is given up; `finished` follows when its dead letter is safe."""
+        """Report a dead-lettered event; `finished` follows when its dead letter is delivered."""
 
     def wanted(self, event: Event) -> bool:
-        """Whether its partition is still ours."""
+        """Whether its partition is still assigned."""
 
 
 @dataclass(slots=True, eq=False)
 class _Worker:
-    """One processor thread, and the event it has at hand since an instant of the clock."""
+    """One processor thread, its current event, and the start time of that."""
 
     event: Event | None = None
     since: float = 0.0
-    overdue: bool = False  # its event was given up; the thread ends when the handler returns
+    overdue: bool = False  # its event has timed out; the thread ends when the handler returns
 
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """One queue with its threads (and the overdue ones that were replaced)."""
+    """One queue with its threads (and the overdue threads that were replaced)."""
 
     index: int
     queue: KeyedQueue
@@ -64,9 +64,7 @@ class Slot:
 
     def room(self) -> int:
         """See `Target`."""
-        return max(
-            0, self.queue.capacity - len(self.queue)
-        )  # events that come back for a retry may stand over the capacity
+        return max(0, self.queue.capacity - len(self.queue))  # events that return for a retry may exceed the capacity
 
     def take_in(self, events: Sequence[Event]) -> Sequence[Event]:
         """See `Target`."""
@@ -74,27 +72,27 @@ class Slot:
 
     @property
     def in_flight(self) -> int:
-        """Events whose handler runs."""
+        """Number of events whose handler runs."""
         return sum(worker.event is not None for worker in self.workers) + self.overdue
 
     def at_work(self) -> Iterator[Event]:
-        """The events whose handlers run and still count (not the overdue ones)."""
+        """Events in flight (without the overdue ones)."""
         for worker in list(self.workers):
             if (event := worker.event) is not None:
                 yield event
 
 
 def queue_index(key: bytes, queues: int) -> int:
-    """Which of `queues` a key goes to; stable over restarts.
+    """Queue number of a key, 0 to `queues` - 1; the same after restarts.
 
-    librdkafka chooses the partition by `crc32(key) % partitions`, so the plain checksum would send all keys of a partition to few
-    queues; the multiplication (Knuth's 2^32/φ) spreads them.
+    librdkafka chooses the partition by `crc32(key) % partitions`, so the plain checksum would put all keys of a partition into a few
+    queues. Multiplication by Knuth's 2^32/φ spreads them.
     """
     return ((zlib.crc32(key) * 0x9E3779B1 & 0xFFFFFFFF) >> 12) % queues
 
 
 class ProcessorPool:
-    """The queues and threads of one event type."""
+    """Queues and threads of one event type."""
 
     def __init__(
         self,
@@ -123,7 +121,7 @@ class ProcessorPool:
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()  # of that list
         self._stopping = False
-        self.failure: BaseException | None = None  # what one of its threads has died of, through no fault of a handler
+        self.failure: BaseException | None = None  # error that ended one of its threads, not caused by a handler
 
     def start(self) -> None:
         """Start all threads."""
@@ -136,17 +134,17 @@ class ProcessorPool:
             target=self._serve, args=(slot, worker), name=f"{self.name}-{slot.index}", daemon=True
         )
         with self._lock:
-            # Timeouts replace threads; those that have ended are forgotten.
+            # Timeouts replace threads; forget the ended ones.
             self._threads = [other for other in self._threads if other.is_alive()]
             thread.start()
             self._threads.append(thread)
 
     def slot_for(self, key: bytes) -> Slot:
-        """Where events of this key wait."""
+        """Queue for events of this key."""
         return self.slots[queue_index(key, len(self.slots))]
 
     def stop(self, seconds: float) -> bool:
-        """Let the threads end after the event each has at hand; whether they all did in time."""
+        """End the threads after their current events; return whether all ended in time."""
         self._stopping = True
         for slot in self.slots:
             slot.queue.close()
@@ -156,10 +154,10 @@ class ProcessorPool:
         return not any(thread.is_alive() for thread in self._threads)
 
     def check_timeouts(self) -> None:
-        """Give up the events whose handler overruns its time, and let their queues go on.
+        """Dead-letter the events whose handler exceeds its timeout, and let their queues continue.
 
-        The handler cannot be interrupted, so its thread is left to it and another takes its place; the key stays parked until the
-        handler returns, so that no two handlers ever work on one key.
+        A handler cannot be interrupted, so its thread is abandoned and replaced. The key stays parked until the handler returns, so two
+        handlers never process the same key at once.
         """
         latest = self._clock() - self._config.timeout_seconds
         for slot in self.slots:
@@ -170,7 +168,7 @@ class ProcessorPool:
     def _give_up(self, slot: Slot, index: int, worker: _Worker) -> None:
         with slot.lock:
             if slot.workers[index] is not worker:
-                return  # another consumer thread has given it up
+                return  # another consumer thread has dead-lettered it
             event = worker.event
             seconds = self._clock() - worker.since
             if event is None or seconds < self._config.timeout_seconds or slot.overdue >= MAX_OVERDUE_PER_QUEUE:
@@ -196,8 +194,8 @@ class ProcessorPool:
             event = take(_IDLE_SECONDS)
             if event is None:
                 continue
-            # First say what is at work, then ask whether it is wanted; the consumer thread does the opposite (marks the partition,
-            # then looks who is at work on it), so one of the two always sees the other.
+            # First publish the event, then check whether it is wanted. The consumer thread does the opposite (marks the partition, then
+            # reads the events in flight), so one of the two always sees the other.
             worker.since = began = clock()
             worker.event = event
             if not wanted(event):
@@ -211,19 +209,19 @@ class ProcessorPool:
                 if worker.overdue:
                     slot.overdue -= 1
                     slot.queue.release(event.key)
-                    return  # another thread has this place now
-                # Not overdue, and from here on never: who checks asks under this lock how long it has been.
+                    return  # another thread has replaced this one
+                    # Not overdue, and from here on never: the timeout check reads the start time under this lock.
                 worker.since = float("inf")
             self._settle(slot, event, outcome, clock() - began)
-            worker.event = None  # only now: whoever waits for it also finds the completion
+            worker.event = None  # only now: a thread that waits for it also finds the completion
 
     def _handle(self, event: Event) -> Outcome:
         try:
             result = self._handler(event)
-            # A handler that returns something of its own (an id, a row count) has done its work; failure is an exception.
+            # A handler that returns another value (an id, a row count) has succeeded; a failure is an exception.
             return result if isinstance(result, Outcome) else _DONE
         except BaseException as error:
-            # Also SystemExit (a library's `sys.exit`) and a cancelled task: the thread's end would keep the key for good.
+            # Also SystemExit (a library's `sys.exit`) and a cancelled task: if the thread ended, the key would stay parked forever.
             _log.debug("processor %s: attempt %d failed", self.name, event.attempt, exc_info=error)
             return Retry()
 
@@ -255,7 +253,7 @@ class ProcessorPool:
                 reporter.dead(event, "retries_exhausted")
 
     def _backoff(self, attempt: int) -> float:
-        # The exponent is bounded, too: an outage of hours would overflow the float.
+        # Limit the exponent as well: an outage of hours would overflow the float.
         doubled = self._config.retry_backoff_seconds * 2.0 ** min(attempt - 1, 60)
         return min(self._config.retry_backoff_max_seconds, doubled)
 
@@ -287,5 +285,5 @@ class Processors:
         return iter(self._pools.values())
 
     def pool_for(self, event_type: str) -> ProcessorPool | None:
-        """The pool that handles this type, if any does."""
+        """Pool of this type, or None."""
         return self._pools.get(event_type, self._any)

@@ -1,8 +1,7 @@
 """The bounded queue between consumer threads and the processor threads that share it.
 
-FIFO, with one exception that keeps order where it matters and lets the rest go on: a key whose event waits for a retry (or is at work
-in another thread, or still held by a handler that overran its time) is *parked*; later events of that key wait behind it, other keys
-pass.
+FIFO, with one exception: a key is *parked* while one of its events waits for a retry, is in flight in another thread, or is held by a
+handler that exceeded its timeout. Later events of a parked key wait; events of other keys pass.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ from workbench.runtime.event import Event
 
 
 class KeyedQueue:
-    """Bounded, keyed, for many writers and one reader or more; no two events of one key are ever out at once.
+    """Bounded, keyed queue for many writers and one or more readers; two events of one key are never out at once.
 
-    Everything it holds counts towards `capacity`: waiting, parked and due for a retry. One key may fill at most half of it with
-    parked events, so that a poisoned key cannot shut out the others.
+    Waiting, parked and retrying events all count towards `capacity`. Parked events of one key may fill at most half of it, so a
+    poison record cannot block the other keys.
     """
 
     def __init__(self, capacity: int, *, clock: Callable[[], float], readers: int = 1) -> None:
@@ -32,24 +31,24 @@ class KeyedQueue:
         self._parked: dict[bytes, deque[Event]] = {}
         self._parked_events = 0
         self._retries: list[tuple[float, int, Event]] = []
-        self._sequence = 0  # breaks ties between retries that are due at the same instant
+        self._sequence = 0  # breaks ties between retries with the same due time
         self._closed = False
-        # Keys that are out, where several readers could meet on one. A single reader cannot, and saves the work.
+        # Keys that are out, only with several readers; with a single reader no conflict is possible.
         self._out: set[bytes] | None = set() if readers > 1 else None
 
     def __len__(self) -> int:
-        """Events it holds."""
+        """Number of events in the queue."""
         return len(self._waiting) + self._parked_events + len(self._retries)
 
     def fill(self) -> float:
-        """Share of the room that waiting events take, of the room that parked ones leave."""
+        """Waiting events as a share of the capacity that parked events leave."""
         room = self.capacity - self._parked_events - len(self._retries)
         return len(self._waiting) / room if room > 0 else 1.0
 
     def put(self, events: Iterable[Event]) -> list[Event]:
-        """Take events in order while there is room; returns those that found none, in order.
+        """Add events in order while there is room; return the rest, in order.
 
-        Once an event is refused, all behind it are, so that order is kept.
+        After the first rejected event all later ones are rejected, to keep the order.
         """
         refused: list[Event] = []
         with self._lock:
@@ -72,13 +71,13 @@ class KeyedQueue:
         return refused
 
     def take(self, timeout: float) -> Event | None:
-        """The next event that may be handled: a retry that is due, else the oldest of a key that is not parked.
+        """Remove and return the next event: a due retry, or else the oldest event of a key that is not parked.
 
-        None after `timeout` seconds without one, or at once when the queue is closed and empty of ready events.
+        Returns None after `timeout` seconds without one, or immediately if the queue is closed and has no ready events.
         """
         with self._lock:
             if self._waiting and not self._retries and self._out is None:
-                return self._waiting.popleft()  # the usual case, without a look at the clock
+                return self._waiting.popleft()  # the usual case, without reading the clock
             deadline = self._clock() + timeout
             while True:
                 event = self._next()
@@ -105,13 +104,13 @@ class KeyedQueue:
         return None
 
     def park(self, event: Event, *, after: float | None) -> None:
-        """Hold the key of `event` back; with `after` the event itself comes again after so many seconds.
+        """Park the key of `event`; with `after`, the event itself is retried after this number of seconds.
 
-        Without `after` the key stays parked until `release` (a handler that overran its time still holds it).
+        Without `after`, the key stays parked until `release` (a handler that exceeded its timeout still holds it).
         """
         with self._lock:
             if event.key not in self._parked:
-                # Those of its key that came in before must stand before those that will come, so they change lines now.
+                # Earlier events of the key must stay before later ones, so move them to the parked ones now.
                 line = deque(waiting for waiting in self._waiting if waiting.key == event.key)
                 if line:
                     self._waiting = deque(waiting for waiting in self._waiting if waiting.key != event.key)
@@ -123,8 +122,8 @@ class KeyedQueue:
             self._readable.notify()
 
     def release(self, key: bytes) -> None:
-        """Let the events of a parked key go on, before those that came later."""
-        if self._out is None and not self._parked:  # who calls this has parked the key, so an empty look is a true one
+        """Release the events of a parked key, before later ones."""
+        if self._out is None and not self._parked:  # the caller has parked the key, so an empty result is reliable
             return
         with self._lock:
             if self._out is not None:
@@ -136,7 +135,7 @@ class KeyedQueue:
                 self._readable.notify()
 
     def discard(self, unwanted: Callable[[Event], bool]) -> int:
-        """Drop events (of a partition that was taken away); returns how many."""
+        """Drop events (of a revoked partition); return their number."""
         with self._lock:
             before = len(self)
             self._waiting = deque(event for event in self._waiting if not unwanted(event))
@@ -147,7 +146,7 @@ class KeyedQueue:
                 kept = deque(event for event in line if not unwanted(event))
                 self._parked_events -= len(line) - len(kept)
                 self._parked[key] = kept
-                if key in retried:  # nothing is left that would release it
+                if key in retried:  # nothing would release it later
                     if self._out is not None:
                         self._out.discard(key)
                     del self._parked[key]
@@ -156,7 +155,7 @@ class KeyedQueue:
             return before - len(self)
 
     def close(self) -> None:
-        """Wake the reader for good."""
+        """Close the queue and wake its readers."""
         with self._lock:
             self._closed = True
             self._readable.notify_all()

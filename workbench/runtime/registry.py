@@ -1,4 +1,4 @@
-"""`@processor`: says which event types a function handles, and finds such functions in a module."""
+"""`@processor` marks functions as handlers of event types; `load` finds them in a module."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def processor(*event_types: str) -> Callable[[F], F]:
-    """Mark a function as the handler of these event types; `"*"` means all that have none of their own.
+    """Mark a function as the handler of these event types; `"*"` means all types without their own handler.
 
     Raises:
         ConfigError: if no type is named.
@@ -35,13 +35,13 @@ def processor(*event_types: str) -> Callable[[F], F]:
 
 
 def decoder(function: F) -> F:
-    """Mark a function as what makes events of records, in a module that `workbench runtime run` loads."""
+    """Mark a function as the decoder of records, in a module that `workbench runtime run` loads."""
     setattr(function, _DECODER_MARK, True)
     return function
 
 
 def collect(functions: Iterable[object]) -> dict[str, Handler]:
-    """Handlers by event type, of the marked ones among `functions`.
+    """Collect handlers by event type from the marked ones of `functions`.
 
     Raises:
         ConfigError: if two handle one type.
@@ -56,7 +56,7 @@ def collect(functions: Iterable[object]) -> dict[str, Handler]:
 
 
 def load(reference: str) -> tuple[dict[str, Handler], Decoder | None]:
-    """Handlers and decoder of `module` (all marked functions) or `module:name` (a mapping, or one function for all types).
+    """Load handlers and decoder from `module` (all marked functions) or `module:name` (a mapping, or one function for all types).
 
     Raises:
         ConfigError: if it cannot be imported, or holds no processor.
@@ -92,7 +92,7 @@ def _import(name: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         raise ConfigError(
-            f"The module {error.name!r} was not found.", hint="Is it in this folder, or installed?"
+            f"The module {error.name!r} was not found.", hint="Check that it is in this folder or installed."
         ) from None
     except Exception as error:
         raise ConfigError(f"Importing {name} failed: {type(error).__name__}: {error}.") from None

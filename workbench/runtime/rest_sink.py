@@ -1,7 +1,7 @@
 """A processor that hands events to a stateless HTTP service.
 
-Source: seed document 004 (the consumer proxy): the service answers 2xx for done, 429 and 5xx for "later", and codes of its own (600,
-700) for what must go to the dead-letter topic.
+The protocol of a consumer proxy: the service answers 2xx for done, 429 and 5xx for "retry later", and codes such as 600 or 700 for
+events that must go to the dead-letter topic.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from workbench.errors import ConfigError
 from workbench.runtime.event import Dead, Done, Event, Failed, Outcome, Retry
 
 DEAD_CODES = frozenset({600, 700})
-# The fault of the service or of its set-up, not of the event: a later try may succeed.
+# Caused by the service or its configuration, not by the event: a retry may succeed.
 RETRY_CODES = frozenset({401, 403, 404, 405, 407, 408, 421, 425, 429})
 _MAX_RETRY_AFTER_SECONDS = 60.0
 _FIRST_BYTES = 16_384
-_MOST_ANSWER_BYTES = 1 << 20  # only the status is looked at
-_PLAIN = re.compile(rb"HTTP/1\.1 (2\d\d)[ \r]")  # 1.0 closes its connections
+_MOST_ANSWER_BYTES = 1 << 20  # only the status is used
+_PLAIN = re.compile(rb"HTTP/1\.1 (2\d\d)[ \r]")  # HTTP/1.0 closes its connections
 
 
 class RestSink:
-    """Posts each event's payload to a URL; thread-safe, with one connection kept open for each processor thread.
+    """Posts each event's payload to a URL; thread-safe, with one kept-alive connection per processor thread.
 
-    While nothing at all succeeds for `outage_after_seconds` the service counts as out: its failures are then no event's own fault, and
-    do not count as attempts until an event is `outage_patience_seconds` old. So an outage fills no dead-letter topic, and a poison
-    record, which fails while others succeed, still ends there.
+    If no request succeeds for `outage_after_seconds`, the service counts as down: failures then do not count as attempts until an
+    event is `outage_patience_seconds` old. So an outage does not fill the dead-letter topic, but a poison record, which fails while
+    others succeed, still ends there.
 
     Args:
         url: http(s) address.
-        dead_codes: status codes that mean "to the dead-letter topic".
+        dead_codes: status codes that mean "dead-letter this event".
         timeout_seconds: of one request.
-        headers: sent along with each (an API key, say).
+        headers: sent with each request (for example an API key).
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class RestSink:
         self._failing_since: float | None = None
 
     def __call__(self, event: Event) -> Outcome:
-        """Hand one event over."""
+        """Post one event."""
         try:
             code, retry_after = self._post(event)
         except (OSError, http.client.HTTPException):
@@ -101,7 +101,7 @@ class RestSink:
         try:
             return self._exchange(event)
         except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError):
-            # A kept connection may have been closed by the other side meanwhile; that is not yet a failed attempt.
+            # The server may have closed a kept-alive connection; that is not a failed attempt yet.
             self._close()
             if not reused:
                 raise
@@ -113,7 +113,7 @@ class RestSink:
             connection = self._make(self._host, self._port, timeout=self._timeout)
             connection.connect()
             self._local.connection = connection
-        # Head and body in one write: the client library makes two of them, and each is a system call and a packet.
+        # Head and body in one write: http.client makes two, and each is a system call and a packet.
         connection.sock.sendall(self._request(event))
         first = connection.sock.recv(_FIRST_BYTES)
         if (code := plain_status(first)) is not None:
@@ -121,14 +121,14 @@ class RestSink:
         response = http.client.HTTPResponse(_Again(first, connection.sock), method="POST")  # type: ignore[arg-type]
         response.begin()
         response.read(_MOST_ANSWER_BYTES)
-        if response.will_close or not response.isclosed():  # of an answer without end nothing more is read
+        if response.will_close or not response.isclosed():  # do not read an endless answer
             self._close()
         return response.status, _retry_after(response.getheader("Retry-After"))
 
     def _request(self, event: Event) -> bytes:
         record = event.record
         body = record.value or b""
-        # The key is the same at every attempt, also after a crash: the service can tell a repeat.
+        # The key is the same for every attempt, also after a crash: the service can recognise a repeat.
         head = (
             f"{self._head}X-Event-Type: {_header_safe(event.type)}\r\n"
             f"Idempotency-Key: {_header_safe(record.topic)}/{record.partition}/{record.offset}\r\n"
@@ -147,22 +147,22 @@ _DONE = Done()
 
 
 class _Again(io.RawIOBase):
-    """A socket whose first bytes were read already."""
+    """Socket whose first bytes were already read."""
 
     def __init__(self, first: bytes, sock: socket.socket) -> None:
         self._first = first
         self._sock = sock
 
     def makefile(self, _mode: str) -> io.BufferedReader:
-        """What the client library asks a socket for."""
+        """File object that http.client reads from."""
         return io.BufferedReader(self)
 
     def readable(self) -> bool:
-        """It is."""
+        """Always true."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """First what was read before, then what comes."""
+        """Read the earlier bytes first, then the socket."""
         if not self._first:
             return self._sock.recv_into(buffer)
         size = min(len(buffer), len(self._first))
@@ -171,9 +171,9 @@ class _Again(io.RawIOBase):
 
 
 def plain_status(answer: bytes) -> int | None:
-    """The status code of a success that has come whole and says nothing else of interest; None for any other answer.
+    """Status code of a complete, plain success; None for any other answer.
 
-    Most answers are such, and parsing their headers takes the client library a third of the time of an event.
+    Most answers are like this, and http.client needs a third of an event's time to parse their headers.
     """
     head, end, body = answer.partition(b"\r\n\r\n")
     match = _PLAIN.match(head)
@@ -191,14 +191,14 @@ def plain_status(answer: bytes) -> int | None:
 
 
 def _header_safe(text: str) -> str:
-    """Event types come from producers: no line break may end up in a header."""
+    """Escape a value for a header: event types come from producers and may contain line breaks."""
     if text.isascii() and text.isprintable():
         return text[:200]
     return "".join(char if 32 <= ord(char) < 127 else "?" for char in text)[:200]
 
 
 def _retry_after(value: str | None) -> float | None:
-    """Seconds, as a service may ask for; a date, or nonsense, leaves the back-off to the processor."""
+    """Seconds from `Retry-After`; None for a date or an invalid value: the processor's back-off applies."""
     try:
         return min(_MAX_RETRY_AFTER_SECONDS, max(0.0, float(value))) if value is not None else None
     except ValueError:

@@ -1,4 +1,4 @@
-"""Counters that must stay 0: promises of the runtime, checked while it works, by other means than those that keep them."""
+"""Counters that must stay 0: guarantees of the runtime, checked at run time with independent means."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _REMEMBERED_KEYS = 1024  # a fixed table, so that memory does not grow with the 
 
 
 class Violation(StrEnum):
-    """What must never happen."""
+    """Violations of the runtime's guarantees."""
 
-    COMMIT_GAP = "commit_gap"  # an offset was to be committed over one that is not done
+    COMMIT_GAP = "commit_gap"  # a commit would have passed an unfinished offset
     COMMIT_BACKWARDS = "commit_backwards"
-    KEY_ORDER = "key_order"  # an event came to its handler after a later one of its key
-    KEY_OVERLAP = "key_overlap"  # two events of one key were at work at once, be it across a revocation
+    KEY_ORDER = "key_order"  # a handler got an event after a later one of its key
+    KEY_OVERLAP = "key_overlap"  # two events of one key were in flight at once, also across a revocation
 
 
 class Sentinels:
-    """The counters; any thread may count."""
+    """Counters of violations; any thread may count."""
 
     def __init__(self, group: str, registry: CollectorRegistry) -> None:
         counter = Counter(
@@ -37,7 +37,7 @@ class Sentinels:
         self._counters = {kind: counter.labels(group, kind.value) for kind in Violation}
 
     def count(self, kind: Violation, what: str) -> None:
-        """Report one."""
+        """Count a violation."""
         _log.error("sentinel %s: %s", kind.value, what)
         self._counters[kind].inc()
 
@@ -49,7 +49,7 @@ class Sentinels:
 class KeyWatch:
     """Watches the handlers of one pool: one event of a key at a time, in the order of the log.
 
-    Order is watched for the keys that came last (a slot of a fixed table each), so it can miss a violation but cannot invent one.
+    Order is checked for recent keys only (a fixed table), so a violation may be missed, but a reported one is real.
     """
 
     def __init__(self, sentinels: Sentinels) -> None:
@@ -58,7 +58,7 @@ class KeyWatch:
         self._last: list[Any] = [None] * _REMEMBERED_KEYS
 
     def begins(self, event: Event) -> None:
-        """A handler gets this event now."""
+        """Note that a handler gets this event."""
         key = event.key
         if self._active.setdefault(key, event) is not event:  # one dict operation: atomic under the interpreter's lock
             self._sentinels.count(Violation.KEY_OVERLAP, _place(event))
@@ -70,15 +70,15 @@ class KeyWatch:
         self._last[index] = (key, event.owner, record.offset)
 
     def ends(self, event: Event) -> None:
-        """The handler has returned."""
+        """Note that the handler has returned."""
         if self._active.get(event.key) is event:
             del self._active[event.key]
 
 
 class CommitWatch:
-    """The offsets of one partition that were received and not completed, kept a second time in the plainest form.
+    """Offsets of one partition that were received and not completed: a second, simple record of them.
 
-    Its consumer thread alone uses it.
+    Only its consumer thread uses it.
     """
 
     def __init__(self) -> None:
@@ -86,20 +86,20 @@ class CommitWatch:
         self._sent = -1
 
     def received(self, offset: int) -> None:
-        """An offset was read."""
+        """Note that an offset was read."""
         self._open[offset] = None
 
     def completed(self, offset: int) -> None:
-        """An offset is done for good."""
+        """Note that an offset is finished."""
         self._open.pop(offset, None)
 
     def may_commit(self, offset: int) -> bool:
-        """Whether everything below `offset` that was received is done."""
+        """Whether all received offsets below `offset` are finished."""
         first = next(iter(self._open), None)
         return first is None or offset <= first
 
     def goes_back(self, offset: int) -> bool:
-        """Whether a commit of `offset`, which is to be sent now, lies below one that was sent before."""
+        """Whether a commit of `offset` is below an earlier commit."""
         before, self._sent = self._sent, max(offset, self._sent)
         return offset < before
 

@@ -1,4 +1,4 @@
-"""The port to a message queue: what the runtime needs of one, and nothing more. Kafka is the first behind it."""
+"""Interface of the runtime to a message queue. Kafka is the first implementation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from workbench.runtime.event import Record, TopicPartition
 
 
 class AssignmentListener(Protocol):
-    """Told of changes of the assignment, always on the thread that polls, inside of `poll` or `close`."""
+    """Receives changes of the assignment, always on the polling thread, inside `poll` or `close`."""
 
     def on_assigned(
         self,
@@ -18,22 +18,22 @@ class AssignmentListener(Protocol):
         begin: Mapping[TopicPartition, int] | None = None,
         notes: Mapping[TopicPartition, str] | None = None,
     ) -> None:
-        """These partitions are ours from now on; with their committed offsets (None: never committed), and the notes with those.
+        """Partitions were assigned; with their committed offsets (None: never committed) and commit metadata.
 
-        `begin` says where those without a commit begin, if that was decided for them. It is still to be committed where
-        `committed` does not have it.
+        `begin` has the start offsets of partitions without a commit, if they were determined. They must still be committed if
+        `committed` does not have them.
         """
 
     def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        """These are to be given away; a commit is still possible."""
+        """Partitions are being revoked; a commit is still possible."""
 
     def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
-        """These are gone already; a commit is not possible any more."""
+        """Partitions are lost; a commit is no longer possible."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerHealth:
-    """What the client sees of one broker, over its last statistics interval."""
+    """Client statistics of one broker, over the last statistics interval."""
 
     rtt_seconds: float | None
     throttle_seconds: float | None
@@ -41,7 +41,7 @@ class BrokerHealth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceHealth:
-    """What the client knows about itself.
+    """Client statistics.
 
     Attributes:
         taken_at: monotonic time of the reading.
@@ -57,29 +57,29 @@ class SourceHealth:
 
 
 class RecordSource(Protocol):
-    """One consumer. All methods but `health` are called by the one thread that owns it."""
+    """One consumer. Only the thread that owns it calls its methods, except `health`."""
 
     def subscribe(self, topics: Sequence[str], listener: AssignmentListener) -> None:
         """Join the group."""
 
     def poll(self, max_records: int, timeout: float) -> Sequence[Record]:
-        """Records in partition order, at most so many, waiting at most so long for the first one.
+        """Return up to a number of records in partition order; wait up to a timeout for the first one.
 
-        A record below the position says that the log has begun anew. Whatever it raises ends the member, since records may be lost
-        with it; the next owner reads them.
+        A record below the position means that the log was truncated or recreated. Any error ends the member, because records may be
+        lost with it; the next owner reads them.
         """
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Stop handing out records of these. A pause may outlive the assignment: who pauses resumes before letting go."""
+        """Stop returning records of these partitions. A pause may outlive the assignment: resume before you release a partition."""
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        """Go on with these."""
+        """Resume these partitions."""
 
     def rejoin(self) -> None:
-        """Leave the group and join it again with a client that knows nothing of before; not inside of a callback."""
+        """Leave the group and join it again with a new client; not inside a callback."""
 
     def rewind(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these from the beginning of their logs."""
+        """Seek these partitions to their log start."""
 
     def commit(
         self,
@@ -89,17 +89,17 @@ class RecordSource(Protocol):
         epochs: Mapping[TopicPartition, int] | None = None,
         notes: Mapping[TopicPartition, str] | None = None,
     ) -> Mapping[TopicPartition, str] | None:
-        """Commit. With `wait`, returns what failed and why; without, returns None and `commit_result` tells later.
+        """Commit. With `wait`, return the failed partitions and errors; without, return None, and `commit_result` returns them later.
 
-        `epochs` has the leader epoch of the last record below each offset, where it is known: a log that was cut below a commit and
-        has grown beyond it again is recognised by it. `notes` are kept with the commits, for the next assignment.
+        `epochs` has the leader epoch of the last record below each offset, if known: it reveals a log that was truncated below a commit
+        and has grown beyond it again. `notes` are stored as commit metadata, for the next assignment.
         """
 
     def commit_result(self) -> Mapping[TopicPartition, str] | None:
-        """What failed of the last commit without `wait`, once it has ended; None while it is under way."""
+        """Failed partitions of the last commit without `wait`; None while it is in flight."""
 
     def health(self) -> SourceHealth | None:
-        """The latest reading, if there is one yet; any thread may ask."""
+        """Latest statistics, or None; any thread may call it."""
 
     def close(self) -> None:
         """Leave the group."""

@@ -1,4 +1,4 @@
-"""librdkafka's statistics: the parts of them that triage needs (STATISTICS.md: times in µs, `throttle` in ms)."""
+"""librdkafka statistics: the parts that triage needs (STATISTICS.md: times in µs, `throttle` in ms)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class _Statistics(_Part):
 
 
 def parse_statistics(text: str, *, taken_at: float) -> SourceHealth | None:
-    """What the client says of itself; None if it cannot be read, for an error here would end the member that polls."""
+    """Parse the client's statistics; None if they are invalid, because an error here would end the polling member."""
     try:
         found = _Statistics.model_validate_json(text)
     except ValidationError:

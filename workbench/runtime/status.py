@@ -1,4 +1,4 @@
-"""What the admin API tells about a runtime, as plain values."""
+"""Answers of the admin API as plain values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SCHEMA = "workbench.runtime-status/1"
 
 
 def status(runtime: Runtime) -> dict[str, Any]:
-    """Everything that tells whether it works: state, members, partitions with their offsets, totals."""
+    """Status: state, members, partitions with their offsets, totals."""
     task = runtime.task
     return {
         "schema": SCHEMA,

@@ -1,6 +1,6 @@
-"""Histograms and counters that one thread writes without a lock, and that a scrape adds up.
+"""Histograms and counters that one thread writes without a lock, and that a scrape sums up.
 
-The client library's own take a lock for every number, six per event, which is as much time as all the rest of an event takes.
+The metrics of prometheus_client lock for every number, six times per event; that takes as long as the rest of an event.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from workbench.signals import ProcessingOutcome
 
 
 class Tally:
-    """A histogram with one writing thread; any thread may read it (and may miss what is written at that moment)."""
+    """Histogram with one writing thread; any thread may read it (and may miss a concurrent update)."""
 
     __slots__ = ("_bounds", "counts", "total")
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self._bounds = bounds
-        self.counts = [0] * (len(bounds) + 1)  # the last one is for what is over all bounds
+        self.counts = [0] * (len(bounds) + 1)  # the last one is for values above all bounds
         self.total = 0.0
 
     def observe(self, value: float) -> None:
@@ -28,12 +28,12 @@ class Tally:
         self.total += value
 
     def add(self, other: Tally) -> None:
-        """Take over what another has counted."""
+        """Add the counts of another one."""
         self.counts = [mine + its for mine, its in zip(self.counts, other.counts, strict=True)]
         self.total += other.total
 
     def buckets(self) -> list[tuple[str, float]]:
-        """Cumulative counts by upper bound, as the exposition format wants them."""
+        """Cumulative counts by upper bound, as the exposition format requires."""
         found, sum_so_far = [], 0
         for bound, count in zip((*self._bounds, float("inf")), self.counts, strict=True):
             sum_so_far += count
@@ -42,7 +42,7 @@ class Tally:
 
 
 class _Attempts:
-    """What one thread has seen of one event type."""
+    """Attempts of one thread at one event type."""
 
     __slots__ = ("ok", "others", "times")
 
@@ -52,7 +52,7 @@ class _Attempts:
         self.others: dict[ProcessingOutcome, int] = {}
 
     def add(self, other: _Attempts) -> None:
-        """Take over what another has counted."""
+        """Add the counts of another one."""
         self.times.add(other.times)
         self.ok += other.ok
         for outcome, count in other.others.items():
@@ -63,7 +63,7 @@ _Page = dict[tuple[str, str], _Attempts]
 
 
 class AttemptBook:
-    """Attempts by (topic, event type label), kept per thread; those of threads that have ended are kept together."""
+    """Attempts by (topic, event type label), per thread; those of ended threads are merged."""
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self._bounds = bounds
@@ -91,7 +91,7 @@ class AttemptBook:
             attempts.others[outcome] = attempts.others.get(outcome, 0) + 1
 
     def _fold(self) -> None:
-        """Add up the pages of threads that have ended, into a new page, since a reader may be at the old one."""
+        """Merge the pages of ended threads into a new page, because a reader may use the old one."""
         ended: list[_Page] = []
         alive: list[tuple[threading.Thread, _Page]] = []
         for thread, page in self._pages:
@@ -108,7 +108,7 @@ class AttemptBook:
         self._ended, self._pages = sums, alive
 
     def totals(self) -> Iterator[tuple[tuple[str, str], Tally, dict[ProcessingOutcome, int]]]:
-        """(topic, label), times and outcomes, over all threads."""
+        """Sum up durations and outcomes by (topic, label), over all threads."""
         times: dict[tuple[str, str], Tally] = {}
         outcomes: dict[tuple[str, str], dict[ProcessingOutcome, int]] = {}
         with self._lock:

@@ -1,7 +1,7 @@
-"""One task: a group on some topics, with its consumer threads, processor threads and what they share.
+"""One task: a group on some topics, with its consumer threads, processor threads and their shared parts.
 
-A task lives as long as its group does: a switch to another group ends it and begins another, so that nothing of the old group (a
-metric, a late completion, a queue) can pass for one of the new.
+A task belongs to one group: a switch to another group ends it and starts another task, so nothing of the old group (a metric, a late
+completion, a queue) is mistaken for the new one.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from workbench.signals import ProcessingOutcome
 _log = logging.getLogger(__name__)
 
 _LOG_ENDS_PERIOD_SECONDS = 1.0
-# Time for processor threads to end after the drain; a handler that takes longer is left to the end of the process.
+# Time for processor threads to end after the drain; a handler that takes longer runs until the process ends.
 _POOL_STOP_SECONDS = 1.0
 _LETTERS_SECONDS = 5.0
-PROCESS_STARTED = time()  # seconds since the epoch; near enough to be told from a restart
+PROCESS_STARTED = time()  # seconds since the epoch; precise enough to tell restarts apart
 
 MakeSource = Callable[[RuntimeConfig, str], RecordSource]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seams:
-    """Where a task touches the world outside of the message queue; a test puts its own here."""
+    """Dependencies of a task besides the message queue; tests replace them."""
 
     clock: Callable[[], float] = monotonic
     wall_clock: Callable[[], float] = time
@@ -51,7 +51,7 @@ REAL = Seams()
 
 
 class Task:
-    """See the module. Its parts are made at once (so that a wrong setting is told before anything starts) and started later."""
+    """One task; see the module. Its parts are created first, so a wrong setting is reported before anything starts."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class Task:
     # Life
 
     def start(self) -> None:
-        """Start all threads; returns at once."""
+        """Start all threads; returns immediately."""
         for pool in self.processors:
             pool.start()
         self.log_ends.start()
@@ -120,7 +120,7 @@ class Task:
             consumer.start()
 
     def discard(self) -> None:
-        """Let go of what was made, where it is not to be started."""
+        """Release the parts of a task that will not be started."""
         for consumer in self.consumers:
             consumer.source.close()
         if self._letters is not None:
@@ -128,44 +128,44 @@ class Task:
 
     @property
     def failure(self) -> BaseException | None:
-        """What one of its threads died of: a consumer's, a processor's or that of the dead letters."""
+        """Error that ended a consumer thread, a processor thread or the dead-letter thread; or None."""
         parts = (*self.consumers, *self.processors, *((self._letters,) if self._letters is not None else ()))
         return next((part.failure for part in parts if part.failure is not None), None)
 
     def is_alive(self) -> bool:
-        """Whether all consumer threads still run, and nothing else that the work needs has failed."""
+        """Whether all consumer threads run and no other part has failed."""
         return self.failure is None and all(consumer.is_alive() for consumer in self.consumers)
 
     def drain(self) -> None:
-        """Stop reading, and let what was read finish and be committed; the membership stays."""
+        """Stop reading; finish and commit what was read. The members stay in the group."""
         for consumer in self.consumers:
             consumer.hold.set()
 
     def resume(self) -> None:
-        """Read on after a drain."""
+        """Continue reading after a drain."""
         for consumer in self.consumers:
             consumer.hold.clear()
 
     @property
     def is_held(self) -> bool:
-        """Whether a drain was asked for."""
+        """Whether a drain was requested."""
         return any(consumer.hold.is_set() for consumer in self.consumers)
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing that was read is without its commit; more may be read at any moment."""
+        """Whether everything read is committed; more may be read at any moment."""
         states = [state for consumer in self.consumers for state in list(consumer.partitions.values())]
         return all(state.is_done and state.is_committed for state in states)
 
     @property
     def is_drained(self) -> bool:
-        """Whether reading has stopped everywhere, and nothing that was read is without its commit."""
+        """Whether reading has stopped and everything read is committed."""
         return all(consumer.is_holding for consumer in self.consumers) and self.is_settled
 
     def stop(self) -> bool:
-        """Stop reading, let what is at work finish (up to `shutdown_seconds`), commit, leave the group.
+        """Stop reading, finish events in flight (up to `shutdown_seconds`), commit, and leave the group.
 
-        Whether all handlers have returned; one that has not keeps its thread, and its late report changes nothing.
+        Returns whether all handlers have ended; a handler that has not keeps its thread, and its late report changes nothing.
         """
         for consumer in self.consumers:
             consumer.stop()
@@ -178,7 +178,7 @@ class Task:
             self._letters.close(_LETTERS_SECONDS)
         return all(ended)
 
-    # What processors report (any processor thread)
+    # Reports of processors (any processor thread)
 
     def attempted(self, event: Event, seconds: float, outcome: ProcessingOutcome) -> None:
         """See `Reporter`."""
@@ -196,7 +196,7 @@ class Task:
             self.finished(event)
             return
         owner = event.owner
-        with owner.gate:  # before the event leaves its worker: who gives the partition away looks at both
+        with owner.gate:  # before the event leaves its worker: a revocation checks both
             owner.given_up_until = max(owner.given_up_until, event.record.offset)
         self.metrics.dead_letter(event.record.topic, self.config.client_id, event.type).inc()
         self._letters.put(event, code, safe=lambda: self.finished(event))
@@ -213,7 +213,7 @@ class Task:
         for consumer in self.consumers:
             consumer.remade.append(remade)
 
-    # What a scrape sees (the HTTP server's threads)
+    # Values for a scrape (the HTTP server's threads)
 
     def _assigned(self) -> list[TopicPartition]:
         return [partition for consumer in self.consumers for partition in list(consumer.partitions)]
@@ -257,7 +257,7 @@ class Task:
         for (topic, number), state in list(consumer.partitions.items()):
             labels = (group, topic, str(number), consumer.member)
             end = self.log_end(topic, number)
-            if end is not None:  # what was read and committed since the broker was asked lies in the log, too
+            if end is not None:  # records read or committed since the last request are in the log, too
                 end = max(end, state.position or 0, state.committed or 0)
             start = self.log_ends.starts.get((topic, number))
             if end is not None:
@@ -275,14 +275,14 @@ class Task:
             yield "oldest_incomplete_age", labels, now - oldest[2] if oldest else 0.0
 
     def log_end(self, topic: str, partition: int) -> int | None:
-        """End of the log as the broker last told it."""
+        """Log end offset of the broker's last answer."""
         return self.log_ends.ends.get((topic, partition))
 
 
 def check_handlers(handlers: Mapping[str, Handler], config: RuntimeConfig) -> None:
-    """Raises ConfigError if there is no handler at all, or a type is configured that none handles."""
+    """Raise ConfigError if there is no handler, or if a configured type has none."""
     if not handlers:
-        raise ConfigError("The runtime has no processor.", hint='Give one for each event type, or one for "*".')
+        raise ConfigError("The runtime has no processor.", hint='Add one for each event type, or one for "*".')
     for name in config.processors:
         if name not in handlers and ANY_TYPE not in handlers:
             raise ConfigError(
@@ -292,14 +292,14 @@ def check_handlers(handlers: Mapping[str, Handler], config: RuntimeConfig) -> No
 
 
 def _with_own_pools(handlers: Mapping[str, Handler], config: RuntimeConfig) -> dict[str, Handler]:
-    """Types with settings of their own get a pool of their own, even where `"*"` handles them."""
+    """Give types with their own settings a separate pool, even if `"*"` handles them."""
     if ANY_TYPE not in handlers:
         return dict(handlers)
     return {**dict.fromkeys(config.processors, handlers[ANY_TYPE]), **handlers}
 
 
 def _client_properties(config: RuntimeConfig) -> dict[str, str | int | float | bool]:
-    """Of the consumer's properties, those that any client takes: security, sockets and the like."""
+    """Select the consumer properties that every client accepts: security, sockets and the like."""
     prefixes = (
         "security.",
         "sasl.",

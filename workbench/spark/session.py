@@ -1,4 +1,4 @@
-"""The Spark session: one, lean, quick to start, quiet, and reused."""
+"""The Spark session: a single, small, quiet one that starts fast and is reused."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ MASTER_VARIABLE = "WORKBENCH_SPARK_MASTER"
 _CONF = {
     "spark.app.name": "workbench",
     "spark.driver.memory": "2g",
-    "spark.ui.enabled": "false",  # a port and half a second that nobody asked for
-    "spark.ui.showConsoleProgress": "false",  # progress bars spoil notebooks and reports
-    "spark.sql.shuffle.partitions": "2",  # the default of 200 costs a task each, for frames of some thousand rows
+    "spark.ui.enabled": "false",  # would cost a port and half a second
+    "spark.ui.showConsoleProgress": "false",  # progress bars disturb notebooks and reports
+    "spark.sql.shuffle.partitions": "2",  # the default of 200 makes 200 tasks for frames of some thousand rows
     "spark.sql.session.timeZone": "UTC",
     # The stack of every column expression is looked up otherwise, which took most of the time of building a plan.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
@@ -53,7 +53,7 @@ _CONF = {
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "100000",
 }
 
-# Nobody else is to talk to a session of this computer; a cluster's executors must be able to, and find it by its own name.
+# A local session accepts no other connections; a cluster's executors must reach it by its own address.
 _LOCAL_CONF = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 _JAVA_OPTIONS = (
@@ -127,7 +127,7 @@ def _java_home(home: Path | None) -> Iterator[None]:
 
 
 def _active() -> SparkSession | None:
-    """The session that somebody has started, if pyspark was loaded at all."""
+    """Active session, if pyspark is loaded and one was started."""
     if "pyspark" not in sys.modules:
         return None
     from pyspark.sql import SparkSession
@@ -136,7 +136,7 @@ def _active() -> SparkSession | None:
 
 
 def _quick(java: Java, options: Sequence[str]) -> bool:
-    """Start the JVM by what is known of it, and have its parser warm up; whether that went well."""
+    """Start the JVM with the stored start-up data, and warm up its parser; return whether that succeeded."""
     if "pyspark" in sys.modules:
         from pyspark import SparkContext
 
@@ -160,7 +160,7 @@ def _quick(java: Java, options: Sequence[str]) -> bool:
 
 
 def end(session: SparkSession, *, seconds: float = 30.0) -> None:
-    """Stop the session and its JVM, and wait for the JVM's end (it would outlive this process by a moment otherwise)."""
+    """Stop the session and its JVM, and wait until the JVM has exited (otherwise it would briefly outlive this process)."""
     from pyspark import SparkContext
 
     gateway = SparkContext._gateway
@@ -173,10 +173,10 @@ def end(session: SparkSession, *, seconds: float = 30.0) -> None:
 
 
 def frame_of(spark: SparkSession, samples: pa.Table) -> DataFrame:
-    """Samples as a frame, sent from here; a server of Spark Connect keeps such data whole in its memory, so not too many.
+    """Upload samples as a frame; a Spark Connect server keeps them in its memory, so their number is limited.
 
     Raises:
-        SetupError: if they are too many for that.
+        SetupError: if there are too many.
     """
     if is_remote(spark) and samples.num_rows > _CONNECT_ROWS:
         raise SetupError(
@@ -187,7 +187,7 @@ def frame_of(spark: SparkSession, samples: pa.Table) -> DataFrame:
 
 
 def for_much_data(session: SparkSession) -> None:
-    """Set the session up for hundreds of thousands of samples: compile the stages, and a task for each 100,000 rows.
+    """Configure the session for hundreds of thousands of samples: compile the stages, and use one task per 100,000 rows.
 
     910,000 samples of 500 subscriptions took a third of the time so (2 cores); a triage of some thousand takes longer.
     """
@@ -199,7 +199,7 @@ _starting: Future[SparkSession] | None = None
 
 
 def start_in_background() -> None:
-    """Begin to start the session while something else goes on; `session` then waits for it instead of starting another."""
+    """Start the session in the background; `session` then waits for it instead of starting another."""
     global _starting
     if _starting is None:
         pool = ThreadPoolExecutor(1, thread_name_prefix="spark-start")
@@ -208,11 +208,11 @@ def start_in_background() -> None:
 
 
 def session(*, kept: bool = False) -> SparkSession:
-    """The session of this process, started if there is none.
+    """Return the session of this process; start it if there is none.
 
     Args:
-        kept: a new one's JVM has its second compiler, too. It pays where the same is asked of much data again and again (a notebook
-            with millions of samples: a third less time once it is warm), and costs more than it gives in anything that is done once.
+        kept: also use the JVM's second compiler in a new session. It pays off for repeated queries on large data (a notebook
+        with millions of samples: a third less time once it is warm), but costs more than it saves for a single run.
 
     Raises:
         SetupError: if there is no usable Java, or Spark does not start.

@@ -1,3 +1,3 @@
-"""The sweep: all subscriptions of a fleet, slot by slot, with what is known of earlier slots kept."""
+"""The sweep: triage of all subscriptions of a fleet, slot by slot; summaries of earlier slots are kept."""
 
 __all__: list[str] = []  # its modules are imported by their names

@@ -1,7 +1,7 @@
-"""Condensing a store's files, each once: a task for each file that was not condensed before, on whatever Spark runs on.
+"""Condense the files of a store, each once: one Spark task per file that was not condensed before.
 
-A task reads one landed file, and leaves its summary beside the store under the digest of the file's content. So a sweep that comes
-back reads the summaries alone; a task that is done twice, because its executor was lost, writes the same again.
+A task reads one landed file and writes its summary under the digest of the file's content. So the next sweep reads only summaries,
+and a task that runs twice, because its executor was lost, writes the same file again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from workbench.sweep.store import SUMMARIES, LandedFile, Store
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Part of the key: another way of condensing makes other summaries.
+# Part of the key: a change of the method must make new summaries.
 VERSION = "1"
 _DONE = "number bigint, bytes_read bigint, samples bigint, error string"
 _DONE_SCHEMA = pa.schema(
@@ -33,7 +33,7 @@ _DONE_SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One file to condense: from where, whose slot, to where."""
+    """One file to condense: source, slot and target."""
 
     source: str
     digest: str
@@ -44,14 +44,14 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What a sweep has read of a store.
+    """What a sweep has read from a store.
 
     Attributes:
         files: of the window, with its baseline.
-        condensed: how many of them were read for that; the others had been before.
-        bytes_read, samples_read: of those.
-        summaries: the paths of all the summaries, in a fixed order.
-        counters: whether there are counters in them.
+        condensed: number of files that were condensed now; the others already had a summary.
+        bytes_read, samples_read: of the condensed files.
+        summaries: the paths of all summaries, in a fixed order.
+        counters: whether they contain counters.
     """
 
     files: int
@@ -63,10 +63,10 @@ class Reading:
 
 
 def condense_missing(store: Store, spark: SparkSession, ends: Sequence[datetime]) -> Reading:
-    """Condense what of these slots has not been condensed.
+    """Condense the files of these slots that have no summary.
 
     Raises:
-        DamagedCaptureError: if a file is not what was landed.
+        DamagedCaptureError: if a file has changed since it was landed.
     """
     files = store.files(ends)
     targets = [summary_path(store, file) for file in files]
@@ -97,12 +97,12 @@ def condense_missing(store: Store, spark: SparkSession, ends: Sequence[datetime]
 
 
 def summary_path(store: Store, file: LandedFile) -> Path:
-    """Where the summary of a file lies, whether it is there or not."""
+    """Path of a file's summary, whether it exists or not."""
     return store.root / SUMMARIES / f"v{VERSION}" / f"{file.end:%Y-%m-%d}" / f"{file.digest}-{file.end:%H%M%S}.parquet"
 
 
 def _has_counters(summary: Path) -> bool:
-    """Whether a summary has any, by its footer: their rows alone name the source."""
+    """Whether a summary has counters, by its footer: only their rows have a source."""
     import pyarrow.parquet as pq
 
     metadata = pq.read_metadata(summary)
@@ -112,7 +112,7 @@ def _has_counters(summary: Path) -> bool:
 def _run(spark: SparkSession, jobs: Sequence[Job]) -> pa.Table:
     if not jobs:
         return _DONE_SCHEMA.empty_table()
-    # A task for each: what an executor takes with it when it is lost is one file's work.
+    # One task per file: a lost executor loses the work of one file.
     numbers = spark.range(0, len(jobs), 1, len(jobs))
     done = numbers.mapInArrow(_worker(tuple(jobs)), _DONE).toArrow()
     errors = [text for text in done["error"].to_pylist() if text is not None]
@@ -131,7 +131,7 @@ def _worker(jobs: tuple[Job, ...]) -> Callable[[Iterable[pa.RecordBatch]], Itera
 
 
 def condense_file(job: Job) -> dict[str, object]:
-    """Condense one file; what was read, and what is wrong with it in words."""
+    """Condense one file; return what was read, and the error in words."""
     import pyarrow.parquet as pq
 
     from workbench.features.condense import condense
@@ -140,7 +140,7 @@ def condense_file(job: Job) -> dict[str, object]:
     try:
         data = Path(job.source).read_bytes()
         if not hashlib.sha256(data).hexdigest().startswith(job.digest):
-            return {**nothing, "error": f"{job.source} is not what was landed (its SHA-256 differs)."}
+            return {**nothing, "error": f"{job.source} has changed since it was landed (its SHA-256 differs)."}
         samples = read_samples(pa.BufferReader(data))
     except (OSError, pa.ArrowException) as error:
         return {**nothing, "error": f"{job.source} cannot be read: {first_line(error)}."}
@@ -152,7 +152,7 @@ def condense_file(job: Job) -> dict[str, object]:
 
 
 def read_samples(source: pa.NativeFile) -> pa.Table:
-    """The columns that are condensed, text as dictionaries, in one piece; columns that hold nothing are not even decoded."""
+    """Read the columns to condense, text as dictionaries, in one chunk; empty columns are not decoded."""
     import pyarrow.parquet as pq
 
     from workbench.features.condense import COLUMNS, NAMES
@@ -172,7 +172,7 @@ def read_samples(source: pa.NativeFile) -> pa.Table:
 
 
 def _is_empty(metadata: object, column: int) -> bool:
-    """Whether a column has no value in any row group, by the file's own word."""
+    """Whether a column has no value in any row group, by the file's statistics."""
     for at in range(metadata.num_row_groups):  # type: ignore[attr-defined]
         chunk = metadata.row_group(at).column(column)  # type: ignore[attr-defined]
         stats = chunk.statistics

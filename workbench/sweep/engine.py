@@ -1,4 +1,4 @@
-"""The sweep: every subscription of a cluster judged in one plan, out of a store of landed samples.
+"""The sweep: triage of every subscription of a cluster in one Spark plan, from a store of landed samples.
 
 files → condensed, each once (`condense_store`) → summary → features → answers → verdicts → a table; findings for the worst only
 """
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SCHEMA = "workbench.sweep/1"
-TOP = 20  # findings in full; the table has all of them
+TOP = 20  # number of full findings; the table has all subscriptions
 
 # Of every subscription: verdict and state; `time_lag_seconds` of its oldest message, with the method; `lag_messages`;
-# `lag_slope` and `arrival_per_second` (messages/s); partitions, members; `eta_loss_seconds` until retention takes what waits.
+# `lag_slope` and `arrival_per_second` (messages/s); partitions, members; `eta_loss_seconds` until retention deletes unread messages.
 _TABLE = {
     "cluster": "cluster",
     "group": "`group`",
@@ -54,14 +54,14 @@ _TABLE = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """All verdicts of one look at a fleet.
+    """All verdicts of one sweep of a fleet.
 
     Attributes:
         table: a row for each subscription, worst first: the columns of `_TABLE` and `state`.
-        findings: of the worst, in full.
+        findings: full findings of the worst subscriptions.
         reading: what was read for it.
         partial: what the sources left out of the window's slots.
-        shorter: what of the baseline has not landed.
+        shorter: slots of the baseline that have not landed.
     """
 
     window: Window
@@ -74,32 +74,32 @@ class Sweep:
 
     @property
     def incomplete(self) -> tuple[str, ...]:
-        """All that is known to be missing."""
+        """Everything that is known to be missing, a sentence each."""
         return (*self.partial, *self.shorter)
 
     @property
     def verdicts(self) -> dict[str, int]:
-        """How many of each, the worst state first."""
+        """Number of subscriptions by verdict, worst state first."""
         counted = Counter(self.table["verdict"].to_pylist())
         order = sorted(counted, key=lambda name: (ORDER.index(leaf_of(Verdict(name)).state), -counted[name], name))
         return {name: counted[name] for name in order}
 
     @property
     def states(self) -> dict[str, int]:
-        """How many of each state, the worst first."""
+        """Number of subscriptions by state, worst first."""
         counted = Counter(self.table["state"].to_pylist())
         return {str(state): counted[str(state)] for state in ORDER if counted[str(state)]}
 
     def unwell(self) -> pa.Table:
-        """The rows of those that are not healthy."""
+        """Rows of the subscriptions that are not healthy."""
         return self.table.filter(pc.not_equal(self.table["state"], str(State.HEALTHY)))
 
     def as_triage(self) -> Triage:
-        """The worst ones as a triage, for the report."""
+        """The worst subscriptions as a triage, for the report."""
         return Triage(window=self.window, source=self.source, findings=self.findings, incomplete=self.incomplete)
 
     def to_json(self) -> dict[str, Any]:
-        """The document `workbench.sweep/1`: what is healthy is counted and not listed."""
+        """The document `workbench.sweep/1`: healthy subscriptions are counted, not listed."""
         reading = self.reading
         return {
             "schema": SCHEMA,
@@ -128,18 +128,18 @@ def sweep(
     thresholds: Thresholds | None = None,
     top: int = TOP,
 ) -> Sweep:
-    """Judge every subscription of a store.
+    """Run triage on every subscription of a store.
 
     Args:
         store: of landed samples.
-        spark: the session to work in; it and its executors must see the store's folder.
-        window: of the store (`Store.window`); the newest, if it is not given.
-        thresholds: instead of the store's own.
-        top: so many findings in full, the worst; healthy ones never.
+        spark: the Spark session; it and its executors must be able to read the store's folder.
+        window: of the store (`Store.window`); default: the newest.
+        thresholds: replace the store's own.
+        top: number of full findings, worst first; healthy subscriptions have none.
 
     Raises:
-        NoSeriesError: if the window's slot has not landed, or there is no lag in it.
-        DamagedCaptureError: if a landed file is not what it was.
+        NoSeriesError: if the window's slot has not landed, or has no lag.
+        DamagedCaptureError: if a landed file has changed.
     """
     seen, limits = window or store.window(), thresholds or store.info.thresholds
     ends = store.slots_of(seen)
@@ -147,14 +147,14 @@ def sweep(
     if seen.end not in here:
         raise NoSeriesError(
             f"The slot that ends at {seen.end:%Y-%m-%d %H:%M:%SZ} has not landed in {store.root}.",
-            hint="The newest is taken if no time is named.",
+            hint="Without a time, the newest slot is used.",
         )
     reading = condense_missing(store, spark, ends)
     answered = answered_from(_summary(spark, reading, seen, store), limits, fleet=True).persist(_disk())
     try:
         table = _ordered(answered.select(*columns(*(f"{sql} AS `{name}`" for name, sql in _TABLE.items()))).toArrow())
         if not table.num_rows:
-            raise NoSeriesError(f"There is no lag of any group in the window's slots of {store.root}.")
+            raise NoSeriesError(f"No lag of any group in the window's slots of {store.root}.")
         worst = table.filter(pc.not_equal(table["state"], str(State.HEALTHY))).slice(0, top)
         findings = _findings(answered, spark, worst, store, seen, limits)
     finally:
@@ -171,7 +171,7 @@ def sweep(
             for text in store.missing_of(end)
         ),
         shorter=tuple(
-            f"the slot that ends at {end:%Y-%m-%d %H:%M:%SZ} has not landed: the baseline is shorter by it"
+            f"the slot that ends at {end:%Y-%m-%d %H:%M:%SZ} has not landed, so the baseline is shorter"
             for end in ends
             if end not in here
         ),
@@ -179,7 +179,7 @@ def sweep(
 
 
 def rows_of(answered: DataFrame, spark: SparkSession, wanted: Sequence[tuple[str, str]]) -> list[SubscriptionFeatures]:
-    """The whole rows of some (group, topic)."""
+    """Full rows of some (group, topic)."""
     from pyspark.sql import functions as F
 
     schema = pa.schema([("group", pa.string()), ("topic", pa.string())])
@@ -198,12 +198,12 @@ def _summary(spark: SparkSession, reading: Reading, window: Window, store: Store
 def _disk() -> Any:
     from pyspark import StorageLevel
 
-    # It is read twice, and must not crowd out what the plan itself needs of the memory.
+    # It is read twice, and must leave enough memory for the plan itself.
     return StorageLevel.DISK_ONLY
 
 
 def _ordered(table: pa.Table) -> pa.Table:
-    """With the state, worst first."""
+    """Add the state; worst first."""
     states = {verdict.value: leaf_of(verdict).state for verdict in Verdict}
     verdicts = table["verdict"].to_pylist()
     rank = pa.array([ORDER.index(states[name]) for name in verdicts], pa.int8())

@@ -1,4 +1,4 @@
-"""Landing: what a window of a store lacks is asked of a live cluster, slot by slot, and what was incomplete is asked for again."""
+"""Landing: query a live cluster for the missing and incomplete slots of a store's window, slot by slot."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from workbench.errors import NoSeriesError, SourceUnreachableError
 from workbench.sweep.store import Store
 from workbench.window import Window
 
-# Asks the sources for one slot, as `collect.live.collect_series` does.
+# Queries the sources for one slot, as `collect.live.collect_series` does.
 Ask = Callable[[Window], Collected]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Landed:
-    """What a landing brought."""
+    """Result of a landing."""
 
     slots: int
     rows: int
 
 
 def wanting(store: Store, window: Window) -> list[datetime]:
-    """The ends of a window's slots that have not landed, or not whole."""
+    """Ends of a window's slots that are missing or incomplete."""
     here = set(store.landed())
     return [end for end in store.slots_of(window) if end not in here or store.missing_of(end)]
 
 
 def land_missing(store: Store, window: Window, ask: Ask) -> Landed:
-    """Land what a window lacks. A slot that is incomplete lands all the same, and says so until it is whole.
+    """Land the missing slots of a window. An incomplete slot lands as well, and is marked until it is complete.
 
     Raises:
-        NoSeriesError: if there is nothing in the window's own slot. An older one may be beyond what the source keeps: then it does
-            not land.
+        NoSeriesError: if the window's own slot has no data. Older slots may be beyond the source's retention; they do
+        not land then.
         SourceUnreachableError: if the source does not answer for a slot that has not landed.
     """
     slots = rows = 0
@@ -49,11 +49,11 @@ def land_missing(store: Store, window: Window, ask: Ask) -> Landed:
         except SourceUnreachableError:
             if end not in here:
                 raise
-            continue  # what has landed of it is better than nothing
-        # Incomplete again, and of another part of the source: what is more stays, so that no sample is lost by asking.
+            continue  # an incomplete slot is better than none
+        # Incomplete again, perhaps with another part of the data: keep the larger one, so no sample is lost.
         if found.incomplete and end in here and len(found.series.ts_us) <= store.rows_of(end):
             continue
         store.land(end, found.series, missing=found.incomplete)
         slots, rows = slots + 1, rows + len(found.series.ts_us)
-        del found  # not beside the next one: a slot of a large fleet is some hundred MB
+        del found  # free it before the next one: a slot of a large fleet takes some hundred MB
     return Landed(slots=slots, rows=rows)

@@ -1,12 +1,12 @@
-"""A store of landed samples: a fleet's measurements as Parquet in slots of time, written once and read by any number of sweeps.
+"""Store of landed samples: a fleet's measurements as Parquet in time slots, written once and read by any number of sweeps.
 
     store.json                                          cluster, length of a slot, thresholds, profiles
     samples/day=2026-11-21/slot=0315/part-<digest>.parquet    samples that end at 03:15 UTC, `workbench.samples.SAMPLES_SCHEMA`
-    samples/day=…/slot=…/_incomplete.json               what the source said was missing from the slot; only where something was
-    summaries/…                                         what sweeps have condensed (`workbench.sweep.engine`)
+    samples/day=…/slot=…/_incomplete.json               what the source reported as missing; only for incomplete slots
+    summaries/…                                         condensed files (`workbench.sweep.condense_store`)
 
-A slot appears whole or not at all. All rows of a group are in one file of a slot, and so are all rows of a topic that belong to no
-group: then a file can be condensed by itself. Spark reads a store like any other partitioned folder: `spark.read.parquet(…/samples)`.
+A slot appears atomically. All rows of a group are in one file of a slot, and so are all rows of a topic that belong to no group:
+so each file can be condensed separately. Spark reads a store like any partitioned folder: `spark.read.parquet(…/samples)`.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from workbench.settings import Thresholds
 from workbench.window import Window
 
 INFO, SAMPLES, SUMMARIES = "store.json", "samples", "summaries"
-INCOMPLETE = "_incomplete.json"  # Spark passes over names that begin so
-BASELINE_SLOTS = 4  # quarters of the baseline, as `features.summary` has them
-# A series stands together, and with it what else is known of its group: so it packs best, and so it is condensed.
+INCOMPLETE = "_incomplete.json"  # Spark ignores names that begin like this
+BASELINE_SLOTS = 4  # quarters of the baseline, as in `features.summary`
+# The rows of a series are together, and so are those of its group: this compresses best, and condensing needs it.
 ORDER = (*SERIES_ORDER, "le")
 _LONGEST_SLOT_SECONDS = 366 * 86_400
 _FIRST_YEAR, _LAST_YEAR = 1970, 2999
-_FILE_ROWS = 1_000_000  # some 60 MB while it is condensed
-_ROW_GROUP = 131_072  # a few groups' rows: what one of them needs is found without reading the others
+_FILE_ROWS = 1_000_000  # about 60 MB while it is condensed
+_ROW_GROUP = 131_072  # rows of a few groups: so the rows of one group are read without the others
 _MADE_BY = b"workbench.store/1"
 
 
@@ -69,7 +69,7 @@ class LandedFile:
     Attributes:
         end: of its slot.
         size: in bytes.
-        digest: of its content, as its name has it.
+        digest: of its content, from its name.
     """
 
     path: Path
@@ -87,44 +87,44 @@ class Store:
 
     @property
     def slot(self) -> timedelta:
-        """Length of a slot, hence of the window that a sweep judges."""
+        """Length of a slot, which is the length of a sweep's window."""
         return timedelta(seconds=self.info.slot_seconds)
 
     def slot_end(self, instant: datetime) -> datetime:
-        """The last end of a slot that is not after an instant."""
+        """Latest slot end that is not after a time."""
         return datetime.fromtimestamp(instant.timestamp() // self.info.slot_seconds * self.info.slot_seconds, UTC)
 
     def window_ending(self, end: datetime) -> Window:
-        """One slot to judge, and the four before it for what was normal."""
+        """Window of one slot, with the four slots before it as the baseline."""
         return Window.ending(end, length=self.slot, baseline=BASELINE_SLOTS * self.slot)
 
     def slots_of(self, window: Window) -> list[datetime]:
-        """The ends of a window's slots, oldest first."""
+        """Ends of a window's slots, oldest first."""
         return [window.end - number * self.slot for number in range(BASELINE_SLOTS, -1, -1)]
 
     def folder(self, end: datetime) -> Path:
-        """Where the slot that ends then lies, or would lie."""
+        """Folder of the slot with this end, whether it exists or not."""
         return self.root / SAMPLES / f"day={end:%Y-%m-%d}" / f"slot={end:%H%M%S}"
 
     def landed(self) -> list[datetime]:
-        """Ends of the slots that are there, oldest first."""
+        """Ends of the landed slots, oldest first."""
         found = []
         for path in (self.root / SAMPLES).glob("day=*/slot=*"):
             text = path.parent.name.removeprefix("day=") + path.name.removeprefix("slot=")
             try:
                 end = datetime.strptime(text, "%Y-%m-%d%H%M%S").replace(tzinfo=UTC)
             except ValueError:
-                continue  # somebody else's folder
-            # Nor has anything landed at an end of the calendar.
+                continue  # a foreign folder
+                # No slot can have landed at the ends of the calendar.
             if _FIRST_YEAR <= end.year <= _LAST_YEAR and self.folder(end) == path:
                 found.append(end)
         return sorted(found)
 
     def window(self, until: datetime | None = None) -> Window:
-        """The newest window that has landed, or the newest until an instant.
+        """Newest landed window, or the newest one up to a time.
 
         Raises:
-            NoSeriesError: if there is none.
+            NoSeriesError: if no slot has landed.
         """
         ends = [end for end in self.landed() if until is None or end <= until]
         if not ends:
@@ -136,7 +136,7 @@ class Store:
         return self.window_ending(ends[-1])
 
     def files(self, ends: Iterable[datetime]) -> list[LandedFile]:
-        """The files of some slots, in a fixed order; slots that have not landed have none."""
+        """Files of some slots, in a fixed order; slots that have not landed have none."""
         found = []
         for end in ends:
             for path in sorted(self.folder(end).glob("part-*.parquet")):
@@ -145,31 +145,29 @@ class Store:
         return found
 
     def missing_of(self, end: datetime) -> tuple[str, ...]:
-        """What the source said was missing from a slot that has landed."""
+        """What the source reported as missing from a landed slot."""
         path = self.folder(end) / INCOMPLETE
         try:
             return tuple(str(text) for text in json.loads(path.read_bytes()))
         except FileNotFoundError:
             return ()
         except (OSError, ValueError, TypeError, RecursionError) as error:
-            return (
-                f"{path} cannot be read ({type(error).__name__})",
-            )  # something was missing, or it would not be there
+            return (f"{path} cannot be read ({type(error).__name__})",)  # the file exists only for incomplete slots
 
     def rows_of(self, end: datetime) -> int:
-        """How many samples of a slot have landed."""
+        """Number of samples in a landed slot."""
         return sum(pq.read_metadata(file.path).num_rows for file in self.files([end]))
 
     def land(self, end: datetime, series: SeriesTable, *, missing: Sequence[str] = ()) -> list[LandedFile]:
-        """Write the samples of the slot that ends then; what is there of it is replaced.
+        """Write the samples of a slot; an existing slot is replaced.
 
         Args:
-            end: on the slots' grid.
-            series: their samples outside of the slot are left out.
-            missing: what is known to be missing from them; it stays with the slot.
+            end: end of the slot, a multiple of the slot's length.
+            series: samples; those outside the slot are left out.
+            missing: what is known to be missing; stored with the slot.
 
         Raises:
-            UsageError: if the instant is not on the grid.
+            UsageError: if the time is not the end of a slot.
             OutputError: if it cannot be written.
         """
         if self.slot_end(end) != end:
@@ -186,39 +184,39 @@ class Store:
         return self.files([end])
 
     def prune(self, before: datetime) -> int:
-        """Remove the slots that end at or before an instant; how many there were."""
+        """Remove the slots that end at or before a time; return their number."""
         gone = [end for end in self.landed() if end <= before]
         for end in gone:
             remove_folder(self.folder(end))
             for folder in leftovers(self.folder(end)):
                 shutil.rmtree(folder, ignore_errors=True)
-            with suppress(OSError):  # the day holds other slots, or another sweep prunes, too
+            with suppress(OSError):  # the day has other slots, or another sweep prunes as well
                 self.folder(end).parent.rmdir()
         return len(gone)
 
     def samples_of(self, window: Window, subscriptions: Sequence[tuple[str, str]]) -> pa.Table:
-        """All samples of some (group, topic) in a window, with those of their topics and of their groups' members.
+        """Read all samples of some (group, topic) in a window, with those of their topics and of their groups' members.
 
-        Only the parts of the files that can hold them are read.
+        Only row groups that can contain them are read.
         """
         groups, topics = {group for group, _ in subscriptions}, {topic for _, topic in subscriptions}
         files = self.files(self.slots_of(window)) if groups else []
-        with ThreadPoolExecutor(os.cpu_count()) as pool:  # Arrow reads without Python's lock
+        with ThreadPoolExecutor(os.cpu_count()) as pool:  # Arrow reads without Python's GIL
             found = list(pool.map(lambda file: _rows_of(file.path, groups, topics), files))
         return pa.concat_tables([SAMPLES_SCHEMA.empty_table(), *found])
 
 
 def open_store(root: Path) -> Store:
-    """A store that is there; a slot that a killed landing has moved aside is brought back.
+    """Open an existing store; a slot that a killed landing moved aside is restored.
 
     Raises:
-        UsageError: if the folder holds no store.
-        DamagedCaptureError: if its head cannot be read.
+        UsageError: if the folder is not a store.
+        DamagedCaptureError: if its `store.json` cannot be read.
     """
     path = root / INFO
     if not path.is_file():
         raise UsageError(
-            f"{root} is no store: it has no {INFO}.",
+            f"{root} is not a store: it has no {INFO}.",
             hint="workbench triage --all --cluster NAME --store FOLDER makes one.",
         )
     for day in (root / SAMPLES).glob("day=*"):
@@ -230,10 +228,10 @@ def open_store(root: Path) -> Store:
 
 
 def make_store(root: Path, info: StoreInfo) -> Store:
-    """A new store, or the one that is there if it is of the same cluster and has slots of the same length.
+    """Make a new store, or open an existing one of the same cluster and slot length.
 
     Raises:
-        UsageError: if the folder holds something else.
+        UsageError: if the folder contains something else.
     """
     if (root / INFO).is_file():
         there = open_store(root)
@@ -244,7 +242,7 @@ def make_store(root: Path, info: StoreInfo) -> Store:
                     hint="Name another folder.",
                 )
     elif root.exists() and any(root.iterdir()):
-        raise UsageError(f"{root} exists, is not empty, and is no store.", hint="Name another folder.")
+        raise UsageError(f"{root} exists, is not empty, and is not a store.", hint="Name another folder.")
     root.mkdir(parents=True, exist_ok=True)
     with atomic_write(root / INFO) as temporary:
         temporary.write_text(info.model_dump_json(indent=1, by_alias=True) + "\n", encoding="utf-8")
@@ -252,8 +250,8 @@ def make_store(root: Path, info: StoreInfo) -> Store:
 
 
 def _rows_of(path: Path, groups: set[str], topics: set[str]) -> pa.Table:
-    """The rows of some groups, and of some topics that belong to no group."""
-    # Text as dictionaries: some names for a hundred thousand rows, of which few are wanted.
+    """Read the rows of some groups, and of some topics that belong to no group."""
+    # Text as dictionaries: a few names for a hundred thousand rows, most of which are not needed.
     file = pq.ParquetFile(path, read_dictionary=[field.name for field in SAMPLES_SCHEMA if field.type == pa.string()])
     names = file.schema_arrow.names
     columns = {name: names.index(name) for name in ("group", "topic")}
@@ -272,7 +270,7 @@ def _rows_of(path: Path, groups: set[str], topics: set[str]) -> pa.Table:
 
 
 def _is_one_of(column: pa.ChunkedArray, names: set[str]) -> pa.ChunkedArray:
-    """Row by row, by the codes of a dictionary; false for null."""
+    """Membership by row, by dictionary code; false for null."""
     wanted = pa.array(sorted(names), pa.string())
     found = (pc.is_in(chunk.dictionary, wanted).take(chunk.indices) for chunk in column.chunks)
     return pa.chunked_array([pc.fill_null(chunk, False) for chunk in found], pa.bool_())
@@ -280,7 +278,7 @@ def _is_one_of(column: pa.ChunkedArray, names: set[str]) -> pa.ChunkedArray:
 
 def _may_hold(statistics: Any, names: set[str]) -> bool:
     if statistics is None or not statistics.has_min_max:
-        return statistics is None or statistics.num_values > 0  # without limits, or with nothing but nulls
+        return statistics is None or statistics.num_values > 0  # without statistics, or only nulls
     return any(statistics.min <= name <= statistics.max for name in names)
 
 
@@ -289,9 +287,9 @@ def _may_be_null(statistics: Any) -> bool:
 
 
 def _pieces(series: SeriesTable) -> Iterator[SeriesTable]:
-    """The series in order, about a file's samples at a time, never dividing a group (or, of series without a group, a topic)."""
+    """Divide sorted series into files of about the same size, without dividing a group (or a topic, for series without a group)."""
     series = series.merged()
-    # Only the order is made of all at once; the samples of a fleet's slot are put in order a file at a time.
+    # Only the order is computed at once; the samples of a fleet's slot are sorted one file at a time.
     order = pc.sort_indices(series.names, sort_keys=[(name, "ascending") for name in ORDER]).to_numpy()
     names = series.names.select(["group", "topic"])
     topic = pc.if_else(pc.is_null(names["group"]), names["topic"], pa.scalar(None, pa.string()))
@@ -313,7 +311,7 @@ def _write(path: Path, samples: pa.Table) -> None:
         compression_level=1,
         row_group_size=_ROW_GROUP,
         use_dictionary=[name for name in SAMPLES_SCHEMA.names if name not in ("ts", "value")],
-        # Spark's quick reader knows this encoding, and not the one by which values would pack better.
+        # Spark's vectorised reader supports this encoding, but not the one that compresses better.
         column_encoding={"ts": "DELTA_BINARY_PACKED"},
         write_page_index=True,
     )

@@ -1,3 +1,3 @@
-"""Features to findings: the decision tree as data, the walk through it, and what to do."""
+"""Features to findings: the decision tree as data, its evaluation, and the actions."""
 
 __all__: list[str] = []  # its modules are imported by their names

@@ -1,6 +1,6 @@
-"""Actions and checks that several verdicts share; those of one verdict stand in its module in `triage/verdicts`.
+"""Actions and checks that several verdicts share; those of a single verdict are in its module in `triage/verdicts`.
 
-An action has a `kind` and parameters when a program could carry it out (the lab does); looking at something has none.
+An action that a program can carry out (the lab does) has a `kind` and parameters. An action that only looks at something has none.
 """
 
 from __future__ import annotations
@@ -12,29 +12,29 @@ from workbench.triage.finding import Action
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures
 
-# The lag does not grow any more. (That it is gone takes as long as it takes; `--watch` says when.)
+# The lag shrinks. (When it is gone depends on the backlog; `--watch` reports it.)
 SHRINKS = Check(feature="lag_slope", relation="<", value=0.0)
 
 
 def see_the_source(it: Subject) -> Action:
-    """For verdicts about the data themselves."""
+    """Check the metrics target and ask Kafka directly; for verdicts about missing or unusable data."""
     return Action(
-        title="See whether the metrics target is up, and ask Kafka itself meanwhile",
+        title="Check whether the metrics target is up; meanwhile ask Kafka itself",
         command=f"workbench snapshot --cluster {shell_word(it.cluster)} --group {shell_word(it.group)}",
-        verify="the snapshot shows commits, and question 1 says yes again",
+        verify="the snapshot shows commits, and question 1 is answered with yes again",
         checks=(Check(feature="lag_known_partitions", relation=">", value=0),),
     )
 
 
 def more_threads(it: Subject, row: SubscriptionFeatures, names: set[str], title: str) -> Action:
-    """More processor threads for some event types; `title` says how."""
+    """Add processor threads for some event types; `title` says how."""
     sizing = capacity.processor_threads(row, names, objective_seconds=it.thresholds.time_lag_objective_seconds)
     have = capacity.current_threads(row, names)
     threads = max(sizing.drain, have + 1) if sizing is not None else 2 * max(1, have)
     words = f" ({have} now; {sizing.words})" if sizing is not None and have else ""
     threads, in_each = capacity.threads_in_members(row, names, threads, fill_ratio=it.thresholds.queue_fill_ratio)
     words += in_each
-    shared = ". Let the threads of a member share one queue: of several, the one with the most keys becomes the limit"
+    shared = ". Let the threads of a member share one queue; with several queues, the one with the most keys becomes the limit"
     return Action(
         title=f"{title}{words}{shared}",
         command=None,
@@ -54,7 +54,7 @@ def more_threads(it: Subject, row: SubscriptionFeatures, names: set[str], title:
 
 
 def commonest_keys(it: Subject, partition: int) -> str:
-    """The command that counts the keys of a partition's last thousand records."""
+    """Shell command that counts the keys of a partition's last 1,000 records."""
     return (
         f"kcat -b {it.brokers} -C -q -t {shell_word(it.topic)} -p {partition} -o -1000 -e -f '%k\\n'"
         " | sort | uniq -c | sort -rn | head -5"

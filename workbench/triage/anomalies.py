@@ -1,4 +1,4 @@
-"""Who stands out: partitions, processors and queues held against their peers and their own baseline."""
+"""Outliers: partitions, processors and queues compared with their peers and their own baseline."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def with_suspects(features: DataFrame, thresholds: Thresholds) -> DataFrame:
-    """Add what the questions of the tree ask for.
+    """Add the columns that the questions of the tree test.
 
     Args:
         features: of `features.subscriptions`.
@@ -33,7 +33,7 @@ def with_suspects(features: DataFrame, thresholds: Thresholds) -> DataFrame:
         _queues(thresholds),
         _processors(thresholds),
     ]
-    for columns in zip_longest(*stages, fillvalue=_NOTHING):  # columns of one stage know nothing of each other
+    for columns in zip_longest(*stages, fillvalue=_NOTHING):  # columns of one stage do not depend on each other
         features = extend(features, {name: sql for part in columns for name, sql in part.items()})
     return features
 
@@ -44,24 +44,24 @@ _Stages = Sequence[Mapping[str, str]]
 
 
 def _lag(t: Thresholds) -> _Stages:
-    """Late, growing, draining, abandoned: faces of "is it lagging".
+    """Late, growing, draining, abandoned: the parts of "is it lagging".
 
-    All of them look at the lows of the last third of the window: commits at long intervals make a sawtooth, whose lows come back
-    to nothing, and one odd sample neither rings the bell nor silences it.
+    All of them use the lows of the last third of the window. Commits at long intervals make a sawtooth whose lows return to nearly 0,
+    and a single odd sample must neither cause a verdict nor prevent one.
     """
     floor = t.growth_floor_ratio * t.time_lag_objective_seconds
-    # The lag in units of the arrivals stands in for the time lag where that is not known, or rests on one sample.
+    # The lag divided by the arrival rate replaces the time lag where that is not known, or has a single sample.
     waited = _waited("p.lag_recent_low", "p.arrival_per_second")
     surely = _waited("p.lag_recent_low", "p.arrival_per_second", at_least=True)
     lowest = _waited("p.lag_recent_lowest", "p.arrival_per_second")
     objective = t.time_lag_objective_seconds
-    # Between two commits of a sawtooth there is at least one low near nothing, and a second one not much above it.
+    # Between two commits of a sawtooth there is at least one low near 0, and a second one not much above it.
     kept_up = f"({{lowest}} <= {floor} AND {{second}} <= {_SECOND_LOW * floor})"
     late = (
         f"(p.time_lag_seconds > {objective} AND NOT coalesce({kept_up.format(lowest=lowest, second=waited)}, false))"
         f" OR coalesce({surely} > {objective}, CASE WHEN p.time_lag_seconds IS NOT NULL THEN false END)"
     )
-    # Empty, or without a commit ever and nothing arriving: nothing can be late there.
+    # Empty, or never committed with no arrivals: nothing can be late there.
     idle = (
         "coalesce(p.log_end <= p.log_start, false)"
         " OR (coalesce(p.lag_ever_samples, 0) = 0 AND coalesce(p.arrival_per_second = 0, false))"
@@ -69,10 +69,10 @@ def _lag(t: Thresholds) -> _Stages:
     share = f"{t.growth_ratio} * greatest(arrival_per_second, 1)"
     return [
         {
-            # The D and the last bit: as a decimal, a third of 12 would be 3.9999 and three.
+            # The D and the 1e-9: as a decimal, a third of 12 would be 3.9999 and become 3.
             "few_partitions": f"greatest(1, floor(partition_count * {t.few_partitions_ratio!r}D + 1e-9D))",
             "late": f"exists(partitions, p -> NOT ({idle}) AND ({late}))",
-            # What came more than usual has ended, and the lag has turned: it is being worked off.
+            # The burst has ended and the lag shrinks: it is draining.
             "burst_over": f"arrival_recent_per_second < {t.burst_over_ratio} * arrival_per_second AND lag_recent_slope < -({share})",
             "waited_seconds": _waited("lag_recent_low", "arrival_per_second", at_least=True),
             "waited_lowest_seconds": _waited("lag_recent_lowest", "arrival_per_second", at_least=True),
@@ -90,19 +90,19 @@ def _lag(t: Thresholds) -> _Stages:
 
 
 def _waited(low: str, arrival: str, *, at_least: bool = False) -> str:
-    """SQL for how long the arrivals took to make this lag: 0 if nothing waits, null if something waits and nothing arrives.
+    """SQL for the time that the arrivals took to make this lag: 0 without lag, null for a lag without arrivals.
 
-    The oldest of n messages came n - 1 intervals ago `at_least`, and n at most: where a message comes now and then, that is the
-    difference between now and a minute ago.
+    The oldest of n messages arrived at least n - 1 intervals ago (`at_least`), and at most n. With rare messages this is the difference
+    between now and a minute ago.
     """
     oldest = f"greatest({low} - 1, 0)" if at_least else low
     return f"CASE WHEN {low} = 0 THEN 0D ELSE {ratio(oldest, arrival)} END"
 
 
 def _partitions(t: Thresholds) -> _Stages:
-    """Stuck ones: something waited all the time, and the commit did not move at all. Hot ones: far more lag than is typical."""
+    """Stuck partitions: lag all the time, and no commit advanced. Hot partitions: far more lag than is typical."""
     floor = t.growth_floor_ratio * t.time_lag_objective_seconds
-    # Of a short look (or a long commit interval) nobody can say that a commit should have come; hence the age.
+    # In a short window (or with a long commit interval) a missing commit proves nothing; hence the age.
     stuck = (
         "p.lag_recent_low > 0 AND p.committed_moved = 0 AND p.committed_samples >= 3"
         f" AND coalesce(p.time_lag_seconds > {floor}, true)"
@@ -132,10 +132,10 @@ def _partitions(t: Thresholds) -> _Stages:
 
 
 def _members(t: Thresholds) -> _Stages:
-    """Who does not poll, who came and went; and of a storm, why."""
+    """Members that do not poll, joined or left; and the cause of a rebalance storm."""
     hung = f"m.live AND m.poll_age_seconds > {t.poll_age_seconds}"
     paused = f"m.poll_age_high > {t.poll_age_seconds}"
-    # Whoever was seen in the window and is gone, or is new in it, or was started anew. (Without a baseline everybody is new.)
+    # Members that left, joined or restarted in the window. (Without a baseline, every member is new.)
     came_or_went = (
         "coalesce(m.restarts > 0, false) OR (m.last_seconds IS NOT NULL AND NOT m.live)"
         " OR (NOT m.in_baseline AND baseline_members > 0)"
@@ -149,8 +149,8 @@ def _members(t: Thresholds) -> _Stages:
             "known_members": "size(filter(members, m -> m.last_seconds IS NOT NULL))",
         },
         {
-            # A deploy goes once through many; a crash comes back to the same. Who polls too rarely is put out without a restart.
-            # A slow deploy has come to few of them by the end of the window, but then to none of those twice.
+            # A deploy restarts many members once; a crash loop restarts the same ones; too rare polls restart none.
+            # A slow deploy may have reached only a few members by the end of the window, but none of them twice.
             "storm_cause": f"""CASE
                 WHEN size(changed_members) >= 2 AND (coalesce(most_restarts, 0) <= 1
                     OR 2 * size(changed_members) >= known_members AND most_restarts <= {t.deploy_restarts}) THEN 'deploy'
@@ -162,7 +162,7 @@ def _members(t: Thresholds) -> _Stages:
 
 
 def _queues(t: Thresholds) -> _Stages:
-    """Full queues; hot ones are full while most of the same processor in the same member idle."""
+    """Full queues; a hot queue is full while most others of its processor and member are idle."""
     full = f"q.fill >= {t.queue_fill_ratio}"
     siblings = "filter(queues, o -> o.processor = q.processor AND o.member = q.member AND o.queue != q.queue)"
     idle = f"filter({siblings}, o -> o.fill <= {t.idle_queue_ratio})"
@@ -184,9 +184,9 @@ def _queues(t: Thresholds) -> _Stages:
 
 
 def _processors(t: Thresholds) -> _Stages:
-    """Slow processors: against their own baseline first, then against how much slower their peers have become."""
+    """Slow processors: compared with their own baseline first, then with the slow-down of their peers."""
     peers = "transform(filter(processors, o -> o.processor != p.processor AND o.attempts > 0), o -> o.slow_down)"
-    # One that is slow but whose queue is empty holds nobody up.
+    # A slow processor with an empty queue delays nothing.
     held_up = f"coalesce(p.fill >= {t.queue_fill_ratio}, true)"
     slow = (
         f"p.slow_down >= {t.slow_ratio} AND {held_up}"
@@ -204,7 +204,7 @@ def _processors(t: Thresholds) -> _Stages:
             "median_slow_down": lower_median("transform(processors, p -> p.slow_down)"),
         },
         {
-            # More than half of them slow is no longer "one": question 10 asks about that.
+            # If more than half of them are slow, it is no longer "one": question 10 covers that.
             "one_slow": "CASE WHEN size(slow_processors) > 0 AND (2 * size(slow_processors) <= size(processors)"
             " OR size(processors) = 1) THEN true WHEN known_count = 0 OR unknown_count > 0 THEN NULL ELSE false END",
             "slowest_seconds": "slowest.process_seconds",

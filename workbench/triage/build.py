@@ -1,4 +1,4 @@
-"""From a row of answered features to a finding."""
+"""Build a finding from a row of answered features."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def build_finding(
     since: datetime | None = None,
     bootstrap: str | None = None,
 ) -> Finding:
-    """The finding of one subscription.
+    """Build the finding of one subscription.
 
     Args:
         row: of `triage.rows.features_of`.
-        since: when it began, if that is known.
+        since: onset, if it is known.
         bootstrap: of the cluster, for the commands, if it is known.
-        thresholds: those that the row was answered with.
-        profiles: those that the samples came through; they say how a missing signal could be had.
+        thresholds: those that the answers used.
+        profiles: those that mapped the samples; they say how to get a missing signal.
     """
     answers, verdict = row.answers, row.verdict
     path = path_of(answers)
@@ -119,7 +119,7 @@ def _partition(item: PartitionFeatures) -> PartitionLag:
 def _contributing(
     answers: Mapping[str, Answer], path: Sequence[Node], leaf: Leaf, row: SubscriptionFeatures
 ) -> tuple[str, ...]:
-    """What is also true off the path; of a subscription that does not lag nothing is worth the line."""
+    """Other answers that are yes, off the path; only for subscriptions that lag."""
     if leaf.state is not State.LAGGING:
         return ()
     asked = {node.id for node in path}
@@ -136,7 +136,7 @@ def _contributing(
 def _missing(
     answers: Mapping[str, Answer], verdict: Verdict, row: SubscriptionFeatures, profiles: Sequence[Profile]
 ) -> tuple[Missing, ...]:
-    """What the open questions on the ways that are left would need; what is there already is not asked for again."""
+    """Signals that the open questions need and that have no data."""
     if verdict is not Verdict.CANNOT_TELL:
         return ()
     found: dict[str, None] = {}
@@ -152,9 +152,9 @@ def _how_to_get(signal: str, profiles: Sequence[Profile]) -> str:
     giving = [profile for profile in profiles if profile.quality(signal) is not Quality.ABSENT]
     if giving:
         metric = giving[0].signals[signal].metric
-        return f"The profile {giving[0].name} reads it from {metric}, which has no series here: is its target up?"
+        return f"The profile {giving[0].name} reads it from {metric}, which has no series in this window. Is its target up?"
     return (
-        f"No profile in use gives it. It is: {definition.help} The reference runtime exports it as {definition.metric}."
+        f"No profile in use has this signal: {definition.help} The reference runtime exports it as {definition.metric}."
     )
 
 

@@ -1,4 +1,4 @@
-"""How much is needed: Little's law on measured rates. Work in the system = arrival rate × time in the system."""
+"""Sizing by Little's law on measured rates: work in the system = arrival rate × time in the system."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from workbench.features.measured import ProcessorFeatures
 from workbench.humanize import count, duration, percent, plural, rate
 from workbench.triage.subscription import SubscriptionFeatures
 
-# Plan for 80 % use: at 100 % any jitter makes a queue that never drains.
+# Plan for 80 % utilisation: at 100 %, any jitter makes a queue that never drains.
 TARGET_UTILISATION = 0.8
-# What waits should be gone within this many times the objective: 30 min at 2 min.
+# The backlog should drain within this many times the objective: 30 min for an objective of 2 min.
 DRAIN_OBJECTIVES = 15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizing:
-    """How many of something are needed.
+    """Number of threads or consumers that are needed.
 
     Attributes:
-        keep_up: so many that what arrives does not pile up.
-        drain: so many that what waits is gone within `drain_seconds` as well.
-        words: the sum, as a person would check it.
+        keep_up: enough to process what arrives.
+        drain: enough to drain the backlog within `drain_seconds` as well.
+        words: the calculation, for a person to check.
     """
 
     keep_up: int
@@ -32,15 +32,15 @@ class Sizing:
 
 
 def _up(number: float) -> int:
-    """Rounded up, but not by the last bit of a floating-point quotient."""
+    """Round up, but not because of the last bit of a floating-point quotient."""
     return math.ceil(number - 1e-9)
 
 
 def processor_threads(row: SubscriptionFeatures, processors: set[str], *, objective_seconds: float) -> Sizing | None:
     """Processor threads that these event types need; None if a rate is not known.
 
-    While queues are full the rate of attempts is what they manage, not what arrives; so the arrivals of the topic are shared out as
-    the attempts were before the incident (each record is one event).
+    While queues are full, the rate of attempts is the throughput and not the arrival rate. So the arrivals of the topic are divided
+    among the event types as the attempts were before the incident (each record is one event).
     """
     work = [p for p in row.processors if p.attempts or p.baseline_attempts]
     before = sum(p.baseline_attempts or 0 for p in work)
@@ -57,7 +57,7 @@ def processor_threads(row: SubscriptionFeatures, processors: set[str], *, object
     if not mine or len(timed) < len(mine):
         return None
     share = sum(part for part, _ in timed) / total
-    # Seconds of work that one record of the topic makes for these types.
+    # Seconds of work for these types per record of the topic.
     seconds = sum(part / total * each for part, each in timed)
     window = DRAIN_OBJECTIVES * objective_seconds
     busy = arrival * seconds
@@ -74,7 +74,7 @@ def processor_threads(row: SubscriptionFeatures, processors: set[str], *, object
 
 
 def current_threads(row: SubscriptionFeatures, processors: set[str]) -> int:
-    """Processor threads that these event types have now, at least: one for each queue, and all that are busy (rate × time)."""
+    """Minimum number of processor threads that these event types have now: one for each queue, or all busy ones (rate × time)."""
     queues = sum(q.processor in processors for q in row.queues)
     mine = [p for p in row.processors if p.processor in processors]
     busy = sum((p.rate_per_second or 0.0) * (p.process_seconds or 0.0) for p in mine)
@@ -82,7 +82,7 @@ def current_threads(row: SubscriptionFeatures, processors: set[str]) -> int:
 
 
 def loaded_members(row: SubscriptionFeatures, processors: set[str], *, fill_ratio: float) -> tuple[int, int]:
-    """(members whose queues of these event types fill up, members that have such queues): threads of the others have nothing to do."""
+    """(members whose queues of these event types fill up, members that have such queues). Threads of other members would be idle."""
     fills: dict[str, float] = {}
     for queue in row.queues:
         if queue.processor in processors and queue.member is not None and queue.fill is not None:
@@ -93,27 +93,30 @@ def loaded_members(row: SubscriptionFeatures, processors: set[str], *, fill_rati
 def threads_in_members(
     row: SubscriptionFeatures, processors: set[str], threads: int, *, fill_ratio: float
 ) -> tuple[int, str]:
-    """So many threads in all that those who get the events have enough of them, every member being alike; and why, in words."""
+    """Total threads so that the busiest member has enough, if all members have the same number; and the reason in words."""
     loaded, members = loaded_members(row, processors, fill_ratio=fill_ratio)
-    if 0 < loaded < members:  # their keys are in the partitions of some members only
+    if 0 < loaded < members:  # only the partitions of some members hold their keys
         each = -(-threads // loaded)
-        return each * members, f", {each} in each member, since only {loaded} of {members} get enough of these events"
-    if members and (partitions := row.partition_count):  # partitions are whole: somebody has the most
+        return (
+            each * members,
+            f", {each} in each member, since only {loaded} of {members} members receive most of these events",
+        )
+    if members and (partitions := row.partition_count):  # partitions cannot be divided: one member has the most
         most = -(-partitions // members)
         each = _up(threads * most / partitions)
         if each * members > threads:
             return (
                 each * members,
-                f", {each} in each member, since one of {members} has {most} of {partitions} partitions",
+                f", {each} in each member, since one of {members} members has {most} of {partitions} partitions",
             )
     return threads, ""
 
 
 def consumers(row: SubscriptionFeatures, *, objective_seconds: float) -> Sizing | None:
-    """Consumers that are needed, at the pace at which each one commits now; None if it is not known.
+    """Consumers that are needed at the rate at which each one commits now; None if that rate is not known.
 
-    Partitions go to consumers whole: of 8 partitions, 5, 6 and 7 consumers all leave two of them to one consumer, so that they keep up
-    with no more than 4 do. Where that makes a difference, the number is the next one that does help.
+    A partition has one consumer. With 8 partitions, 5, 6 or 7 consumers all leave two partitions to one consumer, so they keep up with
+    no more than 4 do. In such a case the result is the next number that helps.
     """
     members, arrival, partitions = row.group_members, row.arrival_per_second, row.partition_count
     lag_slope = row.lag_slope
@@ -126,9 +129,9 @@ def consumers(row: SubscriptionFeatures, *, objective_seconds: float) -> Sizing 
     exact = _up(arrival / pace / TARGET_UTILISATION)
     keep_up = _whole_partitions(exact, partitions)
     drain = _whole_partitions(_up((arrival + (row.lag_messages or 0) / window) / pace / TARGET_UTILISATION), partitions)
-    whole = f", {keep_up} since {plural(partitions, 'partition')} are not cut" if keep_up != exact else ""
+    whole = f", {keep_up} to divide {plural(partitions, 'partition')} evenly enough" if keep_up != exact else ""
     words = (
-        f"{rate(arrival)} arriving ÷ {rate(pace)} by each ÷ {percent(TARGET_UTILISATION)} = "
+        f"{rate(arrival)} arriving ÷ {rate(pace)} per consumer ÷ {percent(TARGET_UTILISATION)} = "
         f"{plural(exact, 'consumer')} to keep up{whole}, "
         f"{drain} to drain {count(row.lag_messages or 0)} in {duration(window)}"
     )
@@ -136,24 +139,24 @@ def consumers(row: SubscriptionFeatures, *, objective_seconds: float) -> Sizing 
 
 
 def _whole_partitions(needed: int, partitions: int | None) -> int:
-    """The fewest consumers with no more than a fair share of `needed` ones each, in whole partitions; `needed` if there are too few."""
+    """Fewest consumers whose busiest one has as few partitions as `needed` allows; `needed` if there are fewer partitions."""
     if not partitions or needed >= partitions:
         return needed
-    most = partitions // needed  # partitions that the busiest consumer may have
+    most = partitions // needed  # maximum for the busiest consumer
     return -(-partitions // most)
 
 
 def drain_seconds(
     lag: float | None, slope: float | None, *, recent_slope: float | None, draining: bool | None
 ) -> float | None:
-    """Time until nothing waits, if it goes on as in the window; None if it does not drain.
+    """Seconds until the lag is 0 at the rate of the window; None if it does not drain.
 
-    While it drains, the pace of the last third of the window counts: what was before the turn says nothing about what is left.
+    While the lag drains, the rate of the last third of the window counts; the time before the turn says nothing about the rest.
 
     Args:
         lag: in messages.
         slope, recent_slope: of the lag in the window and in its last third, in messages/s.
-        draining: whether it is being worked off.
+        draining: whether the lag is draining.
     """
     if lag == 0:
         return 0.0

@@ -1,4 +1,4 @@
-"""Checks that show whether an action worked, as data: a look at features can be held against them without a person."""
+"""Checks, as data, that show whether an action worked: a program can evaluate them on later features."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _RELATIONS: dict[str, Callable[[float, float], bool]] = {
     ">=": operator.ge,
     "=": operator.eq,
 }
-# What tells one element of an array of features from another.
+# The field that identifies an element of an array of features.
 _NAMES = {"partitions": "partition", "members": "member", "processors": "processor", "queues": "processor"}
 
 
@@ -28,8 +28,8 @@ class Check:
     Attributes:
         feature: column of a subscription's features (`features.subscriptions`, `triage.anomalies`), or one of its arrays.
         relation: one of < <= > >= =.
-        value: what it is held against, in the feature's unit.
-        field, items: of an array, which number of which elements (all of them if none is named); every one must pass.
+        value: the number to compare with, in the feature's unit.
+        field, items: of an array, which field of which elements (all if none is named); each must pass.
     """
 
     feature: str
@@ -39,7 +39,7 @@ class Check:
     items: tuple[str, ...] = ()
 
     def holds(self, row: SubscriptionFeatures) -> Answer:
-        """Whether a later look passes; "cannot tell" where the feature is not known any more."""
+        """Whether later features pass; "cannot tell" if the feature is no longer known."""
         values = self._values(row)
         if not values or any(value is None for value in values):
             return Answer.CANNOT_TELL
@@ -53,7 +53,7 @@ class Check:
         chosen = [it for it in getattr(row, self.feature) if not self.items or str(getattr(it, name)) in self.items]
         values = [getattr(it, self.field) for it in chosen]
         if self.feature == "queues":
-            # A queue that has ended while others of the same member and type go on was taken away: there is nothing to be known of it.
+            # A queue that has ended while others of the same member and type continue was removed: it needs no answer.
             keys = [(it.processor, it.member) for it in chosen]
             heard = {key for key, value in zip(keys, values, strict=True) if value is not None}
             values = [value for key, value in zip(keys, values, strict=True) if value is not None or key not in heard]
@@ -61,7 +61,7 @@ class Check:
 
 
 def all_hold(checks: Sequence[Check], row: SubscriptionFeatures) -> Answer:
-    """Whether every check passes; without a check nobody can tell."""
+    """Whether every check passes; "cannot tell" without checks."""
     answers = [check.holds(row) for check in checks]
     if Answer.NO in answers:
         return Answer.NO

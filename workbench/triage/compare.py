@@ -1,4 +1,4 @@
-"""Two looks at the same subscriptions: what has changed, and whether the checks of what was advised then hold now."""
+"""Comparison of two triage runs of the same subscriptions: changes, and whether the checks of the earlier actions pass now."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SCHEMA = "workbench.triage-compare/1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
-    """An action of the first look, and whether its check holds in the second."""
+    """An action of the first run, and whether its checks pass in the second."""
 
     action: Action
     holds: Answer
@@ -24,7 +24,7 @@ class Verified:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindingChange:
-    """One subscription in both looks; None where a look does not have it."""
+    """One subscription in both runs; None where a run does not have it."""
 
     cluster: str
     group: str
@@ -35,23 +35,23 @@ class FindingChange:
 
     @property
     def settled(self) -> bool:
-        """Whether it lagged and is over it, or some check of what was advised holds."""
+        """Whether it has recovered, or a check of an advised action passes."""
         if self.after is None or self.before is None:
             return False
         return self.after.state is State.HEALTHY or any(it.holds is Answer.YES for it in self.checks)
 
     @property
     def words(self) -> str:
-        """The change in a line."""
+        """Describe the change in one line."""
         name = f"{printable(self.group)} ← {printable(self.topic)}"
         if self.before is None:
             return f"{name}: new; {_state(self.after)}"
         if self.after is None:
-            return f"{name}: was {_state(self.before)}; not seen any more"
+            return f"{name}: was {_state(self.before)}; no longer there"
         return f"{name}: {_state(self.before)} → {_state(self.after)}"
 
     def to_json(self) -> dict[str, Any]:
-        """For a program."""
+        """The change as plain values for JSON."""
         return {
             "cluster": self.cluster,
             "group": self.group,
@@ -66,7 +66,7 @@ class FindingChange:
 
 
 def compare(before: Triage, after: Triage) -> list[FindingChange]:
-    """Every subscription of either look, in the order of the first one."""
+    """Compare every subscription of either run, in the order of the first one."""
     old = {(it.cluster, it.group, it.topic): it for it in before.findings}
     new = {(it.cluster, it.group, it.topic): it for it in after.findings}
     return [_change(key, old.get(key), new.get(key)) for key in dict.fromkeys([*old, *new])]

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SCHEMA = "workbench.triage/1"
-# Worst first: what is late and understood, what is late and not, what is not known at all, what drains, what is well.
+# Worst first: lagging with a cause, lagging without one, unknown, draining, healthy.
 ORDER = (State.LAGGING, State.CANNOT_TELL, State.DRAINING, State.HEALTHY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Triage:
-    """All findings of one look."""
+    """All findings of one run."""
 
     window: Window
     source: dict[str, Any]
@@ -55,7 +55,7 @@ def answered(spark: SparkSession, samples: pa.Table, window: Window, thresholds:
 
 
 def answered_from(summary: DataFrame, thresholds: Thresholds, *, fleet: bool = False) -> DataFrame:
-    """The same from a summary, one row per series and period; `fleet` if it is of thousands of groups."""
+    """Answer all questions from a summary, one row per series and period; `fleet` for thousands of groups."""
     from workbench.features.subscriptions import of_fleet, of_summary
     from workbench.triage.anomalies import with_suspects
     from workbench.triage.walk import with_verdicts
@@ -83,13 +83,13 @@ def triage(
     """Analyse a capture.
 
     Args:
-        capture: what was collected or recorded.
-        spark: the session to work in.
-        thresholds, window: instead of the capture's own.
+        capture: the measurements.
+        spark: the Spark session.
+        thresholds, window: replace the capture's own.
         groups, topics: only these.
 
     Raises:
-        NoSeriesError: if nothing of what was asked for is in the capture.
+        NoSeriesError: if the capture has no lag of these groups and topics.
     """
     limits = thresholds or capture.info.thresholds
     seen = window or capture.window
@@ -97,8 +97,8 @@ def triage(
     rows = features_of(answered(spark, samples, seen, limits).toArrow())
     if not rows:
         raise NoSeriesError(
-            f"There is no lag of {_asked_for(groups, topics)} in the window, nor in its baseline.",
-            hint="Are the names right, and does a profile fit the exporter? workbench profiles list",
+            f"No lag of {_asked_for(groups, topics)} in the window or its baseline.",
+            hint="Check the names, and that a profile fits the exporter: workbench profiles list",
         )
     profiles = profiles_named(capture.info.profiles)
     findings = [
@@ -126,16 +126,16 @@ def _asked_for(groups: list[str] | None, topics: list[str] | None) -> str:
 
 
 def profiles_named(names: Iterable[str]) -> list[Profile]:
-    """Those of these profiles that there are."""
+    """Load the profiles of these names; unknown names are left out."""
     found = []
     for name in names:
         try:
             found.append(load_profile(name))
-        except ConfigError:  # Kafka itself is a source without a profile, and another version may have had another one
+        except ConfigError:  # Kafka itself is a source without a profile; another version may know other profiles
             continue
     return found
 
 
 def incomplete_verdict(findings: tuple[Finding, ...]) -> bool:
-    """Whether some verdict had to be withheld."""
+    """Whether a verdict is missing because the data are incomplete."""
     return any(finding.state is State.CANNOT_TELL for finding in findings)

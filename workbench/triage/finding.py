@@ -1,4 +1,4 @@
-"""A finding: what is wrong with one subscription, with the path that led there and the evidence of each step."""
+"""Finding: the verdict about one subscription, with the path through the tree and the evidence of each step."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class PathStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeLag:
-    """How old the oldest message is that is not committed: seconds with method and bounds."""
+    """Age of the oldest message that is not committed, in seconds, with method and bounds."""
 
     seconds: float | None
     method: str
@@ -47,7 +47,7 @@ class TimeLag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """What exactly the verdict is about."""
+    """Partitions, processors, queues, members or brokers that the verdict is about."""
 
     partitions: tuple[int, ...] = ()
     processors: tuple[str, ...] = ()
@@ -62,7 +62,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionLag:
-    """One partition, as Kafka's own tool would print it; None where it is not known."""
+    """One partition, with the columns of kafka-consumer-groups; None where a value is not known."""
 
     partition: int
     committed: int | None
@@ -81,12 +81,12 @@ class Missing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """What to do, the command for it if there is one, and the check that shows that it worked."""
+    """An action, its command if it has one, and the check that shows whether it worked."""
 
     title: str
     command: str | None
     verify: str
-    # The same for a program: what is done to what, and the checks behind `verify`.
+    # The same for a program: kind, parameters, and the checks behind `verify`.
     kind: str | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     checks: tuple[Check, ...] = ()
@@ -99,12 +99,12 @@ class Finding:
     Attributes:
         headline: the verdict in one sentence.
         lag_messages: log end minus committed offset, summed over the partitions where both are known.
-        eta_drain_seconds: until nothing waits, if it goes on as in the window; None: never.
+        eta_drain_seconds: until the lag is 0, at the rate of the window; None: never.
         eta_loss_seconds: until retention deletes what is not committed; None: retention does not move.
-        candidates: for `cannot_tell`, the verdicts that are left.
+        candidates: for `cannot_tell`, the verdicts that are still possible.
         contributing: what is also true, in words.
-        since: when it began, if that can be seen.
-        sizing: how much capacity is needed, with the sum.
+        since: onset, if the data show it.
+        sizing: the capacity that is needed, with the calculation.
     """
 
     cluster: str
@@ -129,7 +129,7 @@ class Finding:
     runbook: str | None = None
     since: datetime | None = None
     sizing: str | None = None
-    # What it was made from, for checks and for the lab; not part of the JSON.
+    # The features behind it, for checks and for the lab; not part of the JSON.
     features: SubscriptionFeatures = field(repr=False, compare=False)
 
     def to_json(self) -> dict[str, Any]:

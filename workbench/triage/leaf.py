@@ -1,4 +1,4 @@
-"""What belongs to one verdict, in one place: `triage/verdicts` has a module with a `Leaf` for each."""
+"""Everything about one verdict in one place: `triage/verdicts` has a module with a `Leaf` for each."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ if TYPE_CHECKING:
 
     from workbench.features.series import Series
 
-    # A line of the series (None if there is none), and the limit that it is over while the verdict holds.
+    # A line of the series (None if there is none), and the limit that it exceeds while the verdict holds.
     Sign = tuple[npt.NDArray[np.float64] | None, float]
 
 
 def changed_members(row: SubscriptionFeatures) -> list[str]:
-    """Who came and went, which is worth a line beside most causes."""
+    """Sentence about members that joined or left; most verdicts show it."""
     changed = row.changed_members
-    return [f"Members that came, went or restarted in the window: {listed(sorted(changed))}."] if changed else []
+    return [f"Members that joined, left or restarted in the window: {listed(sorted(changed))}."] if changed else []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaf:
-    """A verdict and all that is said and done about it.
+    """A verdict with its texts, sizing and actions.
 
     Attributes:
         verdict: which one.
         state: of a subscription with this verdict; every cause is a cause of lagging.
         headline: the verdict in one sentence.
-        scope: what exactly it is about; `needed` is filled in by what is `keep_up` of the sizing.
-        sizing: how many are needed of what there is too little of, for verdicts about capacity.
+        scope: what it is about; the sizing's `keep_up` fills in `needed`.
+        sizing: number of threads or consumers that are needed, for verdicts about capacity.
         actions: what to do, most reversible first, with the checks that show whether it worked.
-        also_true: what to say beside it, apart from the tree's other answers.
-        onset: what shows since when it is so; None: the time lag, over the floor of growth.
+        also_true: further sentences, besides the tree's other answers.
+        onset: the line that shows when it began; None: the time lag, above the floor of growth.
     """
 
     verdict: Verdict
@@ -56,7 +56,7 @@ class Leaf:
 
     @property
     def runbook(self) -> str | None:
-        """The runbook's file by the verdict's name, `slow_processor` → `runbooks/SlowProcessor.md`; health needs none."""
+        """File of the runbook, by the verdict's name: `slow_processor` → `runbooks/SlowProcessor.md`; None for `healthy`."""
         if self.state is State.HEALTHY:
             return None
         return f"runbooks/{self.verdict.value.title().replace('_', '')}.md"

@@ -1,4 +1,4 @@
-"""What the tree is made of: questions, the numbers behind their answers, and where each answer leads."""
+"""Elements of the tree: questions, the numbers behind their answers, and where each answer leads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Ask:
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
-        """None yet."""
+        """No verdict yet."""
         return ()
 
 
@@ -29,7 +29,7 @@ class Conclude:
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
-        """The one."""
+        """Its verdict."""
         return (self.verdict,)
 
 
@@ -47,7 +47,7 @@ class Choose:
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
-        """Each of them once, in their order."""
+        """Each possible verdict once, in order."""
         return tuple(dict.fromkeys((*(verdict for _, verdict in self.options), self.otherwise)))
 
 
@@ -56,13 +56,13 @@ Outcome = Ask | Conclude | Choose
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A number that stands behind an answer.
+    """A number behind an answer.
 
     Attributes:
         signal: the canonical signal (or a quantity derived from some).
         column: feature with its value; `baseline` and `peers` likewise, or None.
         unit: of all of them.
-        threshold: name of the threshold that it is held against, or None.
+        threshold: name of the threshold to compare with, or None.
     """
 
     signal: str
@@ -80,9 +80,9 @@ class Node:
     Attributes:
         test: SQL over the features with thresholds in braces; NULL means "cannot tell".
         yes, no: where these answers lead.
-        words: what stands behind the answer, in half a line.
+        words: the reason for the answer, in half a line.
         needs: signals without which the answer is "cannot tell".
-        contributes: whether a yes off the path is worth a line ("also true").
+        contributes: whether a yes off the path is shown ("also true").
     """
 
     id: str
@@ -99,10 +99,10 @@ class Node:
 
     @property
     def outcomes(self) -> tuple[Outcome, Outcome]:
-        """Where it leads, yes first."""
+        """Where the answers lead, yes first."""
         return self.yes, self.no
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
-        """The verdicts that it leads to at once."""
+        """Verdicts that it leads to directly."""
         return tuple(dict.fromkeys(verdict for outcome in self.outcomes for verdict in outcome.verdicts))

@@ -1,4 +1,4 @@
-"""Since when: the moment at which what the verdict is about began, read off the series."""
+"""Onset of an incident, read from the time series."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from workbench.window import Window
 if TYPE_CHECKING:
     from workbench.triage.leaf import Sign
 
-# Of the bins from the onset to the end, so many must be over the threshold: one good moment in between does not end an incident.
+# Share of the bins from the onset to the end that must exceed the threshold: one good bin does not end an incident.
 _STEADY = 0.8
 
 
 def onset(samples: pa.Table, window: Window, row: SubscriptionFeatures, thresholds: Thresholds) -> datetime | None:
-    """When it began; None if it cannot be seen (it was so from the start, or nothing shows it).
+    """Find the onset; None if it is not visible (the incident is older than the data, or no series shows it).
 
-    By what the verdict's leaf says, else since the time lag is over the floor of growth.
+    Uses the line that the verdict's leaf names, or else the time lag above the floor of growth.
     """
     leaf = leaf_of(row.verdict)
     if leaf.state is not State.LAGGING:
@@ -46,7 +46,7 @@ def _time_lag(series: Series, thresholds: Thresholds) -> Sign:
 
 
 def first_steady(values: npt.NDArray[np.float64], limit: float) -> int | None:
-    """The first bin from which on (nearly) all measured bins are over the limit; None if that is the first bin or there is none."""
+    """First bin from which on nearly all measured bins exceed the limit; None if that is the very first bin, or if there is none."""
     measured = np.flatnonzero(~np.isnan(values))
     if not len(measured):
         return None

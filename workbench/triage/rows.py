@@ -1,4 +1,4 @@
-"""The border between Spark and Python: answered rows as `SubscriptionFeatures`, with every column and its type checked."""
+"""Conversion of Spark's rows to `SubscriptionFeatures`; every column and its type is checked."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _ANSWERS = {True: Answer.YES, False: Answer.NO, None: Answer.CANNOT_TELL}
 
 
 def features_of(table: pa.Table) -> list[SubscriptionFeatures]:
-    """The rows of `triage.walk.with_verdicts`, in their order.
+    """Convert the rows of `triage.walk.with_verdicts`, in their order.
 
     Raises:
         WorkbenchError: names every column that is missing, not declared or of another type.
-        EvidenceError: names what is null where it must not be (a topic, say, that a foreign capture does not name).
+        EvidenceError: names the fields that are null and must not be (such as a topic that a foreign capture does not name).
     """
     declared, answers = _declared(SubscriptionFeatures), [answer_column(node) for node in TREE.values()]
     given = {name: table.column(name) for name in table.column_names}
@@ -42,12 +42,12 @@ def features_of(table: pa.Table) -> list[SubscriptionFeatures]:
             wrong += _problems(given[name].type, hint, name)
     if wrong:
         raise WorkbenchError(
-            f"The rows of the analysis are not what triage declares: {'; '.join(wrong)}.",
-            hint="Spark's side and this one are of different versions, or a column was not declared in SubscriptionFeatures.",
+            f"Columns of the analysis and declared fields differ: {'; '.join(wrong)}.",
+            hint="Spark's workers may have another version of this package, or a column is not declared in SubscriptionFeatures.",
         )
     if nulls := [text for name, hint in declared.items() for text in _nulls(given[name], hint, name)]:
         raise EvidenceError(
-            f"Some measurements do not say what they are of: no {', no '.join(nulls)}.",
+            f"Some measurements lack labels: no {', no '.join(nulls)}.",
             hint="Every series of the source needs the labels of its signal.",
         )
     return [_one(row) for row in table.to_pylist()]
@@ -62,13 +62,13 @@ def _one(row: dict[str, Any]) -> SubscriptionFeatures:
 
 
 def _made(cls: Any, row: dict[str, Any]) -> Any:
-    """One of the declared classes; a row's plain values are its fields as they are."""
+    """Build one of the declared classes; plain values become fields unchanged."""
     return cls(**{**row, **{name: make(row[name]) for name, make in _makers(cls).items()}})
 
 
 @cache
 def _makers(cls: type) -> dict[str, Callable[[Any], Any]]:
-    """How the fields are made that are no plain values."""
+    """Converters of the fields that are not plain values."""
     made = {name: _maker(_known(hint)[0]) for name, hint in _declared(cls).items()}
     return {name: make for name, make in made.items() if make is not None}
 
@@ -100,7 +100,7 @@ def _known(hint: Any) -> tuple[Any, bool]:
 
 
 def _problems(given: pa.DataType, hint: Any, name: str) -> Iterator[str]:
-    """What is wrong with the type of a column or a part of it."""
+    """Problems with the type of a column or a part of it."""
     kind, _ = _known(hint)
     if kind in _SCALARS:
         if not _SCALARS[kind](given):
@@ -122,7 +122,7 @@ def _problems(given: pa.DataType, hint: Any, name: str) -> Iterator[str]:
 
 
 def _nulls(column: pa.ChunkedArray, hint: Any, name: str) -> Iterator[str]:
-    """What is null although it must not be; a list that is null counts as empty."""
+    """Fields that are null although they must not be; a null list counts as empty."""
     kind, required = _known(hint)
     if get_origin(kind) is tuple:
         yield from _nulls(pc.list_flatten(column), get_args(kind)[0], name.removesuffix("s"))

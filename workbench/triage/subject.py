@@ -1,4 +1,4 @@
-"""Whom an action is about, and the commands that look at it."""
+"""The subscription that an action targets, and the commands to inspect it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from workbench.settings import Thresholds
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Whom the commands are about."""
+    """The subscription that the commands target."""
 
     cluster: str
     group: str
@@ -22,25 +22,25 @@ class Subject:
 
     @property
     def brokers(self) -> str:
-        """The brokers as a shell word; a variable to be set where they are not known."""
+        """Bootstrap servers as a shell word; a variable to set if they are not known."""
         return shell_word(self.bootstrap) if self.bootstrap else '"$BOOTSTRAP"'
 
     @property
     def when(self) -> str:
-        """The moment in words, with a blank before it."""
+        """Onset in words, with a leading blank."""
         return f" at {self.since:%H:%M:%S} UTC" if self.since is not None else ""
 
     @property
     def triage(self) -> str:
-        """The command that looks again."""
+        """Command that repeats the triage."""
         return f"workbench triage --cluster {shell_word(self.cluster)} --group {shell_word(self.group)}"
 
     @property
     def describe(self) -> str:
-        """Kafka's own view of the group."""
+        """Command for Kafka's own view of the group."""
         return f"kafka-consumer-groups --bootstrap-server {self.brokers} --describe --group {shell_word(self.group)}"
 
     @property
     def members(self) -> str:
-        """Kafka's own view of the members."""
+        """Command for Kafka's own view of the members."""
         return f"{self.describe} --members --verbose"

@@ -1,4 +1,4 @@
-"""The row that triage judges: all features of one subscription, who stands out in it, the answers and the verdict."""
+"""Row that triage judges: all features of one subscription, its outliers, the answers and the verdict."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from workbench.triage.verdict import Answer, Verdict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowestProcessor:
-    """The event type that is slowest against its own baseline, of those that have one."""
+    """Event type with the largest slow-down against its own baseline, of those that have one."""
 
     slow_down: float
     processor: str
@@ -22,18 +22,18 @@ class SlowestProcessor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionFeatures(MeasuredSubscription):
-    """One answered subscription; `triage.rows` builds it of Spark's row, with every column checked.
+    """One answered subscription; `triage.rows` builds it from Spark's row and checks every column.
 
     The columns of `features.subscriptions` come first; those of `triage.anomalies` are declared here.
 
     Attributes:
-        few_partitions: up to so many partitions are "a few".
-        waited_seconds, waited_lowest_seconds: the lag in units of the arrivals, by the lows of the window's last third.
+        few_partitions: the largest number of partitions that counts as "a few".
+        waited_seconds, waited_lowest_seconds: the lag divided by the arrival rate, from the lows of the window's last third.
         stuck_partitions, hot_partitions: their numbers; `stuck_count` and `hot_count` how many.
         lags: of the partitions where it is known, in messages; `typical_lag` and `highest_lag` of these.
-        hung_members, paused_members, changed_members: who does not poll, who polled too late, who came or went.
-        storm_cause: poll_stall, member_crash, deploy or metadata_change; None if it is not to be seen.
-        median_slow_down: of all processors, in times of the baseline; `peers_slow_down` of all but the slowest.
+        hung_members, paused_members, changed_members: those that do not poll, polled too late, or joined or left.
+        storm_cause: poll_stall, member_crash, deploy or metadata_change; None if the data do not show it.
+        median_slow_down: of all processors, as a multiple of the baseline; `peers_slow_down` of all but the slowest.
         answers: by the id of the question, on the path or off it.
     """
 

@@ -1,8 +1,8 @@
-"""The decision tree, declared once as data: Spark evaluates it, the report draws it, the documentation lists it.
+"""The decision tree as data: Spark evaluates it, the report draws it, the documentation lists it.
 
-A test is SQL over the features of a subscription (`features.subscriptions`, `triage.anomalies`) with thresholds in braces; a NULL
-means "cannot tell". The backbone (questions 6, 8, 10 to 14) is the documented procedure of seed 000: enqueue time and queue length
-first, then process time by tag, then network, then consumers up to the number of partitions.
+A test is SQL over the features of a subscription (`features.subscriptions`, `triage.anomalies`) with thresholds in braces; NULL
+means "cannot tell". Questions 6, 8 and 10 to 14 follow the usual procedure for a consumer framework with in-process queues: enqueue
+time and queue length first, then process time by event type, then the network, then the number of consumers and of partitions.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ _NODES = (
     Node(
         id="lagging",
         number=2,
-        question="Is it lagging: late, growing or stalled?",
+        question="Is the group lagging: late, growing or stalled?",
         short="lagging?",
-        # Deserted: what waits will not be taken, however little it is yet.
+        # Abandoned: no member will read these messages, however few they still are.
         test="(late AND NOT coalesce(draining, false)) OR growing OR stalled OR coalesce(abandoned, false)",
         yes=Ask("consuming"),
         no=Choose((("draining", Verdict.PRODUCER_BURST),), otherwise=Verdict.HEALTHY),
@@ -60,14 +60,14 @@ _NODES = (
     Node(
         id="consuming",
         number=3,
-        question="Is anybody consuming: members, polls, commits?",
-        short="anybody consuming?",
+        question="Is the group consuming: members, polls, commits?",
+        short="group consuming?",
         test=(
             "CASE WHEN group_members_recent = 0 THEN false"
-            # In a storm members are put out for not polling, and come back: that is the next question.
+            # In a rebalance storm, members leave because they did not poll, and rejoin: the next question covers that.
             " WHEN size(hung_members) > 0 AND NOT coalesce(rebalances >= {rebalances}, false) THEN false"
             " WHEN live_members = 0 AND baseline_members > 0 AND committed_recent_per_second = 0 THEN false"
-            # Partitions that stand still, and nobody says whether their owner polls.
+            # Some partitions are stuck, and no metric says whether their owner polls.
             " WHEN poll_age_seconds IS NULL AND stuck_count > 0 THEN NULL"
             " WHEN committed_moved > 0 OR group_members > 0 OR live_members > 0 THEN true END"
         ),
@@ -84,7 +84,7 @@ _NODES = (
     Node(
         id="rebalancing",
         number=4,
-        question="Is the group rebalancing again and again?",
+        question="Does the group rebalance repeatedly?",
         short="rebalancing?",
         test="rebalances >= {rebalances}",
         yes=Conclude(Verdict.REBALANCE_STORM),
@@ -97,8 +97,8 @@ _NODES = (
     Node(
         id="stuck",
         number=5,
-        question="Is one partition stuck while its neighbours move?",
-        short="one partition stuck?",
+        question="Are some partitions stuck while others advance?",
+        short="partitions stuck?",
         test=(
             "CASE WHEN size(stuck_partitions) > 0 AND size(stuck_partitions) <= few_partitions AND moving_partitions > 0 THEN true"
             " WHEN silent_partitions > 0 THEN NULL ELSE false END"
@@ -119,7 +119,7 @@ _NODES = (
         number=6,
         question="Is the in-process queue backed up (enqueue time, queue length)?",
         short="queue backed up?",
-        # Either of the two signals is enough to answer; only without both of them it is open.
+        # One of the two signals is enough; without both, the answer is "cannot tell".
         test=(
             "coalesce(queue_long, entry_slow) OR coalesce(entry_slow, queue_long)"
             " OR (coalesce(queue_long, entry_slow) IS NOT NULL AND coalesce(delay_full, false))"
@@ -142,7 +142,7 @@ _NODES = (
     Node(
         id="delay_full",
         number=7,
-        question="Is the bounded delay queue what is full?",
+        question="Is the delay queue full?",
         short="delay queue full?",
         test="delay_full",
         yes=Conclude(Verdict.DELAY_BACKLOG),
@@ -157,7 +157,7 @@ _NODES = (
     Node(
         id="one_slow",
         number=8,
-        question="Is one processor slow against its peers and its own baseline?",
+        question="Is one processor slow compared with its peers and its own baseline?",
         short="one processor slow?",
         test="one_slow",
         yes=Conclude(Verdict.SLOW_PROCESSOR),
@@ -182,9 +182,9 @@ _NODES = (
     Node(
         id="one_queue",
         number=9,
-        question="Is one queue full while the others idle (keys unevenly spread)?",
+        question="Is one queue full while the others are idle (uneven keys)?",
         short="one queue full?",
-        # When most of the full queues have full siblings, the keys are spread and something else is the matter.
+        # If most of the full queues have full siblings, the keys are spread evenly, and the cause is another one.
         test="hot_queue_count > 0 AND 2 * hot_queue_count > full_queue_count",
         yes=Conclude(Verdict.HOT_KEY),
         no=Ask("all_slow"),
@@ -226,7 +226,7 @@ _NODES = (
         number=12,
         question="Are fetches or round trips slow?",
         short="network slow?",
-        # Fetched messages that wait in the client say that the network brings more than is taken, whatever the round trips.
+        # Fetched messages that wait in the client show that the network delivers enough, whatever the round trips.
         test=(
             "CASE WHEN fetch_queue_mean >= {fetch_queue_messages} THEN false"
             " ELSE rtt_seconds >= {rtt_seconds} AND rtt_seconds >= {rtt_ratio} * rtt_baseline_seconds END"
@@ -243,8 +243,8 @@ _NODES = (
     Node(
         id="hot_partition",
         number=13,
-        question="Do a few partitions hold the lag?",
-        short="few partitions hot?",
+        question="Is most of the lag in a few partitions?",
+        short="hot partitions?",
         test="size(hot_partitions) > 0 AND size(hot_partitions) <= few_partitions",
         yes=Conclude(Verdict.HOT_PARTITION),
         no=Ask("too_few"),

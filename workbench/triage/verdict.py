@@ -1,4 +1,4 @@
-"""The names of verdicts, states and answers; what belongs to a verdict stands in its module in `triage/verdicts`."""
+"""Names of verdicts, states and answers; everything else about a verdict is in its module in `triage/verdicts`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Verdict(StrEnum):
 
 
 class State(StrEnum):
-    """How the subscription is doing, whatever the reason."""
+    """State of the subscription, whatever the cause."""
 
     LAGGING = "lagging"
     DRAINING = "draining"

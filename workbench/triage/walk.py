@@ -1,4 +1,4 @@
-"""The walk through the tree: in Spark for all subscriptions at once, and in Python for the path of one."""
+"""Evaluation of the tree: in Spark for all subscriptions at once, and in Python for the path of one."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def fold(
     ask: Callable[[Node, T, T], T],
     start: Outcome | None = None,
 ) -> T:
-    """Walk the whole tree from its leaves up: every reading of it (SQL, path, candidates, steps of a runbook) is one of these.
+    """Fold the tree from its leaves up; the SQL, the path, the candidates and the steps of a runbook are all folds.
 
     Args:
-        conclude, choose: what an answer without a further question is worth.
-        ask: what a question is worth, given what its yes and its no are worth.
-        start: where to begin; at the root, if it is not given.
+        conclude, choose: result for an answer without a further question.
+        ask: result for a question, given the results for yes and no.
+        start: where to begin; default: the root.
     """
     match start or Ask(ROOT):
         case Conclude() as end:
@@ -48,7 +48,7 @@ def answer_column(node: Node) -> str:
 
 
 def with_verdicts(suspects: DataFrame, thresholds: Thresholds) -> DataFrame:
-    """Answer every question for every subscription, and walk.
+    """Answer every question for every subscription, and walk the tree.
 
     Returns:
         `suspects` with `answer_<node>` (boolean) for each node, and `verdict`.
@@ -59,7 +59,7 @@ def with_verdicts(suspects: DataFrame, thresholds: Thresholds) -> DataFrame:
 
 
 def verdict_sql() -> str:
-    """SQL for the verdict, over the columns of the answers; thresholds stand in braces."""
+    """SQL for the verdict, over the columns of the answers; thresholds are in braces."""
 
     def choose(it: Choose) -> str:
         whens = " ".join(f"WHEN {condition} THEN '{verdict.value}'" for condition, verdict in it.options)
@@ -73,7 +73,7 @@ def verdict_sql() -> str:
 
 
 def path_of(answers: Mapping[str, Answer]) -> list[Node]:
-    """The questions that were asked, in order, down to the verdict or to the first one that cannot be answered."""
+    """Questions on the path, in order, down to the verdict or to the first one without an answer."""
 
     def ask(node: Node, yes: list[Node], no: list[Node]) -> list[Node]:
         match answers[node.id]:
@@ -88,20 +88,20 @@ def path_of(answers: Mapping[str, Answer]) -> list[Node]:
 
 
 def open_questions(answers: Mapping[str, Answer]) -> list[Node]:
-    """The questions without an answer that can be come to when both ways are gone wherever the answer is not known."""
+    """Questions without an answer that are reachable if both branches are followed wherever the answer is not known."""
     found = _left(answers, lambda _verdicts: [], lambda node: [node] if answers[node.id] is Answer.CANNOT_TELL else [])
     return sorted(found, key=lambda node: node.number)
 
 
 def candidates(answers: Mapping[str, Answer]) -> list[Verdict]:
-    """The verdicts that are left when both ways are gone wherever the answer is not known."""
+    """Verdicts that are reachable if both branches are followed wherever the answer is not known."""
     return _left(answers, list, lambda _node: [])
 
 
 def _left(
     answers: Mapping[str, Answer], at_end: Callable[[tuple[Verdict, ...]], list[T]], at_node: Callable[[Node], list[T]]
 ) -> list[T]:
-    """What the ways that the answers leave open come past, each once."""
+    """Collect what is reachable through the branches that the answers leave open, each item once."""
 
     def ask(node: Node, yes: list[T], no: list[T]) -> list[T]:
         answer = answers[node.id]

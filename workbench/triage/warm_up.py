@@ -1,4 +1,4 @@
-"""The warm-up run of the class archive (`workbench.spark.archive` starts it): a whole triage of a few rows, in a process of its own."""
+"""Warm-up run for the class archive (`workbench.spark.archive` starts it): a triage of a few rows in a separate process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from workbench.window import Window
 
 
 def _warm_up() -> None:
-    """Run what a triage runs, and wait for the JVM to end: it writes the archive then."""
+    """Run a triage, and wait for the JVM to exit: it writes the archive at exit."""
     now = datetime.now(UTC)
     window = Window.ending(now, length=timedelta(minutes=1), baseline=timedelta(minutes=1))
     times = [round((now.timestamp() - second) * 1e6) for second in range(110, 0, -10)]

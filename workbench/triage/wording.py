@@ -1,4 +1,4 @@
-"""The answers to the questions of the tree in words, with the numbers that a tired person needs and no others."""
+"""Words and numbers for each answer of the tree; only the numbers that a person on call needs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from workbench.triage.subscription import SubscriptionFeatures
 
 
 def data(row: SubscriptionFeatures) -> str:
-    """Which samples there are."""
+    """Number of usable and unusable samples, and the age of the last one."""
     if not row.lag_samples and not row.lag_bad_samples:
-        return "no sample of the lag in the window"
+        return "no lag samples in the window"
     known, all_partitions = row.lag_known_partitions, row.partition_count
     bad = f", {count(row.lag_bad_samples)} unusable samples" if row.lag_bad_samples else ""
     age = row.last_sample_age_seconds
@@ -40,7 +40,7 @@ def consuming(row: SubscriptionFeatures) -> str:
     if row.group_members is not None:
         parts.append(plural(int(row.group_members), "member"))
     if row.baseline_members:
-        parts.append(f"{row.live_members or 0} of {row.baseline_members} that were seen before still report")
+        parts.append(f"{row.live_members or 0} of {row.baseline_members} earlier members still report")
     if row.poll_age_seconds is not None:
         parts.append(f"last poll {duration(row.poll_age_seconds)} ago")
     parts.append(f"{count(row.committed_moved)} messages committed in the window")
@@ -55,15 +55,15 @@ def rebalancing(row: SubscriptionFeatures) -> str:
 
 
 def stuck(row: SubscriptionFeatures) -> str:
-    """Partitions that stand still, and those that move."""
+    """Stuck partitions, and those that advance."""
     if row.stuck_count:
         stuck = listed(row.stuck_partitions)
-        return f"{plural(row.stuck_count, 'partition')} ({stuck}) not moving, {row.moving_partitions} moving"
-    return f"{row.moving_partitions} of {row.partition_count} advance"
+        return f"{plural(row.stuck_count, 'partition')} ({stuck}) stuck, {row.moving_partitions} advancing"
+    return f"{row.moving_partitions} of {row.partition_count} partitions advance"
 
 
 def queue(row: SubscriptionFeatures) -> str:
-    """How full the queues are, and how long the entry takes."""
+    """Fill of the queues, and enqueue time."""
     if row.queue_fill is None and row.enqueue_mean_seconds is None:
         return "no queue metrics"
     parts = []
@@ -74,7 +74,7 @@ def queue(row: SubscriptionFeatures) -> str:
     if row.enqueue_mean_seconds is not None:
         was = row.enqueue_baseline_seconds
         parts.append(
-            f"entry takes {duration(row.enqueue_mean_seconds)}" + (f", was {duration(was)}" if was is not None else "")
+            f"enqueue time {duration(row.enqueue_mean_seconds)}" + (f", was {duration(was)}" if was is not None else "")
         )
     return ", ".join(parts)
 
@@ -83,14 +83,14 @@ def delay(row: SubscriptionFeatures) -> str:
     """How full the delay queue is."""
     if row.delay_fill is None:
         return "no delay queue metrics"
-    return f"{percent(row.delay_fill)} full on average, {percent(row.delay_high)} at most"
+    return f"{percent(row.delay_fill)} full on average, {percent(row.delay_high)} at the maximum"
 
 
 def one_slow(row: SubscriptionFeatures) -> str:
     """The slowest processor against its baseline and its peers."""
     slowest = row.slowest
     if slowest is None:
-        return "no process time to compare with a baseline"
+        return "no baseline of process times"
     text = (
         f"{printable(slowest.processor)} {duration(slowest.process_seconds)} (n = {count(slowest.attempts)}), "
         f"{times(slowest.slow_down)} its baseline {duration(slowest.baseline_seconds)}"
@@ -99,15 +99,15 @@ def one_slow(row: SubscriptionFeatures) -> str:
 
 
 def one_queue(row: SubscriptionFeatures) -> str:
-    """Full queues beside idle ones."""
-    return f"{row.hot_queue_count} full beside idle ones, {row.full_queue_count} full in all"
+    """Full queues next to idle ones."""
+    return f"{row.hot_queue_count} full queues next to idle ones, {row.full_queue_count} full in all"
 
 
 def all_slow(row: SubscriptionFeatures) -> str:
     """The median slow-down."""
     if row.median_slow_down is None:
         return "no baseline of process times"
-    return f"half of the processors take {times(row.median_slow_down)} their baseline or more"
+    return f"half of the processors take at least {times(row.median_slow_down)} their baseline"
 
 
 def throttled(row: SubscriptionFeatures) -> str:
@@ -118,11 +118,11 @@ def throttled(row: SubscriptionFeatures) -> str:
 
 
 def network(row: SubscriptionFeatures) -> str:
-    """Round trips, and what waits in the clients."""
+    """Round trips, and fetched messages that wait in the clients."""
     if (row.fetch_queue_mean or 0) >= 1:
         waiting = f"{count(row.fetch_queue_mean)} fetched messages wait in the clients"
     else:
-        waiting = "nothing waits in the clients"
+        waiting = "no fetched messages wait in the clients"
     if row.rtt_seconds is None:
         return f"{waiting}, no round-trip times"
     was = f", was {duration(row.rtt_baseline_seconds)}" if row.rtt_baseline_seconds is not None else ""

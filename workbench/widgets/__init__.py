@@ -1,4 +1,4 @@
-"""Panels for notebooks. They hold no analysis of their own: what they show comes from the same engine as the command's."""
+"""Panels for notebooks. They contain no analysis: they call the same API as the commands."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["GameDayPanel", "ReplayPanel", "TriagePanel", "game_day_panel", "repl
 
 
 def __getattr__(name: str) -> Any:
-    """A panel's module is read when it is asked for: triage needs neither the replay's client nor the lab."""
+    """Import a panel's module on first use: triage needs neither the replay's client nor the lab."""
     if name not in _ROOMS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

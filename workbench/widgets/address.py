@@ -1,7 +1,7 @@
-"""The panel's end in the browser: tells the query of the page's address, and keeps JupyterLab's shortcuts out of the panel.
+"""Browser part of a panel: reports the query of the page's URL, and switches JupyterLab's shortcuts off inside the panel.
 
-In JupyterLab's command mode an arrow moves to another cell and a pair of d deletes one, also while a list or a button of an output has
-the focus; its own attribute for that switches them off.
+In JupyterLab's command mode, an arrow key moves to another cell and "d d" deletes one, even while a list or a button of an output has
+the focus. JupyterLab has an attribute that switches this off.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import anywidget
 import traitlets
 
-# JupyterLab takes the query off the address once it has opened; the browser remembers the page's first one. The token that stands
-# there too is nobody's business: only names of inputs are told.
+# JupyterLab removes the query from the URL after opening; the browser keeps the page's first URL. That also holds the access token,
+# so only the names of inputs are reported.
 _SCRIPT = """
 const NAMES = ["cluster", "capture", "group", "topic", "since", "until"];
 function query() {
@@ -38,7 +38,7 @@ export default {
 
 
 class Address(anywidget.AnyWidget):
-    """Shows nothing; `query` is what stands behind the question mark, empty until a browser has answered."""
+    """Invisible widget; `query` is the query string of the page's URL, empty until a browser has answered."""
 
     _esm = _SCRIPT
     query = traitlets.Unicode("").tag(sync=True)

@@ -1,4 +1,4 @@
-"""What the panels have in common: a row of buttons with Cancel, progress and status, a place for trouble, charts as outputs."""
+"""Common parts of the panels: buttons with Cancel, progress and status, error messages, charts as outputs."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from workbench.widgets.work import Work, Worker
 
 WIDE = {"width": "100%"}
 WRAPPED = {"flex_flow": "row wrap"}
-# The upload to somebody's cloud is on by default in plotly 7; an incident's chart does not leave this machine.
+# plotly 7 shows an upload to a public cloud by default; an incident's chart must not leave this machine.
 _PLOTLY_CONFIG = {"showSendToCloud": False, "displaylogo": False, "responsive": True}
-# A notebook's chart does not learn of the theme it stands in: these can be read on white and on black.
+# A chart in a notebook does not know the notebook's theme: these colours are readable on white and on black.
 _INK = "#6f7a86"
 _AXIS = {"gridcolor": "rgba(127,127,127,0.25)", "linecolor": _INK, "zerolinecolor": "rgba(127,127,127,0.5)"}
 
 
 class Panel(w.VBox):  # type: ignore[misc]
-    """One piece of work at a time, in a thread of its own; what begins one is disabled meanwhile.
+    """Base class: runs one piece of work at a time, in its own thread; the buttons that start work are disabled meanwhile.
 
     Text from a broker is shown as text only.
     """
@@ -51,14 +51,14 @@ class Panel(w.VBox):  # type: ignore[misc]
         self.children = [self.address, w.HTML(f"<style>{style()}</style>"), *rows]
 
     def starter(self, words: str, hook: str, action: Callable[[], None], **look: str) -> Any:
-        """A button that begins something."""
+        """Make a button that starts work."""
         button = hooked(w.Button(description=words, layout={"width": "auto", "min_width": "9rem"}, **look), hook)
         button.on_click(lambda _button: action())
         self._starters.append(button)
         return button
 
     def begin(self, run: Callable[[Work], None], *, steps: int, done: str = "Done.") -> None:
-        """Begin a piece of work; an error ends in `trouble`."""
+        """Start a piece of work; an error is shown in `trouble`."""
         self.trouble.value = ""
         self.bar.max, self.bar.value = steps, 0
         for button in self._starters:
@@ -67,28 +67,28 @@ class Panel(w.VBox):  # type: ignore[misc]
         self._worker.start(run, tell=self._tell, ended=lambda error: self._ended(error, done))
 
     def stop(self) -> None:
-        """Cancel; at once, whatever the work is waiting for. What must not be broken off goes on."""
+        """Cancel immediately, unless the work is past its point of no return."""
         if self._worker.cancel():
             self._idle("Cancelled.")
             self.bar.value = 0
 
     def wait(self, seconds: float = 600.0) -> None:
-        """Wait for the answer; for notebooks that run without anybody there."""
+        """Wait for the result; for notebooks that run unattended."""
         self._worker.wait(seconds)
 
     def no_way_back(self) -> None:
-        """What runs now is carried through: Cancel would leave half of it."""
+        """Disable Cancel: from here on, the work must complete."""
         self.cancel.disabled = True
 
     def refresh(self) -> None:
-        """Called when nothing runs any more; for buttons that depend on more than that."""
+        """Update buttons with further conditions; called when the work has ended."""
 
     def complain(self, error: BaseException) -> None:
-        """Show an error: one line and a hint."""
+        """Show an error: its message and its hint."""
         if isinstance(error, WorkbenchError):
             message, hint = error.message, error.hint
         else:
-            message, hint = masked(f"{type(error).__name__}: {error}"), "This is a fault of Workbench itself."
+            message, hint = masked(f"{type(error).__name__}: {error}"), "This is a bug in Workbench."
         words = escape(one_line(message)) + (f"<br>{escape(one_line(hint))}" if hint else "")
         self.trouble.value = f'<div class="wb"><p class="note" role="alert">{words}</p></div>'
 
@@ -106,11 +106,11 @@ class Panel(w.VBox):  # type: ignore[misc]
         self.bar.value = self.bar.max if error is None else 0
         if error is not None:
             self.complain(error)
-        self._idle(done if error is None else "Not done.")
+        self._idle(done if error is None else "Failed.")
 
 
 def clusters() -> list[str]:
-    """Names of the settings, and the lab's if it is up; a broken settings file is told when it is used."""
+    """Names of the clusters in the settings, and `lab` if the lab is running; a broken settings file is reported when it is used."""
     try:
         settings = load_settings()
     except ConfigError:
@@ -122,24 +122,24 @@ def clusters() -> list[str]:
 
 
 def text(value: str, description: str, placeholder: str, hook: str, **options: Any) -> Any:
-    """An input of one line."""
+    """Make an input of one line."""
     made = w.Text(value=value, description=description, placeholder=placeholder, continuous_update=False, **options)
     return hooked(made, hook)
 
 
 def hooked(widget: Any, name: str) -> Any:
-    """With a class of its own, for style sheets and tests."""
+    """Give a widget a CSS class, for style sheets and tests."""
     widget.add_class(name)
     return widget
 
 
 def shown(widget: Any, visible: bool) -> None:
-    """Show or hide."""
+    """Show or hide a widget."""
     widget.layout.display = "" if visible else "none"
 
 
 def outputs(charts: Sequence[Chart]) -> tuple[dict[str, Any], ...]:
-    """Charts as a notebook's outputs: the message above, data drawn by the notebook's own plotly, the numbers as a table below."""
+    """Convert charts to notebook outputs: the title, the figure (drawn by the notebook's own plotly), and the values as a table."""
     found: list[dict[str, Any]] = []
     for chart in charts:
         figure = {**chart.figure, "layout": _themed(chart.figure["layout"]), "config": _PLOTLY_CONFIG}

@@ -1,4 +1,4 @@
-"""The incidents of a game day: drawn by chance from those that ship, or made on a lab of this computer; and how a guess is judged."""
+"""Incidents of a game day: recorded ones, or live ones from a lab on this computer; and the score of a guess."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ RECORDED_STEPS, LIVE_STEPS = 3, 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truth:
-    """What was really done; shown after the guess.
+    """The injected fault; shown after the guess.
 
     Attributes:
         what: the scenario in words.
-        where: parts, processors, members … that it was done to; empty if it was done to the whole.
+        where: partitions, processors, members … with the fault; empty if it affects the whole group.
     """
 
     scenario: str
@@ -43,7 +43,7 @@ class Truth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incident:
-    """An incident with everything that is known of it."""
+    """An incident with its truth, measurements and finding."""
 
     truth: Truth
     capture: Capture
@@ -53,12 +53,12 @@ class Incident:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """One incident that was played.
+    """One incident that was played, and its score.
 
     Attributes:
-        where_right: None if there was no place to name.
+        where_right: None if the fault has no place.
         seconds: from the first chart to the guess.
-        hints: answers of the tree that were looked at before.
+        hints: answers of the tree that were shown before the guess.
     """
 
     truth: Truth
@@ -70,28 +70,28 @@ class Round:
 
     @property
     def right(self) -> bool:
-        """Whether the guess is the truth."""
+        """Whether the guessed verdict is right."""
         return self.guess is self.truth.verdict
 
     @property
     def where_right(self) -> bool | None:
-        """Whether the place is the one, too."""
+        """Whether the guessed place is right."""
         return self.where == self.truth.where if self.truth.where else None
 
     @property
     def tree_right(self) -> bool:
-        """Whether the tree's verdict is the truth."""
+        """Whether the tree's verdict is right."""
         return self.tree is self.truth.verdict
 
 
 def places(words: str) -> frozenset[str]:
-    """What was typed as the place: "partition 3, 5" → 3 and 5."""
+    """Parse the typed place: "partition 3, 5" → 3 and 5."""
     nouns = {"partition", "partitions", "processor", "processors", "member", "members", "broker", "brokers", "and"}
     return frozenset(word for word in words.replace(",", " ").split() if word.lower() not in nouns)
 
 
 def truth_of(scenario: str, verdict: str, scope: Mapping[str, Any]) -> Truth:
-    """From what was noted when the scenario was run."""
+    """Build the truth from the notes of the scenario's run."""
     where: set[str] = set()
     for value in scope.values():
         where |= {str(item) for item in value} if isinstance(value, list | tuple) else {str(value)}
@@ -99,19 +99,19 @@ def truth_of(scenario: str, verdict: str, scope: Mapping[str, Any]) -> Truth:
 
 
 def incidents() -> Path:
-    """Where the recorded ones lie, with `truth.json` beside them, which triage never reads.
+    """Folder of the recorded incidents; its `truth.json` is never read by triage.
 
     Raises:
         UsageError: if this installation has none.
     """
     folder = shipped("notebooks") / "incidents"
     if not (folder / "truth.json").is_file():
-        raise UsageError("This installation has no recorded incidents.", hint="Play a live one.")
+        raise UsageError("This installation has no recorded incidents.", hint="Play a live incident.")
     return folder
 
 
 def draw(chance: random.Random, played: Sequence[str]) -> str:
-    """One that was not played yet; when all were, any.
+    """Draw an incident that was not played yet, or any if all were.
 
     Raises:
         UsageError: if there are none.
@@ -121,7 +121,7 @@ def draw(chance: random.Random, played: Sequence[str]) -> str:
 
 
 def recorded(name: str, work: Work) -> Incident:
-    """A recorded incident, judged; nothing of the verdict is told.
+    """Load a recorded incident and run triage on it, without showing the verdict.
 
     Raises:
         WorkbenchError: as reading and triage do.
@@ -136,18 +136,18 @@ def recorded(name: str, work: Work) -> Incident:
     capture = read_capture(folder / name)
     work.step("Starting Spark")
     spark = session()
-    work.step("Looking")
+    work.step("Running triage")
     result = triage(capture, spark, groups=[noted["group"]])
     truth = truth_of(noted["scenario"], noted["verdict"], noted["scope"])
     return Incident(truth=truth, capture=capture, triage=result, finding=result.findings[0])
 
 
 def live(chance: random.Random, work: Work) -> Incident:
-    """A fault on a real Kafka of this computer: the lab that is up, or one that is started and ended.
+    """Inject a fault into a real Kafka on this computer: the running lab, or one that is started and stopped.
 
     Raises:
         WorkbenchError: as the lab does.
-        CancelledError: if it is not wanted any more; everything is ended in order then.
+        CancelledError: if the work was cancelled; everything is stopped in order then.
     """
     from workbench.lab.lab import lab_dir
     from workbench.lab.run import run_scenario
@@ -163,12 +163,12 @@ def live(chance: random.Random, work: Work) -> Incident:
             lab,
             make_scenario(name, seed, bootstrap=lab.bootstrap, run_id=run_id),
             session,
-            folder=lab_dir() / "runs" / f"game-{run_id}",  # its name tells nothing
+            folder=lab_dir() / "runs" / f"game-{run_id}",  # the name must not reveal the scenario
             source="prometheus" if lab.prometheus_url else "scrape",
             say=lambda words: work.step(words[:1].upper() + words[1:]),
             wanted=lambda: work.pause(0),
         )
-        work.step("Ending what was started")
+        work.step("Stopping the lab")
     noted = result.to_json()["expected"]
     return Incident(
         truth=truth_of(name, noted["verdict"], noted["scope"]),

@@ -1,4 +1,4 @@
-"""The game day panel: an incident that nobody names, a guess, and then the tree's verdict and the truth beside it."""
+"""Game day panel: an unnamed incident, a guess, and then the tree's verdict and the truth."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from workbench.widgets.controls import WRAPPED, Panel, hooked, outputs, shown, t
 from workbench.widgets.game import Incident, Round
 from workbench.widgets.work import Work
 
-# "Cannot tell" is an answer of the tree's, and none of somebody who is on call.
-_NOTHING = ""  # None would leave the list blank instead of asking
-_CHOICES = [("what is it?", _NOTHING)] + [
+# "Cannot tell" is an answer of the tree, but not one for a person on call.
+_NOTHING = ""  # None would show a blank list instead of the question
+_CHOICES = [("choose a cause", _NOTHING)] + [
     (str(verdict).replace("_", " "), str(verdict)) for verdict in Verdict if verdict is not Verdict.CANNOT_TELL
 ]
 
 
 class GameDayPanel(Panel):
-    """`rounds` holds every round that was played, `incident` the one on the screen."""
+    """Panel of the game; `rounds` has every round that was played, `incident` the current one."""
 
     def __init__(self, seed: str = "") -> None:
         self.rounds: list[Round] = []
@@ -41,10 +41,10 @@ class GameDayPanel(Panel):
         self.live = self.starter("A live incident", "wb-live", self.start_live)
         self.alert = hooked(w.HTML(""), "wb-alert")
         self.charts = hooked(w.Output(), "wb-charts")
-        self.guess = hooked(w.Dropdown(options=_CHOICES, description="It is"), "wb-guess")
+        self.guess = hooked(w.Dropdown(options=_CHOICES, description="Cause"), "wb-guess")
         self.where = text("", "Where", "partition 3; or a processor, a member, a cause", "wb-where")
-        self.say = self.starter("That is my verdict", "wb-say", self.judge, button_style="primary")
-        self.hint = self.starter("Next answer of the tree", "wb-hint", self.one_hint)
+        self.say = self.starter("Submit", "wb-say", self.judge, button_style="primary")
+        self.hint = self.starter("Hint from the tree", "wb-hint", self.one_hint)
         self.guess.observe(lambda _change: self.refresh(), names="value")
         self.guessing = w.HBox([self.guess, self.where, self.say, self.hint], layout={**WRAPPED, "display": "none"})
         self.answer = hooked(w.HTML(""), "wb-answer")
@@ -61,7 +61,7 @@ class GameDayPanel(Panel):
         self.refresh()
 
     def start_recorded(self) -> None:
-        """One of those that ship: in seconds."""
+        """Start a recorded incident: ready in seconds."""
         try:
             name = game.draw(self._chance, self._drawn)
         except WorkbenchError as error:
@@ -71,7 +71,7 @@ class GameDayPanel(Panel):
         self._start(lambda work: game.recorded(name, work), game.RECORDED_STEPS)
 
     def start_live(self) -> None:
-        """One on a real Kafka: in about two minutes."""
+        """Start a live incident on a real Kafka: ready in about two minutes."""
         self._start(lambda work: game.live(self._chance, work), game.LIVE_STEPS)
 
     def _start(self, make: Callable[[Work], Incident], steps: int) -> None:
@@ -108,16 +108,16 @@ class GameDayPanel(Panel):
         )
 
     def refresh(self) -> None:
-        """A verdict can be given when there is one, once for each incident."""
+        """Enable Submit once for each incident, as soon as a cause is chosen."""
         open_ = self.incident is not None and not self.answer.value and not self._worker.busy
         self.say.disabled = not (open_ and self.guess.value)
-        # The last answer of the way would be the verdict itself.
+        # The last answer on the path would reveal the verdict.
         self.hint.disabled = not (
             open_ and self.incident is not None and self._hints + 1 < len(self.incident.finding.path)
         )
 
     def one_hint(self) -> None:
-        """Show the tree's next answer; it is counted."""
+        """Show the tree's next answer, and count it."""
         self._hints += 1
         self._paint_alert()
         self.refresh()
@@ -152,7 +152,7 @@ class GameDayPanel(Panel):
             runbook=leaf_of(last.truth.verdict).runbook,
         )
         self.path.value = fragment(finding, self.incident.triage.incomplete)
-        self.status.value = "The next one?"
+        self.status.value = "Ready for the next incident."
         self.refresh()
 
 
@@ -164,10 +164,10 @@ _PANELS: dict[str, GameDayPanel] = {}
 
 
 def game_day_panel(seed: str = "") -> GameDayPanel:
-    """A panel; called again with the same seed, the same panel with its score.
+    """Make a panel, or return the one of the same seed with its score.
 
     Args:
-        seed: the same draws the same incidents; empty: by chance.
+        seed: the same seed draws the same incidents; empty: random.
     """
     if seed not in _PANELS:
         _PANELS[seed] = GameDayPanel(seed)

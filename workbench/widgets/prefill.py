@@ -1,4 +1,4 @@
-"""What a panel's inputs begin with: what the notebook says, else the page's address, else the alert, else the environment."""
+"""Initial values of a panel's inputs: from the notebook, else the page's URL, else the alert, else the environment."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from urllib.parse import parse_qsl
 
 from workbench.alerts import read_alerts
 
-# An alert fires after its cause began, by its `for` and an evaluation or two.
+# An alert fires later than its cause begins: by its `for` and an evaluation or two.
 _BEFORE_ALERT = timedelta(minutes=15)
 _NAMES = ("cluster", "capture", "group", "topic", "since", "until")
-_LONGEST = 1_000  # of one value in an address; what is longer is no name
+_LONGEST = 1_000  # of one value in a URL; no name is longer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """What to look at; empty text means "not said"."""
+    """Inputs of the triage panel; an empty text means "not given"."""
 
     cluster: str = ""
     capture: str = ""
@@ -31,7 +31,7 @@ class Inputs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What is to be replayed; empty text means "not said"."""
+    """Inputs of the replay panel; an empty text means "not given"."""
 
     cluster: str = ""
     from_group: str = ""
@@ -46,13 +46,13 @@ class Wish:
 
 
 def prefill(given: Mapping[str, str], environ: Mapping[str, str] = os.environ, *, query: str = "") -> Inputs:
-    """The inputs to begin with.
+    """Collect the initial values of the triage panel.
 
     Args:
-        given: by the names of `Inputs`, and `alert`: a file with an Alertmanager webhook. Where a cluster is given, the environment's
-            capture is not taken, and the other way round.
-        query: of the page's address (`cluster=prod&group=payments`); Voilà puts it into the environment as QUERY_STRING. It can name
-            what is looked at, but nothing is looked at before somebody presses the button.
+        given: by the names of `Inputs`, and `alert`: a file with an Alertmanager webhook. A given cluster overrides the environment's
+        capture, and a given capture its cluster.
+        query: of the page's URL (`cluster=prod&group=payments`); Voilà sets it as QUERY_STRING in the environment. It only fills
+        inputs; nothing is requested before a person presses the button.
 
     Raises:
         UsageError: if the alert cannot be read.
@@ -65,14 +65,14 @@ def prefill(given: Mapping[str, str], environ: Mapping[str, str] = os.environ, *
     if where["cluster"] or where["capture"] or told.get("cluster"):
         outside |= {"cluster": "", "capture": ""}
     if where["capture"] and not where["cluster"]:
-        told["cluster"] = ""  # a capture that is named outweighs the alert's cluster: its measurements are at hand
+        told["cluster"] = ""  # a given capture overrides the alert's cluster: it already has the measurements
     if given.get("cluster") or given.get("capture"):
         asked |= {"cluster": "", "capture": ""}
     return Inputs(**{name: given.get(name) or asked.get(name) or told.get(name) or outside[name] for name in _NAMES})
 
 
 def wish_of(given: Mapping[str, str], environ: Mapping[str, str] = os.environ, *, query: str = "") -> Wish:
-    """What the replay panel begins with: a group that is named elsewhere is the old one.
+    """Collect the initial values of the replay panel; a group from the URL, alert or environment is the old one.
 
     Args:
         given: by the names of `Wish`.

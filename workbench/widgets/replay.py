@@ -1,4 +1,4 @@
-"""The replay panel: plan, review, confirm by typing the plan's hash, follow, verify, and the way back."""
+"""Replay panel: plan, review, confirm by typing the plan's hash, follow, verify, roll back."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from workbench.widgets.replay_actions import CONNECTIONS, Connections
 from workbench.widgets.work import Work
 
 _AFTER_END = (
-    ("refuse the plan", "fail"),
-    ("commit the end: only what is new", "end"),
+    ("refuse to plan", "fail"),
+    ("commit the log end: only new records", "end"),
     ("commit nothing", "skip"),
 )
 
 
 class ReplayPanel(Panel):
-    """Everything is read-only, up to the two buttons that want a hash typed: Apply and Roll back.
+    """Panel for a replay. Only Apply and Roll back change anything, and both need a typed hash.
 
     Attributes:
-        plan, path: what is being looked at, and its file; None before there is one.
-        receipt: of the last run of Apply or of the check before it.
+        plan, path: the current plan and its file; None without a plan.
+        receipt: of the last Apply or Check only.
     """
 
     def __init__(self, wish: Wish, *, connections: Connections = CONNECTIONS) -> None:
@@ -71,20 +71,20 @@ class ReplayPanel(Panel):
         self.topics = text(wish.topics, "Topics", "orders payments", "wb-topics")
         self.partitions = text(wish.partitions, "Partitions", "all; or 3 4, orders:3", "wb-partitions")
         self.since = text(wish.since, "Since", "2026-11-21T03:00:00+08:00", "wb-since")
-        self.until = text(wish.until, "Until", "the end as it is now", "wb-until")
+        self.until = text(wish.until, "Until", "the current log end", "wb-until")
         self.after_end = hooked(
-            w.Dropdown(options=_AFTER_END, value=wish.after_end, description="No record?"), "wb-after-end"
+            w.Dropdown(options=_AFTER_END, value=wish.after_end, description="No record:"), "wb-after-end"
         )
         self.reason = text(wish.reason, "Reason", "for the journal", "wb-reason")
         self.file = text(wish.file, "Plan file", "replay-plan.json", "wb-file")
-        self.make = self.starter("Make the plan", "wb-plan", self.start_plan, button_style="primary")
+        self.make = self.starter("Make a plan", "wb-plan", self.start_plan, button_style="primary")
         self.open = self.starter("Open a plan", "wb-open", self.open_plan)
 
     def _make_review(self) -> None:
         self.review = hooked(w.HTML(""), "wb-review")
         self.picture = hooked(w.Output(), "wb-picture")
         self.asking = hooked(w.HTML(""), "wb-asking")
-        self.typed = hooked(w.Text(description="Hash", placeholder="type it"), "wb-typed")
+        self.typed = hooked(w.Text(description="Hash", placeholder="type the hash"), "wb-typed")
         self.check = self.starter("Check only", "wb-check", lambda: self.start_apply(dry_run=True))
         self.apply = self.starter("Apply", "wb-apply", lambda: self.start_apply(dry_run=False), button_style="danger")
         self.typed.observe(lambda _change: self.refresh(), names="value")
@@ -96,7 +96,7 @@ class ReplayPanel(Panel):
     def _make_after(self) -> None:
         self.follow = self.starter("Follow", "wb-follow", self.start_follow)
         self.verify = self.starter("Verify", "wb-verify", self.start_verify)
-        self.records = hooked(w.Checkbox(value=False, description="read the records too"), "wb-records")
+        self.records = hooked(w.Checkbox(value=False, description="also read the records"), "wb-records")
         self.messages = hooked(w.IntProgress(min=0, max=1, description="Messages"), "wb-messages")
         self.pace = hooked(w.Label(""), "wb-pace")
         self.following = w.VBox(
@@ -108,7 +108,7 @@ class ReplayPanel(Panel):
         )
         self.verdict = hooked(w.HTML(""), "wb-verdict")
         self.back_asking = hooked(w.HTML(""), "wb-back-asking")
-        self.back_typed = hooked(w.Text(description="Hash", placeholder="type it"), "wb-back-typed")
+        self.back_typed = hooked(w.Text(description="Hash", placeholder="type the hash"), "wb-back-typed")
         self.back = self.starter("Roll back", "wb-back", self.start_back, button_style="danger")
         self.back_typed.observe(lambda _change: self.refresh(), names="value")
         self.going_back = w.VBox(
@@ -119,7 +119,7 @@ class ReplayPanel(Panel):
 
     @property
     def wish(self) -> Wish:
-        """What stands in the inputs now."""
+        """Current values of the inputs."""
         return Wish(
             cluster=self.cluster.value or "",
             from_group=self.from_group.value,
@@ -134,7 +134,7 @@ class ReplayPanel(Panel):
         )
 
     def fill_in(self, wish: Wish) -> None:
-        """Put other values into the inputs that nobody has touched yet."""
+        """Fill the inputs that are still unchanged."""
         before, self._begun_with = self._begun_with, wish
         if (self.cluster.value or "") == before.cluster:
             self.cluster.options = _clusters(wish)
@@ -145,7 +145,7 @@ class ReplayPanel(Panel):
                 field.value = getattr(wish, name)
 
     def refresh(self) -> None:
-        """Apply and Roll back can be pressed when nothing runs and the hash is typed, never before."""
+        """Enable Apply and Roll back only when nothing runs and the hash is typed."""
         idle = not self._worker.busy
         ready = self.plan is not None and is_hash(self.plan.hash, self.typed.value)
         self.apply.disabled = not (idle and ready)
@@ -153,7 +153,7 @@ class ReplayPanel(Panel):
         self.back.disabled = not (idle and way)
 
     def start_plan(self) -> None:
-        """Make a plan; what was shown of another one goes."""
+        """Make a plan; results of another plan are cleared."""
         self._forget()
         wish = self.wish
 
@@ -164,15 +164,15 @@ class ReplayPanel(Panel):
         self.begin(run, steps=replay_actions.PLAN_STEPS, done="Planned; nothing has been changed.")
 
     def open_plan(self) -> None:
-        """Show the plan that lies in the file; its way back too, if it was applied."""
+        """Show the plan in the file, and its rollback if it was applied."""
         self._forget()
         self.trouble.value = ""
         try:
             path = Path(self.file.value.strip()).expanduser()
             if not self.file.value.strip():
-                raise UsageError("Name the plan's file.")
+                raise UsageError("Enter the name of the plan file.")
             self._show_plan(read_plan(path), path)
-            self.status.value = "Opened; nothing has been asked or changed."
+            self.status.value = "Opened; nothing was requested or changed."
         except WorkbenchError as error:
             self.complain(error)
 
@@ -189,7 +189,7 @@ class ReplayPanel(Panel):
         self.plan, self.path = plan, path
         try:
             bootstrap = load_settings().cluster(plan.cluster).bootstrap or "HOST:PORT"
-        except WorkbenchError:  # a plan can be read where its cluster is not known
+        except WorkbenchError:  # a plan can be read without the settings of its cluster
             bootstrap = "HOST:PORT"
         self.review.value = plan_html(plan, path, bootstrap)
         self.picture.outputs = outputs([plan_chart(plan)])
@@ -213,17 +213,17 @@ class ReplayPanel(Panel):
         what = (
             f"its {plural(len(rollback.before), 'commit')} restored"
             if rollback.before
-            else "deleted, as it was not there"
+            else "deleted, because it did not exist"
         )
         self.back_asking.value = (
-            f'<div class="wb"><h3>The way back</h3><p>The group <strong>{escape(printable(rollback.group))}</strong> as it was before: '
+            f'<div class="wb"><h3>Roll back</h3><p>Restores the group <strong>{escape(printable(rollback.group))}</strong>: '
             f"{what}. Type <code>{rollback.hash[:SHORT_HASH]}</code>. File: {escape(printable(rollback_path(self.path)))}</p></div>"
         )
         shown(self.going_back, True)
         self.refresh()
 
     def start_apply(self, *, dry_run: bool) -> None:
-        """Commit the plan, if its hash is typed; or ask the guards only."""
+        """Commit the plan, if its hash is typed; or only run the safety checks."""
         if self.path is None:
             return
         path, typed = self.path, self.typed.value
@@ -241,11 +241,11 @@ class ReplayPanel(Panel):
         self.receipt = receipt
         self.outcome.value = receipt_html(receipt)
         if replay_actions.applied(receipt):
-            self.typed.value = ""  # what was confirmed is done; once more is to be confirmed once more
+            self.typed.value = ""  # another Apply needs another confirmation
             self._show_way_back()
 
     def start_follow(self) -> None:
-        """Watch the new group until it has committed the window, or until Cancel."""
+        """Show the new group's progress until it has committed the window, or until Cancel."""
         if self.plan is None:
             return
         plan = self.plan
@@ -254,14 +254,14 @@ class ReplayPanel(Panel):
             work.step("Following")
             replay_actions.follow_it(plan, work, show=self._show_look, connections=self._connections)
 
-        self.begin(run, steps=1, done="The whole window is committed. Verify it.")
+        self.begin(run, steps=1, done="The replay has committed the window. Verify it.")
 
     def _show_look(self, look: ReplayProgress, pace: Pace) -> None:
         self.messages.max, self.messages.value = max(1, look.total), look.done if look.total else 1
         self.pace.value = f"{look.done:,} of {look.total:,} messages   {in_words(look, pace)}"
 
     def start_verify(self) -> None:
-        """Hold what the new group has done against the plan."""
+        """Compare the new group's commits with the plan."""
         if self.plan is None:
             return
         plan, records = self.plan, self.records.value
@@ -274,7 +274,7 @@ class ReplayPanel(Panel):
         self.begin(run, steps=replay_actions.VERIFY_STEPS)
 
     def start_back(self) -> None:
-        """Make the group as it was before, if the rollback file's hash is typed."""
+        """Restore the group as it was before, if the rollback file's hash is typed."""
         if self.path is None:
             return
         file, typed = rollback_path(self.path), self.back_typed.value
@@ -300,7 +300,7 @@ _PANELS: dict[tuple[tuple[str, str], ...], ReplayPanel] = {}
 
 
 def replay_panel(**given: str) -> ReplayPanel:
-    """A panel; called again with the same words, the same panel with all that was typed into it.
+    """Make a panel, or return the one with the same arguments and its inputs.
 
     Args:
         given: the names of `Wish`.

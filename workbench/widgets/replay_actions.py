@@ -1,4 +1,4 @@
-"""What the buttons of the replay panel do, each in the panel's worker thread: plan, apply, follow, verify, roll back."""
+"""Actions of the replay panel's buttons, in the panel's worker thread: plan, apply, follow, verify, roll back."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LOOK_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Connections:
-    """To a cluster, and to the records at the end of a range; tests have others."""
+    """Factories of connections to a cluster and to its records; tests replace them."""
 
     gateway: Callable[[Cluster], Gateway] = gateway_of
     counter: Callable[[Cluster], CountRecords] = counter_of
@@ -47,7 +47,7 @@ def _path(file: str) -> Path:
 
 
 def plan_it(wish: Wish, work: Work, *, connections: Connections = CONNECTIONS) -> tuple[Plan, Path]:
-    """Look up where each partition would begin, and keep the plan as a file. Changes nothing on the cluster.
+    """Find where each partition would begin, and write the plan to its file. Changes nothing on the cluster.
 
     Raises:
         WorkbenchError: as planning does.
@@ -55,9 +55,11 @@ def plan_it(wish: Wish, work: Work, *, connections: Connections = CONNECTIONS) -
     """
     for name, value in (("cluster", wish.cluster), ("old group", wish.from_group), ("new group", wish.new_group)):
         if not value:
-            raise UsageError(f"Say which {name}.")
+            raise UsageError(f"Enter the {name}.")
     if not wish.since:
-        raise UsageError("Say from when on.", hint="An instant with its zone (2026-11-21T03:00:00+08:00), or 15m ago.")
+        raise UsageError(
+            "Enter the start.", hint="A timestamp with a time zone (2026-11-21T03:00:00+08:00), or 15m ago."
+        )
     path = _path(wish.file)
     check_place(path, Journal.of_user(), replace=True)
     request = request_of(
@@ -72,9 +74,9 @@ def plan_it(wish: Wish, work: Work, *, connections: Connections = CONNECTIONS) -
         reason=wish.reason or None,
     )
     cluster = load_settings().cluster(wish.cluster)
-    work.step(f"Asking {wish.cluster} where each partition begins")
+    work.step(f"Looking up offsets on {wish.cluster}")
     plan = plan_on(request, connections.gateway(cluster), bootstrap=cluster.bootstrap or "").plan
-    work.step("Keeping the plan")
+    work.step("Writing the plan")
     work.show(lambda: write_file(path, plan.document()))
     return plan, path
 
@@ -88,9 +90,9 @@ def apply_it(
     held: Callable[[], None],
     connections: Connections = CONNECTIONS,
 ) -> Receipt:
-    """Commit the plan that lies in the file, if that is the one whose hash was typed; or only check whether it could be.
+    """Commit the plan in the file, if its hash was typed; or only run the safety checks.
 
-    Until everything is checked it can be cancelled. From the moment at which the first byte may be written it is carried through.
+    It can be cancelled during the safety checks. From the first write on, it completes.
 
     Args:
         held: called at that moment.
@@ -104,13 +106,13 @@ def apply_it(
     if not dry_run:
         check_hash(plan.hash, typed)
     cluster = load_settings().cluster(plan.cluster)
-    work.step("Asking the guards")
+    work.step("Running the safety checks")
 
     def sleep(seconds: float) -> None:
-        work.step(f"Watching for {seconds:.0f} s whether somebody commits for the group")
+        work.step(f"Checking for {seconds:.0f} s that the group does not commit")
         work.pause(seconds)
         if not dry_run:
-            work.step("Committing, and reading back")
+            work.step("Committing and reading back")
             work.disable_cancel(held)
 
     return apply_plan(
@@ -121,7 +123,7 @@ def apply_it(
 def follow_it(
     plan: Plan, work: Work, *, show: Callable[[ReplayProgress, Pace], None], connections: Connections = CONNECTIONS
 ) -> None:
-    """Look every other second until the window is committed, or cancelled. Changes nothing.
+    """Poll every other second until the window is committed, or until cancelled. Changes nothing.
 
     Raises:
         WorkbenchError: as following does.
@@ -141,13 +143,13 @@ def follow_it(
 
 
 def verify_it(plan: Plan, work: Work, *, records: bool, connections: Connections = CONNECTIONS) -> Checked:
-    """Did the new group get every record? By its commits, and by reading the records where that is asked for. Changes nothing.
+    """Check that the new group has processed every record, by its commits and, on request, by reading records. Changes nothing.
 
     Raises:
         WorkbenchError: as verifying does.
     """
     cluster = load_settings().cluster(plan.cluster)
-    work.step("Reading the records" if records else "Holding the commits against the plan")
+    work.step("Reading the records" if records else "Comparing the commits with the plan")
     found = check(
         plan, cluster, connections.gateway(cluster), connections.counter(cluster), CheckRequest(records=records)
     )
@@ -167,16 +169,16 @@ def roll_back_it(
     rollback = read_rollback(file)
     check_hash(rollback.hash, typed)
     cluster = load_settings().cluster(rollback.cluster)
-    work.step("Watching whether somebody commits for the group")
+    work.step("Checking that the group does not commit")
 
     def sleep(seconds: float) -> None:
         work.pause(seconds)
-        work.step("Restoring, and reading back")
+        work.step("Restoring and reading back")
         work.disable_cancel(held)
 
     return roll_back(rollback, connections.gateway(cluster), Journal.of_user(), sleep=sleep)
 
 
 def applied(receipt: Receipt) -> bool:
-    """Whether there may be something to follow and to take back."""
+    """Whether the receipt's commits may have been written: then they can be followed and rolled back."""
     return receipt.outcome in (ReplayOutcome.DONE, ReplayOutcome.PARTIAL, ReplayOutcome.FAILED)

@@ -1,4 +1,4 @@
-"""The triage panel: where to look, one button, and the answer with its evidence."""
+"""Triage panel: inputs, one button, and the finding with its evidence."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _A_CAPTURE = "(a capture)"
 
 
 class TriagePanel(Panel):
-    """Inputs, buttons and the answer; `result` and `capture` hold what was found.
+    """Panel for a triage; `result` and `capture` have the findings and the measurements.
 
-    Nothing is asked before the button is pressed. Group, topic and everything else that comes from a broker is shown as text only.
+    Nothing is requested before the button is pressed. Text from a broker (group, topic and so on) is shown as text only.
     """
 
     def __init__(self, inputs: Inputs) -> None:
@@ -54,7 +54,7 @@ class TriagePanel(Panel):
         self._begun_with = inputs
         self.source = hooked(w.Dropdown(options=_sources(inputs), description="Cluster"), "wb-source")
         self.source.value = inputs.cluster or _A_CAPTURE
-        self.folder = text(inputs.capture, "Capture", "folder of a recording", "wb-capture")
+        self.folder = text(inputs.capture, "Capture", "folder of a capture", "wb-capture")
         self.group = text(inputs.group, "Group", "all", "wb-group")
         self.topic = text(inputs.topic, "Topic", "all", "wb-topic")
         self.since = text(inputs.since, "Since", "15m ago", "wb-since")
@@ -77,7 +77,7 @@ class TriagePanel(Panel):
 
     @property
     def inputs(self) -> Inputs:
-        """What stands in the inputs now."""
+        """Current values of the inputs."""
         capture = self.source.value == _A_CAPTURE
         return Inputs(
             cluster="" if capture else self.source.value,
@@ -89,7 +89,7 @@ class TriagePanel(Panel):
         )
 
     def fill_in(self, inputs: Inputs) -> None:
-        """Put other values into the inputs that nobody has touched yet."""
+        """Fill the inputs that are still unchanged."""
         before, self._begun_with = self._begun_with, inputs
         if self.inputs.cluster == before.cluster and self.folder.value == before.capture:
             self.source.options = _sources(inputs)
@@ -100,7 +100,7 @@ class TriagePanel(Panel):
                 field.value = getattr(inputs, name)
 
     def start(self) -> None:
-        """Begin to look; what was shown goes."""
+        """Start a triage; earlier results are cleared."""
         self.answer.value = ""
         self.first.outputs, self.charts.outputs = (), ()
         shown(self.choice, False)
@@ -124,7 +124,7 @@ class TriagePanel(Panel):
         shown(self.choice, len(looked.result.findings) > 1)
         self.choice.value = 0
         self._show(0)
-        self.first.outputs = ()  # the finding's own charts say more
+        self.first.outputs = ()  # the finding's charts replace it
         shown(self.saving, True)
 
     def _show(self, number: int | None) -> None:
@@ -145,7 +145,7 @@ class TriagePanel(Panel):
 
     def _write_html(self) -> Path:
         path = Path(self.path.value.strip() or "incident").expanduser()
-        if path.suffix != ".html":  # "incident.2" is a name of its own, and not a kind of "incident"
+        if path.suffix != ".html":  # in "incident.2", ".2" belongs to the name
             path = path.with_name(f"{path.name}.html")
         assert self.result is not None and self.capture is not None  # noqa: S101 - the button is hidden before
         write_html(path, self.result, self.capture, new=True)
@@ -174,7 +174,7 @@ _PANELS: dict[tuple[tuple[str, str], ...], TriagePanel] = {}
 
 
 def triage_panel(**given: str) -> TriagePanel:
-    """A panel; called again with the same words, the same panel with all that was typed into it.
+    """Make a panel, or return the one with the same arguments and its inputs.
 
     Args:
         given: `cluster`, `capture`, `group`, `topic`, `since`, `until`, and `alert`, a file with an Alertmanager webhook.
@@ -188,5 +188,5 @@ def triage_panel(**given: str) -> TriagePanel:
     if key not in _PANELS:
         panel = _PANELS[key] = TriagePanel(prefill(given))
         panel.address.observe(lambda change: panel.fill_in(prefill(given, query=change["new"])), names="query")
-    start_in_background()  # while a person reads what is filled in
+    start_in_background()  # while a person reads the inputs
     return _PANELS[key]

@@ -1,4 +1,4 @@
-"""What the triage panel does when its button is pressed: collect, paint a first chart, start Spark, walk the tree."""
+"""Action of the triage panel's button: collect, draw a first chart, start Spark, walk the tree."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ STEPS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Looked:
-    """The measurements and the findings made from them."""
+    """Measurements and their findings."""
 
     capture: Capture
     result: Triage
 
 
 class _Steps:
-    """Announces the steps of the API as steps of the panel's work."""
+    """Progress adapter: the API's steps become steps of the panel's work."""
 
     def __init__(self, work: Work) -> None:
         self._work = work
@@ -46,7 +46,7 @@ class _Steps:
 
 
 def look(inputs: Inputs, work: Work, *, first: Callable[[Capture, Window], None]) -> Looked:
-    """Collect and judge.
+    """Collect measurements and run triage.
 
     Args:
         first: called with the measurements before Spark is up.
@@ -56,7 +56,8 @@ def look(inputs: Inputs, work: Work, *, first: Callable[[Capture, Window], None]
     """
     if bool(inputs.cluster) == bool(inputs.capture):
         raise UsageError(
-            "Choose either a cluster or a capture.", hint="A capture is a folder; a cluster stands in workbench.toml."
+            "Choose either a cluster or a capture.",
+            hint="A capture is a folder; clusters are defined in workbench.toml.",
         )
     request = Measurements(
         cluster=inputs.cluster or None,

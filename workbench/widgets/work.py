@@ -1,8 +1,8 @@
-"""Long work beside the notebook: one thread at a time, progress, and a Cancel that takes effect at once.
+"""Long work in the background of a notebook: one thread at a time, progress, and an immediate Cancel.
 
-Callbacks of widgets run on the kernel's main thread and block each other, so a Cancel button would wait for the very work that it
-is to end (measured with JupyterLab 4.6 and ipykernel 7.4). Work that is cancelled may still be inside of a call that cannot be broken
-off; its results are then dropped. Work that changes something calls `disable_cancel` before it does, and cannot be cancelled any more.
+Callbacks of widgets run on the kernel's main thread and block each other, so a Cancel button would wait for the work that it should
+cancel (measured with JupyterLab 4.6 and ipykernel 7.4). Cancelled work may still be inside a call that cannot be interrupted; its
+results are then dropped. Work that changes something first calls `disable_cancel`, and can then no longer be cancelled.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from workbench.errors import GuardError
 
 
 class CancelledError(Exception):
-    """The work was cancelled; raised inside of its own thread."""
+    """The work was cancelled; raised inside its thread."""
 
 
 class Work:
-    """One run of something long."""
+    """One run of a long task."""
 
     def __init__(self, tell: Callable[[int, str], None]) -> None:
         self._tell = tell
@@ -32,16 +32,16 @@ class Work:
         """Announce the next step.
 
         Raises:
-            CancelledError: if it is not wanted any more.
+            CancelledError: if the work was cancelled.
         """
         self.show(lambda: self._tell(self._done, title))
         self._done += 1
 
     def show(self, update: Callable[[], Any]) -> None:
-        """Change what is shown, unless the work has been cancelled: never after `cancel` has returned.
+        """Update the display, unless the work was cancelled: never after `cancel` has returned.
 
         Raises:
-            CancelledError: if it has.
+            CancelledError: if the work was cancelled.
         """
         with self._lock:
             if self._cancelled.is_set():
@@ -49,19 +49,19 @@ class Work:
             update()
 
     def pause(self, seconds: float) -> None:
-        """Wait, but no longer than it is wanted.
+        """Sleep, but wake up when the work is cancelled.
 
         Raises:
-            CancelledError: if it is not wanted any more.
+            CancelledError: if the work was cancelled.
         """
         if self._cancelled.wait(max(0.0, seconds)):
             raise CancelledError
 
     def disable_cancel(self, update: Callable[[], Any] = lambda: None) -> None:
-        """From here on it is carried through, and `cancel` does nothing.
+        """Mark the point of no return: from here on, `cancel` does nothing.
 
         Raises:
-            CancelledError: if it was cancelled before.
+            CancelledError: if the work was cancelled before.
         """
 
         def held() -> None:
@@ -71,7 +71,7 @@ class Work:
         self.show(held)
 
     def cancel(self) -> bool:
-        """Not wanted any more; False if it is too late for that."""
+        """Cancel the work; return False if it is too late."""
         with self._lock:
             if not self._held:
                 self._cancelled.set()
@@ -79,7 +79,7 @@ class Work:
 
 
 class Worker:
-    """Runs one piece of work at a time in a thread of its own."""
+    """Runs one piece of work at a time in a separate thread."""
 
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
@@ -87,7 +87,7 @@ class Worker:
 
     @property
     def busy(self) -> bool:
-        """Whether something runs that has not been cancelled."""
+        """Whether work runs that was not cancelled."""
         return self._work is not None
 
     def start(
@@ -97,13 +97,13 @@ class Worker:
         tell: Callable[[int, str], None],
         ended: Callable[[BaseException | None], None],
     ) -> None:
-        """Begin; `ended` is called with the error, or None. Neither it nor anything else is called once the work was cancelled.
+        """Start; `ended` is called with the error or None. After a cancel, no callback is called.
 
         Raises:
-            GuardError: if something runs that cannot be broken off.
+            GuardError: if work runs that cannot be cancelled any more.
         """
         if self._work is not None and not self.cancel():
-            raise GuardError("What runs now cannot be broken off.", hint="Wait until it is done.")
+            raise GuardError("The current work cannot be cancelled any more.", hint="Wait until it is done.")
         work = self._work = Work(tell)
 
         def body() -> None:
@@ -112,7 +112,7 @@ class Worker:
                 run(work)
             except CancelledError:
                 return
-            except BaseException as raised:  # a thread has nobody else to tell
+            except BaseException as raised:  # nothing else would report an error of this thread
                 error = raised
 
             def finish() -> None:
@@ -120,7 +120,7 @@ class Worker:
                 ended(error)
 
             try:
-                work.disable_cancel(finish)  # so that a Cancel in this very moment does not say that it came in time
+                work.disable_cancel(finish)  # so a Cancel at this moment does not report success
             except CancelledError:
                 return
 
@@ -128,7 +128,7 @@ class Worker:
         self._thread.start()
 
     def cancel(self) -> bool:
-        """Drop what runs; True if there was something, and it was not too late."""
+        """Cancel the current work; return True if there was some and it was not too late."""
         work = self._work
         if work is None or not work.cancel():
             return False
@@ -136,6 +136,6 @@ class Worker:
         return True
 
     def wait(self, seconds: float) -> None:
-        """Wait for the thread; for tests and for notebooks that run without anybody there."""
+        """Wait for the thread; for tests and for notebooks that run unattended."""
         if self._thread is not None:
             self._thread.join(seconds)

@@ -1,3 +1,3 @@
-"""Scheduled reports: parameters checked before the start, a deadline for the whole run, and a record that is true however it ended."""
+"""Scheduled reports: parameters checked before the start, a deadline for each run, and a reliable record of its outcome."""
 
 __all__: list[str] = []  # its modules are imported by their names

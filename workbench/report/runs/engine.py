@@ -1,4 +1,4 @@
-"""A papermill engine with a deadline for the whole run, whose every end is told apart.
+"""Papermill engine with a deadline for the run, which distinguishes all outcomes.
 
 Papermill's own limits each cell and not the run, and marks a notebook whose kernel died or ran out of time as completed
 (read in its clientwrap.py and measured, version 2.7.0).
@@ -24,7 +24,7 @@ _SHORTEST = 0.05  # nbclient reads 0 as "no limit"
 
 
 class Supervision:
-    """What the engine is given and what it gives back: the deadline, each cell's beginning and end, and the executed notebook."""
+    """Input and output of the engine: deadline, start and end of each cell, and the executed notebook."""
 
     def __init__(
         self, deadline_seconds: float, *, say: Callable[[str], None], changed: Callable[[Sequence[StepRecord]], None]
@@ -85,7 +85,7 @@ class _Client(PapermillNotebookClient):  # type: ignore[misc]
             self.nb_man.cell_start(cell, index)
             try:
                 self.execute_cell(cell, index)
-            except Exception as error:  # told in the notebook, whatever it is
+            except Exception as error:  # the notebook shows any error
                 self.nb_man.cell_exception(self.nb.cells[index], cell_index=index, exception=error)
                 self.supervision.end(number, began, failed=True)
                 if isinstance(error, CellExecutionError):
@@ -110,7 +110,7 @@ class WorkbenchEngine(NBClientEngine):  # type: ignore[misc]
         supervision.notebook = nb_man.nb
         supervision.plan(nb_man.nb.cells)
         config = Config()
-        # Free of the races for ports that several kernels started at once run into, and nobody else can connect.
+        # Avoids port conflicts of kernels that start at once, and other users cannot connect.
         config.KernelManager.transport = "ipc"
         client = _Client(
             nb_man,

@@ -1,4 +1,4 @@
-"""What a report may be asked: a typed schema, checked before a kernel is started, and the identity of a run that follows from it."""
+"""Parameters of a report, validated before a kernel starts, and the run id that follows from them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def health_parameters(
     config: Path | None = None,
     now: datetime | None = None,
 ) -> HealthParameters:
-    """Check everything that can be checked without asking a source, and settle the period.
+    """Validate everything that needs no source, and determine the period.
 
     The end of a period that is not named is the last full minute, so that a retry a moment later is the same run.
 
@@ -63,11 +63,11 @@ def health_parameters(
         since: an instant, or a length such as "24h" before the end.
 
     Raises:
-        UsageError: naming the parameter that is wrong. WindowError and UnknownClusterError are such, too.
+        UsageError: naming the wrong parameter; WindowError and UnknownClusterError are subclasses.
     """
     if (cluster is None) == (capture is None):
         raise UsageError(
-            "Give either --cluster or --capture.", hint="A cluster of workbench.toml, or the folder of a capture."
+            "Give either --cluster or --capture.", hint="A cluster from workbench.toml, or the folder of a capture."
         )
     if capture is not None:
         window = read_info(capture).window
@@ -115,7 +115,7 @@ def slug_of(name: str) -> str:
 
 
 def run_id(report: str, parameters: HealthParameters) -> str:
-    """The name of a run: the same for the same source and the same period, whoever asks and whenever."""
+    """Name of a run: always the same for the same source and period."""
     source = parameters.cluster
     if parameters.capture:
         info = read_info(Path(parameters.capture))

@@ -1,4 +1,4 @@
-"""The record of a run: what it was asked, how far it came and how it ended. Always whole on disk, and never read off a notebook."""
+"""Record of a run: parameters, progress and outcome. Written atomically, independent of the notebook."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ RECORD, RESULT, REPORT, EXECUTED = "run.json", "result.json", "report.html", "ex
 _RESERVE = ".reserve"
 _RESERVED_BYTES = 128 * 1024  # several times the largest record
 _RECORD_BYTES = 4 << 20
-# The quota's and the size limit's errors are a full disk to whoever writes.
+# For a writer, errors of a quota or a size limit are a full disk.
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 class RunState(StrEnum):
-    """How a run stands. `lost`: the record says running, and its process is gone."""
+    """State of a run. `lost`: the record says running, but its process is gone."""
 
     RUNNING = "running"
     DONE = "done"
@@ -105,10 +105,10 @@ def write_record(folder: Path, record: RunRecord) -> None:
 
 @contextmanager
 def reserved(folder: Path) -> Iterator[None]:
-    """Hold some room on the disk, so that the last word of a run can be written even when its outputs have filled it.
+    """Reserve space on the disk, so the outcome of a run can be written even if its outputs have filled the disk.
 
     Raises:
-        OutputError: if there is not even that much.
+        OutputError: if the disk has less free space.
     """
     path = folder / _RESERVE
     try:
@@ -126,7 +126,7 @@ def reserved(folder: Path) -> Iterator[None]:
 
 
 def read_record(folder: Path) -> RunRecord | None:
-    """The record of a run, with a run whose process is gone told as lost; None if there is none that can be read."""
+    """Read the record of a run; a running one without a process becomes "lost". None if there is no valid record."""
     try:
         record = RunRecord.model_validate_json(read_within(folder / RECORD, _RECORD_BYTES))
     except (OSError, ValidationError):

@@ -1,4 +1,4 @@
-"""Run a report as a scheduled job: check, lock, execute, keep what it left, and say truthfully how it ended."""
+"""Run a report as a scheduled job: check, lock, execute, keep its outputs, and record the outcome."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class _TerminatedError(BaseException):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """A run that has ended, now or before."""
+    """A completed run, from now or earlier."""
 
     folder: Path
     record: RunRecord
@@ -74,17 +74,17 @@ def run_health(
     source: Path | None = None,
     say: Say = lambda _text: None,
 ) -> Ended:
-    """Run the health report into a folder of its own below `out`.
+    """Run the health report in a separate folder below `out`.
 
-    The same source and period make the same run: one that is done is not done again, one that failed is.
+    The same source and period are the same run: a completed run is not repeated, a failed one is.
 
     Args:
-        again: do it again even if it is done.
-        source: another notebook with the same parameters than the one that ships.
+        again: repeat it even if it is done.
+        source: another notebook with the same parameters as the shipped one.
 
     Raises:
-        GuardError: if the same run is going on.
-        OutputError: if not even its beginning can be written.
+        GuardError: if the same run is in progress.
+        OutputError: if its record cannot be written.
     """
     name = run_id("health", parameters)
     folder = out / name
@@ -182,7 +182,7 @@ class _Run:
                 execute(self._source, self._parameters.model_dump(), supervision, folder=self._folder)
             code, state = self._judged(), RunState.DONE
         except _TerminatedError:
-            pass  # told below
+            pass  # reported below
         except WorkbenchError as error:
             code, message, hint = error.exit_code, error.message, error.hint
         except Exception as error:  # papermill's own error has the name of the one in the cell
@@ -199,7 +199,7 @@ class _Run:
 
     def _progress(self, steps: Sequence[StepRecord]) -> None:
         self.record.steps = list(steps)
-        with suppress(WorkbenchError):  # the last word matters, and has its room reserved
+        with suppress(WorkbenchError):  # the outcome matters, and has reserved space
             write_durably(self._folder / RECORD, self.record.model_dump_json(indent=1, by_alias=True) + "\n")
 
     def _judged(self) -> ExitCode:
@@ -212,7 +212,7 @@ class _Run:
         return ExitCode(document["exit_code"])
 
     def _keep(self, executed: Any) -> None:
-        """The executed notebook as it stands, for the audit; without room for it, the run's end is still told."""
+        """Write the executed notebook, for the audit; on a full disk, the outcome is still recorded."""
         if executed is None:
             return
         import nbformat
@@ -262,7 +262,7 @@ def _previous(out: Path, folder: Path, parameters: HealthParameters) -> str:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """No second process does the same run at the same time; the lock goes with the process."""
+    """Lock the run against a second process; the lock ends with the process."""
     refusal = GuardError(
         f"The run {folder.name} is already running.", hint="Wait for it, or check: workbench report list"
     )
@@ -284,7 +284,7 @@ def _signals() -> Iterator[_Stop]:
 
 
 def _export(out: Path, record: RunRecord) -> None:
-    """Numbers about the reports themselves, for node_exporter's textfile collector: a report that stays away must be noticed."""
+    """Write metrics about the reports for node_exporter's textfile collector, so that a missing report is noticed."""
     labels = f'{{report="{record.report}",cluster="{_label(record.cluster)}"}}'
     done = [
         it.ended_at.timestamp()

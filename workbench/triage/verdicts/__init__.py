@@ -1,4 +1,4 @@
-"""One module for each verdict, by its name, with its `LEAF`; they are found by looking into this package.
+"""One module for each verdict, with its name and its `LEAF`; the modules of this package are discovered at import.
 
 A new verdict is a member of `Verdict`, a module here, and a node of the tree that leads to it; anything less fails at import.
 """
@@ -42,5 +42,5 @@ _LEAVES = registry(
 
 
 def leaf_of(verdict: Verdict) -> Leaf:
-    """All that belongs to a verdict."""
+    """Leaf of a verdict: its texts, sizing and actions."""
     return _LEAVES[verdict]

@@ -1,4 +1,4 @@
-"""It lags, or may lag, and a signal that decides why is missing. Every question leads here when it has no answer."""
+"""The group lags, or may lag, and a signal that decides why is missing. Every question without an answer leads here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workbench.triage.verdict import State, Verdict
 def _actions(it: Subject, _row: SubscriptionFeatures) -> list[Action]:
     return [
         Action(
-            title="Look at the group itself while the missing signals are added",
+            title="Look at the group's members while you add the missing signals",
             command=it.members,
             verify="the open question has an answer",
         )

@@ -1,4 +1,4 @@
-"""Nobody reads: the group has no members, or members that do not poll."""
+"""No member consumes: the group has no members, or they do not poll."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from workbench.triage.verdict import Verdict
 
 def _headline(row: SubscriptionFeatures) -> str:
     if row.group_members == 0:
-        return "Nobody consumes: the group has no members."
+        return "Consumer stopped: the group has no members."
     hung = row.hung_members
     if hung and len(hung) < (row.live_members or 0):
         oldest = max(m.poll_age_seconds or 0.0 for m in row.members if m.member in hung)
-        return f"A member hangs: {listed(hung)} has not polled for {duration(oldest)}, and its partitions wait."
+        return f"A member hangs: {listed(hung)} has not polled for {duration(oldest)}, so its partitions are not read."
     if row.poll_age_seconds is not None and row.live_members:
-        return f"Nobody consumes: no consumer has polled for {duration(row.poll_age_seconds)}."
-    return "Nobody consumes: the members that were there report nothing any more, and no commit moves."
+        return f"Consumer stopped: no member has polled for {duration(row.poll_age_seconds)}."
+    return "Consumer stopped: the earlier members no longer report metrics, and no commits arrive."
 
 
 def _hung_or_gone(row: SubscriptionFeatures) -> tuple[str, ...]:
@@ -36,11 +36,11 @@ def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
         )
         return [
             Action(
-                title=f"See where the hanging consumers hang{names}: a thread dump (py-spy dump, jstack)",
+                title=f"Take a thread dump of the hanging members{names} (py-spy dump, jstack)",
                 command=it.members,
-                verify="you know what it waits for",
+                verify="you know what they wait for",
             ),
-            _restart(f"Restart what hangs{names}", "every member polls again", who, polls),
+            _restart(f"Restart the hanging members{names}", "every member polls again", who, polls),
         ]
     moves = (
         Check(feature="group_members", relation=">", value=0),
@@ -48,13 +48,13 @@ def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
     )
     return [
         Action(
-            title=f"See whether the consumers run, and why they ended{names}",
+            title=f"Check whether the consumers run, and why they stopped{names}",
             command=it.members,
             verify="members > 0",
         ),
         _restart(
-            "Start them again; commits are kept, so they go on where they stopped",
-            "members > 0 and the committed offsets move within 1 min",
+            "Start them again; they resume at their committed offsets",
+            "members > 0, and the committed offsets advance within 1 min",
             who,
             *moves,
         ),

@@ -1,4 +1,4 @@
-"""The delay queue is full, and its reader pauses."""
+"""The delay queue is full, and the consumer pauses."""
 
 from __future__ import annotations
 
@@ -29,6 +29,6 @@ def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
 
 LEAF = Leaf(
     verdict=Verdict.DELAY_BACKLOG,
-    headline=lambda row: f"The delay queue is full ({percent(row.delay_fill)}) and blocks the entry.",
+    headline=lambda row: f"The delay queue is full ({percent(row.delay_fill)}) and blocks the consumer.",
     actions=_actions,
 )

@@ -1,4 +1,4 @@
-"""Nothing is the matter."""
+"""The group does not lag."""
 
 from __future__ import annotations
 

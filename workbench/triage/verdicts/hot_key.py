@@ -1,4 +1,4 @@
-"""One queue is full while its siblings idle: the keys are unevenly spread."""
+"""One queue is full while its siblings are idle: the keys are uneven."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from workbench.triage.verdict import Verdict
 
 def _headline(row: SubscriptionFeatures) -> str:
     number, name = len(row.hot_queues), row.hot_queues[0].processor
-    return f"A hot key: {plural(number, 'queue')} of “{printable(name)}” full while its siblings idle."
+    return f"Hot key: {plural(number, 'queue')} of “{printable(name)}” full while the others are idle."
 
 
 def _scope(row: SubscriptionFeatures) -> Scope:
@@ -33,14 +33,14 @@ def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
     even = Check(feature="queues", field="fill", items=(name,), relation="<", value=it.thresholds.queue_fill_ratio)
     return [
         Action(
-            title=f"Find the key that fills queue {printable(queue.queue)} of {printable(name)}, and who sends it",
+            title=f"Find the key that fills queue {printable(queue.queue)} of {printable(name)}, and its producer",
             command=commonest_keys(it, worst.partition),
             verify="you know the key, and whether its events must stay in order",
         ),
         Action(
-            title="Spread its events (a salt behind the key), if their order does not matter; or have its sender slow down",
+            title="If the order of its events does not matter, append a salt to the key; otherwise slow down its producer",
             command=None,
-            verify="the queue is as full as its siblings",
+            verify="the queue is no fuller than the others",
             kind="spread_keys",
             parameters={"processor": name, "partition": worst.partition},
             checks=(even,),

@@ -15,7 +15,7 @@ from workbench.triage.verdict import Verdict
 def _headline(row: SubscriptionFeatures) -> str:
     hot = row.hot_partitions
     what = f"Partition {hot[0]} is" if len(hot) == 1 else f"Partitions {listed(hot)} are"
-    return f"{what} hot: {count(row.highest_lag)} messages behind, where {count(row.typical_lag)} is typical."
+    return f"{what} hot: {count(row.highest_lag)} messages behind, against a typical {count(row.typical_lag)}."
 
 
 def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
@@ -25,14 +25,14 @@ def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
     )
     return [
         Action(
-            title=f"Find which keys go to partition {listed(hot)}, and whether they can be spread",
+            title=f"Find the keys that go to partition {listed(hot)}, and whether they can be spread",
             command=commonest_keys(it, hot[0]),
             verify="you know the keys",
         ),
         Action(
-            title="Spread them (a salt behind the key, or another partitioner), if their order allows it",
+            title="Spread them (append a salt to the key, or use another partitioner), if their order allows it",
             command=None,
-            verify="the lag of these partitions shrinks towards the others'",
+            verify="the lag of these partitions shrinks towards that of the others",
             kind="spread_keys",
             parameters={"partitions": list(hot)},
             checks=(shrink,),

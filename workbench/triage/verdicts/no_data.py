@@ -1,4 +1,4 @@
-"""There is no recent sample of the lag."""
+"""The lag has no recent samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every partition has its own consumer and works at its usual speed: the topic has too few partitions."""
+"""Every partition has its own consumer, at its usual speed: the topic has too few partitions."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from workbench.triage.verdict import Verdict
 
 def _headline(row: SubscriptionFeatures) -> str:
     return (
-        f"As many consumers as partitions ({row.partition_count}), and still not enough: more partitions, "
-        "or parallelism by key."
+        f"Partition ceiling: as many consumers as partitions ({row.partition_count}), and still not enough. "
+        "Add partitions, or process by key in parallel."
     )
 
 
@@ -33,10 +33,10 @@ def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
     words = f": {sizing.words}" if sizing is not None else ""
     return [
         Action(
-            title=f"Add partitions, from {partitions} to {total}, and consumers with them, or handle events of one partition in "
-            f"parallel by key{words}. Keys change their partition then: order across the change is lost",
+            title=f"Add partitions, from {partitions} to {total}, and consumers with them, or process events of one partition in "
+            f"parallel by key{words}. Keys then move to other partitions: order across the change is lost",
             command=f"kafka-topics --bootstrap-server {it.brokers} --alter --topic {shell_word(it.topic)} --partitions {total}",
-            verify="the new partitions are owned, and the lag shrinks",
+            verify="the new partitions are assigned, and the lag shrinks",
             kind="add_partitions",
             parameters={"partitions": total, "members": total},
             checks=(Check(feature="partition_count", relation=">=", value=total), SHRINKS),

@@ -1,4 +1,4 @@
-"""More was produced than can be taken at once, and the group catches up."""
+"""A burst of messages arrived, and the group catches up."""
 
 from __future__ import annotations
 
@@ -18,7 +18,12 @@ def _headline(row: SubscriptionFeatures) -> str:
 
 def _actions(it: Subject, _row: SubscriptionFeatures) -> list[Action]:
     return [
-        Action(title="Look again in some minutes", command=it.triage, verify="the time lag shrinks", checks=(SHRINKS,))
+        Action(
+            title="Repeat the triage in a few minutes",
+            command=it.triage,
+            verify="the time lag shrinks",
+            checks=(SHRINKS,),
+        )
     ]
 
 

@@ -1,4 +1,4 @@
-"""The group shares out its partitions again and again, and reads little in between."""
+"""The group rebalances repeatedly, and reads little in between."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Verdict
 
 _CAUSES = {
-    "poll_stall": "{who} polls too rarely and is put out of the group",
-    "member_crash": "{who} dies and comes back",
-    "deploy": "a rollout goes through {who}",
+    "poll_stall": "{who} polls too rarely and is removed from the group",
+    "member_crash": "{who} crashes and restarts",
+    "deploy": "a rollout restarts {who}",
     "metadata_change": "partitions are being added",
 }
-# What to do about each cause, and the kind of that action.
+# Action for each cause, and its kind.
 _CURES = {
     "poll_stall": (
-        "{who} polls too rarely: replace it, and find what blocks its thread; until then fewer records for each poll "
-        "(max.poll.records) or more time (max.poll.interval.ms)",
+        "{who} polls too rarely: replace it, and find what blocks its thread; until then, lower max.poll.records "
+        "or raise max.poll.interval.ms",
         "replace_members",
     ),
-    "member_crash": ("{who} dies and comes back: read its log, and put another one in its place", "replace_members"),
+    "member_crash": ("{who} crashes and restarts: read its log, and replace it", "replace_members"),
     "deploy": (
-        "A rollout goes through the group ({who}): let it end, or stop it; later use static membership",
+        "A rollout restarts the group ({who}): let it finish, or stop it; later use static membership",
         "stop_deploy",
     ),
-    "metadata_change": ("Partitions are being added one by one: add them in one go", "stop_changes"),
+    "metadata_change": ("Partitions are being added one by one: add them in one step", "stop_changes"),
 }
 
 
@@ -37,7 +37,7 @@ def _who(row: SubscriptionFeatures) -> tuple[str, ...]:
 
 
 def _headline(row: SubscriptionFeatures) -> str:
-    why = _CAUSES.get(row.storm_cause or "", "what causes them is not to be seen")
+    why = _CAUSES.get(row.storm_cause or "", "the cause is not visible in the metrics")
     why = why.format(who=listed(sorted(_who(row))))
     return f"Rebalance storm: {count(row.rebalances)} rebalances in the window; {why}."
 
@@ -48,7 +48,9 @@ def _scope(row: SubscriptionFeatures) -> Scope:
 
 
 def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
-    see = Action(title="See which members come and go", command=it.members, verify="you know who, and why")
+    see = Action(
+        title="Check which members join and leave", command=it.members, verify="you know which members, and why"
+    )
     if row.storm_cause not in _CURES:
         return [see]
     title, kind = _CURES[row.storm_cause]
@@ -69,5 +71,5 @@ LEAF = Leaf(
     headline=_headline,
     scope=_scope,
     actions=_actions,
-    also_true=lambda _row: (),  # who came and went is the storm itself
+    also_true=lambda _row: (),  # the headline names these members already
 )

@@ -1,4 +1,4 @@
-"""Queues are full at normal process times: there are too few threads for what arrives."""
+"""Queues are full at normal process times: too few threads for the arrival rate."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _full(row: SubscriptionFeatures) -> list[str]:
 
 def _headline(row: SubscriptionFeatures) -> str:
     return (
-        f"The processors are saturated: queues of {listed(_full(row))} are full at normal process times, "
+        f"Processors are saturated: queues of {listed(_full(row))} are full at normal process times, "
         f"with {rate(row.arrival_per_second)} arriving."
     )
 

@@ -1,4 +1,4 @@
-"""All processors are slower than they were: something that they share is slow."""
+"""All processors are slower than their baseline: a shared dependency is slow."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from workbench.triage.verdict import Verdict
 
 def _headline(row: SubscriptionFeatures) -> str:
     factor = times(row.median_slow_down)
-    return f"Everything is slow: the processors take {factor} their baseline, which points at what they all call."
+    return f"All processors are slow: they take {factor} their baseline, which points to a shared dependency."
 
 
 def _actions(it: Subject, _row: SubscriptionFeatures) -> list[Action]:
     return [
         Action(
-            title=f"Look at what all processors call, and what changed there{it.when}: database, service, lock, the machine itself",
+            title=f"Check what all processors depend on, and what changed there{it.when}: database, service, lock, the host",
             command=it.triage,
             verify="process times are back at their baseline",
             checks=(Check(feature="median_slow_down", relation="<", value=it.thresholds.all_slow_ratio),),

@@ -1,4 +1,4 @@
-"""Round trips between members and brokers take longer than they did."""
+"""Round trips between members and brokers take longer than their baseline."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workbench.triage.verdict import Verdict
 
 def _headline(row: SubscriptionFeatures) -> str:
     now, before = duration(row.rtt_seconds), duration(row.rtt_baseline_seconds)
-    return f"The network is slow: round trips take {now}, were {before}."
+    return f"The network is slow: round trips take {now}, baseline {before}."
 
 
 def _scope(row: SubscriptionFeatures) -> Scope:
@@ -31,13 +31,13 @@ def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
     fast = (Check(feature="rtt_seconds", relation="<", value=limit),)
     return [
         Action(
-            title=f"Look at the way between {listed(ways, most=3)}",
+            title=f"Check the network path {listed(ways, most=3)}",
             command=None,
             verify=f"round trips are back at {duration(row.rtt_baseline_seconds)}",
             checks=fast,
         ),
         Action(
-            title="Restart these members on another machine or zone, with a better way",
+            title="Restart these members on another host or in another zone, with a better network path",
             command=None,
             verify=f"round trips are below {duration(limit)}",
             kind="move_members",

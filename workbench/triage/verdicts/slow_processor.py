@@ -1,4 +1,4 @@
-"""The handler of one event type is slow against its own past and its peers."""
+"""The handler of one event type is slow, compared with its own baseline and its peers."""
 
 from __future__ import annotations
 
@@ -52,17 +52,17 @@ def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
     )
     return [
         Action(
-            title=f"See what changed{it.when} in the handler of {shown}, or in what it calls",
+            title=f"Check what changed{it.when} in the handler of {shown}, or in what it calls",
             command=it.triage,
             verify=f"process time of {shown} is back at {duration(usual)}",
             checks=(as_usual,),
         ),
-        more_threads(it, row, set(names), f"Give {shown} a larger pool of its own"),
+        more_threads(it, row, set(names), f"Raise the processor threads of {shown}"),
     ]
 
 
 def _onset(series: Series, row: SubscriptionFeatures, thresholds: Thresholds) -> Sign:
-    """Since its process time is over its threshold."""
+    """Process time of the slowest processor, and its threshold."""
     slowest = row.slowest
     if slowest is None:
         return None, 0.0

@@ -1,4 +1,4 @@
-"""A few partitions do not move while their neighbours do: most often a record that its handler cannot take."""
+"""A few partitions are stuck while others advance: usually a record that the handler cannot process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _first(row: SubscriptionFeatures) -> PartitionFeatures:
 
 
 def _offset(row: SubscriptionFeatures) -> int | None:
-    """None if the commit has not been reported lately: it did not move as long as it was."""
+    """Committed offset; None if no recent sample reports it."""
     committed = _first(row).committed
     return None if committed is None else round(committed)
 
@@ -28,7 +28,7 @@ def _headline(row: SubscriptionFeatures) -> str:
     if len(row.stuck_partitions) > 1:
         where = f"partitions {listed(sorted(row.stuck_partitions))}"
     moving = row.moving_partitions
-    return f"Stuck: {where} not moving, while {plural(moving, 'other')} {'does' if moving == 1 else 'do'}."
+    return f"Stuck: {where} not advancing, while {plural(moving, 'other')} {'is' if moving == 1 else 'are'}."
 
 
 def _scope(row: SubscriptionFeatures) -> Scope:
@@ -38,17 +38,17 @@ def _scope(row: SubscriptionFeatures) -> Scope:
 def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
     number, offset = _first(row).partition, _offset(row)
     if offset is None:
-        ask = f"Ask Kafka at which offset partition {number} stands: its commit has not been reported lately"
+        ask = f"Ask Kafka for the committed offset of partition {number}; the metrics have no recent one"
         return [Action(title=ask, command=it.describe, verify="you know the offset, and the record there")]
     read = f"kcat -b {it.brokers} -C -t {shell_word(it.topic)} -p {number} -o {offset} -c 1 -J"
     return [
         Action(
-            title=f"Look at the record that holds up partition {number}, at offset {offset:,}",
+            title=f"Read the record that blocks partition {number}, at offset {offset:,}",
             command=read,
-            verify="you know why its handler cannot take it",
+            verify="you know why the handler cannot process it",
         ),
         Action(
-            title="Let the handler put it into the dead-letter topic (lower max_attempts, or return Dead for it)",
+            title="Send it to the dead-letter topic (lower max_attempts, or return Dead from the handler)",
             command=None,
             verify=f"the committed offset of partition {number} passes {offset:,}",
             kind="dead_letter",

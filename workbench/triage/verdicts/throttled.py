@@ -1,4 +1,4 @@
-"""The broker holds the clients back by a quota."""
+"""The broker throttles the clients by a quota."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
     change = f"kafka-configs --bootstrap-server {it.brokers} --entity-type clients --entity-name {name}"
     return [
         Action(
-            title=f"See which quota applies to these clients ({listed(held)})",
+            title=f"Check which quota applies to these clients ({listed(held)})",
             command=f"{change} --describe",
             verify="you know the quota, and who set it",
         ),
         Action(
-            title=f"Raise it above what arrives ({count(row.arrival_per_second)} messages/s), or lift it",
+            title=f"Raise it above the arrival rate ({count(row.arrival_per_second)} messages/s), or remove it",
             command=f"{change} --alter --delete-config consumer_byte_rate",
             verify="the throttle time is 0",
             kind="raise_quota",
@@ -34,6 +34,6 @@ def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
 
 LEAF = Leaf(
     verdict=Verdict.THROTTLED,
-    headline=lambda row: f"Throttled by the broker: {duration(row.throttle_seconds)} for each fetch on average.",
+    headline=lambda row: f"Throttled by the broker: {duration(row.throttle_seconds)} per fetch on average.",
     actions=_actions,
 )

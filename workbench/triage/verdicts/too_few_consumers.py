@@ -1,4 +1,4 @@
-"""Everything works at its usual speed, and there are fewer consumers than partitions."""
+"""Processing runs at its usual speed, and the group has fewer consumers than partitions."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ def _members(row: SubscriptionFeatures) -> int:
 def _headline(row: SubscriptionFeatures) -> str:
     members = plural(_members(row), "member")
     return (
-        f"Too few consumers: {members} for {plural(row.partition_count, 'partition')}, "
-        "and the queues behind them are empty."
+        f"Too few consumers: {members} for {plural(row.partition_count, 'partition')}, and their queues are not full."
     )
 
 
@@ -40,7 +39,7 @@ def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
         Action(
             title=f"Add consumers, from {members} to {target} (useful up to {plural(partitions, 'partition')}){words}",
             command=it.members,
-            verify="the new members own partitions, and the lag shrinks",
+            verify="the new members have partitions, and the lag shrinks",
             kind="add_consumers",
             parameters={"members": target},
             checks=(Check(feature="group_members", relation=">=", value=target), SHRINKS),

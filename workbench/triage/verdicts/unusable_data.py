@@ -1,4 +1,4 @@
-"""Samples arrive, but most of them are no numbers."""
+"""Samples arrive, but most of them are not usable numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def _headline(row: SubscriptionFeatures) -> str:
     bad, all_samples = row.lag_bad_samples, row.lag_samples + row.lag_bad_samples
     return (
         f"The data cannot be used: {count(bad)} of {count(all_samples)} lag "
-        "samples are NaN, infinite or an exporter's word for “none”."
+        "samples are NaN, infinite or a placeholder for “none”."
     )
 
 
