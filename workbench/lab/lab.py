@@ -23,7 +23,7 @@ from workbench.settings import LAB_CLUSTER, Cluster, Thresholds, Windows
 from workbench.window import parse_duration
 
 _PROFILES = ["kafka_exporter", "group_state", "runtime"]
-_READY_SECONDS = 90.0  # of a busy machine; what dies before is told at once
+_READY_SECONDS = 90.0  # of a busy machine; a process that dies is reported at once
 
 # The lab compresses time: seconds stand for minutes, and the thresholds that are lengths of time shrink with them.
 LAB_THRESHOLDS = Thresholds(time_lag_objective_seconds=4.0, stale_after_seconds=5.0, poll_age_seconds=3.0)

@@ -66,7 +66,7 @@ def answered_from(summary: DataFrame, thresholds: Thresholds, *, fleet: bool = F
 
 
 def load() -> None:
-    """Import what an analysis needs, with pyspark in it: for whoever waits for Spark anyway."""
+    """Import the modules of a triage, pyspark among them, while Spark starts."""
     from workbench.features import subscriptions, summarise  # noqa: F401
     from workbench.triage import anomalies, walk  # noqa: F401
 
