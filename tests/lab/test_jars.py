@@ -132,7 +132,7 @@ def test_who_waits_for_a_fetch_waits_so_long_and_is_told_for_whom(
         monkeypatch.setattr(jars, "_WAIT_SECONDS", 0.3)
         with pytest.raises(SetupError, match="has been downloading") as caught:
             ensure(ONE)
-        assert f"process {holder.pid}" in (caught.value.hint or "")
+        assert f"Process {holder.pid}" in (caught.value.hint or "")
         monkeypatch.setattr(jars, "_WAIT_SECONDS", 60)
         threading.Timer(0.3, holder.kill).start()
         assert ensure(ONE).is_dir()

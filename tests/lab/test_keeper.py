@@ -67,7 +67,7 @@ def test_who_waits_too_long_is_told_for_whom(monkeypatch: pytest.MonkeyPatch) ->
     with exclusive_lock(keeper.lab_dir() / "up.lock", GuardError("busy")):
         with pytest.raises(GuardError, match="lab up` is running") as caught:
             keeper.up(ttl_seconds=60)
-        assert f"process {os.getpid()}" in (caught.value.hint or "")
+        assert f"Process {os.getpid()}" in (caught.value.hint or "")
         assert theirs.is_dir()
 
 

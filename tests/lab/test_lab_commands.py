@@ -102,6 +102,9 @@ def test_a_run_that_is_ended_leaves_nothing(state: Path, how: signal.Signals) ->
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
+        preexec_fn=lambda: (
+            signal.signal(how, signal.SIG_DFL) if how != signal.SIGKILL else None
+        ),  # a shell's & has it ignored
     )
     try:
         wait_for(lambda: any("workbench.lab.instance" in words(process) for process in ours(state)), 90)
