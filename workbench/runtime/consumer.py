@@ -18,7 +18,7 @@ from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.decoding import Decoding
 from workbench.runtime.delay import DelayQueue
 from workbench.runtime.event import UNDECODABLE, Decoder, Event, Record, TopicPartition
-from workbench.runtime.identity import LogIdentity, NoTopicIds, TopicIds
+from workbench.runtime.identity import LogIdentity, TopicIds
 from workbench.runtime.metrics import RuntimeMetrics
 from workbench.runtime.offsets import Remade
 from workbench.runtime.partition import PartitionState
@@ -56,7 +56,7 @@ class ConsumerThread:
         metrics: RuntimeMetrics,
         give_up: Callable[[Event, str], None],
         budget: ByteBudget | None = None,
-        topic_ids: TopicIds | None = None,
+        topic_ids: TopicIds,
         clock: Callable[[], float] = monotonic,
         wall_clock: Callable[[], float] = time,
         sleep: Callable[[float], object] = sleep,
@@ -76,9 +76,7 @@ class ConsumerThread:
         self._sleep = sleep
         self._completions: deque[tuple[PartitionState, int]] = deque()
         self._placing = Placing(config, processors, metrics, give_up=give_up, clock=clock, wall_clock=wall_clock)
-        self._identity = LogIdentity(
-            config, source, metrics, self.partitions, topic_ids or NoTopicIds(), member=member, clock=clock
-        )
+        self._identity = LogIdentity(config, source, metrics, self.partitions, topic_ids, member=member, clock=clock)
         self._committer = Committer(config, source, metrics, member=member, clock=clock)
         self._last_housekeeping = clock()
         self._stopping = threading.Event()

@@ -35,18 +35,6 @@ class TopicIds(Protocol):
         """Request the id again; return whether a request will be made."""
 
 
-class NoTopicIds:
-    """Topic ids are never known."""
-
-    def known(self, _topic: str) -> tuple[str, float] | None:
-        """See `TopicIds`."""
-        return None
-
-    def ask_soon(self, _topic: str) -> bool:
-        """See `TopicIds`."""
-        return False
-
-
 class LogIdentity:
     """Detects truncated logs and recreated topics for one consumer thread; only that thread calls it (except `remade`)."""
 
