@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from workbench.errors import GuardError, OutputError
+from workbench.errors import GuardError, OutputError, UsageError
 
 _LOOK_AGAIN_SECONDS = 0.1  # while another process holds a lock
 
@@ -59,6 +59,16 @@ def write_text(path: Path, text: str, *, durable: bool = False) -> None:
     """
     with atomic_write(path, durable=durable) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def require_empty(folder: Path, *, what: str = "capture") -> None:
+    """Refuse a folder that is not new or empty.
+
+    Raises:
+        UsageError: if it is a file or holds something; `what` is the thing that was to be written there.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"{folder} exists and is not empty.", hint=f"Name another folder for the {what}.")
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.api.requests import Times
 from workbench.errors import ExitCode, UsageError
+from workbench.files import require_empty
 
 if TYPE_CHECKING:
     from workbench.collect.capture import Capture
@@ -78,7 +79,8 @@ def capture_statistics(
     from workbench.settings import load_settings
     from workbench.window import Window
 
-    folder = _empty(out)
+    folder = Path(out)
+    require_empty(folder)
     try:
         text = read_within(Path(file), _STATISTICS_BYTES).decode(errors="replace")
     except OSError as error:
@@ -112,13 +114,6 @@ def capture_statistics(
     return CaptureResult(folder=folder, capture=found)
 
 
-def _empty(out: str | Path) -> Path:
-    folder = Path(out)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(f"{folder} exists and is not empty.", hint="Name another folder for the capture.")
-    return folder
-
-
 def capture(
     out: str | Path,
     *,
@@ -145,7 +140,8 @@ def capture(
     from workbench.collect.live import collect
     from workbench.settings import load_settings
 
-    folder = _empty(out)
+    folder = Path(out)
+    require_empty(folder)
     settings = load_settings(config)
     chosen = settings.cluster(cluster)
     found = collect(

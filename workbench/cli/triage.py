@@ -11,6 +11,7 @@ import click
 
 from workbench.cli.options import cluster_option, config_option, json_option, selection_options, window_options
 from workbench.errors import UsageError
+from workbench.files import require_empty
 from workbench.screen import write_json
 
 if TYPE_CHECKING:
@@ -105,8 +106,8 @@ def _look_request(given: Mapping[str, Any]) -> LookRequest:
     # Refuse before the work what would fail after it.
     if html is not None and not html.parent.is_dir():
         raise UsageError(f"There is no folder {html.parent} for the report.", hint="Create it first.")
-    if save is not None and save.exists() and (not save.is_dir() or any(save.iterdir())):
-        raise UsageError(f"{save} exists and is not empty.", hint="Name another folder for the capture.")
+    if save is not None:
+        require_empty(save)
     return LookRequest(
         measurements=measurements,
         save=save,

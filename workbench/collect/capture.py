@@ -30,7 +30,7 @@ from workbench import __version__
 from workbench.collect.kafka import GROUPS_SCHEMA
 from workbench.collect.parquet_bounds import Room, TooLargeError, read_bounded
 from workbench.errors import DamagedCaptureError, NotACaptureError, UsageError, WindowError
-from workbench.files import atomic_folder, atomic_write, write_text, writing
+from workbench.files import atomic_folder, atomic_write, require_empty, write_text, writing
 from workbench.humanize import first_line
 from workbench.inputs import first_problem
 from workbench.samples import SAMPLES_SCHEMA
@@ -163,15 +163,14 @@ def write_capture(folder: Path, capture: Capture) -> None:
         UsageError: if the folder exists and is not empty.
         OutputError: if it cannot be written.
     """
-    refusal = UsageError(f"{folder} exists and is not empty.", hint="Name another folder for the capture.")
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise refusal
+    require_empty(folder)
     with writing(f"The capture {folder}"):
         try:
             with atomic_folder(folder) as part:
                 _write(part, capture)
         except FileExistsError:  # another process was faster
-            raise refusal from None
+            require_empty(folder)
+            raise
 
 
 def complete_recording(folder: Path, capture: Capture) -> None:

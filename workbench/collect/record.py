@@ -28,6 +28,7 @@ from workbench.collect.kafka import SOURCE as KAFKA_PROFILE
 from workbench.collect.kafka import KafkaCluster
 from workbench.collect.scrape import scrape
 from workbench.errors import SourceUnreachableError, UsageError
+from workbench.files import require_empty
 from workbench.profiles import load_profile
 from workbench.samples import SeriesTable, concat, most_trusted
 from workbench.settings import Cluster, Thresholds
@@ -62,8 +63,7 @@ class Recorder:
                 f"The cluster {cluster.name!r} has no source to record.",
                 hint="Give it `bootstrap` or `metrics` in workbench.toml.",
             )
-        if folder.exists() and any(folder.iterdir()):
-            raise UsageError(f"{folder} exists and is not empty.", hint="Name another folder for the recording.")
+        require_empty(folder, what="recording")
         self._cluster = cluster
         self._folder = folder
         self._interval = interval_seconds
