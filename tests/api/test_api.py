@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import json
 import pkgutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from tests.servers import Script, scripted
 from workbench import api
 from workbench.api.requests import Measurements, Times
 from workbench.api.table import table_html
+from workbench.cli.replay import plan_command
 from workbench.collect.capture import read_capture
 from workbench.errors import ExitCode, SourceUnreachableError, UsageError, WindowError
 from workbench.samples import SAMPLES_SCHEMA
@@ -64,6 +67,22 @@ def test_a_triage_of_a_capture(tmp_path: Path) -> None:
     assert (tmp_path / "report.html").stat().st_size > 10_000
     with pytest.raises(Exception, match="group 'nobody'"):
         api.triage(capture=INCIDENT, groups=["nobody"])
+
+
+@pytest.mark.jvm
+def test_what_sources_say_of_their_gaps_is_escaped() -> None:
+    """It is shown once, before the findings."""
+    found = api.triage(capture=INCIDENT)
+    shown = replace(found, triage=replace(found.triage, incomplete=(HOSTILE,)))._repr_html_()
+    assert shown.count("Incomplete:") == 1
+    assert "<img" not in shown
+    assert "\x1b" not in shown
+
+
+def test_a_replay_is_refused_by_default_where_there_is_no_record() -> None:
+    """As by the command: what to do there is asked for, never guessed."""
+    [option] = [it for it in plan_command.params if it.name == "after_end"]
+    assert inspect.signature(api.plan_replay).parameters["after_end"].default == option.default == "fail"
 
 
 @pytest.mark.jvm

@@ -57,13 +57,11 @@ class TriageResult:
     def _repr_html_(self) -> str:
         from workbench.report.fragment import fragment, style
 
-        body = "".join(fragment(finding) for finding in self.findings[:_SHOWN])
+        first, *others = self.findings[:_SHOWN]  # a triage without any finding is an error
+        body = fragment(first, self.incomplete) + "".join(map(fragment, others))
         rest = len(self.findings) - _SHOWN
         more = f'<p class="note">And {rest:,} more, in `.findings`.</p>' if rest > 0 else ""
-        from html import escape
-
-        notes = "".join(f'<p class="note">Incomplete: {escape(text)}</p>' for text in self.incomplete)
-        return f"<style>{style()}</style>{notes}{body}{more}"
+        return f"<style>{style()}</style>{body}{more}"
 
 
 _SHOWN = 10

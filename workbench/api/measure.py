@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -168,11 +169,17 @@ def _headers(cluster: Cluster) -> dict[str, str]:
     """Option with the path of a private file with the cluster's HTTP headers, so no token is part of a Spark plan."""
     if not cluster.prometheus_headers:
         return {}
-    handle, path = tempfile.mkstemp(prefix="workbench-", suffix=".json")  # readable by its owner only
+    return {"headers_file": _private_file(json.dumps(dict(cluster.prometheus_headers)))}
+
+
+@cache  # one file per content: a worker keeps one HTTP session per file
+def _private_file(text: str) -> str:
+    """Path of a file with this text, readable by its owner only, until this process ends."""
+    handle, path = tempfile.mkstemp(prefix="workbench-", suffix=".json")
     with os.fdopen(handle, "w", encoding="utf-8") as file:
-        json.dump(dict(cluster.prometheus_headers), file)
+        file.write(text)
     atexit.register(Path(path).unlink, missing_ok=True)
-    return {"headers_file": path}
+    return path
 
 
 def features(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from workbench.replay.gateway import Gateway
@@ -54,7 +54,7 @@ def plan_replay(
     since: str,
     until: str | None = None,
     partitions: Sequence[str] = (),
-    after_end: str = "end",
+    after_end: Literal["fail", "skip", "end"] = "fail",
     reason: str | None = None,
     config: Path | None = None,
 ) -> PlannedReplay:
@@ -66,7 +66,7 @@ def plan_replay(
         topics: the topics to replay.
         since, until: timestamps with a time zone, or `15m ago`; without `until` the replay continues into live traffic.
         partitions: `3`, or `orders:3` with several topics; empty: all.
-        after_end: what to do for partitions without a record at or after `since`.
+        after_end: for partitions without a record at or after `since`: refuse, commit nothing, or commit the log end.
         reason: stored in the plan and the journal.
 
     Raises:
