@@ -9,12 +9,14 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
 
 from tests.lab.test_process import gone
+from tests.waiting import wait_for
 from workbench.errors import SetupError
 from workbench.lab import jars, process
 from workbench.lab.jars import JarSet, ensure
@@ -103,9 +105,19 @@ def test_a_download_that_stalls_is_ended_in_time_with_all_that_it_started(
     assert time.monotonic() - began < 30
     leader = int((tmp_path / "leader").read_text())
     assert gone(leader)
-    assert not [it for it in psutil.process_iter() if _group_of(it.pid) == leader and it.status() != "zombie"]
+    wait_for(lambda: not _alive_in(leader), 10)  # they are killed, and die in their own time
     ivy.write_text("#!/bin/sh\n" + DELIVER)
     assert ensure(ONE).is_dir()
+
+
+def _alive_in(leader: int) -> list[int]:
+    """Processes of a group that are no zombies."""
+    found = []
+    for it in psutil.process_iter():
+        with suppress(psutil.NoSuchProcess):
+            if _group_of(it.pid) == leader and it.status() != psutil.STATUS_ZOMBIE:
+                found.append(it.pid)
+    return found
 
 
 def _group_of(pid: int) -> int | None:

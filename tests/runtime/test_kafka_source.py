@@ -203,3 +203,30 @@ def test_a_rewind_that_fails_ends_the_member(made: tuple[KafkaSource, Client, To
     client.refuses_seek = KafkaError._TIMED_OUT
     with pytest.raises(SourceUnreachableError, match="t-0"):
         source.poll(1, 0)
+
+
+def test_a_commit_that_is_refused_for_a_moment_is_repeated_before_partitions_are_released(
+    made: tuple[KafkaSource, Client, Told], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The epoch of a member is stale until its next heartbeat; another refusal stays, and one without end is told in time."""
+    source, client, _ = made
+    monkeypatch.setattr(kafka_source, "_COMMIT_PAUSE_SECONDS", 0.001)
+    refused = iter([KafkaError.STALE_MEMBER_EPOCH, KafkaError.STALE_MEMBER_EPOCH])
+    taken: list[list[int]] = []
+
+    def commit(offsets: list[TopicPartition], *, asynchronous: bool) -> list[TopicPartition]:
+        assert not asynchronous
+        if (code := next(refused, None)) is not None:
+            raise KafkaException(KafkaError(code))
+        taken.append([part.offset for part in offsets])
+        return offsets
+
+    monkeypatch.setattr(client, "commit", commit)
+    assert source.commit({("t", 0): 7, ("t", 1): 8}, wait=True) == {}
+    assert taken == [[7, 8]]
+    refused = iter([KafkaError.ILLEGAL_GENERATION])
+    assert "ILLEGAL_GENERATION" in (source.commit({("t", 0): 9}, wait=True) or {})["t", 0]
+    assert taken == [[7, 8]]
+    monkeypatch.setattr(source, "_patience_seconds", 0.05)
+    refused = iter([KafkaError.STALE_MEMBER_EPOCH] * 1_000_000)
+    assert "STALE_MEMBER_EPOCH" in (source.commit({("t", 0): 9}, wait=True) or {})["t", 0]

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from time import monotonic, sleep, time
 
+from workbench.humanize import plural
 from workbench.runtime.budget import ByteBudget
 from workbench.runtime.committer import Committer, noted_topic_id
 from workbench.runtime.config import RuntimeConfig
@@ -320,6 +321,12 @@ class ConsumerThread:
 
     def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
         """See `AssignmentListener`: another member may have them already, so nothing is committed."""
+        _log.warning(
+            "%s: %s lost: the broker has fenced this member, usually because its heartbeats came too late; events after the last "
+            "commit are processed again",
+            self.member,
+            plural(len(partitions), "partition"),
+        )
         self._let_go(self._states(partitions))
 
     def _states(self, partitions: Sequence[TopicPartition]) -> list[PartitionState]:

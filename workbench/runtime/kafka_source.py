@@ -23,6 +23,7 @@ _log = logging.getLogger(__name__)
 _COMMITTED_TIMEOUT_SECONDS = 10.0
 _START_PAUSE_SECONDS = 0.5
 _NO_EPOCH = -1
+_COMMIT_PAUSE_SECONDS = 0.05
 _START_TRIES = 3  # the start of a replay must be known; reading from another offset would be a silent error
 
 _DEFAULTS: dict[str, str | int | float | bool] = {
@@ -56,6 +57,21 @@ _PERMANENT: dict[int, str] = {
     KafkaError.INVALID_REGULAR_EXPRESSION: "The broker cannot read a pattern among the topics.",
 }
 
+# Refusals of a commit that end while the caller waits. The epoch of a KIP-848 member is stale after the broker has answered a heartbeat
+# whose answer has not arrived (the broker was slow, for example); the client's next heartbeat ends that, and revoked partitions stay
+# the member's own until it has released them. librdkafka does not repeat such commits.
+_TRANSIENT = frozenset(
+    {
+        KafkaError.STALE_MEMBER_EPOCH,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError._TRANSPORT,
+        KafkaError._WAIT_COORD,
+    }
+)
+
 
 class KafkaSource:
     """A `Source` over one confluent-kafka consumer."""
@@ -80,6 +96,7 @@ class KafkaSource:
             # If retention overtakes a start offset, read the remaining log.
             properties["auto.offset.reset"] = "earliest"
         self._group = config.group
+        self._patience_seconds = config.rebalance_drain_seconds
         self._properties = properties
         self._consumer = Consumer(properties, logger=_log)
         self._start_at_ms = round(config.start_at.timestamp() * 1000) if config.start_at is not None else None
@@ -286,18 +303,30 @@ class KafkaSource:
             TopicPartition(*partition, offset, notes.get(partition, ""), epochs.get(partition, _NO_EPOCH))
             for partition, offset in offsets.items()
         ]
+        if wait:
+            return self._commit_and_wait(wanted)
         try:
-            if wait:
-                return _failures(self._consumer.commit(offsets=wanted, asynchronous=False) or [])
             self._commit_under_way = True
             self._consumer.commit(offsets=wanted, asynchronous=True)
         except KafkaException as error:
-            failed = dict.fromkeys(offsets, str(error))
-            if wait:
-                return failed  # an earlier one without `wait` may still be in flight
             self._commit_under_way = False
-            self._commit_failures = failed
+            self._commit_failures = dict.fromkeys(offsets, str(error))
         return None
+
+    def _commit_and_wait(self, wanted: list[TopicPartition]) -> dict[Partition, str]:
+        """Commit; repeat what fails for a moment only, within the time that a rebalance may be held up."""
+        deadline = time.monotonic() + self._patience_seconds
+        while True:
+            try:
+                answers = self._consumer.commit(offsets=wanted, asynchronous=False) or []
+                failed = {(part.topic, part.partition): part.error for part in answers if part.error is not None}
+            except KafkaException as error:
+                failed = {(part.topic, part.partition): error.args[0] for part in wanted}
+            transient = any(error.code() in _TRANSIENT for error in failed.values())
+            if not transient or time.monotonic() >= deadline:
+                return {partition: str(error) for partition, error in failed.items()}
+            wanted = [part for part in wanted if (part.topic, part.partition) in failed]
+            time.sleep(_COMMIT_PAUSE_SECONDS)
 
     def commit_result(self) -> dict[Partition, str] | None:
         """See `Source.commit_result`."""

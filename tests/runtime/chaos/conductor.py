@@ -30,6 +30,7 @@ ROOT = Path(__file__).parents[3]
 PARTITIONS, KEYS, INSTANCES = 8, 100, 3
 SESSION_SECONDS = 6.0
 FREEZE_SECONDS = SESSION_SECONDS + 2.0
+STALL_SECONDS = 4.0  # of the broker: longer than a heartbeat waits for its answer
 RATE = 250  # records per second and fleet
 CONSUMERS = {"i0": 1, "i1": 2, "i2": 1}  # in each instance
 DEAD_EVERY, LETTER_BYTES = 50, 20_000
@@ -170,6 +171,13 @@ class Fleet:
             producer.poll(0)
             time.sleep(0.05)
         assert producer.flush(150) == 0
+
+    def fenced(self) -> int:
+        """How often an instance said that its member was fenced."""
+        logs = self.folder.glob(f"{self.protocol}-i?.log")
+        return sum(
+            log.read_text(encoding="utf-8", errors="replace").count(" lost: the broker has fenced") for log in logs
+        )
 
     # What may happen to it
 
@@ -349,9 +357,9 @@ def process_wait(ready: Any, seconds: float, what: str) -> None:
         time.sleep(0.2)
 
 
-KINDS = ("restart", "kill", "freeze", "broker", "press", "refuse", "remake", "cut")
+KINDS = ("restart", "kill", "freeze", "broker", "press", "refuse", "remake", "cut", "stall")
 # About how long each takes, so that a draw fills the time it is given.
-_TAKES = {"freeze": FREEZE_SECONDS, "press": 5.0, "refuse": 3.0, "cut": 6.0}
+_TAKES = {"freeze": FREEZE_SECONDS, "press": 5.0, "refuse": 3.0, "cut": 6.0, "stall": STALL_SECONDS}
 
 
 def schedule(seed: int, seconds: float) -> list[tuple[float, str, str]]:
