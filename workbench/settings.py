@@ -19,8 +19,8 @@ from workbench.places import config_file, state_dir
 from workbench.window import parse_duration
 
 LAB_CLUSTER = "lab"
-_LONGEST = timedelta(days=36_525)  # a hundred years: dates can represent it
 _ENV = re.compile(r"\$\{(\w+)\}")
+_LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 
 _LONGEST = timedelta(days=366)  # of a window; more is a mistake in the unit
@@ -162,6 +162,14 @@ class Cluster(_Strict):
     prometheus: str | None = Field(
         default=None, repr=False, description="URL of a Prometheus, Thanos, Mimir or VictoriaMetrics."
     )
+    match: dict[str, str] = Field(
+        default={},
+        description='Which series of the Prometheus are this cluster\'s: label to value, or to "=~pattern", "!=value", "!~pattern".',
+    )
+    copies: list[str] = Field(
+        default=[],
+        description="Labels that tell copies of one measurement apart, besides the usual ones of replicas: each counts once.",
+    )
     profiles: list[str] = Field(
         default=["kafka_exporter", "runtime"],
         description="In order of trust: a signal comes from the first profile that has it.",
@@ -191,6 +199,19 @@ class Cluster(_Strict):
             if parts.scheme not in ("http", "https") or not parts.hostname:
                 raise ValueError("this is not an http or https URL, such as http://host:9090")  # it may hold a password
         return value.rstrip("/") if isinstance(value, str) else value
+
+    @field_validator("match")
+    @classmethod
+    def _matchers(cls, value: dict[str, str]) -> dict[str, str]:
+        for name, text in value.items():
+            if not _LABEL.fullmatch(name) or name == "__name__":
+                raise ValueError(f"{name!r} is not a label")
+            if text.startswith(("=~", "!~")):
+                try:
+                    re.compile(text[2:])
+                except (re.error, RecursionError) as error:
+                    raise ValueError(f"{name}: {text[2:]!r} is not a valid pattern: {error}") from None
+        return value
 
     def model_post_init(self, _context: Any) -> None:
         """Register the cluster's secrets for masking in everything that this process writes."""

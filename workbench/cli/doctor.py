@@ -133,6 +133,8 @@ def _ask(cluster: object) -> str:
         profiles=[load_profile(name) for name in cluster.profiles],
         headers=cluster.prometheus_headers,
         timeout_seconds=min(10.0, cluster.timeout_seconds),
+        match=cluster.match,
+        copies=cluster.copies,
     )
     window = Window.ending(datetime.now(UTC), length=timedelta(minutes=5), baseline=timedelta(seconds=1))
     found = source.collect(window)

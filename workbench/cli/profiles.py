@@ -89,6 +89,7 @@ def check(url: str | None, cluster: str | None, config: Path | None, as_json: bo
         profiles=profiles,
         headers=target.prometheus_headers,
         timeout_seconds=target.timeout_seconds,
+        match=target.match,
     )
     fits = fitting(profiles, source.examples())
     chosen = recommended(fits)

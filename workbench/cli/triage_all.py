@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,6 +14,7 @@ from workbench.screen import write_json
 
 if TYPE_CHECKING:
     from workbench.cli.progress import Steps
+    from workbench.settings import Cluster
     from workbench.sweep.engine import Sweep
     from workbench.sweep.store import Store
     from workbench.window import Window
@@ -102,12 +105,13 @@ def _landed(
     thresholds = settings.thresholds_of(cluster)
     own = folder is None
     store = make_store(
-        folder or state_dir() / "stores" / cluster.name,
+        folder or state_dir() / "stores" / _store_name(cluster),
         StoreInfo(
             cluster=cluster.name,
             slot_seconds=round(settings.windows_of(cluster).length.total_seconds()),
             bootstrap=cluster.bootstrap,
             profiles=cluster.profiles,
+            match=cluster.match,
             thresholds=thresholds,
         ),
     )
@@ -119,9 +123,19 @@ def _landed(
     with steps.step(f"Reading the sources of {cluster.name} for {len(asked)} of 5 slots") as step:
         landed = land_missing(store, window, lambda slot: live.collect_series(cluster, slot))
         step.note = f"{landed.rows:,} samples"
+    for text in landed.sources:
+        steps.say(f"Sources: {text}.")
     if own:  # no archive was requested
         store.prune(window.baseline_start)
     return store, window
+
+
+def _store_name(cluster: Cluster) -> str:
+    """Another one for other series: samples of two clusters must not meet in a store."""
+    if not cluster.match:
+        return cluster.name
+    digest = hashlib.sha256(json.dumps(cluster.match, sort_keys=True).encode()).hexdigest()
+    return f"{cluster.name}-{digest[:8]}"
 
 
 def _sweep(store: Store, window: Window, top: int, steps: Steps) -> Sweep:

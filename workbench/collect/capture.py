@@ -15,7 +15,7 @@ import json
 import os
 import platform
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -91,6 +91,8 @@ class CaptureInfo(BaseModel):
     groups: list[str] | None = None
     topics: list[str] | None = None
     incomplete: list[str] = []
+    match: dict[str, str] = {}  # which series of the Prometheus are the cluster's
+    sources: list[str] = []  # how many sources measured the same, in words
     # Thresholds of the recording: a lab's incident is compressed in time, and so are its thresholds.
     thresholds: Thresholds = Thresholds()
     created_at: _Dated
@@ -138,6 +140,8 @@ def new_info(
     incomplete: list[str] | None = None,
     thresholds: Thresholds | None = None,
     state: Literal["recording", "complete"] = "complete",
+    match: Mapping[str, str] | None = None,
+    sources: Sequence[str] = (),
 ) -> CaptureInfo:
     """Make the `capture.json` of a new capture."""
     return CaptureInfo(
@@ -150,6 +154,8 @@ def new_info(
         groups=groups,
         topics=topics,
         incomplete=incomplete or [],
+        match=dict(match or {}),
+        sources=list(sources),
         thresholds=thresholds or Thresholds(),
         created_at=datetime.now(UTC),
         versions={"workbench": __version__, "python": platform.python_version(), "pyarrow": pa.__version__},

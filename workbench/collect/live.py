@@ -59,6 +59,8 @@ def collect(
             topics=topics,
             incomplete=[*incomplete, *found.incomplete],
             thresholds=thresholds,
+            match=cluster.match,
+            sources=found.sources,
         ),
         samples=found.series.to_samples(),
         groups=views,
@@ -102,6 +104,8 @@ def _series(
         headers=cluster.prometheus_headers,
         timeout_seconds=cluster.timeout_seconds,
         members={**groups_of_clients(views), **cluster.members},
+        match=cluster.match,
+        copies=cluster.copies,
     )
     found = source.collect(window, groups=groups, topics=topics)
     if not len(found.series):

@@ -24,8 +24,9 @@ from urllib3.util.retry import Retry
 
 from workbench.collect import remote_read
 from workbench.collect.columnar import EMPTY, Matrix, parse_answer, partial_of
+from workbench.collect.copies import count_once
 from workbench.collect.join import with_derived_lag, with_groups
-from workbench.collect.selectors import LabelMatcher, one_of, to_promql
+from workbench.collect.selectors import LabelMatcher, matchers_of, one_of, to_promql
 from workbench.errors import SourceUnreachableError
 from workbench.profiles import LeftOut, MappingRule, Profile
 from workbench.samples import STALE_NAN_BITS, SampleBatch, SeriesTable, concat_series, most_trusted
@@ -69,10 +70,11 @@ class _ColumnarSession(WebSession):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
-    """Samples by series, and what is known to be missing."""
+    """Samples by series, what is known to be missing, and how many sources measured the same."""
 
     series: SeriesTable
     incomplete: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -86,6 +88,8 @@ class PrometheusSource:
         headers: for authentication.
         timeout_seconds: for one query.
         members: client id or application to group, for profiles without a group.
+        match: label to value or pattern: only these series are the cluster's.
+        copies: labels that tell copies of one measurement apart.
         step_seconds: forces a resolution; None: raw samples, or a suitable step for long windows.
     """
 
@@ -96,6 +100,8 @@ class PrometheusSource:
     timeout_seconds: float = 30.0
     step_seconds: int | None = None
     members: Mapping[str, str] = field(default_factory=dict)
+    match: Mapping[str, str] = field(default_factory=dict)
+    copies: Sequence[str] = ()
     queries: list[str] = field(default_factory=list)
     _client: Any = None
     _session: Any = None
@@ -109,22 +115,32 @@ class PrometheusSource:
 
         Raises:
             SourceUnreachableError: if Prometheus does not answer, or answers with an error.
+            MixedSourcesError: if two clusters answer.
         """
         self._connect()
         self._session.warnings.clear()
         self._left_out = LeftOut()
         tables: list[SeriesTable] = []
+        sources: list[str] = []
         for profile in self.profiles:
             by_group = [rule for rule in profile.signals.values() if "group" in rule.labels]
             others = [rule for rule in profile.signals.values() if "group" not in rule.labels]
             found = self._collect(profile, by_group, window, groups=groups, topics=topics)
-            if others and (len(found) or not by_group):
-                seen = topics or (sorted(pc.unique(found.names["topic"].drop_null()).to_pylist()) if groups else None)
-                found = concat_series([found, self._collect(profile, others, window, groups=None, topics=seen)])
-            tables.append(with_groups(found, profile, self.members, groups=groups))
+            if others and (len(found.series) or not by_group):
+                named = found.series.names["topic"].drop_null()
+                seen = topics or (sorted(pc.unique(named).to_pylist()) if groups else None)
+                found = _joined([found, self._collect(profile, others, window, groups=None, topics=seen)])
+            counted = count_once(found.series, found.labels, profile, copies=self.copies)
+            sources += counted.notes
+            members = {
+                **self.members,
+                **{to: self.members[of] for to, of in counted.aliases.items() if of in self.members},
+            }
+            tables.append(with_groups(counted.series, profile, members, groups=groups))
         return Collected(
             series=with_derived_lag(most_trusted(tables)),
             incomplete=(*self.partial, *self._left_out.words()),
+            sources=tuple(dict.fromkeys(sources)),
         )
 
     @property
@@ -143,7 +159,8 @@ class PrometheusSource:
         known = {name for profile in self.profiles for name in profile.metrics()}
         found: dict[str, dict[str, str]] = {}
         for name in sorted(known & set(names)):
-            query = f"topk(1, {name})[5m:1m]"  # a subquery: its answer is a matrix, like those of all other queries
+            selector = to_promql((one_of("__name__", [name]), *matchers_of(self.match)))
+            query = f"topk(1, {selector})[5m:1m]"  # a subquery: its answer is a matrix, like those of all other queries
             for labels, _, _ in self._ask(query, lambda query=query: self._client.custom_query(query)).series():
                 found[name] = labels
         return found
@@ -178,7 +195,7 @@ class PrometheusSource:
         *,
         groups: Sequence[str] | None,
         topics: Sequence[str] | None,
-    ) -> SeriesTable:
+    ) -> _Found:
         tables = []
         wanted = {id(rule) for rule in rules}
         by_labels: dict[tuple[str | None, str | None], list[str]] = {}
@@ -192,9 +209,10 @@ class PrometheusSource:
             if topics and topic_label and len(topics) <= _MAX_TOPICS_IN_QUERY:
                 matchers.append(one_of(topic_label, topics))
             narrow = len(matchers) > 1
+            matchers += matchers_of(self.match)
             for matrix in self._fetch(matchers, window, by_chunks=not narrow):
                 tables.append(_to_series(matrix, profile, self.cluster, window, self._left_out))
-        return concat_series(tables)
+        return _joined(tables)
 
     def _fetch(self, matchers: Sequence[LabelMatcher], window: Window, *, by_chunks: bool) -> Iterator[Matrix]:
         total = window.end - window.baseline_start
@@ -290,7 +308,19 @@ def chunks(start: datetime, end: datetime, step: int) -> Iterator[tuple[datetime
         at = upto + step
 
 
-def _to_series(matrix: Matrix, profile: Profile, cluster: str, window: Window, left_out: LeftOut) -> SeriesTable:
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Series with the server's own labels of each, (k,)."""
+
+    series: SeriesTable
+    labels: Sequence[Mapping[str, str]]
+
+
+def _joined(tables: Sequence[_Found]) -> _Found:
+    return _Found(concat_series([it.series for it in tables]), [of for it in tables for of in it.labels])
+
+
+def _to_series(matrix: Matrix, profile: Profile, cluster: str, window: Window, left_out: LeftOut) -> _Found:
     batch = SampleBatch(cluster, profile.name)
     known = np.zeros(len(matrix), bool)
     states = np.full(len(matrix), np.nan)  # placeholder for the values of a series
@@ -314,8 +344,10 @@ def _to_series(matrix: Matrix, profile: Profile, cluster: str, window: Window, l
             np.where(values != 0, np.repeat(states, found.lengths), np.nan),
             values,
         )
-    batch.fill(found.lengths[known], found.ts_us, values)
-    return batch.to_series()
+    lengths = found.lengths[known]
+    batch.fill(lengths, found.ts_us, values)
+    here = np.flatnonzero(known)[lengths > 0]  # a series without samples is left out
+    return _Found(batch.to_series(), [matrix.labels[at] for at in here])
 
 
 def _reason(error: Exception) -> str:

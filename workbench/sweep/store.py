@@ -59,6 +59,7 @@ class StoreInfo(BaseModel):
     bootstrap: str | None = None
     source: str = "prometheus"
     profiles: list[str] = []
+    match: dict[str, str] = {}  # which series of the Prometheus are the cluster's
     thresholds: Thresholds = Thresholds()
 
 
@@ -235,7 +236,7 @@ def make_store(root: Path, info: StoreInfo) -> Store:
     """
     if (root / INFO).is_file():
         there = open_store(root)
-        for name in ("cluster", "slot_seconds"):
+        for name in ("cluster", "slot_seconds", "match"):
             if getattr(there.info, name) != getattr(info, name):
                 raise UsageError(
                     f"{root} is a store with {name} {getattr(there.info, name)!r}, not {getattr(info, name)!r}.",

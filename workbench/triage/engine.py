@@ -29,12 +29,13 @@ ORDER = (State.LAGGING, State.CANNOT_TELL, State.DRAINING, State.HEALTHY)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Triage:
-    """All findings of one run."""
+    """All findings of one run; `sources` says how many sources measured the same."""
 
     window: Window
     source: dict[str, Any]
     findings: tuple[Finding, ...]
     incomplete: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The document `workbench.triage/1`."""
@@ -43,6 +44,7 @@ class Triage:
             "window": self.window.to_json(),
             "source": self.source,
             "incomplete": list(self.incomplete),
+            "sources": list(self.sources),
             "findings": [finding.to_json() for finding in self.findings],
         }
 
@@ -117,6 +119,7 @@ def triage(
         source={"kind": capture.info.source, "cluster": capture.info.cluster, "profiles": capture.info.profiles},
         findings=tuple(findings),
         incomplete=tuple(capture.info.incomplete),
+        sources=tuple(capture.info.sources),
     )
 
 
