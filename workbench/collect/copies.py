@@ -21,10 +21,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from workbench.collect.agreement import Measured, compared_lag, compared_offsets, in_gaps
 from workbench.errors import MixedSourcesError
 from workbench.humanize import listed
 from workbench.profiles import Profile
-from workbench.samples import NAMES_SCHEMA, FloatArray, IntArray, SeriesTable, codes_of, concat_series
+from workbench.samples import NAMES_SCHEMA, SeriesTable, codes_of, concat_series
 from workbench.signals import SIGNALS, Kind
 
 # Labels that servers add to tell their own copies apart.
@@ -78,11 +79,8 @@ PLACE_LABELS = frozenset(
 _NAMING = ("pod", "pod_name", "kubernetes_pod_name", "host", "hostname", "instance")
 _OFFSETS = ("log_end_offset", "committed_offset", "log_start_offset")
 _COMPARED_KEYS = 200  # of each pair of sources; the offsets of one partition already decide
-_SLACK_US = 30_000_000  # exporters ask Kafka at their own times
-_ALIKE_RATIO = 0.95  # of the samples of a partition
-_ALIKE_LAG_RATIO = 0.6  # two exporters with lag alone: each measures at its own moment
 _ODD_RATIO = 0.05  # of the partitions; a topic that is made again disagrees for a moment
-_GAP_INTERVALS = 2.5
+_TOGETHER_US = 60_000_000  # a restarted process and its former self are both there for a moment
 _COVERED_RATIO = 0.9
 _SHOWN = 3
 
@@ -118,18 +116,30 @@ def count_once(
     Raises:
         MixedSourcesError: if two clusters, or two sources that contradict each other, have series of the same names.
     """
+    notes = _clusters_named(labels)
     codes = codes_of(series.names, NAMES_SCHEMA.names)
     repeated = np.flatnonzero((np.bincount(codes) > 1)[codes]) if len(codes) else codes
     if not len(repeated):
-        return Counted(series=series)
+        return Counted(series=series, notes=notes)
     extras = [_unmapped(labels[at], profile) for at in repeated]
     by_code: dict[int, dict[_Source, list[int]]] = defaultdict(lambda: defaultdict(list))
     for at, extra in zip(repeated, extras, strict=True):
         by_code[int(codes[at])][extra].append(int(at))
     clashes = {code: found for code, found in by_code.items() if len(found) > 1}
     if not clashes:
-        return Counted(series=series)  # one series in several parts of the window
-    return _Clashes(series, profile, clashes, frozenset(copies)).settled(codes)
+        return Counted(series=series, notes=notes)  # one series in several parts of the window
+    return _Clashes(series, profile, clashes, frozenset(copies)).settled()
+
+
+def _clusters_named(labels: Sequence[Mapping[str, str]]) -> tuple[str, ...]:
+    """A note if the series name several clusters, whose groups and topics have other names."""
+    notes = []
+    for name in sorted(CLUSTER_LABELS & labels[0].keys()) if labels else ():
+        values = sorted({of[name] for of in labels if name in of})
+        if len(values) > 1:
+            shown = listed([f'{name}="{value}"' for value in values], most=_SHOWN)
+            notes.append(f"the series carry {shown}: more than one cluster may answer (setting: match)")
+    return tuple(notes)
 
 
 def _unmapped(labels: Mapping[str, str], profile: Profile) -> _Source:
@@ -170,7 +180,7 @@ class _Clashes:
     def _first(self, code: int) -> int:
         return next(iter(self.clashes[code].values()))[0]
 
-    def settled(self, codes: IntArray) -> Counted:
+    def settled(self) -> Counted:
         copied = {code: found for code, found in self.clashes.items() if code not in self.parts}
         clusters = {name for code in copied for name in self.varying[code] & CLUSTER_LABELS} - self.declared
         if clusters:
@@ -243,9 +253,9 @@ class _Clashes:
                     for other, _ in named[at + 1 :]:
                         if len(pairs[one, other]) < _COMPARED_KEYS:
                             pairs[one, other].append(code)
-        compare = _compared
+        compare = compared_offsets
         if not pairs:
-            pairs, compare = self._by_lag(copied, sources), _compared_lag
+            pairs, compare = self._by_lag(copied, sources), compared_lag
         behind: set[_Source] = set()
         for (one, other), codes in pairs.items():
             answers: Counter[str | None] = Counter()
@@ -270,7 +280,7 @@ class _Clashes:
                 pairs[named[0], named[1]].append(code)
         return pairs
 
-    def _samples(self, ats: Sequence[int]) -> tuple[IntArray, FloatArray]:
+    def _samples(self, ats: Sequence[int]) -> Measured:
         spans = [slice(self.starts[at], self.starts[at] + self.series.lengths[at]) for at in ats]
         times = np.concatenate([self.series.ts_us[span] for span in spans])
         values = np.concatenate([self.series.values[span] for span in spans])
@@ -290,7 +300,7 @@ class _Clashes:
         for number in range(1, len(units)):
             have = np.sort(whole.ts_us[kept])
             mine = unit_of == number
-            kept |= mine & _in_gaps(have, whole.ts_us)
+            kept |= mine & in_gaps(have, whole.ts_us)
         order = np.argsort(whole.ts_us[kept], kind="stable")
         return SeriesTable(
             whole.names.slice(0, 1),
@@ -331,7 +341,7 @@ class _Clashes:
             if len(times := self._samples(ats)[0])
         )
         return any(
-            min(one[1], other[1]) - other[0] > max(2 * _SLACK_US, (other[1] - other[0]) // 4)
+            min(one[1], other[1]) - other[0] > max(_TOGETHER_US, (other[1] - other[0]) // 4)
             for one, other in itertools.pairwise(spans)
         )
 
@@ -383,74 +393,3 @@ def _most_telling(one: _Source, other: _Source) -> str:
     names = sorted(_varying({one: None, other: None}))
     poor = ("instance", "pod", "pod_name", "kubernetes_pod_name", "ip", "uid", "pod_uid", "container_id")
     return next((name for name in names if name not in poor), names[0])
-
-
-def _compared(one: tuple[IntArray, FloatArray], other: tuple[IntArray, FloatArray]) -> str | None:
-    """Two sources of one offset: "alike", which of them is behind ("first", "second"), "contradict", or None if that is not known.
-
-    An offset that one of them reports must lie between what the other one reported shortly before and shortly after.
-    """
-    if not len(one[0]) or not len(other[0]):
-        return None
-    if (one[1] == 0).all() and (other[1] == 0).all():
-        return None  # nothing was ever written: this tells nothing
-    first, second = _inside(one, other), _inside(other, one)
-    if first is None and second is None:
-        return None  # not at the same time: one has followed the other
-    if (first is None or first >= _ALIKE_RATIO) and (second is None or second >= _ALIKE_RATIO):
-        return "alike"
-    for name, late, ahead in (("first", one, other), ("second", other, one)):
-        # A late or frozen exporter reports what was true before.
-        if late[1].min() >= ahead[1].min() and late[1].max() <= ahead[1].max() and late[1][-1] < ahead[1][-1]:
-            steady = (np.diff(late[1]) >= 0).all()
-            if steady:
-                return name
-    return "contradict"
-
-
-def _compared_lag(one: tuple[IntArray, FloatArray], other: tuple[IntArray, FloatArray]) -> str | None:
-    """The same for two sources of one lag, which goes up and down: "alike", "contradict" or None."""
-    if not len(one[0]) or not len(other[0]) or ((one[1] == 0).all() and (other[1] == 0).all()):
-        return None
-    shares = [share for share in (_inside(one, other, wide=True), _inside(other, one, wide=True)) if share is not None]
-    if not shares:
-        return None
-    return "alike" if min(shares) >= _ALIKE_LAG_RATIO else "contradict"
-
-
-def _inside(
-    one: tuple[IntArray, FloatArray], other: tuple[IntArray, FloatArray], *, wide: bool = False
-) -> float | None:
-    """Share of the first's samples that lie between the second's nearest ones; None without samples at the same time."""
-    times, values = one
-    slack = _SLACK_US + 2 * max(_interval(times), _interval(other[0]))
-    bounded = (times >= other[0][0] + slack) & (times <= other[0][-1] - slack)
-    there = bounded if bounded.any() else (times >= other[0][0]) & (times <= other[0][-1])
-    if not there.any():
-        return None
-    fits = []
-    low = np.searchsorted(other[0], times[there] - slack, side="left")
-    high = np.searchsorted(other[0], times[there] + slack, side="right")
-    for first, last, value in zip(low, high, values[there], strict=True):
-        near = other[1][max(0, first - 1) : last + 1]
-        more = 0.25 * (near.max() - near.min()) if wide else 0.0
-        fits.append(bool(near.min() - more <= value <= near.max() + more))
-    return float(np.mean(fits))
-
-
-def _interval(times: IntArray) -> int:
-    return int(np.median(np.diff(times))) if len(times) > 1 else 0
-
-
-def _in_gaps(have: IntArray, times: IntArray) -> np.ndarray:
-    """Whether each time lies in a gap of these."""
-    if not len(have):
-        return np.ones(len(times), bool)
-    gap = int(_GAP_INTERVALS * _interval(have))
-    after = np.searchsorted(have, times, side="right")
-    before = times - have[np.maximum(after - 1, 0)]
-    before[after == 0] = np.iinfo(np.int64).max
-    until = have[np.minimum(after, len(have) - 1)] - times
-    until[after == len(have)] = np.iinfo(np.int64).max
-    near = _interval(have) // 2
-    return (before > near) & (until > near) & ((before > gap - until) | (until > gap))
