@@ -20,6 +20,7 @@ from workbench.window import parse_duration
 
 LAB_CLUSTER = "lab"
 _ENV = re.compile(r"\$\{(\w+)\}")
+_DEFAULT_PROFILES = ["kafka_exporter", "runtime"]
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 
@@ -171,8 +172,8 @@ class Cluster(_Strict):
         description="Labels that tell copies of one measurement apart, besides the usual ones of replicas: each counts once.",
     )
     profiles: list[str] = Field(
-        default=["kafka_exporter", "runtime"],
-        description="In order of trust: a signal comes from the first profile that has it.",
+        default=_DEFAULT_PROFILES,
+        description="In order of trust: a signal comes from the first profile that has it. Names, or paths of files (`./ours.yaml`).",
     )
     members: dict[str, str] = Field(
         default={},
@@ -312,10 +313,23 @@ def load_settings(path: Path | None = None) -> Settings:
         for name, cluster in values["clusters"].items():
             if isinstance(cluster, dict):
                 cluster["name"] = name
+                cluster["profiles"] = _beside(cluster.get("profiles", _DEFAULT_PROFILES), chosen.parent)
     try:
         return Settings.model_validate(from_environment(values, chosen))
     except ValidationError as error:
         raise ConfigError(f"{chosen}: {first_problem(error)}.", hint="See README, 'Your own cluster'.") from None
+
+
+def _beside(profiles: Any, folder: Path) -> Any:
+    """Profiles with paths relative to the settings file made absolute; anything else is left to the validation."""
+    if not isinstance(profiles, list):
+        return profiles
+    return [
+        str((folder / Path(name).expanduser()).resolve())
+        if isinstance(name, str) and name.endswith((".yaml", ".yml"))
+        else name
+        for name in profiles
+    ]
 
 
 def from_environment(value: Any, path: Path) -> Any:

@@ -95,6 +95,7 @@ def _landed(
     """Open the cluster's store, and land the window's missing slots from Prometheus."""
     from workbench.collect import live
     from workbench.places import state_dir
+    from workbench.profiles import name_of
     from workbench.settings import load_settings
     from workbench.spark.session import start_in_background
     from workbench.sweep.landing import land_missing, wanting
@@ -110,7 +111,7 @@ def _landed(
             cluster=cluster.name,
             slot_seconds=round(settings.windows_of(cluster).length.total_seconds()),
             bootstrap=cluster.bootstrap,
-            profiles=cluster.profiles,
+            profiles=[name_of(name) for name in cluster.profiles],
             match=cluster.match,
             thresholds=thresholds,
         ),

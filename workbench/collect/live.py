@@ -17,7 +17,7 @@ from workbench.collect.kafka import GROUPS_SCHEMA, KafkaCluster
 from workbench.collect.prometheus import Collected, PrometheusSource
 from workbench.collect.record import Recorder
 from workbench.errors import NoSeriesError, SourceUnreachableError, UsageError
-from workbench.profiles import load_profile
+from workbench.profiles import load_profile, name_of
 from workbench.settings import Cluster, Thresholds
 from workbench.window import Window
 
@@ -53,7 +53,7 @@ def collect(
             cluster=cluster.name,
             bootstrap=cluster.bootstrap,
             source="prometheus",
-            profiles=cluster.profiles,
+            profiles=[name_of(name) for name in cluster.profiles],
             window=window,
             groups=groups,
             topics=topics,
@@ -115,7 +115,8 @@ def _series(
         raise NoSeriesError(
             f"Prometheus has no series of {what or 'any consumer group'} between "
             f"{window.baseline_start:%Y-%m-%d %H:%M:%SZ} and {window.end:%H:%M:%SZ}.",
-            hint=f"Profiles in use: {', '.join(cluster.profiles)}. Is the name correct, and does one of them fit your exporter?",
+            hint=f"Profiles in use: {', '.join(map(name_of, cluster.profiles))}. Is the name correct, and does one of them fit your "
+            "exporter? Find out with: workbench profiles check",
         )
     return found
 

@@ -148,22 +148,54 @@ class PrometheusSource:
         """What the server reported as missing from its last answers."""
         return tuple(dict.fromkeys(self._session.warnings)) if self._session is not None else ()
 
-    def examples(self) -> dict[str, dict[str, str]]:
-        """Every exported metric name of the profiles, with the labels of one recent series.
+    def names(self, *, at: datetime | None = None) -> frozenset[str]:
+        """All metric names, also of series without recent samples.
+
+        Args:
+            at: in the hour before this instant; default: whatever the server has.
 
         Raises:
             SourceUnreachableError: if Prometheus does not answer.
         """
         self._connect()
-        names = self._guarded("label values", lambda: self._client.get_label_values("__name__"))
-        known = {name for profile in self.profiles for name in profile.metrics()}
-        found: dict[str, dict[str, str]] = {}
-        for name in sorted(known & set(names)):
+        params = {} if at is None else {"start": str(at.timestamp() - 3600), "end": str(at.timestamp())}
+        found = self._guarded("label values", lambda: self._client.get_label_values("__name__", params=params))
+        return frozenset(found)
+
+    def recent(
+        self, names: Iterable[str], *, most: int = 1, at: datetime | None = None
+    ) -> dict[str, list[dict[str, str]]]:
+        """Labels of some series that have samples in the last five minutes.
+
+        Args:
+            names: metric names.
+            most: series of each.
+            at: the end of these minutes; default: now.
+
+        Raises:
+            SourceUnreachableError: if Prometheus does not answer.
+        """
+        self._connect()
+        params = {} if at is None else {"time": str(at.timestamp())}
+        found: dict[str, list[dict[str, str]]] = {}
+        for name in sorted(names):
             selector = to_promql((one_of("__name__", [name]), *matchers_of(self.match)))
-            query = f"topk(1, {selector})[5m:1m]"  # a subquery: its answer is a matrix, like those of all other queries
-            for labels, _, _ in self._ask(query, lambda query=query: self._client.custom_query(query)).series():
-                found[name] = labels
+            query = f"topk({most}, {selector})[5m:1m]"  # a subquery: its answer is a matrix, like those of all other queries
+            matrix = self._ask(query, lambda query=query: self._client.custom_query(query, params=params))
+            if len(matrix):
+                found[name] = [labels for labels, _, _ in matrix.series()][:most]
         return found
+
+    def examples(self, *, at: datetime | None = None) -> dict[str, dict[str, str]]:
+        """Every exported metric name of the profiles, with the labels of one recent series.
+
+        Raises:
+            SourceUnreachableError: if Prometheus does not answer.
+        """
+        known = {name for profile in self.profiles for name in profile.metrics()}
+        known |= {rule.metric for profile in self.profiles for rule in profile.signals.values()}  # native histograms
+        found = self.recent(known & self.names(at=at), at=at)
+        return {name: series[0] for name, series in found.items()}
 
     def _connect(self) -> None:
         if self._client is not None:

@@ -179,7 +179,7 @@ class Recorder:
             cluster=self._cluster.name,
             bootstrap=self._cluster.bootstrap,
             source="watch",
-            profiles=[*([KAFKA_PROFILE] if self._kafka is not None else []), *self._cluster.profiles],
+            profiles=[*([KAFKA_PROFILE] if self._kafka is not None else []), *(it.name for it in self._profiles)],
             window=Window(baseline_start=self._started, start=middle, end=now),
             groups=self._groups,
             incomplete=[f"{text} ({count} of {self.rounds} rounds)" for text, count in self.missing.items()],
