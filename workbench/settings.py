@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from workbench.errors import ConfigError, UnknownClusterError, UsageError, WindowError
+from workbench.expectations import GroupSettings
 from workbench.inputs import first_problem, read_toml
 from workbench.masking import remember, secret_values, secrets_in_header, secrets_in_url
 from workbench.places import config_file, state_dir
@@ -38,6 +39,11 @@ class Thresholds(_Strict):
         default=120.0,
         gt=0,
         description="Older than this is late. 2 min: what people notice before an alert of 5 min fires.",
+    )
+    commit_every_seconds: float = Field(
+        default=0.0,
+        ge=0,
+        description="Expected time between two commits: so much older than the objective is not late. 0: they are frequent.",
     )
     growth_ratio: float = Field(
         default=0.05,
@@ -191,6 +197,10 @@ class Cluster(_Strict):
         default=None, description="This cluster's own thresholds, instead of the general ones."
     )
     windows: Windows | None = None
+    groups: dict[str, GroupSettings] = Field(
+        default={},
+        description="What is expected of groups, by name or pattern (`billing-*`); the most specific one wins.",
+    )
 
     @field_validator("prometheus", "metrics")
     @classmethod

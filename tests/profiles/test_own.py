@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.running import run
+from tests.cli.running import run_here
 from workbench import profiles
 from workbench.collect.scrape import Page, page_series
 from workbench.errors import ConfigError
@@ -128,11 +128,11 @@ signals:
     assert "there is acme_rebalance" in checks["rebalances"].detail
 
 
-def test_the_schema_knows_signals_and_labels() -> None:
+def test_the_schema_knows_signals_and_labels(tmp_path: Path) -> None:
     """And the command prints it."""
-    code, out = run("profiles", "schema")
-    assert code == 0
-    found = json.loads(out)
+    done = run_here("profiles", "schema", cwd=tmp_path)
+    assert done.returncode == 0
+    found = json.loads(done.stdout)
     assert found == profile_schema()
     assert "Unit: messages" in found["properties"]["signals"]["properties"]["consumer_lag"]["description"]
     assert found["properties"]["signals"]["additionalProperties"] is False

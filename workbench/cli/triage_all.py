@@ -78,7 +78,7 @@ def triage_all(request: SweepRequest) -> int:
 def exit_code(result: Sweep) -> int:
     """Exit code of the worst subscription; "lagging" outweighs "cannot tell", which outweighs healthy with incomplete data."""
     states = result.states
-    if states.get("lagging"):
+    if result.lagging:
         return ExitCode.FINDINGS
     return ExitCode.EVIDENCE if states.get("cannot_tell") or result.partial else ExitCode.OK
 
@@ -114,6 +114,7 @@ def _landed(
             profiles=[name_of(name) for name in cluster.profiles],
             match=cluster.match,
             thresholds=thresholds,
+            expected=cluster.groups,
         ),
     )
     # A landed slot is not queried again, so wait until its last samples have certainly arrived.
@@ -181,6 +182,8 @@ def _write_report(path: Path, store: Store, result: Sweep) -> None:
         window=result.window,
         incomplete=list(result.incomplete),
         thresholds=store.info.thresholds,
+        match=store.info.match,
+        expected=store.info.expected,
     )
     samples = store.samples_of(result.window, [(it.group, it.topic) for it in result.findings])
     write_html(path, result.as_triage(), Capture(info=info, samples=samples))

@@ -61,6 +61,7 @@ def collect(
             thresholds=thresholds,
             match=cluster.match,
             sources=found.sources,
+            expected=cluster.groups,
         ),
         samples=found.series.to_samples(),
         groups=views,
@@ -174,5 +175,6 @@ def observe(
         groups=groups,
         incomplete=[*recorded.info.incomplete, NO_BASELINE],
         thresholds=thresholds,
+        expected=cluster.groups,
     )
     return Capture(info=info, samples=recorded.samples, groups=recorded.groups)

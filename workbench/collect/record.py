@@ -184,5 +184,6 @@ class Recorder:
             groups=self._groups,
             incomplete=[f"{text} ({count} of {self.rounds} rounds)" for text, count in self.missing.items()],
             thresholds=self._thresholds,
+            expected=self._cluster.groups,
             state=state,
         )

@@ -78,7 +78,9 @@ def render_html(result: Triage, capture: Capture, *, health: Health | None = Non
     sections = [
         Section(
             finding=finding,
-            charts=charts_of(finding, capture.samples, result.window, capture.info.thresholds, events=capture.events),
+            charts=charts_of(
+                finding, capture.samples, result.window, capture.info.limits(finding.group), events=capture.events
+            ),
             tree=tree_svg(finding),
             anchor=f"finding-{number}",
         )

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from workbench.console import SafeConsole
 from workbench.features.series import FloatArray, Series, highest, series_of, total
-from workbench.humanize import count, duration, plural, printable
+from workbench.humanize import count, duration, one_line, plural, printable
 from workbench.triage.engine import Triage
 from workbench.triage.finding import Finding, PathStep
 from workbench.triage.tree import TREE
@@ -78,6 +78,12 @@ def detail(finding: Finding, samples: pa.Table, window: Window, *, pictures: boo
     parts += _cannot_tell(finding)
     if finding.actions:
         parts += [Text(), _actions(finding)]
+    if finding.muted:
+        parts.insert(1, Text(f" Muted {one_line(finding.muted)}", style="yellow"))
+    if finding.owner:
+        parts.append(Text(f" Owner: {one_line(finding.owner)}"))
+    if finding.own_runbook:
+        parts.append(Text(f" Runbook of the group: {one_line(finding.own_runbook)}"))
     if finding.runbook:
         parts.append(Text(f" Runbook: {finding.runbook}", style="dim"))
     return Padding(Group(*parts), (1, 0, 1, 0))  # type: ignore[arg-type]

@@ -30,6 +30,7 @@ import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from workbench.errors import DamagedCaptureError, NoSeriesError, UsageError
+from workbench.expectations import GroupSettings
 from workbench.files import atomic_folder, atomic_write, leftovers, remove_folder, restored, writing
 from workbench.inputs import first_problem
 from workbench.samples import SAMPLES_SCHEMA, SERIES_ORDER, SeriesTable, codes_of
@@ -61,6 +62,7 @@ class StoreInfo(BaseModel):
     profiles: list[str] = []
     match: dict[str, str] = {}  # which series of the Prometheus are the cluster's
     thresholds: Thresholds = Thresholds()
+    expected: dict[str, GroupSettings] = {}  # by group pattern
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

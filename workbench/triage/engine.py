@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from workbench.collect.capture import Capture
 from workbench.errors import ConfigError, NoSeriesError
+from workbench.expectations import NOTHING_EXPECTED, Expectations
 from workbench.profiles import Profile, load_profile
 from workbench.settings import Thresholds
 from workbench.triage.build import build_finding
 from workbench.triage.finding import Finding
 from workbench.triage.onset import onset
 from workbench.triage.rows import features_of
+from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import State
 from workbench.window import Window
 
@@ -49,14 +51,26 @@ class Triage:
         }
 
 
-def answered(spark: SparkSession, samples: pa.Table, window: Window, thresholds: Thresholds) -> DataFrame:
+def answered(
+    spark: SparkSession,
+    samples: pa.Table,
+    window: Window,
+    thresholds: Thresholds,
+    expectations: Expectations = NOTHING_EXPECTED,
+) -> DataFrame:
     """Samples to one answered row per subscription; all of it after the summary is one Spark plan."""
     from workbench.features.summarise import summarise
 
-    return answered_from(summarise(spark, samples, window), thresholds)
+    return answered_from(summarise(spark, samples, window), thresholds, expectations)
 
 
-def answered_from(summary: DataFrame, thresholds: Thresholds, *, fleet: bool = False) -> DataFrame:
+def answered_from(
+    summary: DataFrame,
+    thresholds: Thresholds,
+    expectations: Expectations = NOTHING_EXPECTED,
+    *,
+    fleet: bool = False,
+) -> DataFrame:
     """Answer all questions from a summary, one row per series and period; `fleet` for thousands of groups."""
     from workbench.features.subscriptions import of_fleet, of_summary
     from workbench.triage.anomalies import with_suspects
@@ -64,7 +78,7 @@ def answered_from(summary: DataFrame, thresholds: Thresholds, *, fleet: bool = F
 
     together = of_fleet if fleet else of_summary
     features = together(summary, stale_after_seconds=thresholds.stale_after_seconds)
-    return with_verdicts(with_suspects(features, thresholds), thresholds)
+    return with_verdicts(with_suspects(features, thresholds, expectations), thresholds)
 
 
 def load() -> None:
@@ -94,9 +108,14 @@ def triage(
         NoSeriesError: if the capture has no lag of these groups and topics.
     """
     limits = thresholds or capture.info.thresholds
+    expected = Expectations(capture.info.expected)
+    if groups is not None and len(groups) == 1:
+        limits, expected_in_spark = expected.limits(limits, groups[0]), NOTHING_EXPECTED
+    else:
+        expected_in_spark = expected
     seen = window or capture.window
     samples = capture.samples_of(groups or (), topics or ())
-    rows = features_of(answered(spark, samples, seen, limits).toArrow())
+    rows = features_of(answered(spark, samples, seen, limits, expected_in_spark).toArrow())
     if not rows:
         raise NoSeriesError(
             f"No lag of {_asked_for(groups, topics)} in the window or its baseline.",
@@ -104,13 +123,7 @@ def triage(
         )
     profiles = profiles_named(capture.info.profiles)
     findings = [
-        build_finding(
-            row,
-            thresholds=limits,
-            profiles=profiles,
-            since=onset(samples, seen, row, limits),
-            bootstrap=capture.info.bootstrap,
-        )
+        finding_of(row, samples, seen, limits, expected, profiles=profiles, bootstrap=capture.info.bootstrap)
         for row in rows
     ]
     findings.sort(key=lambda it: (ORDER.index(it.state), -(it.time_lag.seconds or 0.0), it.group, it.topic))
@@ -120,6 +133,33 @@ def triage(
         findings=tuple(findings),
         incomplete=tuple(capture.info.incomplete),
         sources=tuple(capture.info.sources),
+    )
+
+
+def finding_of(
+    row: SubscriptionFeatures,
+    samples: pa.Table,
+    window: Window,
+    thresholds: Thresholds,
+    expectations: Expectations,
+    *,
+    profiles: Sequence[Profile],
+    bootstrap: str | None,
+) -> Finding:
+    """Build the finding of one subscription with what is expected of its group."""
+    limits, expected = expectations.limits(thresholds, row.group), expectations.of(row.group)
+    found = build_finding(
+        row,
+        thresholds=limits,
+        profiles=profiles,
+        since=onset(samples, window, row, limits),
+        bootstrap=bootstrap,
+    )
+    return replace(
+        found,
+        owner=expected.settings.owner,
+        own_runbook=expected.settings.runbook,
+        muted=expected.muted(window.end) if found.state is not State.HEALTHY else None,
     )
 
 

@@ -103,6 +103,8 @@ class Finding:
         eta_loss_seconds: until retention deletes what is not committed; None: retention does not move.
         candidates: for `cannot_tell`, the verdicts that are still possible.
         contributing: what is also true, in words.
+        owner, own_runbook: whom to ask, and the team's own runbook.
+        muted: until when and why alarms are paused; it does not count for the exit code then.
         since: onset, if the data show it.
         sizing: the capacity that is needed, with the calculation.
     """
@@ -127,6 +129,10 @@ class Finding:
     missing: tuple[Missing, ...] = ()
     actions: tuple[Action, ...] = ()
     runbook: str | None = None
+    # From the settings of the group.
+    owner: str | None = None
+    own_runbook: str | None = None
+    muted: str | None = None
     since: datetime | None = None
     sizing: str | None = None
     # The features behind it, for checks and for the lab; not part of the JSON.
