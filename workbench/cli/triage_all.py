@@ -172,6 +172,7 @@ def _write_table(path: Path, result: Sweep) -> None:
 
 def _write_report(path: Path, store: Store, result: Sweep) -> None:
     from workbench.collect.capture import Capture, new_info
+    from workbench.collect.events import of_window
     from workbench.report.html import write_html
 
     info = new_info(
@@ -186,4 +187,5 @@ def _write_report(path: Path, store: Store, result: Sweep) -> None:
         expected=store.info.expected,
     )
     samples = store.samples_of(result.window, [(it.group, it.topic) for it in result.findings])
-    write_html(path, result.as_triage(), Capture(info=info, samples=samples))
+    events = of_window(store.info.cluster, result.window.baseline_start, result.window.end)
+    write_html(path, result.as_triage(), Capture(info=info, samples=samples, events=events))

@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from workbench.collect.capture import NO_BASELINE, Capture, new_info
+from workbench.collect.events import of_window
 from workbench.collect.join import groups_of_clients
 from workbench.collect.kafka import GROUPS_SCHEMA, KafkaCluster
 from workbench.collect.prometheus import Collected, PrometheusSource
@@ -65,6 +66,7 @@ def collect(
         ),
         samples=found.series.to_samples(),
         groups=views,
+        events=of_window(cluster.name, window.baseline_start, window.end),
     )
 
 
@@ -177,4 +179,5 @@ def observe(
         thresholds=thresholds,
         expected=cluster.groups,
     )
-    return Capture(info=info, samples=recorded.samples, groups=recorded.groups)
+    events = of_window(cluster.name, window.baseline_start, window.end)
+    return Capture(info=info, samples=recorded.samples, groups=recorded.groups, events=events)

@@ -197,6 +197,16 @@ class PrometheusSource:
         found = self.recent(known & self.names(at=at), at=at)
         return {name: series[0] for name, series in found.items()}
 
+    def read(self, metric: str, window: Window) -> Iterator[tuple[dict[str, str], np.ndarray, np.ndarray]]:
+        """Labels, µs since the epoch and values of every series of a metric, whatever its labels are.
+
+        Raises:
+            SourceUnreachableError: if Prometheus does not answer.
+        """
+        self._connect()
+        for matrix in self._fetch([one_of("__name__", [metric])], window, by_chunks=False):
+            yield from matrix.series()
+
     def _connect(self) -> None:
         if self._client is not None:
             return

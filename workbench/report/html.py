@@ -22,6 +22,7 @@ from workbench.humanize import count, duration, printable, rate, significant
 from workbench.report.charts import Chart, charts_of
 from workbench.report.numbers import summary_table
 from workbench.report.treepicture import tree_svg
+from workbench.triage.changes import words_of
 from workbench.triage.engine import Triage
 from workbench.triage.finding import Evidence, Finding
 from workbench.triage.tree import TREE
@@ -155,6 +156,7 @@ def environment(package: str = "workbench.report") -> Environment:
         "name": printable,
         "words": lambda text: str(text).replace("_", " "),
         "number": _number,
+        "changed": words_of,
     }
     environment.globals |= {"evidence_rows": _evidence_rows, "summary_table": summary_table}
     return environment

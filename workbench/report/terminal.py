@@ -14,6 +14,7 @@ from rich.text import Text
 from workbench.console import SafeConsole
 from workbench.features.series import FloatArray, Series, highest, series_of, total
 from workbench.humanize import count, duration, one_line, plural, printable
+from workbench.triage.changes import words_of
 from workbench.triage.engine import Triage
 from workbench.triage.finding import Finding, PathStep
 from workbench.triage.tree import TREE
@@ -75,6 +76,8 @@ def detail(finding: Finding, samples: pa.Table, window: Window, *, pictures: boo
     series = series_of(samples, window, group=finding.group, topic=finding.topic)
     parts: list[object] = [_title(finding), _sentence(finding), Text(), _path(finding, series, pictures=pictures)]
     parts += [Text(f"  Also true: {text}", style="yellow") for text in finding.contributing]
+    if finding.changed is not None:
+        parts.append(Text(f"  Changed: {words_of(finding.changed)}", style="yellow"))
     parts += _cannot_tell(finding)
     if finding.actions:
         parts += [Text(), _actions(finding)]

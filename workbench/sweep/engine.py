@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from workbench.collect.events import of_window
 from workbench.errors import NoSeriesError
 from workbench.expectations import Expectations
 from workbench.settings import Thresholds
@@ -250,7 +251,17 @@ def _findings(
     rows = {(row.group, row.topic): row for row in rows_of(answered, spark, wanted)}
     samples = store.samples_of(window, wanted)
     profiles = profiles_named(store.info.profiles)
+    events = of_window(store.info.cluster, window.baseline_start, window.end)
     return tuple(
-        finding_of(rows[key], samples, window, limits, expected, profiles=profiles, bootstrap=store.info.bootstrap)
+        finding_of(
+            rows[key],
+            samples,
+            window,
+            limits,
+            expected,
+            profiles=profiles,
+            bootstrap=store.info.bootstrap,
+            events=events,
+        )
         for key in wanted
     )

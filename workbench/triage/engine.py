@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from workbench.expectations import NOTHING_EXPECTED, Expectations
 from workbench.profiles import Profile, load_profile
 from workbench.settings import Thresholds
 from workbench.triage.build import build_finding
+from workbench.triage.changes import nearest_change
 from workbench.triage.finding import Finding
 from workbench.triage.onset import onset
 from workbench.triage.rows import features_of
@@ -123,7 +124,16 @@ def triage(
         )
     profiles = profiles_named(capture.info.profiles)
     findings = [
-        finding_of(row, samples, seen, limits, expected, profiles=profiles, bootstrap=capture.info.bootstrap)
+        finding_of(
+            row,
+            samples,
+            seen,
+            limits,
+            expected,
+            profiles=profiles,
+            bootstrap=capture.info.bootstrap,
+            events=capture.events,
+        )
         for row in rows
     ]
     findings.sort(key=lambda it: (ORDER.index(it.state), -(it.time_lag.seconds or 0.0), it.group, it.topic))
@@ -145,6 +155,7 @@ def finding_of(
     *,
     profiles: Sequence[Profile],
     bootstrap: str | None,
+    events: Sequence[Mapping[str, Any]] = (),
 ) -> Finding:
     """Build the finding of one subscription with what is expected of its group."""
     limits, expected = expectations.limits(thresholds, row.group), expectations.of(row.group)
@@ -159,6 +170,7 @@ def finding_of(
         found,
         owner=expected.settings.owner,
         own_runbook=expected.settings.runbook,
+        changed=nearest_change(events, samples, window, group=row.group, topic=row.topic, since=found.since),
         muted=expected.muted(window.end) if found.state is not State.HEALTHY else None,
     )
 
