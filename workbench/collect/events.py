@@ -107,8 +107,11 @@ class EventStore:
             text = "".join(json.dumps(event.to_json(), sort_keys=True) + "\n" for event in new)
             with writing(f"The list of events {self.path}"):
                 self.path.parent.mkdir(parents=True, exist_ok=True)
-                handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+                handle = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
                 try:
+                    size = os.fstat(handle).st_size
+                    if size and os.pread(handle, 1, size - 1) != b"\n":  # a kill has cut the last line
+                        text = "\n" + text
                     os.write(handle, text.encode())  # one write: several commands may append at once
                 finally:
                     os.close(handle)
