@@ -246,7 +246,8 @@ _NODES = (
         question="Is most of the lag in a few partitions?",
         short="hot partitions?",
         test="size(hot_partitions) > 0 AND size(hot_partitions) <= few_partitions",
-        yes=Conclude(Verdict.HOT_PARTITION),
+        # What stands still is not hot, and more partitions or consumers do not move it.
+        yes=Choose((("stuck_count > 0", Verdict.STUCK_PARTITION),), otherwise=Verdict.HOT_PARTITION),
         no=Ask("too_few"),
         words=wording.hot,
         needs=("consumer_lag",),
@@ -262,8 +263,8 @@ _NODES = (
         question="Are there fewer consumers than partitions?",
         short="fewer consumers?",
         test="group_members < partition_count",
-        yes=Conclude(Verdict.TOO_FEW_CONSUMERS),
-        no=Conclude(Verdict.PARTITION_CEILING),
+        yes=Choose((("stuck_count > 0", Verdict.STUCK_PARTITION),), otherwise=Verdict.TOO_FEW_CONSUMERS),
+        no=Choose((("stuck_count > 0", Verdict.STUCK_PARTITION),), otherwise=Verdict.PARTITION_CEILING),
         words=wording.too_few,
         needs=("group_members",),
         measures=(

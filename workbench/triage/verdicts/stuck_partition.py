@@ -28,6 +28,8 @@ def _headline(row: SubscriptionFeatures) -> str:
     if len(row.stuck_partitions) > 1:
         where = f"partitions {listed(sorted(row.stuck_partitions))}"
     moving = row.moving_partitions
+    if not moving:
+        return f"Stuck: {where} not advancing, and no other partition is, although the group has members."
     return f"Stuck: {where} not advancing, while {plural(moving, 'other')} {'is' if moving == 1 else 'are'}."
 
 
@@ -40,6 +42,17 @@ def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
     if offset is None:
         ask = f"Ask Kafka for the committed offset of partition {number}; the metrics have no recent one"
         return [Action(title=ask, command=it.describe, verify="you know the offset, and the record there")]
+    if not row.moving_partitions and row.partition_count > 1:
+        # All of them at once: hardly a record, rather something that all consumers share.
+        log = "Look into the consumers' logs for what all partitions share: paused consumption, refused commits, a call that hangs"
+        return [
+            Action(title=log, command=it.describe, verify="you know what they wait for"),
+            Action(
+                title="Restart one member, and see whether its partitions move",
+                command=None,
+                verify=f"the committed offset of partition {number} passes {offset:,}",
+            ),
+        ]
     read = f"kcat -b {it.brokers} -C -t {shell_word(it.topic)} -p {number} -o {offset} -c 1 -J"
     return [
         Action(
