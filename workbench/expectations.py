@@ -139,7 +139,7 @@ class Expectations:
             group: SQL for the group's name.
         """
         whens = [
-            f"WHEN {group} RLIKE r'^(?s:{_java_regex(pattern)})\\\\z' THEN {value.total_seconds()!r}D"
+            f"WHEN {group} RLIKE r'^(?s:{_java_regex(pattern)})\\z' THEN {value.total_seconds()!r}D"
             for _, pattern, settings in self._ordered
             if (value := getattr(settings, field)) is not None and field in settings.model_fields_set
         ]

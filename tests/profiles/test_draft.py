@@ -19,6 +19,12 @@ EXPORTERS = (
     "kafka_lag_exporter",
     "burrow",
     "kafbat",
+    "otel_kafkametrics",
+    "redpanda",
+    "micrometer",
+    "jmx_exporter_plain",
+    "strimzi_reporter",
+    "faust",
 )
 
 

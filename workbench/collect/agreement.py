@@ -30,8 +30,10 @@ def compared_offsets(one: Measured, other: Measured) -> str | None:
     if (first is None or first >= _ALIKE_RATIO) and (second is None or second >= _ALIKE_RATIO):
         return "alike"
     for name, late, ahead in (("first", one, other), ("second", other, one)):
-        # A late or frozen exporter reports what was true before.
-        if late[1].min() >= ahead[1].min() and late[1].max() <= ahead[1].max() and late[1][-1] < ahead[1][-1]:
+        # A late or frozen exporter reports what was true before; how fast that changes is the other one's to say.
+        span = max(1, int(ahead[0][-1] - ahead[0][0]))
+        before = (ahead[1].max() - ahead[1].min()) * (_SLACK_US + max(0, int(ahead[0][0] - late[0][0]))) / span
+        if late[1].min() >= ahead[1].min() - before and late[1].max() <= ahead[1].max() and late[1][-1] < ahead[1][-1]:
             steady = (np.diff(late[1]) >= 0).all()
             if steady:
                 return name
@@ -68,6 +70,11 @@ def _inside(one: Measured, other: Measured, *, wide: bool = False) -> float | No
 
 def _interval(times: IntArray) -> int:
     return int(np.median(np.diff(times))) if len(times) > 1 else 0
+
+
+def has_gap(times: IntArray) -> bool:
+    """Whether samples are missing between these."""
+    return len(times) > 2 and int(np.diff(times).max()) > _GAP_INTERVALS * _interval(times)
 
 
 def in_gaps(have: IntArray, times: IntArray) -> npt.NDArray[np.bool_]:

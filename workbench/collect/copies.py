@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from workbench.collect.agreement import Measured, compared_lag, compared_offsets, in_gaps
+from workbench.collect.agreement import Measured, compared_lag, compared_offsets, has_gap, in_gaps
 from workbench.errors import MixedSourcesError
 from workbench.humanize import listed
 from workbench.profiles import Profile
@@ -292,7 +292,8 @@ class _Clashes:
         """The first unit with its gaps filled from the others; None if it has none."""
         lengths = [int(self.series.lengths[list(unit)].sum()) for unit in units]
         everything = self._span([at for unit in units for at in unit])
-        if lengths[0] >= _COVERED_RATIO * max(lengths) and self._span(units[0]) >= _COVERED_RATIO * everything:
+        enough = lengths[0] >= _COVERED_RATIO * max(lengths) and self._span(units[0]) >= _COVERED_RATIO * everything
+        if enough and not has_gap(self._samples(units[0])[0]):
             return None
         whole = self.series.take(np.array([at for unit in units for at in unit], np.int64))
         unit_of = np.repeat(np.repeat(np.arange(len(units)), [len(unit) for unit in units]), whole.lengths)
@@ -384,8 +385,8 @@ class _Clashes:
 
 
 def _varying(found: Mapping[_Source, Any]) -> frozenset[str]:
-    sets = [set(extra) for extra in found]
-    return frozenset(name for name, _ in set.union(*sets) - set.intersection(*sets))
+    sets = [frozenset(extra) for extra in found]
+    return frozenset(name for name, _ in frozenset.union(*sets) - frozenset.intersection(*sets))
 
 
 def _most_telling(one: _Source, other: _Source) -> str:

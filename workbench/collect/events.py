@@ -184,7 +184,7 @@ def of_grafana(url: str, start: datetime, end: datetime, *, headers: Mapping[str
     for item in _asked(f"{url.rstrip('/')}/api/annotations", params, headers, what="Grafana"):
         tags = [str(tag).lower() for tag in item.get("tags") or []]
         kind = next((tag for tag in tags if tag in KINDS), "other")
-        text = re.sub(r"<[^<>]*>", " ", str(item.get("text") or ""))
+        text = " ".join(re.sub(r"<[^<>]*>", " ", str(item.get("text") or "")).split())
         found.append(_made(float(item["time"]) / 1000, kind, text or ", ".join(tags), source="grafana"))
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -69,11 +70,11 @@ class _Pattern:
     more: tuple[str, ...] = ()
 
 
-_TIME = r"seconds|millis|_ms\b|_ms_|time|age|latency|duration"
+_TIME = r"seconds|millis|(?:^|_)(?:ms|time|age|latency|duration)(?:_|$)"
 _DERIVED = r"_max|_min|_avg|_mean|_sum|sum_|max_|_rate|per_sec|_created|_bucket|_count\b|percent|ratio|slope|velocity"
 _PATTERNS: dict[str, _Pattern] = {
     "consumer_lag": _Pattern(
-        ((r"lag", 3), (r"group|consumer", 1), (r"offset|records|messages", 0.5), (r"partition", 0.5)),
+        ((r"lag|uncommitted", 3), (r"group|consumer", 1), (r"offset|records|messages", 0.5), (r"partition", 0.5)),
         never=rf"{_TIME}|{_DERIVED}|total_?lag|predict|lead",
         labels=("topic", "partition"),
         more=("group", "member"),
@@ -89,9 +90,9 @@ _PATTERNS: dict[str, _Pattern] = {
     ),
     "committed_offset": _Pattern(
         ((r"commit", 3), (r"(current|consumer|group).*(offset|position)", 2), (r"offset", 1), (r"group", 0.5)),
-        never=rf"lag|rate|latency|{_TIME}|log_end|end_offset|commits?_total|_count\b|_max\b|_sum\b",
-        labels=("group", "topic", "partition"),
-        more=("member",),
+        never=rf"lag|uncommitted|rate|latency|{_TIME}|log_end|end_offset|commits?_total|_count\b|_max\b|_sum\b",
+        labels=("topic", "partition"),
+        more=("group", "member"),
     ),
     "log_end_offset": _Pattern(
         (
@@ -122,6 +123,12 @@ _PATTERNS: dict[str, _Pattern] = {
         never=rf"lag|offset|{_TIME}|rebalance|info|_topic|assign|empty|partition",
         labels=("group",),
         without=("topic", "partition", "member"),
+    ),
+    "group_state": _Pattern(
+        ((r"group\w*(state|info)|state", 3),),
+        never=r"count|total|seconds|_time",
+        labels=("group",),
+        without=("partition", "topic", "member"),
     ),
     "rebalances": _Pattern(
         ((r"rebalance", 3), (r"total|count", 1)),
@@ -178,6 +185,7 @@ _PATTERNS: dict[str, _Pattern] = {
         more=("group", "topic", "member", "processor"),
     ),
 }
+_MOSTLY = 0.6
 _UNITS = (
     (r"_(ms|millis|milliseconds)(_|$)", 0.001),
     (r"_(us|micros|microseconds)(_|$)", 1e-6),
@@ -220,7 +228,7 @@ class Draft:
         lines = ["# A draft: check every line, then `workbench profiles check`.", f"title: {self.name}"]
         if self.member_is != "member":
             lines.append(f"member_is: {self.member_is}")
-        lines.append("signals:")
+        lines.append("signals:" if self.signals else "signals: {}")
         for signal, drafted in self.signals.items():
             rule = yaml.safe_dump(dict(drafted.rule), default_flow_style=True, sort_keys=False, width=1000).strip()
             lines.append(f"  {signal}: {rule}")
@@ -245,10 +253,15 @@ def draft(name: str, seen: Seen) -> Draft:
     signals: dict[str, Drafted] = {}
     missing: dict[str, str] = {}
     used: set[str] = set()
+    namespace = _namespace(seen)
     by_client = not any(_label(labels, "group") for series in seen.values() for labels in series[:1])
     for signal, pattern in _PATTERNS.items():
         scored = sorted(
-            ((score, metric) for metric in seen if (score := _score(signal, pattern, metric, seen[metric])) > 0),
+            (
+                (score, metric)
+                for metric in seen
+                if (score := _score(signal, pattern, metric, seen[metric], namespace=namespace)) > 0
+            ),
             key=lambda item: (-item[0], len(item[1]), item[1]),
         )
         candidates = list(dict.fromkeys(_base(signal, metric) for _, metric in scored))
@@ -271,13 +284,30 @@ def _base(signal: str, metric: str) -> str:
     return metric
 
 
-def _score(signal: str, pattern: _Pattern, metric: str, series: Sequence[Mapping[str, str]]) -> float:
+def _namespace(names: Iterable[str]) -> str:
+    """The first word that most metrics of an exporter have: it may contain "lag" or "offset" and says nothing."""
+    counted = Counter(name.partition("_")[0] for name in names)
+    word, count = counted.most_common(1)[0] if counted else ("", 0)
+    return word if count > _MOSTLY * counted.total() else ""
+
+
+def _without_namespace(name: str, namespace: str) -> str:
+    return name.removeprefix(f"{namespace}_") if namespace else name
+
+
+def _state_label(labels: Mapping[str, str]) -> str | None:
+    return next((name for name in labels if name.lower() in ("state", "status", "group_state", "groupstate")), None)
+
+
+def _score(
+    signal: str, pattern: _Pattern, metric: str, series: Sequence[Mapping[str, str]], *, namespace: str = ""
+) -> float:
     histogram = SIGNALS[signal].kind is Kind.HISTOGRAM
     if histogram != metric.endswith(_HISTOGRAM) and histogram:
         return 0.0
     if not histogram and metric.endswith(("_bucket", "_sum")):
         return 0.0
-    name = _base(signal, metric) if histogram else metric
+    name = _without_namespace(_base(signal, metric) if histogram else metric, namespace)
     if re.search(pattern.never, name):
         return 0.0
     matched = [weight for text, weight in pattern.wanted if re.search(text, name)]
@@ -286,6 +316,10 @@ def _score(signal: str, pattern: _Pattern, metric: str, series: Sequence[Mapping
     labels = series[0] if series else {}
     lacking = [it for it in pattern.labels if not _label(labels, it)]
     if signal == "consumer_lag" and not _label(labels, "group") and not _label(labels, "member"):
+        return 0.0
+    if signal == "committed_offset" and not _label(labels, "group") and "commit" not in name:
+        return 0.0
+    if signal == "group_state" and _state_label(labels) is None:
         return 0.0
     if lacking or any(_label(labels, it) for it in pattern.without):
         return 0.0
@@ -318,6 +352,10 @@ def _rule(signal: str, pattern: _Pattern, metric: str, labels: Mapping[str, str]
         scale = next((factor for text, factor in _UNITS if re.search(text, metric)), None)
         if scale is not None:
             rule["scale"] = scale
+    if signal == "throttle_time" and "scale" not in rule and "seconds" not in metric:
+        rule["scale"] = 0.001  # the Kafka clients' own unit
+    if signal == "group_state":
+        rule["state_label"] = _state_label(labels)
     if signal == "consumer_lag" and "group" not in mapped:
         rule |= {"quality": "proxy", "note": "a client's own lag is behind its position, not behind the commit"}
     if signal == "time_lag":

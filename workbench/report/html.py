@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -149,7 +149,7 @@ def environment(package: str = "workbench.report") -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {
+    filters: dict[str, Callable[..., str]] = {
         "duration": duration,
         "count": count,
         "rate": rate,
@@ -158,6 +158,7 @@ def environment(package: str = "workbench.report") -> Environment:
         "number": _number,
         "changed": words_of,
     }
+    environment.filters |= filters
     environment.globals |= {"evidence_rows": _evidence_rows, "summary_table": summary_table}
     return environment
 

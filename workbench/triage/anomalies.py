@@ -33,7 +33,7 @@ def with_suspects(
     limits = _Limits.of(thresholds, expectations)
     if expectations:
         features = extend(features, limits.columns)
-        limits = _Limits(*limits.columns, {})
+        limits = _Limits("objective_seconds", "commit_every_seconds", {})
     stages = [
         [limits.columns],
         _lag(thresholds, limits),
