@@ -127,7 +127,10 @@ _SOONEST_SECONDS = 90.0  # a rebalance or a long garbage collection takes some t
 _LONGEST_DRAIN_SECONDS = 3600.0
 
 
-def _frozen(limits: _Limits) -> str:
+_LONG = 3
+
+
+def _frozen(limits: _Limits, *, times: int = 1) -> str:
     """SQL for a partition whose commit has stopped, for twice its usual rhythm, while messages wait as long.
 
     Without a rhythm (no commit has moved, and none is expected) this is not known, and counts as false.
@@ -139,8 +142,8 @@ def _frozen(limits: _Limits) -> str:
     )
     still = "coalesce(p.moved_ago_seconds, p.committed_since_seconds)"
     return (
-        f"coalesce(p.committed IS NOT NULL AND p.lag_messages > 0 AND ({rhythm}) IS NOT NULL AND {still} > {patience}"
-        f" AND coalesce(p.time_lag_seconds > {patience}, p.lag_recent_lowest > 0), false)"
+        f"coalesce(p.committed IS NOT NULL AND p.lag_messages > 0 AND ({rhythm}) IS NOT NULL AND {still} > {times} * {patience}"
+        f" AND coalesce(p.time_lag_seconds > {times} * {patience}, p.lag_recent_lowest > 0), false)"
     )
 
 
@@ -160,7 +163,8 @@ def _partitions(t: Thresholds, limits: _Limits) -> _Stages:
     # In a short window (or with a long commit interval) a missing commit proves nothing; hence the age.
     frozen = _frozen(limits)
     stuck = (
-        f"({frozen}) OR (p.lag_recent_low > 0 AND p.committed_moved = 0 AND p.committed_samples >= 3"
+        # Slow events hold commits up for a while, too; that is what the questions about queues are for.
+        f"({_frozen(limits, times=_LONG)}) OR (p.lag_recent_low > 0 AND p.committed_moved = 0 AND p.committed_samples >= 3"
         f" AND coalesce(p.time_lag_seconds > {floor}, true))"
     )
     silent = "p.lag_recent_low > 0 AND coalesce(p.committed_samples, 0) < 3"
@@ -176,7 +180,8 @@ def _partitions(t: Thresholds, limits: _Limits) -> _Stages:
         },
         {
             "stuck_count": "size(stuck_partitions)",
-            "stalled": "size(stuck_partitions) > 0",
+            "stalled": "size(stuck_partitions) > 0 OR size(frozen_partitions) > 0",
+            "frozen_count": "size(frozen_partitions)",
             "typical_lag": f"CASE WHEN size(lags) > 0 THEN least({mean}, {lower_median('lags')}) END",
             "highest_lag": "array_max(lags)",
         },

@@ -59,6 +59,7 @@ class SubscriptionFeatures(MeasuredSubscription):
     new_partitions: int
     lags: tuple[float, ...]
     stuck_count: int
+    frozen_count: int
     stalled: bool
     typical_lag: float | None
     highest_lag: float | None

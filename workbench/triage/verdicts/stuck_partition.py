@@ -12,8 +12,13 @@ from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Verdict
 
 
+def _still(row: SubscriptionFeatures) -> list[int]:
+    """Partitions that do not advance: for the whole window, or else for longer than usual."""
+    return sorted(row.stuck_partitions or row.frozen_partitions)
+
+
 def _first(row: SubscriptionFeatures) -> PartitionFeatures:
-    return next(it for it in row.partitions if it.partition in row.stuck_partitions)
+    return next(it for it in row.partitions if it.partition in _still(row))
 
 
 def _offset(row: SubscriptionFeatures) -> int | None:
@@ -25,8 +30,8 @@ def _offset(row: SubscriptionFeatures) -> int | None:
 def _headline(row: SubscriptionFeatures) -> str:
     offset = _offset(row)
     where = f"partition {_first(row).partition}" + (f" at offset {offset:,}" if offset is not None else "")
-    if len(row.stuck_partitions) > 1:
-        where = f"partitions {listed(sorted(row.stuck_partitions))}"
+    if len(_still(row)) > 1:
+        where = f"partitions {listed(_still(row))}"
     moving = row.moving_partitions
     if not moving:
         return f"Stuck: {where} not advancing, and no other partition is, although the group has members."
@@ -34,7 +39,7 @@ def _headline(row: SubscriptionFeatures) -> str:
 
 
 def _scope(row: SubscriptionFeatures) -> Scope:
-    return Scope(partitions=row.stuck_partitions, offset=_offset(row))
+    return Scope(partitions=tuple(_still(row)), offset=_offset(row))
 
 
 def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
