@@ -274,7 +274,7 @@ def parse_profile(text: str, *, name: str) -> Profile:
 
 def is_path(name: str) -> bool:
     """Whether a name in the settings is the path of a profile of one's own."""
-    return name.endswith((".yaml", ".yml")) or "/" in name or "\\" in name
+    return name.endswith((".yaml", ".yml"))
 
 
 def name_of(name: str) -> str:
