@@ -12,12 +12,13 @@ from pathlib import Path
 import pyarrow as pa
 
 from workbench.collect.capture import NO_BASELINE, Capture, new_info
+from workbench.collect.events import of_window
 from workbench.collect.join import groups_of_clients
 from workbench.collect.kafka import GROUPS_SCHEMA, KafkaCluster
 from workbench.collect.prometheus import Collected, PrometheusSource
 from workbench.collect.record import Recorder
 from workbench.errors import NoSeriesError, SourceUnreachableError, UsageError
-from workbench.profiles import load_profile
+from workbench.profiles import load_profile, name_of
 from workbench.settings import Cluster, Thresholds
 from workbench.window import Window
 
@@ -53,15 +54,19 @@ def collect(
             cluster=cluster.name,
             bootstrap=cluster.bootstrap,
             source="prometheus",
-            profiles=cluster.profiles,
+            profiles=[name_of(name) for name in cluster.profiles],
             window=window,
             groups=groups,
             topics=topics,
             incomplete=[*incomplete, *found.incomplete],
             thresholds=thresholds,
+            match=cluster.match,
+            sources=found.sources,
+            expected=cluster.groups,
         ),
         samples=found.series.to_samples(),
         groups=views,
+        events=of_window(cluster.name, window.baseline_start, window.end),
     )
 
 
@@ -102,6 +107,8 @@ def _series(
         headers=cluster.prometheus_headers,
         timeout_seconds=cluster.timeout_seconds,
         members={**groups_of_clients(views), **cluster.members},
+        match=cluster.match,
+        copies=cluster.copies,
     )
     found = source.collect(window, groups=groups, topics=topics)
     if not len(found.series):
@@ -111,7 +118,8 @@ def _series(
         raise NoSeriesError(
             f"Prometheus has no series of {what or 'any consumer group'} between "
             f"{window.baseline_start:%Y-%m-%d %H:%M:%SZ} and {window.end:%H:%M:%SZ}.",
-            hint=f"Profiles in use: {', '.join(cluster.profiles)}. Is the name correct, and does one of them fit your exporter?",
+            hint=f"Profiles in use: {', '.join(map(name_of, cluster.profiles))}. Is the name correct, and does one of them fit your "
+            "exporter? Find out with: workbench profiles check",
         )
     return found
 
@@ -169,5 +177,7 @@ def observe(
         groups=groups,
         incomplete=[*recorded.info.incomplete, NO_BASELINE],
         thresholds=thresholds,
+        expected=cluster.groups,
     )
-    return Capture(info=info, samples=recorded.samples, groups=recorded.groups)
+    events = of_window(cluster.name, window.baseline_start, window.end)
+    return Capture(info=info, samples=recorded.samples, groups=recorded.groups, events=events)

@@ -73,8 +73,8 @@ class Health:
 
     @property
     def exit_code(self) -> ExitCode:
-        """Exit code; findings outweigh "cannot tell"."""
-        if self.states[State.LAGGING]:
+        """Exit code; findings outweigh "cannot tell"; muted ones do not count."""
+        if any(line.finding.state is State.LAGGING and line.finding.muted is None for line in self.lines):
             return ExitCode.FINDINGS
         return ExitCode.EVIDENCE if incomplete_verdict(self.triage.findings) else ExitCode.OK
 
@@ -128,6 +128,8 @@ def _line_json(line: HealthLine) -> dict[str, Any]:
     it = line.finding
     return {
         "group": it.group,
+        "owner": it.owner,
+        "muted": it.muted,
         "topic": it.topic,
         "state": str(it.state),
         "verdict": str(it.verdict),

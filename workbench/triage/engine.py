@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from workbench.collect.capture import Capture
 from workbench.errors import ConfigError, NoSeriesError
+from workbench.expectations import NOTHING_EXPECTED, Expectations
 from workbench.profiles import Profile, load_profile
 from workbench.settings import Thresholds
 from workbench.triage.build import build_finding
+from workbench.triage.changes import nearest_change
 from workbench.triage.finding import Finding
 from workbench.triage.onset import onset
 from workbench.triage.rows import features_of
+from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import State
 from workbench.window import Window
 
@@ -29,12 +32,13 @@ ORDER = (State.LAGGING, State.CANNOT_TELL, State.DRAINING, State.HEALTHY)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Triage:
-    """All findings of one run."""
+    """All findings of one run; `sources` says how many sources measured the same."""
 
     window: Window
     source: dict[str, Any]
     findings: tuple[Finding, ...]
     incomplete: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The document `workbench.triage/1`."""
@@ -43,18 +47,31 @@ class Triage:
             "window": self.window.to_json(),
             "source": self.source,
             "incomplete": list(self.incomplete),
+            "sources": list(self.sources),
             "findings": [finding.to_json() for finding in self.findings],
         }
 
 
-def answered(spark: SparkSession, samples: pa.Table, window: Window, thresholds: Thresholds) -> DataFrame:
+def answered(
+    spark: SparkSession,
+    samples: pa.Table,
+    window: Window,
+    thresholds: Thresholds,
+    expectations: Expectations = NOTHING_EXPECTED,
+) -> DataFrame:
     """Samples to one answered row per subscription; all of it after the summary is one Spark plan."""
     from workbench.features.summarise import summarise
 
-    return answered_from(summarise(spark, samples, window), thresholds)
+    return answered_from(summarise(spark, samples, window), thresholds, expectations)
 
 
-def answered_from(summary: DataFrame, thresholds: Thresholds, *, fleet: bool = False) -> DataFrame:
+def answered_from(
+    summary: DataFrame,
+    thresholds: Thresholds,
+    expectations: Expectations = NOTHING_EXPECTED,
+    *,
+    fleet: bool = False,
+) -> DataFrame:
     """Answer all questions from a summary, one row per series and period; `fleet` for thousands of groups."""
     from workbench.features.subscriptions import of_fleet, of_summary
     from workbench.triage.anomalies import with_suspects
@@ -62,7 +79,7 @@ def answered_from(summary: DataFrame, thresholds: Thresholds, *, fleet: bool = F
 
     together = of_fleet if fleet else of_summary
     features = together(summary, stale_after_seconds=thresholds.stale_after_seconds)
-    return with_verdicts(with_suspects(features, thresholds), thresholds)
+    return with_verdicts(with_suspects(features, thresholds, expectations), thresholds)
 
 
 def load() -> None:
@@ -92,9 +109,14 @@ def triage(
         NoSeriesError: if the capture has no lag of these groups and topics.
     """
     limits = thresholds or capture.info.thresholds
+    expected = Expectations(capture.info.expected)
+    if groups is not None and len(groups) == 1:
+        limits, expected_in_spark = expected.limits(limits, groups[0]), NOTHING_EXPECTED
+    else:
+        expected_in_spark = expected
     seen = window or capture.window
     samples = capture.samples_of(groups or (), topics or ())
-    rows = features_of(answered(spark, samples, seen, limits).toArrow())
+    rows = features_of(answered(spark, samples, seen, limits, expected_in_spark).toArrow())
     if not rows:
         raise NoSeriesError(
             f"No lag of {_asked_for(groups, topics)} in the window or its baseline.",
@@ -102,12 +124,15 @@ def triage(
         )
     profiles = profiles_named(capture.info.profiles)
     findings = [
-        build_finding(
+        finding_of(
             row,
-            thresholds=limits,
+            samples,
+            seen,
+            limits,
+            expected,
             profiles=profiles,
-            since=onset(samples, seen, row, limits),
             bootstrap=capture.info.bootstrap,
+            events=capture.events,
         )
         for row in rows
     ]
@@ -117,6 +142,36 @@ def triage(
         source={"kind": capture.info.source, "cluster": capture.info.cluster, "profiles": capture.info.profiles},
         findings=tuple(findings),
         incomplete=tuple(capture.info.incomplete),
+        sources=tuple(capture.info.sources),
+    )
+
+
+def finding_of(
+    row: SubscriptionFeatures,
+    samples: pa.Table,
+    window: Window,
+    thresholds: Thresholds,
+    expectations: Expectations,
+    *,
+    profiles: Sequence[Profile],
+    bootstrap: str | None,
+    events: Sequence[Mapping[str, Any]] = (),
+) -> Finding:
+    """Build the finding of one subscription with what is expected of its group."""
+    limits, expected = expectations.limits(thresholds, row.group), expectations.of(row.group)
+    found = build_finding(
+        row,
+        thresholds=limits,
+        profiles=profiles,
+        since=onset(samples, window, row, limits),
+        bootstrap=bootstrap,
+    )
+    return replace(
+        found,
+        owner=expected.settings.owner,
+        own_runbook=expected.settings.runbook,
+        changed=nearest_change(events, samples, window, group=row.group, topic=row.topic, since=found.since),
+        muted=expected.muted(window.end) if found.state is not State.HEALTHY else None,
     )
 
 
