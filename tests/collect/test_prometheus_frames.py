@@ -160,6 +160,9 @@ def test_spark_reads_values_flags_and_labels(spark: Any) -> None:
         spread = read_samples(spark, **options(server.url, tasks="1", wire="remote_read"))
         assert spread.schema == frame.schema
         assert spread.orderBy("topic", "ts").collect() == rows
+        # A session that is derived from this one has the source already.
+        again = read_samples(spark.newSession(), **options(server.url, tasks="1", wire="remote_read"))
+        assert again.orderBy("topic", "ts").collect() == rows
 
 
 @pytest.mark.jvm

@@ -224,7 +224,9 @@ def read_samples(spark: SparkSession, **options: str) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
-    spark.dataSource.register(PrometheusFrames)
+    from workbench.spark.sources import register
+
+    register(spark, PrometheusFrames)
     cores = 0 if is_remote(spark) else spark.sparkContext.defaultParallelism
     options = {"cores": str(cores), **options, "rows": "series"}
     series = spark.read.format(PrometheusFrames.name()).options(**options).load()

@@ -25,8 +25,9 @@ def read_records(
 ) -> DataFrame:
     """Read the records of offset ranges, with these columns of `kafka_records`. Joins no group, commits nothing."""
     from workbench.collect.kafka_records import KafkaRecords
+    from workbench.spark.sources import register
 
-    spark.dataSource.register(KafkaRecords)
+    register(spark, KafkaRecords)
     reader = spark.read.format(KafkaRecords.name()).option("bootstrap", bootstrap).option("columns", ",".join(columns))
     reader = reader.option(
         "ranges", json.dumps([[*part, *bounds] for part, bounds in ranges.items() if bounds[0] < bounds[1]])
