@@ -93,7 +93,8 @@ def _lag(t: Thresholds, limits: _Limits) -> _Stages:
     )
     share = f"{t.growth_ratio} * greatest(arrival_per_second, 1)"
     # A sum hides the partition that does not shrink.
-    not_shrinking = f"({frozen}) OR (p.time_lag_seconds > {objective} AND p.lag_messages > 0 AND p.lag_slope > 0 AND p.lag_recent_slope > 0)"
+    behind = f"p.time_lag_seconds > {objective} AND p.lag_messages > 0"
+    not_shrinking = f"({frozen}) OR ({behind} AND p.lag_slope > 0 AND p.lag_recent_slope > 0)"
     to_drain = ratio("lag_messages", "-least(lag_slope, coalesce(lag_recent_slope, lag_slope))")
     return [
         {
@@ -122,7 +123,7 @@ def _lag(t: Thresholds, limits: _Limits) -> _Stages:
     ]
 
 
-_SCRAPES = 3  # a scrape may be missing, and an exporter may report the one before
+_SCRAPES = 2  # one may fall between two commits
 _SOONEST_SECONDS = 90.0  # a rebalance or a long garbage collection takes some tens of seconds
 _LONGEST_DRAIN_SECONDS = 3600.0
 
@@ -140,9 +141,10 @@ def _frozen(limits: _Limits, *, times: int = 1) -> str:
         f"greatest(2 * ({rhythm}), {_SCRAPES} * coalesce(p.committed_interval_seconds, 0),"
         f" least({limits.objective}, {_SOONEST_SECONDS}))"
     )
-    still = "coalesce(p.moved_ago_seconds, p.committed_since_seconds)"
+    # Up to the last sample: what came after it is not known.
+    still = "(coalesce(p.moved_ago_seconds, p.committed_since_seconds) + p.committed_last_seconds)"
     return (
-        f"coalesce(p.committed IS NOT NULL AND p.lag_messages > 0 AND ({rhythm}) IS NOT NULL AND {still} > {times} * {patience}"
+        f"coalesce(p.committed IS NOT NULL AND p.lag_messages > 0 AND ({rhythm}) IS NOT NULL AND {still} >= {times} * {patience}"
         f" AND coalesce(p.time_lag_seconds > {times} * {patience}, p.lag_recent_lowest > 0), false)"
     )
 
