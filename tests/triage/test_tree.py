@@ -47,6 +47,7 @@ def test_both_answers_of_the_design_lead_where_it_says() -> None:
     assert ways["consuming"] == (Ask("rebalancing"), Conclude(Verdict.CONSUMER_STOPPED))
     assert ways["queue_backed_up"] == (Ask("delay_full"), Ask("throttled"))
     assert ways["all_slow"] == (Conclude(Verdict.SLOW_DOWNSTREAM), Conclude(Verdict.SATURATED_PROCESSORS))
+    assert ways["frozen"] == (Conclude(Verdict.STUCK_PARTITION), Ask("hot_partition"))
     assert ways["too_few"] == (Conclude(Verdict.TOO_FEW_CONSUMERS), Conclude(Verdict.PARTITION_CEILING))
 
 

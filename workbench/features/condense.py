@@ -43,6 +43,9 @@ SUMMARY_SCHEMA = pa.schema(
         ("resets", pa.int64()),
         *((name, pa.float64()) for name in ("slope", "recent_slope", "recent_low", "recent_lowest", "last_two_high")),
         ("starts", pa.int32()),
+        # Of commits: the time of the last change, and the longest time between two changes.
+        ("moved_us", pa.int64()),
+        ("longest_gap", pa.float64()),
         ("history", pa.list_(pa.struct([("us", pa.int64()), ("value", pa.float64())]))),
     ]
 )
@@ -185,6 +188,7 @@ def _table(rows: _Rows, edges: IntArray) -> pa.Table:
         "recent_low": _maybe(numbers["recent_low"], lag),
         "last_two_high": _maybe(two, members),
         "starts": _starts(rows, valid, run_of_row),
+        **_moves(rows, valid, run_of_row),
         "history": _history(rows, valid, number),
     }
     built |= {name: _maybe(numbers[name]) for name in ("low", "high", "mean", "slope", "recent_slope", "recent_lowest")}
@@ -279,6 +283,28 @@ def _starts(rows: _Rows, valid: BoolArray, run_of_row: IntArray) -> pa.Array:
         run, times = np.unique(pairs[0].astype(np.int64), return_counts=True)
         counted[run] = times
     return pa.array(counted)
+
+
+def _moves(rows: _Rows, valid: BoolArray, run_of_row: IntArray) -> dict[str, pa.Array]:
+    """When each commit last changed, and the longest time between two of its changes, in seconds; null where it has not changed."""
+    runs = len(rows.starts)
+    moved_us, longest = np.full(runs, np.nan), np.full(runs, np.nan)
+    mask = rows.of("committed_offset")[run_of_row] & valid
+    if mask.any():
+        of_run, stamps = run_of_row[mask], rows.stamps[mask]
+        changed = np.diff(rows.values[mask], prepend=np.nan) != 0
+        changed[1:] &= of_run[1:] == of_run[:-1]
+        changed[0] = False
+        of_run, stamps = of_run[changed], stamps[changed]
+        if len(stamps):
+            last = np.append(of_run[1:] != of_run[:-1], True)
+            moved_us[of_run[last]] = stamps[last]
+            same = of_run[1:] == of_run[:-1]
+            gaps = np.diff(stamps)[same] / 1e6
+            if len(gaps):
+                longest = -_Runs(of_run[1:][same], runs).low(-gaps)
+    whole = np.nan_to_num(moved_us).astype(np.int64)
+    return {"moved_us": pa.array(whole, mask=np.isnan(moved_us)), "longest_gap": _maybe(longest)}
 
 
 def _history(rows: _Rows, valid: BoolArray, number: IntArray) -> pa.Array:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from workbench.features.group import GROUP_FEATURES, GROUP_SIGNALS, MEMBER_DERIVED, MEMBER_FEATURES, MEMBER_SIGNALS
-from workbench.features.lag import LOG_FEATURES, PARTITION_FEATURES, PARTITION_SIGNALS
+from workbench.features.lag import LOG_FEATURES, PARTITION_DERIVED, PARTITION_FEATURES, PARTITION_SIGNALS
 from workbench.features.queues import (
     PROCESSOR_DERIVED,
     PROCESSOR_FEATURES,
@@ -65,6 +65,7 @@ def entities(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
             # Values without a recent sample count as unknown: an old last value would look like a stuck one.
             f"CASE WHEN lag_last_seconds >= -{stale_after_seconds} THEN lag_last END AS lag_messages",
             f"CASE WHEN committed_last_seconds >= -{stale_after_seconds} THEN committed_last END AS committed",
+            *(f"{sql} AS {name}" for name, sql in PARTITION_DERIVED.items()),
             *_derived(stale_after_seconds),
         )
     ).where(*columns("`group` IS NOT NULL"))
@@ -96,6 +97,7 @@ def fleet_entities(summary: DataFrame, *, stale_after_seconds: float) -> DataFra
         aggregate(own, ("cluster", "`group`", "topic", "partition"), PARTITION_FEATURES),
         {
             "kind": "'partition'",
+            **PARTITION_DERIVED,
             "lag_messages": f"CASE WHEN lag_last_seconds >= -{stale_after_seconds} THEN lag_last END",
             "committed": f"CASE WHEN committed_last_seconds >= -{stale_after_seconds} THEN committed_last END",
         },

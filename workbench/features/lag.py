@@ -5,7 +5,7 @@ A feature is a name and its SQL over the summary's rows; `features.entities` com
 
 from __future__ import annotations
 
-from workbench.features.summary import of, ratio
+from workbench.features.summary import BASELINE_PERIODS, lower_median, of, ratio
 
 _LAG, _COMMITTED, _TIME_LAG, _ENQUEUE = "consumer_lag", "committed_offset", "time_lag", "enqueue_time"
 _END, _START = "log_end_offset", "log_start_offset"
@@ -13,6 +13,8 @@ _END, _START = "log_end_offset", "log_start_offset"
 # All over the window unless noted: `lag_last`, `lag_low`, `lag_mean` (messages), `lag_slope` (messages/s), `lag_samples`,
 # `lag_recent_low` (its second lowest value in the last third), `lag_recent_slope`, `lag_bad_samples`, `lag_last_seconds` (≤ 0),
 # `committed_last`, `committed_last_seconds`, `committed_moved` (messages), `committed_samples`, `committed_per_second`,
+# `committed_interval_seconds` (between samples), `committed_since_seconds` (since its first sample), `moved_ago_seconds` (since its
+# last change, baseline included; null if it has not changed), `gap_quarters` (the longest time between two changes in each quarter),
 # `committed_recent_per_second`, `time_lag_exact_seconds`, `time_lag_age_seconds` (age of that reading), `oldest_incomplete_seconds`,
 # `fetch_queue_mean` (messages), `enqueue_sum`, `enqueue_count` (and the same of the baseline).
 PARTITION_FEATURES = {
@@ -32,6 +34,16 @@ PARTITION_FEATURES = {
     "committed_last_seconds": of("max", "last_seconds", _COMMITTED),
     "committed_moved": f"{of('max', 'high', _COMMITTED)} - {of('min', 'low', _COMMITTED)}",
     "committed_samples": of("sum", "samples", _COMMITTED),
+    "committed_interval_seconds": ratio(
+        f"{of('max', 'last_seconds', _COMMITTED)} - {of('min', 'first_seconds', _COMMITTED)}",
+        f"{of('sum', 'samples', _COMMITTED)} - 1",
+    ),
+    "committed_since_seconds": f"-{of('min', 'first_seconds', _COMMITTED, period=None)}",
+    "moved_ago_seconds": f"-{of('max', 'moved_seconds', _COMMITTED, period=None)}",
+    "gap_now": of("max", "longest_gap", _COMMITTED),
+    "gap_quarters": "array("
+    + ", ".join(of("max", "longest_gap", _COMMITTED, period=at) for at in range(BASELINE_PERIODS))
+    + ")",
     "committed_per_second": of("max", "slope", _COMMITTED),
     "committed_recent_per_second": of("max", "recent_slope", _COMMITTED),
     "time_lag_exact_seconds": of("max", "last", _TIME_LAG, stat="value"),
@@ -45,6 +57,9 @@ PARTITION_FEATURES = {
     "enqueue_baseline_sum": of("sum", "increase", _ENQUEUE, stat="sum", baseline=True),
     "enqueue_baseline_count": of("sum", "increase", _ENQUEUE, stat="count", baseline=True),
 }
+
+# `cadence_seconds`: the usual longest time between two commits, by the baseline, or else by the window.
+PARTITION_DERIVED = {"cadence_seconds": f"coalesce({lower_median('gap_quarters')}, gap_now)"}
 
 # Of the log itself, for all groups: `log_end`, `log_start` (last), `arrival_per_second` (messages/s, over the window, and
 # `arrival_recent_per_second` over its last third),

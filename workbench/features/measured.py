@@ -17,6 +17,10 @@ class PartitionFeatures:
         lag_recent_low, lag_recent_lowest: the second lowest and the lowest lag in the window's last third.
         lag_ever_samples: including the baseline.
         first_period: the quarter of the baseline with its first sample; `features.summary.NOW` for the window.
+        committed_interval_seconds: time between two samples of the commit.
+        committed_last_seconds: time of its last sample, relative to the window's end, 0 or less.
+        committed_since_seconds, moved_ago_seconds: since the first sample of the commit, and since its last change (None: never).
+        cadence_seconds: the usual longest time between two commits, by the baseline; None without changes in it.
         time_lag_method: method of the time lag (`features.timelag`), with its bounds in `time_lag_low` and `time_lag_high`.
     """
 
@@ -38,6 +42,11 @@ class PartitionFeatures:
     lag_last_seconds: float | None
     committed_moved: float | None
     committed_samples: int | None
+    committed_interval_seconds: float | None
+    committed_since_seconds: float | None
+    committed_last_seconds: float | None
+    moved_ago_seconds: float | None
+    cadence_seconds: float | None
     committed_per_second: float | None
     committed_recent_per_second: float | None
     arrival_per_second: float | None

@@ -18,6 +18,7 @@ SLOT_COLUMNS = (
     " broker string, member string, source string, slot_us bigint, samples bigint, bad_samples bigint, first double, last double,"
     " low double, high double, mean double, first_us bigint, last_us bigint, increase double, resets bigint, slope double,"
     " recent_slope double, recent_low double, recent_lowest double, last_two_high double, starts int,"
+    " moved_us bigint, longest_gap double,"
     " history array<struct<us: bigint, value: double>>"
 )
 _LABELS = ", ".join(f"`{name}`" for name in LABELS)
@@ -47,6 +48,8 @@ def of_slots(slots: DataFrame, ends: Sequence[datetime], *, counters: bool = Tru
             "cast(NULL AS double) AS increase",
             "cast(NULL AS bigint) AS resets",
             *(*_ONLY_GAUGES, "starts"),
+            f"moved_us / 1e6D - {end!r}D AS moved_seconds",
+            "longest_gap",
             f"transform(history, h -> struct(h.us / 1e6D - {end!r}D AS seconds, h.value AS value)) AS history",
         )
     )
@@ -92,6 +95,8 @@ def _counters(timed: DataFrame, end: float) -> DataFrame:
             "*",
             *(f"cast(NULL AS double) AS {name}" for name in _ONLY_GAUGES),
             "0 AS starts",
+            "cast(NULL AS double) AS moved_seconds",
+            "cast(NULL AS double) AS longest_gap",
             "cast(array() AS array<struct<seconds: double, value: double>>) AS history",
         )
     )

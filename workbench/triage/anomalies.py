@@ -79,10 +79,11 @@ def _lag(t: Thresholds, limits: _Limits) -> _Stages:
     surely = _waited("p.lag_recent_low", "p.arrival_per_second", at_least=True)
     lowest = _waited("p.lag_recent_lowest", "p.arrival_per_second")
     objective = f"({limits.objective} + {limits.commit_every})"
+    frozen = _frozen(limits)
     # Between two commits of a sawtooth there is at least one low near 0, and a second one not much above it.
     kept_up = f"({{lowest}} <= {floor} AND {{second}} <= {_SECOND_LOW} * {floor})"
     late = (
-        f"(p.time_lag_seconds > {objective} AND NOT coalesce({kept_up.format(lowest=lowest, second=waited)}, false))"
+        f"({frozen}) OR (p.time_lag_seconds > {objective} AND NOT coalesce({kept_up.format(lowest=lowest, second=waited)}, false))"
         f" OR coalesce({surely} > {objective}, CASE WHEN p.time_lag_seconds IS NOT NULL THEN false END)"
     )
     # Empty, or never committed with no arrivals: nothing can be late there.
@@ -91,10 +92,16 @@ def _lag(t: Thresholds, limits: _Limits) -> _Stages:
         " OR (coalesce(p.lag_ever_samples, 0) = 0 AND coalesce(p.arrival_per_second = 0, false))"
     )
     share = f"{t.growth_ratio} * greatest(arrival_per_second, 1)"
+    # A sum hides the partition that does not shrink.
+    behind = f"p.time_lag_seconds > {objective} AND p.lag_messages > 0"
+    not_shrinking = f"({frozen}) OR ({behind} AND p.lag_slope > 0 AND p.lag_recent_slope > 0)"
+    to_drain = ratio("lag_messages", "-least(lag_slope, coalesce(lag_recent_slope, lag_slope))")
     return [
         {
             # The D and the 1e-9: as a decimal, a third of 12 would be 3.9999 and become 3.
             "few_partitions": f"greatest(1, floor(partition_count * {t.few_partitions_ratio!r}D + 1e-9D))",
+            "frozen_partitions": f"transform(filter(partitions, p -> {frozen}), p -> p.partition)",
+            "all_shrink": f"NOT exists(partitions, p -> {not_shrinking})",
             "late": f"exists(partitions, p -> NOT ({idle}) AND ({late}))",
             # The burst has ended and the lag shrinks: it is draining.
             "burst_over": f"arrival_recent_per_second < {t.burst_over_ratio} * arrival_per_second AND lag_recent_slope < -({share})",
@@ -108,9 +115,38 @@ def _lag(t: Thresholds, limits: _Limits) -> _Stages:
             f" AND NOT {kept_up.format(lowest='waited_lowest_seconds', second='waited_seconds')}"
             " AND NOT coalesce(burst_over, false)",
             "draining": f"late AND ((lag_slope < -({share}) AND coalesce(lag_recent_slope < 0, true)) OR burst_over)"
-            " AND committed_moved > 0",
+            " AND committed_moved > 0 AND coalesce(all_shrink, true)"
+            # An end that is days away, or after the loss of messages, calms nobody.
+            f" AND coalesce({to_drain} <= greatest({_LONGEST_DRAIN_SECONDS}, 2 * coalesce(time_lag_seconds, 0)), true)"
+            f" AND coalesce({to_drain} < loss_seconds, true)",
         },
     ]
+
+
+_SCRAPES = 2  # one may fall between two commits
+_SOONEST_SECONDS = 90.0  # a rebalance or a long garbage collection takes some tens of seconds
+_LONGEST_DRAIN_SECONDS = 3600.0
+
+
+_LONG = 3
+
+
+def _frozen(limits: _Limits, *, times: int = 1) -> str:
+    """SQL for a partition whose commit has stopped, for twice its usual rhythm, while messages wait as long.
+
+    Without a rhythm (no commit has moved, and none is expected) this is not known, and counts as false.
+    """
+    rhythm = f"CASE WHEN {limits.commit_every} > 0 THEN {limits.commit_every} ELSE p.cadence_seconds END"
+    patience = (
+        f"greatest(2 * ({rhythm}), {_SCRAPES} * coalesce(p.committed_interval_seconds, 0),"
+        f" least({limits.objective}, {_SOONEST_SECONDS}))"
+    )
+    # Up to the last sample: what came after it is not known.
+    still = "(coalesce(p.moved_ago_seconds, p.committed_since_seconds) + p.committed_last_seconds)"
+    return (
+        f"coalesce(p.committed IS NOT NULL AND p.lag_messages > 0 AND ({rhythm}) IS NOT NULL AND {still} >= {times} * {patience}"
+        f" AND coalesce(p.time_lag_seconds > {times} * {patience}, p.lag_recent_lowest > 0), false)"
+    )
 
 
 def _waited(low: str, arrival: str, *, at_least: bool = False) -> str:
@@ -127,9 +163,11 @@ def _partitions(t: Thresholds, limits: _Limits) -> _Stages:
     """Stuck partitions: lag all the time, and no commit advanced. Hot partitions: far more lag than is typical."""
     floor = f"({t.growth_floor_ratio} * {limits.objective} + 2 * {limits.commit_every})"
     # In a short window (or with a long commit interval) a missing commit proves nothing; hence the age.
+    frozen = _frozen(limits)
     stuck = (
-        "p.lag_recent_low > 0 AND p.committed_moved = 0 AND p.committed_samples >= 3"
-        f" AND coalesce(p.time_lag_seconds > {floor}, true)"
+        # Slow events hold commits up for a while, too; that is what the questions about queues are for.
+        f"({_frozen(limits, times=_LONG)}) OR (p.lag_recent_low > 0 AND p.committed_moved = 0 AND p.committed_samples >= 3"
+        f" AND coalesce(p.time_lag_seconds > {floor}, true))"
     )
     silent = "p.lag_recent_low > 0 AND coalesce(p.committed_samples, 0) < 3"
     mean = "aggregate(lags, 0D, (sum, x) -> sum + x) / size(lags)"
@@ -137,14 +175,15 @@ def _partitions(t: Thresholds, limits: _Limits) -> _Stages:
     return [
         {
             "stuck_partitions": f"transform(filter(partitions, p -> {stuck}), p -> p.partition)",
-            "moving_partitions": "size(filter(partitions, p -> p.committed_moved > 0))",
+            "moving_partitions": f"size(filter(partitions, p -> p.committed_moved > 0 AND NOT ({frozen})))",
             "silent_partitions": f"size(filter(partitions, p -> {silent}))",
             "new_partitions": f"size(filter(partitions, p -> p.first_period = {NOW}))",
             "lags": "array_compact(transform(partitions, p -> cast(p.lag_messages AS double)))",
         },
         {
             "stuck_count": "size(stuck_partitions)",
-            "stalled": "size(stuck_partitions) > 0",
+            "stalled": "size(stuck_partitions) > 0 OR size(frozen_partitions) > 0",
+            "frozen_count": "size(frozen_partitions)",
             "typical_lag": f"CASE WHEN size(lags) > 0 THEN least({mean}, {lower_median('lags')}) END",
             "highest_lag": "array_max(lags)",
         },

@@ -28,8 +28,10 @@ class SubscriptionFeatures(MeasuredSubscription):
 
     Attributes:
         objective_seconds, commit_every_seconds: what is expected of the group.
+        all_shrink: no late partition grows or stands still.
         few_partitions: the largest number of partitions that counts as "a few".
         waited_seconds, waited_lowest_seconds: the lag divided by the arrival rate, from the lows of the window's last third.
+        frozen_partitions: those whose commit has stopped, for longer than usual, while messages wait.
         stuck_partitions, hot_partitions: their numbers; `stuck_count` and `hot_count` how many.
         lags: of the partitions where it is known, in messages; `typical_lag` and `highest_lag` of these.
         hung_members, paused_members, changed_members: those that do not poll, polled too late, or joined or left.
@@ -42,6 +44,7 @@ class SubscriptionFeatures(MeasuredSubscription):
     commit_every_seconds: float
     few_partitions: int
     late: bool | None
+    all_shrink: bool | None
     burst_over: bool | None
     waited_seconds: float | None
     waited_lowest_seconds: float | None
@@ -49,12 +52,14 @@ class SubscriptionFeatures(MeasuredSubscription):
     growing: bool | None
     draining: bool | None
     # Partitions.
+    frozen_partitions: tuple[int, ...]
     stuck_partitions: tuple[int, ...]
     moving_partitions: int
     silent_partitions: int
     new_partitions: int
     lags: tuple[float, ...]
     stuck_count: int
+    frozen_count: int
     stalled: bool
     typical_lag: float | None
     highest_lag: float | None

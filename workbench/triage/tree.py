@@ -1,8 +1,8 @@
 """The decision tree as data: Spark evaluates it, the report draws it, the documentation lists it.
 
 A test is SQL over the features of a subscription (`features.subscriptions`, `triage.anomalies`) with thresholds in braces; NULL
-means "cannot tell". Questions 6, 8 and 10 to 14 follow the usual procedure for a consumer framework with in-process queues: enqueue
-time and queue length first, then process time by event type, then the network, then the number of consumers and of partitions.
+means "cannot tell". Questions 6, 8, 10 to 12, 14 and 15 follow the usual procedure for a consumer framework with in-process queues:
+enqueue time and queue length first, then process time by event type, then the network, then the number of consumers and of partitions.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _NODES = (
             " WHEN size(hung_members) > 0 AND NOT coalesce(rebalances >= {rebalances}, false) THEN false"
             " WHEN live_members = 0 AND baseline_members > 0 AND committed_recent_per_second = 0 THEN false"
             # Some partitions are stuck, and no metric says whether their owner polls.
-            " WHEN poll_age_seconds IS NULL AND stuck_count > 0 THEN NULL"
+            " WHEN poll_age_seconds IS NULL AND (stuck_count > 0 OR moving_partitions = 0 AND size(frozen_partitions) > 0) THEN NULL"
             " WHEN committed_moved > 0 OR group_members > 0 OR live_members > 0 THEN true END"
         ),
         yes=Ask("rebalancing"),
@@ -232,7 +232,7 @@ _NODES = (
             " ELSE rtt_seconds >= {rtt_seconds} AND rtt_seconds >= {rtt_ratio} * rtt_baseline_seconds END"
         ),
         yes=Conclude(Verdict.SLOW_NETWORK),
-        no=Ask("hot_partition"),
+        no=Ask("frozen"),
         words=wording.network,
         needs=("broker_rtt", "fetch_queue_length"),
         measures=(
@@ -241,8 +241,21 @@ _NODES = (
         ),
     ),
     Node(
-        id="hot_partition",
+        id="frozen",
         number=13,
+        question="Does any partition stand still, for none of these reasons?",
+        short="any standing still?",
+        # What stands still is not hot, and neither consumers nor partitions move it.
+        test="stuck_count > 0 OR size(frozen_partitions) > 0",
+        yes=Conclude(Verdict.STUCK_PARTITION),
+        no=Ask("hot_partition"),
+        words=wording.frozen,
+        needs=("committed_offset",),
+        measures=(Measure("committed_offset", "frozen_count", "partitions whose commits have stopped"),),
+    ),
+    Node(
+        id="hot_partition",
+        number=14,
         question="Is most of the lag in a few partitions?",
         short="hot partitions?",
         test="size(hot_partitions) > 0 AND size(hot_partitions) <= few_partitions",
@@ -258,7 +271,7 @@ _NODES = (
     ),
     Node(
         id="too_few",
-        number=14,
+        number=15,
         question="Are there fewer consumers than partitions?",
         short="fewer consumers?",
         test="group_members < partition_count",

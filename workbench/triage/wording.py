@@ -62,6 +62,18 @@ def stuck(row: SubscriptionFeatures) -> str:
     return f"{row.moving_partitions} of {row.partition_count} partitions advance"
 
 
+def frozen(row: SubscriptionFeatures) -> str:
+    """Partitions whose commits have stopped."""
+    still = sorted({*row.frozen_partitions, *row.stuck_partitions})
+    if not still:
+        return "every partition with lag advances at its usual pace"
+    ages = [it.moved_ago_seconds for it in row.partitions if it.partition in still and it.moved_ago_seconds is not None]
+    since = f", for {duration(min(ages))} to {duration(max(ages))}" if ages else ""
+    return (
+        f"{plural(len(still), 'partition')} ({listed(still)}) {'stands' if len(still) == 1 else 'stand'} still{since}"
+    )
+
+
 def queue(row: SubscriptionFeatures) -> str:
     """Fill of the queues, and enqueue time."""
     if row.queue_fill is None and row.enqueue_mean_seconds is None:

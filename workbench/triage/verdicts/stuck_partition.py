@@ -12,8 +12,13 @@ from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Verdict
 
 
+def _still(row: SubscriptionFeatures) -> list[int]:
+    """Partitions that do not advance: for the whole window, or else for longer than usual."""
+    return sorted(row.stuck_partitions or row.frozen_partitions)
+
+
 def _first(row: SubscriptionFeatures) -> PartitionFeatures:
-    return next(it for it in row.partitions if it.partition in row.stuck_partitions)
+    return next(it for it in row.partitions if it.partition in _still(row))
 
 
 def _offset(row: SubscriptionFeatures) -> int | None:
@@ -25,14 +30,16 @@ def _offset(row: SubscriptionFeatures) -> int | None:
 def _headline(row: SubscriptionFeatures) -> str:
     offset = _offset(row)
     where = f"partition {_first(row).partition}" + (f" at offset {offset:,}" if offset is not None else "")
-    if len(row.stuck_partitions) > 1:
-        where = f"partitions {listed(sorted(row.stuck_partitions))}"
+    if len(_still(row)) > 1:
+        where = f"partitions {listed(_still(row))}"
     moving = row.moving_partitions
+    if not moving:
+        return f"Stuck: {where} not advancing, and no other partition is, although the group has members."
     return f"Stuck: {where} not advancing, while {plural(moving, 'other')} {'is' if moving == 1 else 'are'}."
 
 
 def _scope(row: SubscriptionFeatures) -> Scope:
-    return Scope(partitions=row.stuck_partitions, offset=_offset(row))
+    return Scope(partitions=tuple(_still(row)), offset=_offset(row))
 
 
 def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
@@ -40,6 +47,17 @@ def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
     if offset is None:
         ask = f"Ask Kafka for the committed offset of partition {number}; the metrics have no recent one"
         return [Action(title=ask, command=it.describe, verify="you know the offset, and the record there")]
+    if not row.moving_partitions and row.partition_count > 1:
+        # All of them at once: hardly a record, rather something that all consumers share.
+        log = "Look into the consumers' logs for what all partitions share: paused consumption, refused commits, a call that hangs"
+        return [
+            Action(title=log, command=it.describe, verify="you know what they wait for"),
+            Action(
+                title="Restart one member, and see whether its partitions move",
+                command=None,
+                verify=f"the committed offset of partition {number} passes {offset:,}",
+            ),
+        ]
     read = f"kcat -b {it.brokers} -C -t {shell_word(it.topic)} -p {number} -o {offset} -c 1 -J"
     return [
         Action(
