@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.cli.running import run_here
+from tests.collect.test_prometheus import END, body
+from tests.servers import Script, scripted
 from workbench import profiles
+from workbench.collect.live import collect
 from workbench.collect.scrape import Page, page_series
 from workbench.errors import ConfigError
 from workbench.profiles import known_profiles, load_profile, name_of, parse_profile
 from workbench.profiles.fit import RuleState, fit
 from workbench.profiles.schema import profile_schema
-from workbench.settings import load_settings
+from workbench.settings import Thresholds, load_settings
+from workbench.triage.engine import triage
+from workbench.triage.verdict import Verdict
+from workbench.window import Window
 
 OURS = """
 title: ours
@@ -138,3 +146,44 @@ def test_the_schema_knows_signals_and_labels(tmp_path: Path) -> None:
     assert found["properties"]["signals"]["additionalProperties"] is False
     assert "partition" in found["$defs"]["MappingRule"]["properties"]["labels"]["propertyNames"]["enum"]
     assert "name" not in found["properties"]
+
+
+NINE_LINES = """title: an exporter with names of its own
+signals:
+  consumer_lag: {metric: acme_backlog, labels: {group: cg, topic: queue, partition: shard}}
+  committed_offset: {metric: acme_position, labels: {group: cg, topic: queue, partition: shard}}
+  log_end_offset: {metric: acme_end, labels: {topic: queue, partition: shard}}
+  group_members: {metric: acme_readers, labels: {group: cg}}
+"""
+
+
+@pytest.mark.jvm
+def test_a_profile_of_a_few_lines_leads_to_a_verdict(tmp_path: Path, spark: Any) -> None:
+    """From the answer of a server to the finding: nobody reads since ten minutes."""
+    assert len(NINE_LINES.splitlines()) < 10
+    (tmp_path / "ours.yaml").write_text(NINE_LINES)
+    (tmp_path / "workbench.toml").write_text('[clusters.c]\nprometheus = "URL"\nprofiles = ["ours.yaml"]\n')
+    times = [END.timestamp() - 30.0 * number for number in range(150)][::-1]
+    series: list[tuple[dict[str, str], list[list[object]]]] = []
+    for shard in ("0", "1"):
+        place = {"cg": "pay", "queue": "orders", "shard": shard}
+        ends = {at: 1_000_000 + round(20 * (at - times[0])) for at in times}
+        done = {at: min(ends[at], ends[times[-20]]) for at in times}
+        log = {"queue": "orders", "shard": shard}
+        series += [
+            ({"__name__": "acme_backlog", **place}, [[at, str(ends[at] - done[at])] for at in times]),
+            ({"__name__": "acme_position", **place}, [[at, str(done[at])] for at in times]),
+            ({"__name__": "acme_end", **log}, [[at, str(ends[at])] for at in times]),
+        ]
+    readers = {"__name__": "acme_readers", "cg": "pay"}
+    series.append((readers, [[at, "0" if at > times[-20] else "2"] for at in times]))
+    with scripted(Script(body=body(*series))) as server:
+        text = (tmp_path / "workbench.toml").read_text().replace("URL", server.url)
+        (tmp_path / "workbench.toml").write_text(text)
+        cluster = load_settings(tmp_path / "workbench.toml").cluster("c")
+        window = Window.ending(END, length=timedelta(minutes=15), baseline=timedelta(hours=1))
+        capture = collect(cluster, window, thresholds=Thresholds())
+    assert capture.info.profiles == ["ours"]
+    [finding] = triage(capture, spark).findings
+    assert (finding.group, finding.topic, finding.verdict) == ("pay", "orders", Verdict.CONSUMER_STOPPED)
+    assert finding.lag_messages == 2 * 20 * 30 * 19
