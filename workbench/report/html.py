@@ -18,7 +18,7 @@ from workbench import __version__
 from workbench.collect.capture import Capture
 from workbench.errors import UsageError
 from workbench.files import atomic_write
-from workbench.humanize import count, duration, printable, rate, significant
+from workbench.humanize import count, duration, one_line, printable, rate, significant
 from workbench.report.charts import Chart, charts_of
 from workbench.report.numbers import summary_table
 from workbench.report.treepicture import tree_svg
@@ -154,6 +154,7 @@ def environment(package: str = "workbench.report") -> Environment:
         "count": count,
         "rate": rate,
         "name": printable,
+        "line": one_line,
         "words": lambda text: str(text).replace("_", " "),
         "number": _number,
         "changed": words_of,
