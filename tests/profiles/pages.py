@@ -12,7 +12,9 @@ _G = 'consumergroup="pay",topic="orders",partition="3"'
 _KLE = 'cluster_name="prod",group="pay",topic="orders",partition="3",member_host="10.0.0.1",consumer_id="c-1",client_id="pay-0"'
 
 
-def _client(fetch: str, coordinator: str, consumer: str, label: str, *, collision: bool = False) -> str:
+def _client(
+    fetch: str, coordinator: str, consumer: str, label: str, *, collision: bool = False, start: str = ""
+) -> str:
     own = f'{label}="pay-0"'
     partition = f'{own},topic="orders",partition="3"'
     lag = f"{fetch}_records_lag{{{partition}}} 120\n"
@@ -25,7 +27,7 @@ def _client(fetch: str, coordinator: str, consumer: str, label: str, *, collisio
         f"{lag}{coordinator}_rebalance_total{{{own}}} 4\n{coordinator}_last_heartbeat_seconds_ago{{{own}}} 1\n"
         f"{consumer}_last_poll_seconds_ago{{{own}}} 0.5\n{fetch}_fetch_latency_avg{{{own}}} 503\n"
         f"{fetch}_fetch_throttle_time_avg{{{own}}} 20\n"
-    )
+    ) + (f"{start}\n" if start else "")
 
 
 _PLAIN = (
@@ -122,8 +124,16 @@ messaging_process_duration_seconds_sum{messaging_consumer_group_name="pay",messa
 messaging_process_duration_seconds_count{messaging_consumer_group_name="pay",messaging_destination_name="orders",messaging_client_id="pay-0",messaging_operation_name="process"} 50
 messaging_client_consumed_messages_total{messaging_consumer_group_name="pay",messaging_destination_name="orders",messaging_client_id="pay-0"} 50
 """,
-    "jmx_exporter": _client(*_SHORT, "clientId", collision=True),
-    "jmx_exporter_plain": _client(*_PLAIN, "client_id"),
+    # Of the JMX exporter there are recorded pages too, in recorded/.
+    "jmx_exporter": _client(
+        *_SHORT, "clientId", collision=True, start='kafka_consumer_start_time_seconds{clientId="pay-0"} 1.79e9'
+    ),
+    "jmx_exporter_strimzi": _client(
+        *_SHORT, "clientid", collision=True, start='kafka_consumer_start_time_seconds{clientid="pay-0"} 1.79e9'
+    ),
+    "jmx_exporter_plain": _client(
+        *_PLAIN, "client_id", start='kafka_consumer_app_info_start_time_ms{client_id="pay-0"} 1.79e12'
+    ),
     "micrometer": _client(*_SHORT, "client_id"),
     "strimzi_reporter": _client(*_PLAIN, "client_id"),
     "redpanda": """
@@ -192,8 +202,9 @@ EXPECTED: dict[str, list[tuple[str, dict[str, Any], float | None]]] = {
     "kafbat": [*_LAGGING, ("group_members", {"group": "pay"}, 2.0)],
     "otel_kafkametrics": _LAGGING,
     "otel_messaging": [("deserialized", {"group": "pay", "topic": "orders", "member": "pay-0"}, 50.0)],
-    "jmx_exporter": _BY_CLIENT,
-    "jmx_exporter_plain": _BY_CLIENT,
+    "jmx_exporter": [*_BY_CLIENT, ("start_time", {"member": "pay-0"}, 1.79e9)],
+    "jmx_exporter_strimzi": [*_BY_CLIENT, ("start_time", {"member": "pay-0"}, 1.79e9)],
+    "jmx_exporter_plain": [*_BY_CLIENT, ("start_time", {"member": "pay-0"}, 1.79e9)],
     "micrometer": _BY_CLIENT,
     "strimzi_reporter": _BY_CLIENT,
     "redpanda": [("committed_offset", _PART, 880.0), ("group_members", {"group": "pay"}, 2.0)],
