@@ -176,6 +176,39 @@ events_runtime_ms_sum{app="pay-app"} 2500
 events_runtime_ms_count{app="pay-app"} 50
 total_rebalances{app="pay-app"} 4
 """,
+    "confluent_cloud": """
+confluent_kafka_server_consumer_lag_offsets{kafka_id="lkc-1",consumer_group_id="pay",topic="orders",partition="3"} 120
+confluent_kafka_server_client_limit_milliseconds{kafka_id="lkc-1",principal_id="sa-1"} 40
+""",
+    "msk": """
+kafka_consumer_group_ConsumerLagMetrics_Value{name="SumOffsetLag",groupId="pay",topic="orders"} 120
+kafka_consumer_group_ConsumerLagMetrics_Value{name="MaxOffsetLag",groupId="pay",topic="orders"} 60
+kafka_consumer_group_ConsumerLagMetrics_Value{name="EstimatedMaxTimeLag",groupId="pay",topic="orders"} 900
+""",
+    "warpstream": """
+warpstream_consumer_group_lag{virtual_cluster_id="vci-1",consumer_group="pay",topic="orders",partition="3"} 120
+warpstream_consumer_group_estimated_lag_very_coarse_do_not_use_to_measure_e2e_seconds{consumer_group="pay",topic="orders",partition="3"} 4
+warpstream_consumer_group_num_members{virtual_cluster_id="vci-1",consumer_group="pay"} 2
+warpstream_consumer_group_state{virtual_cluster_id="vci-1",consumer_group="pay"} 2
+""",
+    "otel_messaging_old": """
+messaging_deliver_duration_seconds_bucket{messaging_kafka_consumer_group="pay",messaging_destination_name="orders",messaging_client_id="pay-0",messaging_operation="process",le="0.1"} 40
+messaging_deliver_duration_seconds_sum{messaging_kafka_consumer_group="pay",messaging_destination_name="orders",messaging_client_id="pay-0",messaging_operation="process"} 2.5
+messaging_deliver_duration_seconds_count{messaging_kafka_consumer_group="pay",messaging_destination_name="orders",messaging_client_id="pay-0",messaging_operation="process"} 50
+messaging_receive_messages_total{messaging_kafka_consumer_group="pay",messaging_destination_name="orders",messaging_client_id="pay-0"} 50
+""",
+    "kip714": "".join(
+        f"org_apache_kafka_consumer_{name} {value}\n"
+        for name, value in (
+            ('fetch_manager_records_lag{client_id="pay-0",group_id="pay",member_id="m-1",topic="orders",partition="3"}', 120),
+            ('coordinator_rebalance_total{client_id="pay-0",group_id="pay",member_id="m-1"}', 4),
+            ('coordinator_rebalance_latency_total{client_id="pay-0",group_id="pay",member_id="m-1"}', 900),
+            ('coordinator_last_heartbeat_seconds_ago{client_id="pay-0",group_id="pay",member_id="m-1"}', 1),
+            ('last_poll_seconds_ago{client_id="pay-0",group_id="pay",member_id="m-1"}', 0.5),
+            ('fetch_manager_fetch_latency_avg{client_id="pay-0",group_id="pay",member_id="m-1"}', 503),
+            ('fetch_manager_fetch_throttle_time_avg{client_id="pay-0",group_id="pay",member_id="m-1"}', 20),
+        )
+    ),
     "group_state": 'wb_group_state{group="pay"} 4\n',
 }  # fmt: skip
 
@@ -213,5 +246,15 @@ EXPECTED: dict[str, list[tuple[str, dict[str, Any], float | None]]] = {
     "faststream": [("in_flight", {"member": "pay-app", "processor": "on_order"}, 3.0)],
     "arroyo": [("time_lag", {"member": "pay-app"}, 4.5)],
     "faust": [("process_time", {"member": "pay-app", "processor": "stream"}, 2.5)],
+    "confluent_cloud": _LAGGING,
+    "msk": [("consumer_lag", {"group": "pay", "topic": "orders", "partition": None}, 120.0)],
+    "warpstream": [*_LAGGING, ("group_members", {"group": "pay"}, 2.0)],
+    "otel_messaging_old": [("deserialized", {"group": "pay", "topic": "orders", "member": "pay-0"}, 50.0)],
+    "kip714": [
+        ("consumer_lag", {**_PART, "member": "m-1"}, 120.0),
+        ("broker_rtt", {"group": "pay", "member": "m-1"}, 0.503),
+        ("throttle_time", {"group": "pay", "member": "m-1"}, 0.02),
+        ("rebalances", {"group": "pay", "member": "m-1"}, 4.0),
+    ],
     "group_state": [("group_state", {"group": "pay"}, 4.0)],
 }
