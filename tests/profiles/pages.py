@@ -209,6 +209,16 @@ messaging_receive_messages_total{messaging_kafka_consumer_group="pay",messaging_
             ('fetch_manager_fetch_throttle_time_avg{client_id="pay-0",group_id="pay",member_id="m-1"}', 20),
         )
     ),
+    "flink": """
+flink_taskmanager_job_task_operator_KafkaSourceReader_topic_partition_committedOffset{job_name="pay-app",topic="orders",partition="3"} 880
+flink_taskmanager_job_task_operator_KafkaSourceReader_topic_partition_committedOffset{job_name="pay-app",topic="orders",partition="4"} -1
+flink_taskmanager_job_task_operator_KafkaSourceReader_KafkaConsumer_records_lag_max{job_name="pay-app"} 120
+""",
+    "connect_sink": """
+kafka_connect_sink_task_metrics_sink_record_active_count{connector="pay-sink",task="0"} 17
+kafka_connect_sink_task_metrics_sink_record_active_count_avg{connector="pay-sink",task="0"} 9
+kafka_connect_sink_task_metrics_sink_record_lag_max{connector="pay-sink",task="0"} 4
+""",
     "group_state": 'wb_group_state{group="pay"} 4\n',
 }  # fmt: skip
 
@@ -256,5 +266,10 @@ EXPECTED: dict[str, list[tuple[str, dict[str, Any], float | None]]] = {
         ("throttle_time", {"group": "pay", "member": "m-1"}, 0.02),
         ("rebalances", {"group": "pay", "member": "m-1"}, 4.0),
     ],
+    "flink": [
+        ("committed_offset", {"member": "pay-app", "topic": "orders", "partition": 3}, 880.0),
+        ("committed_offset", {"member": "pay-app", "topic": "orders", "partition": 4}, None),
+    ],
+    "connect_sink": [("in_flight", {"member": "pay-sink", "processor": "0"}, 17.0)],
     "group_state": [("group_state", {"group": "pay"}, 4.0)],
 }
