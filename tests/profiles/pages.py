@@ -200,15 +200,19 @@ messaging_receive_messages_total{messaging_kafka_consumer_group="pay",messaging_
     "kip714": "".join(
         f"org_apache_kafka_consumer_{name} {value}\n"
         for name, value in (
-            ('fetch_manager_records_lag{client_id="pay-0",group_id="pay",member_id="m-1",topic="orders",partition="3"}', 120),
-            ('coordinator_rebalance_total{client_id="pay-0",group_id="pay",member_id="m-1"}', 4),
-            ('coordinator_rebalance_latency_total{client_id="pay-0",group_id="pay",member_id="m-1"}', 900),
-            ('coordinator_last_heartbeat_seconds_ago{client_id="pay-0",group_id="pay",member_id="m-1"}', 1),
-            ('last_poll_seconds_ago{client_id="pay-0",group_id="pay",member_id="m-1"}', 0.5),
-            ('fetch_manager_fetch_latency_avg{client_id="pay-0",group_id="pay",member_id="m-1"}', 503),
-            ('fetch_manager_fetch_throttle_time_avg{client_id="pay-0",group_id="pay",member_id="m-1"}', 20),
+            ('fetch_manager_records_lag{client_id="pay-0",group_id="pay",group_member_id="m-1",topic="orders",partition="3"}', 120),
+            ('coordinator_rebalance_total{client_id="pay-0",group_id="pay",group_member_id="m-1"}', 4),
+            ('coordinator_rebalance_latency_total{client_id="pay-0",group_id="pay",group_member_id="m-1"}', 900),
+            ('coordinator_last_heartbeat_seconds_ago{client_id="pay-0",group_id="pay",group_member_id="m-1"}', 1),
+            ('last_poll_seconds_ago{client_id="pay-0",group_id="pay",group_member_id="m-1"}', 0.5),
+            ('fetch_manager_fetch_latency_avg{client_id="pay-0",group_id="pay",group_member_id="m-1"}', 503),
+            ('fetch_manager_fetch_throttle_time_avg{client_id="pay-0",group_id="pay",group_member_id="m-1"}', 20),
         )
     ),
+    "kip714_librdkafka": """
+org_apache_kafka_consumer_fetch_manager_fetch_latency_avg{group_id="pay",member_id="m-1"} 503
+org_apache_kafka_consumer_poll_idle_ratio_avg{group_id="pay",member_id="m-1"} 0.9
+""",
     "flink": """
 flink_taskmanager_job_task_operator_KafkaSourceReader_topic_partition_committedOffset{job_name="pay-app",topic="orders",partition="3"} 880
 flink_taskmanager_job_task_operator_KafkaSourceReader_topic_partition_committedOffset{job_name="pay-app",topic="orders",partition="4"} -1
@@ -266,6 +270,7 @@ EXPECTED: dict[str, list[tuple[str, dict[str, Any], float | None]]] = {
         ("throttle_time", {"group": "pay", "member": "m-1"}, 0.02),
         ("rebalances", {"group": "pay", "member": "m-1"}, 4.0),
     ],
+    "kip714_librdkafka": [("broker_rtt", {"group": "pay", "member": "m-1"}, 0.503)],
     "flink": [
         ("committed_offset", {"member": "pay-app", "topic": "orders", "partition": 3}, 880.0),
         ("committed_offset", {"member": "pay-app", "topic": "orders", "partition": 4}, None),
