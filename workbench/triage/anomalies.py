@@ -128,10 +128,7 @@ _SOONEST_SECONDS = 90.0  # a rebalance or a long garbage collection takes some t
 _LONGEST_DRAIN_SECONDS = 3600.0
 
 
-_LONG = 3
-
-
-def _frozen(limits: _Limits, *, times: int = 1) -> str:
+def _frozen(limits: _Limits) -> str:
     """SQL for a partition whose commit has stopped, for twice its usual rhythm, while messages wait as long.
 
     Without a rhythm (no commit has moved, and none is expected) this is not known, and counts as false.
@@ -144,8 +141,8 @@ def _frozen(limits: _Limits, *, times: int = 1) -> str:
     # Up to the last sample: what came after it is not known.
     still = "(coalesce(p.moved_ago_seconds, p.committed_since_seconds) + p.committed_last_seconds)"
     return (
-        f"coalesce(p.committed IS NOT NULL AND p.lag_messages > 0 AND ({rhythm}) IS NOT NULL AND {still} >= {times} * {patience}"
-        f" AND coalesce(p.time_lag_seconds > {times} * {patience}, p.lag_recent_lowest > 0), false)"
+        f"coalesce(p.committed IS NOT NULL AND p.lag_messages > 0 AND ({rhythm}) IS NOT NULL AND {still} >= {patience}"
+        f" AND coalesce(p.time_lag_seconds > {patience}, p.lag_recent_lowest > 0), false)"
     )
 
 
@@ -162,11 +159,11 @@ def _waited(low: str, arrival: str, *, at_least: bool = False) -> str:
 def _partitions(t: Thresholds, limits: _Limits) -> _Stages:
     """Stuck partitions: lag all the time, and no commit advanced. Hot partitions: far more lag than is typical."""
     floor = f"({t.growth_floor_ratio} * {limits.objective} + 2 * {limits.commit_every})"
+    # Slow events hold commits up for a while, too, so a frozen partition is not stuck yet: the questions about queues come first.
     # In a short window (or with a long commit interval) a missing commit proves nothing; hence the age.
     frozen = _frozen(limits)
     stuck = (
-        # Slow events hold commits up for a while, too; that is what the questions about queues are for.
-        f"({_frozen(limits, times=_LONG)}) OR (p.lag_recent_low > 0 AND p.committed_moved = 0 AND p.committed_samples >= 3"
+        "(p.lag_recent_low > 0 AND p.committed_moved = 0 AND p.committed_samples >= 3"
         f" AND coalesce(p.time_lag_seconds > {floor}, true))"
     )
     silent = "p.lag_recent_low > 0 AND coalesce(p.committed_samples, 0) < 3"
