@@ -168,12 +168,6 @@ def _of_kubernetes(cluster: Cluster, start: datetime, end: datetime) -> list[Eve
 
     if cluster.prometheus is None:
         raise UsageError(f"The cluster {cluster.name!r} has no Prometheus in the settings.")
-    source = PrometheusSource(
-        url=cluster.prometheus,
-        cluster=cluster.name,
-        profiles=[],
-        headers=cluster.prometheus_headers,
-        timeout_seconds=cluster.timeout_seconds,
-    )
+    source = PrometheusSource.of(cluster, [], match={})  # Kubernetes' own metrics need not have the labels of Kafka's
     window = Window(baseline_start=start, start=start, end=end)
     return [event for name in KUBE_METRICS for event in of_changes(name, source.read(name, window))]

@@ -30,6 +30,7 @@ from workbench.collect.selectors import LabelMatcher, matchers_of, one_of, to_pr
 from workbench.errors import SourceUnreachableError
 from workbench.profiles import LeftOut, MappingRule, Profile
 from workbench.samples import OF_A_MEMBER, STALE_NAN_BITS, SampleBatch, SeriesTable, concat_series, most_trusted
+from workbench.settings import Cluster
 from workbench.web import WebSession
 from workbench.window import Window
 
@@ -107,6 +108,17 @@ class PrometheusSource:
     _session: Any = None
     _chunks_offered: bool = True
     _left_out: LeftOut = field(default_factory=LeftOut)
+
+    @classmethod
+    def of(cls, cluster: Cluster, profiles: Sequence[Profile], **more: Any) -> PrometheusSource:
+        """The Prometheus of a cluster's settings; `more` are further arguments, or others than the settings'."""
+        settings: dict[str, Any] = {
+            "headers": cluster.prometheus_headers,
+            "timeout_seconds": cluster.timeout_seconds,
+            "match": cluster.match,
+            "copies": cluster.copies,
+        }
+        return cls(url=cluster.prometheus or "", cluster=cluster.name, profiles=profiles, **(settings | more))
 
     def collect(
         self, window: Window, *, groups: Sequence[str] | None = None, topics: Sequence[str] | None = None
@@ -198,8 +210,12 @@ class PrometheusSource:
                 found[name] = [labels for labels, _, _ in matrix.series()][:most]
         return found
 
-    def examples(self, *, at: datetime | None = None) -> dict[str, dict[str, str]]:
+    def examples(self, *, at: datetime | None = None, among: frozenset[str] | None = None) -> dict[str, dict[str, str]]:
         """Every exported metric name of the profiles, with the labels of one recent series.
+
+        Args:
+            at: the end of the minutes that count as recent; default: now.
+            among: of `names`, if they are known already.
 
         Raises:
             SourceUnreachableError: if Prometheus does not answer.
@@ -207,7 +223,7 @@ class PrometheusSource:
         known = {name for profile in self.profiles for name in profile.metrics()}
         rules = [rule for profile in self.profiles for rule in profile.signals.values()]
         known |= {metric for rule in rules for metric in rule.metrics}  # native histograms
-        found = self.recent(known & self.names(at=at), at=at)
+        found = self.recent(known & (self.names(at=at) if among is None else among), at=at)
         return {name: series[0] for name, series in found.items()}
 
     def read(self, metric: str, window: Window) -> Iterator[tuple[dict[str, str], np.ndarray, np.ndarray]]:

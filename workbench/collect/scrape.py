@@ -71,7 +71,9 @@ def page_series(
         SourceUnreachableError: if the answer is not a metrics page.
     """
     # Of each profile, a batch for each place in its lists of names.
-    generations = [[SampleBatch(cluster, profile.name) for _ in profile.generations()] for profile in profiles]
+    generations = [
+        [SampleBatch(cluster, profile.name) for _ in range(profile.names_of_a_metric)] for profile in profiles
+    ]
     ts_us = [round(page.taken_at * 1e6)]
     try:
         for family in text_fd_to_metric_families(cast(TextIO, _lines(page.text, profiles))):

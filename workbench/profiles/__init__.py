@@ -196,13 +196,17 @@ class Profile(BaseModel):
                     names[name] = (signal, rule, stat)
                     self._generation[name] = generation
 
+    @property
+    def names_of_a_metric(self) -> int:
+        """The largest number of names of one metric."""
+        return max((len(rule.metrics) for rule in self.signals.values()), default=1)
+
     def generations(self) -> tuple[Profile, ...]:
         """This profile with one name for each metric: first the preferred names, then those of `also`, where there are any."""
-        most = max((len(rule.metrics) for rule in self.signals.values()), default=1)
-        if most == 1:
+        if self.names_of_a_metric == 1:
             return (self,)
         found = []
-        for at in range(most):
+        for at in range(self.names_of_a_metric):
             rules = {
                 signal: rule.model_copy(update={"metric": rule.metrics[at], "also": ()})
                 for signal, rule in self.signals.items()

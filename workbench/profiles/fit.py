@@ -17,7 +17,7 @@ _NEEDED = ("group", "topic", "partition", "member")
 
 
 class RuleState(StrEnum):
-    """What became of one rule."""
+    """Result of the check of one rule."""
 
     FOUND = "found"
     NO_METRIC = "no such metric"
@@ -32,7 +32,7 @@ class RuleCheck:
 
     Attributes:
         signal, metric: of the rule.
-        state: what became of it.
+        state: the result.
         detail: the same in words, with what is there instead.
     """
 
