@@ -139,10 +139,9 @@ def _instant(text: str | None) -> datetime | None:
 
 
 def _url(text: str) -> str:
-    from urllib.parse import urlsplit
+    from workbench.inputs import is_web_address
 
-    parts = urlsplit(text)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if not is_web_address(text):
         raise UsageError("This is not an http or https URL.", hint="For example: http://grafana:3000")
     return text
 

@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from workbench.errors import ExitCode, UsageError
 from workbench.screen import write_json
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from workbench.sweep.store import Store
     from workbench.window import Window
 
+Events = tuple[dict[str, Any], ...]
 # Scrapes that are under way, remote writes and the like.
 _SETTLING = timedelta(minutes=1)
 
@@ -40,6 +41,7 @@ class SweepRequest:
 def triage_all(request: SweepRequest) -> int:
     """Land missing slots (of a live cluster), sweep, and show; the exit code is that of `workbench triage`."""
     from workbench.cli.progress import Steps
+    from workbench.collect.events import of_window
     from workbench.spark.session import start_in_background
     from workbench.sweep.store import open_store
 
@@ -57,13 +59,14 @@ def triage_all(request: SweepRequest) -> int:
             start_in_background()
         else:
             store, window = _landed(request.cluster, request.store, _instant(request.until), request.config, steps)
-        result = _sweep(store, window, request.top, steps)
+        events = of_window(store.info.cluster, window.baseline_start, window.end)
+        result = _sweep(store, window, request.top, events, steps)
         if request.parquet is not None:
             _write_table(request.parquet, result)
             steps.say(f"Wrote the table of all {result.table.num_rows:,} subscriptions to {request.parquet}.")
         if request.html is not None:
             with steps.step("Writing the report") as step:
-                _write_report(request.html, store, result)
+                _write_report(request.html, store, result, events)
                 step.note = str(request.html)
     if request.as_json:
         write_json(result.to_json())
@@ -140,7 +143,7 @@ def _store_name(cluster: Cluster) -> str:
     return f"{cluster.name}-{digest[:8]}"
 
 
-def _sweep(store: Store, window: Window, top: int, steps: Steps) -> Sweep:
+def _sweep(store: Store, window: Window, top: int, events: Events, steps: Steps) -> Sweep:
     from workbench.spark.session import for_much_data, session
     from workbench.sweep.engine import sweep
 
@@ -149,7 +152,7 @@ def _sweep(store: Store, window: Window, top: int, steps: Steps) -> Sweep:
         for_much_data(spark)
         step.note = f"Spark {spark.version}"
     with steps.step("Walking the tree for all subscriptions") as step:
-        result = sweep(store, spark, window=window, top=top)
+        result = sweep(store, spark, window=window, top=top, events=events)
         read = result.reading
         step.note = (
             f"{result.table.num_rows:,} subscriptions, {read.condensed} of {read.files} files read "
@@ -170,9 +173,8 @@ def _write_table(path: Path, result: Sweep) -> None:
         raise UsageError(f"The table {path} cannot be written: {error.strerror}.") from None
 
 
-def _write_report(path: Path, store: Store, result: Sweep) -> None:
+def _write_report(path: Path, store: Store, result: Sweep, events: Events) -> None:
     from workbench.collect.capture import Capture, new_info
-    from workbench.collect.events import of_window
     from workbench.report.html import write_html
 
     info = new_info(
@@ -187,5 +189,4 @@ def _write_report(path: Path, store: Store, result: Sweep) -> None:
         expected=store.info.expected,
     )
     samples = store.samples_of(result.window, [(it.group, it.topic) for it in result.findings])
-    events = of_window(store.info.cluster, result.window.baseline_start, result.window.end)
     write_html(path, result.as_triage(), Capture(info=info, samples=samples, events=events))

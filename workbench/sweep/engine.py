@@ -6,14 +6,13 @@ files → condensed, each once (`condense_store`) → summary → features → a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.collect.events import of_window
 from workbench.errors import NoSeriesError
 from workbench.expectations import Expectations
 from workbench.settings import Thresholds
@@ -135,6 +134,7 @@ def sweep(
     window: Window | None = None,
     thresholds: Thresholds | None = None,
     top: int = TOP,
+    events: Sequence[Mapping[str, Any]] = (),
 ) -> Sweep:
     """Run triage on every subscription of a store.
 
@@ -144,6 +144,7 @@ def sweep(
         window: of the store (`Store.window`); default: the newest.
         thresholds: replace the store's own.
         top: number of full findings, worst first; healthy subscriptions have none.
+        events: of the cluster, as in a capture.
 
     Raises:
         NoSeriesError: if the window's slot has not landed, or has no lag.
@@ -166,7 +167,7 @@ def sweep(
         if not table.num_rows:
             raise NoSeriesError(f"No lag of any group in the window's slots of {store.root}.")
         worst = table.filter(pc.not_equal(table["state"], str(State.HEALTHY))).slice(0, top)
-        findings = _findings(answered, spark, worst, store, seen, limits, expected)
+        findings = _findings(answered, spark, worst, store, seen, limits, expected, events)
     finally:
         answered.unpersist()
     return Sweep(
@@ -244,6 +245,7 @@ def _findings(
     window: Window,
     limits: Thresholds,
     expected: Expectations,
+    events: Sequence[Mapping[str, Any]],
 ) -> tuple[Finding, ...]:
     wanted = list(zip(worst["group"].to_pylist(), worst["topic"].to_pylist(), strict=True))
     if not wanted:
@@ -251,7 +253,6 @@ def _findings(
     rows = {(row.group, row.topic): row for row in rows_of(answered, spark, wanted)}
     samples = store.samples_of(window, wanted)
     profiles = profiles_named(store.info.profiles)
-    events = of_window(store.info.cluster, window.baseline_start, window.end)
     return tuple(
         finding_of(
             rows[key],
