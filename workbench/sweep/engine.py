@@ -19,7 +19,7 @@ from workbench.settings import Thresholds
 from workbench.spark.columns import columns
 from workbench.sweep.condense_store import Reading, condense_missing
 from workbench.sweep.store import Store
-from workbench.triage.engine import ORDER, Triage, answered_from, finding_of, profiles_named
+from workbench.triage.engine import ORDER, Triage, answered_fleet, finding_of, profiles_named
 from workbench.triage.finding import Finding
 from workbench.triage.rows import features_of
 from workbench.triage.subscription import SubscriptionFeatures
@@ -160,7 +160,7 @@ def sweep(
         )
     reading = condense_missing(store, spark, ends)
     expected = Expectations(store.info.expected)
-    answered = answered_from(_summary(spark, reading, seen, store), limits, expected, fleet=True).persist(_disk())
+    answered = answered_fleet(_summary(spark, reading, seen, store), limits, expected).persist(_disk())
     try:
         found = _ordered(answered.select(*columns(*(f"{sql} AS `{name}`" for name, sql in _TABLE.items()))).toArrow())
         table = _with_mutes(found, expected, seen)
