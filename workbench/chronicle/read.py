@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.chronicle.partition import Limits, Line, Measured, Story, told
+from workbench.chronicle.partition import told
+from workbench.chronicle.series import Limits, Line, Measured, Story
 from workbench.window import Window
 
 Subscription = tuple[str, str, str]  # cluster, group, topic

@@ -41,7 +41,7 @@ def summarise_each(
         limits_of: as in `chronicle.read`.
 
     Returns:
-        The columns of `features.summarise`; every row has a group and a topic. The facts of `chronicle.partition.Story` are rows of
+        The columns of `features.summarise`; every row has a group and a topic. The facts of `chronicle.series.Story` are rows of
         the signal `features.summary.STORY`, their name in `stat`, their number in `last`.
 
     Raises:
