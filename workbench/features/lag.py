@@ -28,6 +28,8 @@ PARTITION_FEATURES = {
     "lag_recent_slope": of("max", "recent_slope", _LAG),
     "lag_samples": of("sum", "samples", _LAG),
     "lag_bad_samples": of("sum", "bad_samples", _LAG),
+    "lag_ever_high": of("max", "high", _LAG, period=None),
+    "committed_high": of("max", "high", _COMMITTED, period=None),
     "lag_ever_samples": of("sum", "samples", _LAG, period=None),
     "first_period": "min(period)",
     "lag_last_seconds": of("max", "last_seconds", _LAG),
@@ -90,6 +92,7 @@ def stale_seconds(stale_after_seconds: float, interval: str) -> str:
 LOG_FEATURES = {
     "log_end": of("max", "last", _END),
     "log_start": of("max", "last", _START),
+    "log_end_high": of("max", "high", _END, period=None),
     "arrival_per_second": ratio(
         f"{of('max', 'high', _END)} - {of('min', 'low', _END)}",
         f"{of('max', 'last_seconds', _END)} - {of('min', 'first_seconds', _END)}",

@@ -16,7 +16,7 @@ class PartitionFeatures:
     Attributes:
         committed, log_end, log_start: offsets; `committed` and `lag_messages` only with a recent sample.
         lag_recent_low, lag_recent_lowest: the second lowest and the lowest lag in the window's last third.
-        lag_ever_samples: including the baseline.
+        lag_ever_samples, lag_ever_high, committed_high, log_end_high: including the baseline.
         first_period: the quarter of the baseline with its first sample; `features.summary.NOW` for the window.
         committed_interval_seconds: time between two samples of the commit.
         committed_last_seconds: time of its last sample, relative to the window's end, 0 or less.
@@ -40,6 +40,9 @@ class PartitionFeatures:
     lag_recent_slope: float | None
     lag_samples: int | None
     lag_ever_samples: int | None
+    lag_ever_high: float | None
+    committed_high: float | None
+    log_end_high: float | None
     lag_bad_samples: int | None
     lag_last_seconds: float | None
     committed_moved: float | None

@@ -136,8 +136,8 @@ def _lag(t: Thresholds) -> _Stages:
             "moving_now": _moving_now(),
             "unproven": f"coalesce(exists(partitions, p -> p.story IS NOT NULL AND {unproven}), false)",
             # It stood still before the data began, and usually has no members: when it is due is not known.
-            "batch_perhaps": f"coalesce(usual_members < {_SOMEBODY}, false) AND late"
-            " AND exists(partitions, p -> p.story['silent_before'] >= 0.3 * p.story['waiting'])",
+            "batch_perhaps": f"coalesce(usual_members < {_SOMEBODY} AND late"
+            " AND exists(partitions, p -> p.story['silent_before'] >= 0.3 * p.story['waiting']), false)",
             "behind_partitions": f"transform(filter({behind_and_known}, p -> NOT ({idle}) AND p.story['drain_in'] IS NULL),"
             " p -> p.partition)",
             "recovered_seconds": "array_min(transform(filter(partitions, p -> p.story['late_to'] IS NOT NULL),"
