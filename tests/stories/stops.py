@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from tests.stories.exporters import View
@@ -92,7 +94,13 @@ def batch_then_frozen(cast: Cast) -> Plan:
     frozen = cast.since(life, 4, 12)
     need = cast.between(4, 8) * MINUTE
     life.batches = [(frozen + need, life.paces()[:, 0] * need / 0.95)]
-    return _stuck(cast, life, list(range(life.partitions)), frozen, ("client_stalled", "paused")[cast.turn // 2 % 2])
+    plan = _stuck(cast, life, list(range(life.partitions)), frozen, ("client_stalled", "paused")[cast.turn // 2 % 2])
+    for at, truth in enumerate(plan.truths):
+        if (
+            truth.causes is not None
+        ):  # nothing arrives any more, so whether the client still gets something cannot be seen
+            plan.truths[at] = replace(truth, causes=truth.causes | {None})
+    return plan
 
 
 def on_and_off(cast: Cast) -> Plan:

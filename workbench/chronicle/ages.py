@@ -30,7 +30,8 @@ def ages(committed: Line, end: Line, time_lag: Line, step: float) -> tuple[Float
         age = np.where(waits, at - produced, 0.0)
     if len(time_lag) and len(time_lag) >= _COVERED * len(at):
         near = (at >= time_lag.at[0] - step) & (at <= time_lag.at[-1] + 2 * step)
-        exact = np.interp(at, time_lag.at, time_lag.value)
+        # The latest one, and nothing between two: a commit makes a step.
+        exact = time_lag.value[np.maximum(np.searchsorted(time_lag.at, at, side="right") - 1, 0)]
         age = np.where(near, exact, age if age is not None else exact)
         known = known | near
     return age, known

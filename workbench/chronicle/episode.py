@@ -34,6 +34,10 @@ def episode(
     if len(well):
         # Again with what lies before: the incident itself says nothing about good times.
         last = int(well[-1]) + 1
+        # What comes and goes in the window is no rhythm yet, if there is time before it to learn from.
+        learned = int(np.searchsorted(at, limits.window_start))
+        if (changed < learned).sum() >= FEW_MOVES:
+            last = min(last, learned)
         cadence = _cadence(age, changed, last)
         before = age[:last]
         usual = float(np.quantile(before, 0.98))
@@ -53,6 +57,7 @@ def episode(
     _stretches(found, at, age, late, limits)
     pauses = age > max(bound / 2, step) + (limits.commit_every or cadence or 0.0)
     found.pauses, found.pause_share = _counted(at, pauses, limits)
+    found.late_times, _ = _counted(at, late, limits)
     if age[-1] <= band:
         return
     if not len(well):
@@ -78,10 +83,10 @@ def episode(
 
 def _cadence(age: FloatArray, changed: IntArray, until: int) -> float | None:
     """Usual drop of the age at a commit, up to a sample; None without commits."""
-    inside = changed[changed < until]
-    if not len(inside):
+    if not (changed < until).any():
         return None
-    drops = age[inside - 1] - age[inside]
+    # Measured ages and commits come from different scrapes, so a drop may be seen a sample after its commit.
+    drops = -np.diff(age[:until])
     drops = np.sort(drops[drops > 0])
     if not len(drops):
         return 0.0

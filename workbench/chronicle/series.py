@@ -71,6 +71,7 @@ class Story:
         idle: nothing arrives, and what waits are at most the marks of transactions.
         age_slope: of the age over the last half of the window, in seconds per second.
         late: whether it waits for longer than the objective and its cadence explain.
+        late_times: in how many stretches of the window it was late.
         pauses, pause_share: of the window, in how many stretches it was half an objective behind, and their share of the time.
         drain_in: until nothing waits, at the pace since the lag was highest; None if it does not shrink.
         late_from, late_to, late_peak: the latest stretch in which it was late, if it ended in the window, and the highest age.
@@ -96,6 +97,7 @@ class Story:
     idle: bool = False
     late: bool | None = None
     age_slope: float | None = None
+    late_times: int = 0
     pauses: int = 0
     pause_share: float | None = None
     drain_in: float | None = None

@@ -104,6 +104,7 @@ def _lag(t: Thresholds) -> _Stages:
         f"size(frozen_partitions) = 0 AND eta_drain_seconds <= {bound} AND coalesce(lag_recent_slope < 0, true)"
     )
     late_and_known = "filter(partitions, p -> p.story['late'] = 1)"
+    going = f"filter(partitions, p -> p.story['late'] = 1 AND NOT {_IS_FROZEN})"
     behind_and_known = f"filter(partitions, p -> p.story['late'] = 1 OR p.story['waiting'] > {half} + {rhythm})"
     # The time lag is of now: since the last sample it may have caught up, if it was moving then.
     unproven = (
@@ -128,7 +129,11 @@ def _lag(t: Thresholds) -> _Stages:
             " AND (commit_every_seconds = 0 OR late)))",
             "eta_drain_seconds": f"CASE WHEN forall({behind_and_known}, p -> p.story['drain_in'] IS NOT NULL)"
             f" THEN array_max(transform({behind_and_known}, p -> p.story['drain_in'])) END",
-            "comes_and_goes": f"exists(partitions, p -> p.story['pauses'] >= {_SEVERAL} AND p.story['pause_share'] >= {_OFTEN})",
+            "comes_and_goes": f"exists(partitions, p -> p.story['late_times'] >= {_SEVERAL - 1}"
+            f" OR p.story['pauses'] >= {_SEVERAL} AND p.story['pause_share'] >= {_OFTEN})",
+            # The oldest events of late partitions have been read and wait inside, while commits move: the consumer's side is the limit.
+            "held_inside": f"size({going}) > 0 AND 2 * size(filter({going},"
+            f" p -> p.oldest_incomplete_seconds >= {_HELD} * p.story['waiting'])) > size({going})",
             # Late all the time, and no more or less so: on purpose, or for longer than the data show.
             "steady": f"size({late_and_known}) > 0 AND size(frozen_partitions) = 0"
             f" AND size({late_and_known}) = size(filter(partitions, p -> NOT ({idle})))"
@@ -392,7 +397,7 @@ def _processors(t: Thresholds) -> _Stages:
     """Slow processors: compared with their own baseline first, then with the slow-down of their peers."""
     peers = "transform(filter(processors, o -> o.processor != p.processor AND o.attempts > 0), o -> o.slow_down)"
     # A slow processor with an empty queue delays nothing.
-    held_up = f"coalesce(p.fill >= {t.queue_fill_ratio}, true)"
+    held_up = f"coalesce(p.fill >= {t.queue_fill_ratio} OR held_inside, true)"
     slow = (
         f"p.slow_down >= {t.slow_ratio} AND {held_up}"
         f" AND p.slow_down >= {t.slow_peers_ratio} * coalesce({lower_median(peers)}, 0)"

@@ -37,6 +37,7 @@ class SubscriptionFeatures(MeasuredSubscription):
         unproven: so late by now that only a commit since the last sample could make it well.
         batch_perhaps: it may be a batch whose time has not come.
         behind_partitions: those that are late, or on the way to it, and do not catch up.
+        held_inside: most late partitions wait for events that the consumer has read.
         recovered_seconds: since the latest lateness ended.
         lost_messages, skipped_messages: deleted by retention, or passed by a commit, before they were read.
         doubtful_messages: passed so fast that they were skipped, or read by a consumer with much room.
@@ -68,6 +69,7 @@ class SubscriptionFeatures(MeasuredSubscription):
     abandoned: bool | None
     eta_drain_seconds: float | None
     comes_and_goes: bool | None
+    held_inside: bool | None
     steady: bool | None
     recovered_seconds: float | None
     moving_now: bool

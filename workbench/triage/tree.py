@@ -24,7 +24,7 @@ _NODES = (
         no=Choose(
             (
                 ("lag_samples = 0 AND lag_bad_samples = 0", Verdict.NO_DATA),
-                ("lag_samples > 0 AND last_sample_age_seconds > stale_seconds", Verdict.NO_DATA),
+                ("lag_bad_samples = 0 AND last_sample_age_seconds > stale_seconds", Verdict.NO_DATA),
             ),
             otherwise=Verdict.UNUSABLE_DATA,
         ),
@@ -79,8 +79,9 @@ _NODES = (
         # Abandoned: no member will read these messages, however few they still are.
         test=(
             "CASE WHEN steady OR batch_perhaps THEN NULL"
-            " WHEN ((late OR growing OR coalesce(comes_and_goes, false)) AND NOT coalesce(draining, false))"
-            " OR stalled OR coalesce(abandoned, false) THEN true"
+            # What comes and goes is not over because it ends once more.
+            " WHEN ((late OR growing) AND NOT coalesce(draining, false))"
+            " OR stalled OR coalesce(comes_and_goes, false) OR coalesce(abandoned, false) THEN true"
             # An all-clear needs its proof.
             " WHEN unproven AND NOT coalesce(draining, false) THEN NULL"
             " WHEN late IS NULL OR growing IS NULL THEN NULL ELSE false END"
@@ -224,7 +225,7 @@ _NODES = (
         # One of the two signals is enough; without both, the answer is "cannot tell".
         test=(
             "coalesce(queue_long, entry_slow) OR coalesce(entry_slow, queue_long)"
-            " OR (coalesce(queue_long, entry_slow) IS NOT NULL AND coalesce(delay_full, false))"
+            " OR (coalesce(queue_long, entry_slow) IS NOT NULL AND (coalesce(delay_full, false) OR coalesce(held_inside, false)))"
         ),
         yes=Ask("delay_full"),
         no=Ask("throttled"),
@@ -305,7 +306,8 @@ _NODES = (
         short="all slower?",
         # Full queues before idle threads are no want of threads: something holds them.
         test=(
-            "CASE WHEN median_slow_down < {all_slow_ratio} AND busy_share < 0.3 THEN NULL"
+            "CASE WHEN median_slow_down < {all_slow_ratio}"
+            " AND (busy_share < 0.3 OR NOT coalesce(queue_long OR entry_slow, false)) THEN NULL"
             " ELSE median_slow_down >= {all_slow_ratio} END"
         ),
         yes=Conclude(Verdict.SLOW_DOWNSTREAM),
