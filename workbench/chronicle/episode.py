@@ -45,6 +45,8 @@ def episode(
         band = min(max(1.25 * usual, rhythm) + noise, bound + rhythm)
         well = np.flatnonzero(age <= band)
     found.cadence = cadence
+    stops = np.flatnonzero(np.diff(at[changed]) > max(limits.objective, 3 * step, 2 * (cadence or 0.0)))
+    found.resumed = bool(len(stops) and len(changed) - 1 - stops[-1] <= FEW_MOVES)
     found.rhythm = (
         None if not len(changed) else _rhythm(at, age, changed, len(at) if not len(well) else int(well[-1]) + 1)
     )

@@ -67,6 +67,7 @@ class Story:
         silent_before: how long the data show it standing still before its first commit, while messages waited: a batch, perhaps.
         waiting: age of the oldest waiting message at the last sample; `at_least` if its production was not observed.
         onset: when it fell behind, negative; None if it is not behind, or was so from the first sample on (`sick_from_start`).
+        resumed: whether it has begun to move again in the last samples, after a stop that was longer than the objective.
         steady: whether it has been equally late all the time, while its commits moved.
         idle: nothing arrives, and what waits are at most the marks of transactions.
         age_slope: of the age over the last half of the window, in seconds per second.
@@ -93,6 +94,7 @@ class Story:
     at_least: bool = False
     onset: float | None = None
     sick_from_start: bool = False
+    resumed: bool = False
     steady: bool = False
     idle: bool = False
     late: bool | None = None

@@ -104,12 +104,14 @@ def _lag(t: Thresholds) -> _Stages:
         f"size(frozen_partitions) = 0 AND eta_drain_seconds <= {bound} AND coalesce(lag_recent_slope < 0, true)"
     )
     late_and_known = "filter(partitions, p -> p.story['late'] = 1)"
-    going = f"filter(partitions, p -> p.story['late'] = 1 AND NOT {_IS_FROZEN})"
+    going = (
+        f"filter(partitions, p -> (p.story['late'] = 1 OR p.story['waiting'] > {half} + {rhythm}) AND NOT {_IS_FROZEN})"
+    )
     behind_and_known = f"filter(partitions, p -> p.story['late'] = 1 OR p.story['waiting'] > {half} + {rhythm})"
-    # The time lag is of now: since the last sample it may have caught up, if it was moving then.
+    # The time lag is of now: since the last sample it may have caught up, if it was moving then and not far behind.
     unproven = (
         f"NOT ({idle}) AND p.lag_messages > 0 AND p.time_lag_seconds > objective_seconds + {rhythm}"
-        " AND p.moved_ago_seconds + p.committed_last_seconds > 0"
+        f" AND (p.moved_ago_seconds + p.committed_last_seconds > 0 OR coalesce(p.story['waiting'] > {half}, true))"
     )
     return [
         {
@@ -139,6 +141,7 @@ def _lag(t: Thresholds) -> _Stages:
             f" AND size({late_and_known}) = size(filter(partitions, p -> NOT ({idle})))"
             f" AND forall({late_and_known}, p -> coalesce(p.story['steady'] = 1, false))",
             "moving_now": _moving_now(),
+            "just_resumed": f"size({late_and_known}) > 0 AND forall({late_and_known}, p -> coalesce(p.story['resumed'] = 1, false))",
             "unproven": f"coalesce(exists(partitions, p -> p.story IS NOT NULL AND {unproven}), false)",
             # It stood still before the data began, and usually has no members: when it is due is not known.
             "batch_perhaps": f"coalesce(usual_members < {_SOMEBODY} AND late"

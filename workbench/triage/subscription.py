@@ -34,6 +34,7 @@ class SubscriptionFeatures(MeasuredSubscription):
         eta_drain_seconds: until the last of the late partitions has caught up; None if one of them does not.
         comes_and_goes: late several times in the window. steady: late all the time, and by the same.
         moving_now: whether any commit has moved in the last two samples.
+        just_resumed: what is late has begun to move again, too lately to say how fast.
         unproven: so late by now that only a commit since the last sample could make it well.
         batch_perhaps: it may be a batch whose time has not come.
         behind_partitions: those that are late, or on the way to it, and do not catch up.
@@ -73,6 +74,7 @@ class SubscriptionFeatures(MeasuredSubscription):
     steady: bool | None
     recovered_seconds: float | None
     moving_now: bool
+    just_resumed: bool
     unproven: bool
     batch_perhaps: bool
     behind_partitions: tuple[int, ...]

@@ -79,6 +79,7 @@ _NODES = (
         # Abandoned: no member will read these messages, however few they still are.
         test=(
             "CASE WHEN steady OR batch_perhaps THEN NULL"
+            " WHEN just_resumed AND NOT coalesce(comes_and_goes, false) THEN NULL"
             # What comes and goes is not over because it ends once more.
             " WHEN ((late OR growing) AND NOT coalesce(draining, false))"
             " OR stalled OR coalesce(comes_and_goes, false) OR coalesce(abandoned, false) THEN true"
