@@ -15,6 +15,13 @@ _TAIL_MESSAGES = 2  # a transaction leaves its marker behind the last record
 def told(it: Measured, limits: Limits) -> Story:
     """Tell the story of one partition from its series."""
     found = Story()
+    it = Measured(
+        committed=it.committed.once(),
+        log_end=it.log_end.once(),
+        log_start=it.log_start.once(),
+        lag=it.lag.once(),
+        time_lag=it.time_lag.once(),
+    )
     end, recreated = newest_log(it.log_end)
     if recreated is not None:
         found.recreated_ago = -recreated

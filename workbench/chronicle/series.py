@@ -16,6 +16,7 @@ IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
 _EMPTY: FloatArray = np.empty(0)
+_SAME_SECONDS = 1e-3  # two exporters, or a sample that came twice
 FEW_MOVES = 3  # fewer changes of a commit make no rhythm
 
 
@@ -29,10 +30,12 @@ class Line:
     def __len__(self) -> int:
         return len(self.at)
 
-    def since(self, start: float) -> Line:
-        """The samples from an instant on."""
-        first = int(np.searchsorted(self.at, start))
-        return Line(self.at[first:], self.value[first:])
+    def once(self) -> Line:
+        """One value for each instant, the last one."""
+        if len(self.at) < 2 or (np.diff(self.at) > _SAME_SECONDS).all():
+            return self
+        last = np.append(np.diff(self.at) > _SAME_SECONDS, True)
+        return Line(self.at[last], self.value[last])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,3 +124,10 @@ class Story:
     loss_in: float | None = None
     quiet: float | None = None
     usual_gap: float | None = None
+
+
+def slope(x: FloatArray, y: FloatArray) -> float:
+    """Least-squares slope; 0 without a spread of `x`."""
+    from_mean = x - x.mean()
+    spread = float((from_mean * from_mean).sum())
+    return float((from_mean * (y - y.mean())).sum()) / spread if spread > 0 else 0.0

@@ -7,11 +7,13 @@ from dataclasses import replace
 from datetime import datetime
 
 from workbench.features.measured import PartitionFeatures
+from workbench.humanize import duration
 from workbench.profiles import Profile, Quality
 from workbench.settings import Thresholds
 from workbench.signals import SIGNALS
 from workbench.triage import capacity
-from workbench.triage.finding import Evidence, Finding, Missing, PartitionLag, PathStep, TimeLag
+from workbench.triage.actions import keep_longer
+from workbench.triage.finding import Action, Evidence, Finding, Missing, PartitionLag, PathStep, TimeLag
 from workbench.triage.leaf import Leaf
 from workbench.triage.node import Measure, Node
 from workbench.triage.subject import Subject
@@ -50,26 +52,64 @@ def build_finding(
         topic=row.topic,
         verdict=verdict,
         state=leaf.state,
-        headline=leaf.headline(row),
+        headline=_at_risk(row, leaf.state) + leaf.headline(row),
         scope=replace(leaf.scope(row), needed=sizing.keep_up if sizing is not None else None),
         time_lag=_time_lag(row),
         lag_messages=_whole(row.lag_messages),
         arrival_per_second=row.arrival_per_second,
         lag_slope=row.lag_slope,
-        eta_drain_seconds=capacity.drain_seconds(
-            row.lag_messages, row.lag_slope, recent_slope=row.lag_recent_slope, draining=row.draining
-        ),
+        eta_drain_seconds=_eta_drain(row),
         eta_loss_seconds=row.loss_seconds,
         path=tuple(_step(node, answers[node.id], row, thresholds) for node in path),
         partitions=tuple(_partition(item) for item in row.partitions),
         candidates=tuple(candidates(answers)) if verdict is Verdict.CANNOT_TELL else (),
         contributing=_contributing(answers, path, leaf, row),
         missing=_missing(answers, verdict, row, profiles),
-        actions=tuple(leaf.actions(subject, row)),
+        actions=(*_keep(subject, row, leaf.state), *leaf.actions(subject, row)),
         runbook=leaf.runbook,
         since=since,
         sizing=sizing.words if sizing is not None else None,
         features=row,
+    )
+
+
+_SOON_SECONDS = 86_400.0  # a loss within a day changes what is done first
+
+
+def _at_risk(row: SubscriptionFeatures, state: State) -> str:
+    """The loss that is to come leads the headline."""
+    if not _is_at_risk(row, state):
+        return ""
+    return f"Retention deletes unread messages in about {duration(row.loss_seconds)}. "
+
+
+def _is_at_risk(row: SubscriptionFeatures, state: State) -> bool:
+    if state is State.HEALTHY or row.loss_seconds is None or row.loss_seconds > _SOON_SECONDS:
+        return False
+    return row.eta_drain_seconds is None or row.eta_drain_seconds >= row.loss_seconds
+
+
+def _keep(it: Subject, row: SubscriptionFeatures, state: State) -> tuple[Action, ...]:
+    """First of all, keep what has not been read."""
+    if not _is_at_risk(row, state) or row.verdict is Verdict.RECORDS_LOST:
+        return ()
+    return (
+        Action(
+            title="Keep the unread messages: raise the topic's retention.ms until the group has caught up",
+            command=keep_longer(it),
+            verify="the log start no longer comes closer to the commits",
+        ),
+    )
+
+
+def _eta_drain(row: SubscriptionFeatures) -> float | None:
+    """Until the last partition has caught up; None if one that is late does not."""
+    if row.behind_partitions or row.frozen_partitions:
+        return None
+    if row.eta_drain_seconds is not None:
+        return row.eta_drain_seconds
+    return capacity.drain_seconds(
+        row.lag_messages, row.lag_slope, recent_slope=row.lag_recent_slope, draining=row.draining
     )
 
 

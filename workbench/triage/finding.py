@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from datetime import datetime
 from typing import Any
 
+from workbench.humanize import duration
 from workbench.triage.checks import Check
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Answer, State, Verdict
@@ -43,6 +44,12 @@ class TimeLag:
     method: str
     low: float | None = None
     high: float | None = None
+
+    @property
+    def words(self) -> str:
+        """The age; "over" where the data do not reach back to the message that waits."""
+        text = duration(self.seconds)
+        return f"over {text}" if self.method == "extrapolated_capped" else text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,10 +11,12 @@ def data(row: SubscriptionFeatures) -> str:
     if not row.lag_samples and not row.lag_bad_samples:
         return "no lag samples in the window"
     known, all_partitions = row.lag_known_partitions, row.partition_count
+    unknown = [it.partition for it in row.partitions if it.lag_messages is None]
+    without = f" (not of {listed(unknown)})" if unknown and known else ""
     bad = f", {count(row.lag_bad_samples)} unusable samples" if row.lag_bad_samples else ""
     age = row.last_sample_age_seconds
     last = f", last sample {duration(max(0.0, age))} ago" if age is not None else ""
-    return f"lag of {known} of {all_partitions} partitions known{last}{bad}"
+    return f"lag of {known} of {all_partitions} partitions known{without}{last}{bad}"
 
 
 def lagging(row: SubscriptionFeatures) -> str:
@@ -35,9 +37,9 @@ def lagging(row: SubscriptionFeatures) -> str:
 
 
 def age(row: SubscriptionFeatures) -> str:
-    """The time lag; "at least" where the data do not reach back to the message that waits."""
+    """The time lag; "over" where the data do not reach back to the message that waits."""
     capped = row.oldest is not None and row.oldest.time_lag_method == "extrapolated_capped"
-    return f"{'at least ' if capped else ''}{duration(row.time_lag_seconds)}"
+    return f"{'over ' if capped else ''}{duration(row.time_lag_seconds)}"
 
 
 def _besides(row: SubscriptionFeatures) -> str:

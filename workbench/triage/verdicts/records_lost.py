@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from workbench.features.measured import PartitionFeatures
-from workbench.humanize import count, duration, listed, plural, shell_word
+from workbench.humanize import count, duration, listed, plural
+from workbench.triage.actions import keep_longer
 from workbench.triage.finding import Action, Scope
 from workbench.triage.leaf import Leaf
 from workbench.triage.subject import Subject
@@ -42,8 +43,7 @@ def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
         return [
             Action(
                 title="Keep what is left: raise retention.ms of the topic until the group has caught up",
-                command=f"kafka-configs --bootstrap-server {it.brokers} --alter --entity-type topics"
-                f" --entity-name {shell_word(it.topic)} --add-config retention.ms=604800000",
+                command=keep_longer(it),
                 verify="the log start no longer passes the commits",
             ),
             Action(
