@@ -52,13 +52,14 @@ def episode(
         None if not len(changed) else _rhythm(at, age, changed, len(at) if not len(well) else int(well[-1]) + 1)
     )
     # What is expected of a group counts more than what it did.
-    late = age > bound + (limits.commit_every or cadence or 0.0)
+    explained = limits.commit_every or cadence or 0.0
+    late = age > bound + explained
     found.late = bool(late[-1])
     recent = at > limits.window_start / 2
     if recent.sum() >= FEW_MOVES:
         found.age_slope = slope(at[recent], age[recent])
     _stretches(found, at, age, late, limits)
-    pauses = age > max(bound / 2, step) + (limits.commit_every or cadence or 0.0)
+    pauses = age > max(bound / 2, step) + explained
     found.pauses, found.pause_share = _counted(at, pauses, limits)
     found.late_times, _ = _counted(at, late, limits)
     if age[-1] <= band:

@@ -68,7 +68,7 @@ class Story:
         rhythm: usual time between two commits while something waits.
         moved_ago: time from the last change of the commit to the last sample.
         silent_before: how long the data show it standing still before its first commit, while messages waited: a batch, perhaps.
-        waiting: age of the oldest waiting message at the last sample; `at_least` if its production was not observed.
+        waiting: age of the oldest waiting message at the last sample, at least.
         onset: when it fell behind, negative; None if it is not behind, or was so from the first sample on (`sick_from_start`).
         resumed: whether it has begun to move again in the last samples, after a stop that was longer than the objective.
         steady: whether it has been equally late all the time, while its commits moved.
@@ -94,7 +94,6 @@ class Story:
     moved_ago: float | None = None
     silent_before: float | None = None
     waiting: float | None = None
-    at_least: bool = False
     onset: float | None = None
     sick_from_start: bool = False
     resumed: bool = False
@@ -124,6 +123,12 @@ class Story:
     loss_in: float | None = None
     quiet: float | None = None
     usual_gap: float | None = None
+
+
+def pace_of(end: Line) -> float:
+    """Growth of a line per second, from its first to its last sample; 0 where it falls or has no length."""
+    span = float(end.at[-1] - end.at[0]) if len(end) >= 2 else 0.0
+    return max(0.0, float(end.value[-1] - end.value[0])) / span if span > 0 else 0.0
 
 
 def slope(x: FloatArray, y: FloatArray) -> float:

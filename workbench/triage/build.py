@@ -45,6 +45,7 @@ def build_finding(
     path = path_of(answers)
     leaf = leaf_of(verdict)
     sizing = leaf.sizing(row, thresholds)
+    at_risk = _is_at_risk(row, leaf.state)
     subject = Subject(row.cluster, row.group, row.topic, since, bootstrap, thresholds)
     return Finding(
         cluster=row.cluster,
@@ -52,9 +53,9 @@ def build_finding(
         topic=row.topic,
         verdict=verdict,
         state=leaf.state,
-        headline=_at_risk(row, leaf.state) + leaf.headline(row),
+        headline=(_loss_to_come(row) if at_risk else "") + leaf.headline(row),
         scope=replace(leaf.scope(row), needed=sizing.keep_up if sizing is not None else None),
-        time_lag=_time_lag(row),
+        time_lag=TimeLag.of(row.oldest),
         lag_messages=_whole(row.lag_messages),
         arrival_per_second=row.arrival_per_second,
         lag_slope=row.lag_slope,
@@ -65,7 +66,7 @@ def build_finding(
         candidates=tuple(candidates(answers)) if verdict is Verdict.CANNOT_TELL else (),
         contributing=_contributing(answers, path, leaf, row),
         missing=_missing(answers, verdict, row, profiles),
-        actions=(*_keep(subject, row, leaf.state), *leaf.actions(subject, row)),
+        actions=(*(_keep(subject, row) if at_risk else ()), *leaf.actions(subject, row)),
         runbook=leaf.runbook,
         since=since,
         sizing=sizing.words if sizing is not None else None,
@@ -76,10 +77,8 @@ def build_finding(
 _SOON_SECONDS = 86_400.0  # a loss within a day changes what is done first
 
 
-def _at_risk(row: SubscriptionFeatures, state: State) -> str:
-    """The loss that is to come leads the headline."""
-    if not _is_at_risk(row, state):
-        return ""
+def _loss_to_come(row: SubscriptionFeatures) -> str:
+    """What leads the headline."""
     return f"Retention deletes unread messages in about {duration(row.loss_seconds)}. "
 
 
@@ -89,9 +88,9 @@ def _is_at_risk(row: SubscriptionFeatures, state: State) -> bool:
     return row.eta_drain_seconds is None or row.eta_drain_seconds >= row.loss_seconds
 
 
-def _keep(it: Subject, row: SubscriptionFeatures, state: State) -> tuple[Action, ...]:
+def _keep(it: Subject, row: SubscriptionFeatures) -> tuple[Action, ...]:
     """First of all, keep what has not been read."""
-    if not _is_at_risk(row, state) or row.verdict is Verdict.RECORDS_LOST:
+    if row.verdict is Verdict.RECORDS_LOST:  # whose own actions begin with it
         return ()
     return (
         Action(
@@ -131,18 +130,6 @@ def _evidence(measure: Measure, row: SubscriptionFeatures, thresholds: Threshold
         threshold=getattr(thresholds, measure.threshold) if measure.threshold else None,
         baseline=getattr(row, measure.baseline) if measure.baseline else None,
         peers=getattr(row, measure.peers) if measure.peers else None,
-    )
-
-
-def _time_lag(row: SubscriptionFeatures) -> TimeLag:
-    oldest = row.oldest
-    if oldest is None or oldest.time_lag_seconds is None:
-        return TimeLag(seconds=None, method="unknown")
-    return TimeLag(
-        seconds=oldest.time_lag_seconds,
-        method=oldest.time_lag_method or "unknown",
-        low=oldest.time_lag_low,
-        high=oldest.time_lag_high,
     )
 
 

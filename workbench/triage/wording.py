@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from workbench.humanize import count, duration, listed, percent, plural, printable, rate, times
+from workbench.triage.finding import TimeLag
 from workbench.triage.subscription import SubscriptionFeatures
 
 
@@ -37,9 +38,8 @@ def lagging(row: SubscriptionFeatures) -> str:
 
 
 def age(row: SubscriptionFeatures) -> str:
-    """The time lag; "over" where the data do not reach back to the message that waits."""
-    capped = row.oldest is not None and row.oldest.time_lag_method == "extrapolated_capped"
-    return f"{'over ' if capped else ''}{duration(row.time_lag_seconds)}"
+    """The time lag, as a finding says it."""
+    return TimeLag.of(row.oldest).words
 
 
 def _besides(row: SubscriptionFeatures) -> str:
