@@ -279,7 +279,9 @@ def _with_mutes(table: pa.Table, expected: Expectations, window: Window) -> pa.T
 
 
 def _findings(looked: _Looked, worst: pa.Table, events: Sequence[Mapping[str, Any]]) -> tuple[Finding, ...]:
-    wanted = list(zip(worst["group"].to_pylist(), worst["topic"].to_pylist(), strict=True))
+    keys = zip(worst["group"].to_pylist(), worst["topic"].to_pylist(), strict=True)
+    # What kept the answer of the first pass has no features to tell from.
+    wanted = [key for key in keys if key in looked.answered]
     if not wanted:
         return ()
     samples = looked.samples(wanted)
