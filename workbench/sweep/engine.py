@@ -7,7 +7,8 @@ files → condensed, each once (`condense_store`) → summary → features → w
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from workbench.errors import NoSeriesError
 from workbench.expectations import Expectations
 from workbench.settings import Thresholds
 from workbench.spark.columns import columns
+from workbench.spark.session import for_little_data
 from workbench.sweep.condense_store import Reading, condense_missing
 from workbench.sweep.store import Store
 from workbench.triage.engine import ORDER, Triage, answered, answered_fleet, finding_of, profiles_named
@@ -161,21 +163,21 @@ def sweep(
         )
     reading = condense_missing(store, spark, ends)
     expected = Expectations(store.info.expected)
-    from workbench.sweep.screen import SCREEN, with_screen
+    from workbench.sweep.screen import SCREEN, screened
 
-    first = with_screen(answered_fleet(_summary(spark, reading, seen, store), limits, expected), limits)
-    wanted = [f"{sql} AS `{name}`" for name, sql in _TABLE.items()]
-    cleared = first.select(*columns(*wanted, SCREEN)).toArrow()
-    if not cleared.num_rows:
+    summary = _summary(spark, reading, seen, store)
+    wanted = [f"{sql} AS `{name}`" for name, sql in _TABLE.items() if name != "verdict"]
+    seen_all = screened(summary, limits, expected).select(*columns(*wanted, SCREEN)).toArrow()
+    if not seen_all.num_rows:
         raise NoSeriesError(f"No lag of any group in the window's slots of {store.root}.")
-    unclear = cleared.filter(cleared[SCREEN]).select(["group", "topic"]).to_pylist()
+    unclear = seen_all.filter(seen_all[SCREEN]).select(["group", "topic"]).to_pylist()
     looked = _Looked(store, spark, seen, limits, expected)
-    parts = [cleared.filter(pc.invert(cleared[SCREEN])).drop_columns([SCREEN])]
+    parts = [_cleared(seen_all.filter(pc.invert(seen_all[SCREEN])))]
     for batch in _batches([(it["group"], it["topic"]) for it in unclear]):
         parts.append(looked.at(batch).cast(parts[0].schema))
-    # What has no sample of its own any more keeps the answer of the first pass.
-    lost = [at for at, it in enumerate(unclear) if (it["group"], it["topic"]) not in looked.answered]
-    parts.append(cleared.filter(cleared[SCREEN]).take(pa.array(lost, pa.int64())).drop_columns([SCREEN]))
+    lost = {(it["group"], it["topic"]) for it in unclear} - looked.answered.keys()
+    if lost:
+        parts.append(_of_slots_alone(summary, limits, expected, lost).cast(parts[0].schema))
     table = _with_mutes(_ordered(pa.concat_tables(parts)), expected, seen)
     worst = table.filter(pc.not_equal(table["state"], str(State.HEALTHY))).slice(0, top)
     findings = _findings(looked, worst, events)
@@ -199,6 +201,7 @@ def sweep(
 
 
 _BATCH = 2_000  # subscriptions that are judged in one plan
+_COMPILED = 1_000  # from so many on, the plan is compiled
 
 
 def _batches(names: list[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
@@ -220,7 +223,9 @@ class _Looked:
     def at(self, names: Sequence[tuple[str, str]]) -> pa.Table:
         """The columns of `_TABLE` for these (group, topic)."""
         samples = self.samples(names)
-        rows = answered(self.spark, samples, self.window, self.limits, self.expected).toArrow()
+        # Some hundred subscriptions are not worth the time of compiling a plan of thousands of expressions.
+        with nullcontext() if len(names) > _COMPILED else for_little_data(self.spark):
+            rows = answered(self.spark, samples, self.window, self.limits, self.expected).toArrow()
         keys = zip(rows["group"].to_pylist(), rows["topic"].to_pylist(), strict=True)
         chosen = set(names)
         mine = [at for at, key in enumerate(keys) if key in chosen]
@@ -245,6 +250,26 @@ class _Looked:
     def row(self, key: tuple[str, str]) -> SubscriptionFeatures:
         """All features of one subscription."""
         return features_of(self.answered[key])[0]
+
+
+def _cleared(screen: pa.Table) -> pa.Table:
+    """What needs no closer look is healthy."""
+    verdicts = pa.array([Verdict.HEALTHY.value] * screen.num_rows, pa.string())
+    return screen.append_column("verdict", verdicts).select(list(_TABLE))
+
+
+def _of_slots_alone(
+    summary: DataFrame, limits: Thresholds, expected: Expectations, names: Set[tuple[str, str]]
+) -> pa.Table:
+    """The columns of `_TABLE` for what has no sample of its own any more: judged by its slots."""
+    from pyspark.sql import functions
+
+    groups = functions.col("group")
+    theirs = summary.where(groups.isNull() | groups.isin(sorted({group for group, _ in names})))
+    wanted = [f"{sql} AS `{name}`" for name, sql in _TABLE.items()]
+    rows = answered_fleet(theirs, limits, expected).select(*columns(*wanted)).toArrow()
+    keys = zip(rows["group"].to_pylist(), rows["topic"].to_pylist(), strict=True)
+    return rows.filter(pa.array([key in names for key in keys], pa.bool_()))
 
 
 def _summary(spark: SparkSession, reading: Reading, window: Window, store: Store) -> DataFrame:
