@@ -166,6 +166,13 @@ SIGNALS: dict[str, Signal] = dict(
             "Start time of the member's process, since the epoch: a change is a restart.",
         ),
         _signal("poll_age", "seconds", Kind.GAUGE, Grain.MEMBER, "Time since the consumer thread last polled."),
+        _signal(
+            "poll_idle",
+            "ratio",
+            Kind.GAUGE,
+            Grain.MEMBER,
+            "Share of the time that the consumer thread waits for records: near 0 while its own work takes all of it.",
+        ),
         _signal("deserialized", "messages", Kind.COUNTER, Grain.TOPIC, "Messages that were decoded to events."),
         _signal(
             "enqueue_time",

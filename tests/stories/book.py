@@ -13,8 +13,18 @@ KINDS = {**WELL, **STOPS, **PACES}
 SCRAPES = (30.0, 15.0, 60.0, 30.0, 30.0, 60.0)
 
 
-def draw(seed: int, *, kind: str | None = None) -> list[Story]:
-    """All stories of a seed; the same seed gives the same stories, also if only one kind is wanted."""
+# Nothing of these can be seen by a client's statistics and process times.
+_INSIDE = {"failing", "poison_alone", "poison_among_idle", "poison_one_of_many"}
+
+
+def draw(seed: int, *, kind: str | None = None, clients: bool = False) -> list[Story]:
+    """All stories of a seed; the same seed gives the same stories, also if only one kind is wanted.
+
+    Args:
+        seed: of all draws.
+        kind: only this one.
+        clients: the same kinds, of consumers that somebody else wrote.
+    """
     stories, number = [], 0
     order = np.random.default_rng(seed)
     for make, (count, tiers) in KINDS.items():
@@ -24,12 +34,12 @@ def draw(seed: int, *, kind: str | None = None) -> list[Story]:
             cast = Cast(
                 kind=make.__name__,
                 number=number,
-                tier=tiers[turn % len(tiers)],  # type: ignore[arg-type]
+                tier="C" if clients else tiers[turn % len(tiers)],  # type: ignore[arg-type]
                 scrape=SCRAPES[(turn * 5 + turn // 6 + shift) % len(SCRAPES)],
                 seed=seed,
                 turn=turn + (seed % 2 if len(tiers) % 2 else 0),
             )
-            if kind is not None and kind != cast.kind:
+            if (kind is not None and kind != cast.kind) or (clients and cast.kind in _INSIDE):
                 continue
             plan = make(cast)
             stories.append(Story(cast=cast, make=make, truths=tuple(plan.truths), settings=plan.settings))

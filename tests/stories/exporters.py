@@ -30,13 +30,20 @@ class View:
         self.never_committed: tuple[int, ...] = ()
         self.shows_state = False  # whether a lag exporter's user collects the group's state too
         self.first = True
+        self.one_handler = False  # its process times are not told apart by event type
+        self.shows_start = False  # whether its processes say when they started
 
-    def tell(self, *, inside: bool, first: bool = True) -> None:
-        """Measure: the lag exporter, and the processes if they are measured; members and group belong to the first topic."""
+    def tell(self, *, inside: bool, first: bool = True, client: bool = False) -> None:
+        """Measure: the lag exporter, and the processes if they are measured; members and group belong to the first topic.
+
+        Args:
+            inside: by the runtime, with all signals.
+            client: by the statistics of their Kafka client and their process times only.
+        """
         self.first = first
         self.lag_exporter(state=(inside or self.shows_state) and first)
-        if inside:
-            self.runtime()
+        if inside or client:
+            self.runtime(client=client)
 
     def _stamps(self, at: Array) -> np.ndarray:
         return np.round((END.timestamp() + at + self.scraping.skew) * 1e6).astype(np.int64)
@@ -80,14 +87,16 @@ class View:
         present = [(self.life.t >= span.start) & (self.life.t <= span.end) for span in self.life.spans]
         return np.asarray(np.sum(present, axis=0), dtype=float)
 
-    def runtime(self) -> None:
+    def runtime(self, *, client: bool = False) -> None:
         """What every process says of itself; nothing of one that has ended."""
         life = self.life
         inside = Inside(life)
         for span in life.spans:
             instants = self.scraping.instants(life, self.rng, f"member {span.slot}")
             there = instants[(instants >= span.start) & (instants <= span.end)]
-            if len(there):
+            if len(there) and client:
+                self._client(span, there, inside)
+            elif len(there):
                 self._member(span, there, inside)
 
     def _member(self, span: Span, instants: Array, inside: Inside) -> None:
@@ -106,6 +115,52 @@ class View:
             kept = mine[number]
             if kept.any():
                 self._partition(number, at[kept], stamps[kept], member, span, inside)
+
+    def _client(self, span: Span, instants: Array, inside: Inside) -> None:
+        """librdkafka's statistics, whose values stay as they were while nobody polls, and a histogram of process times."""
+        life, batch, rng = self.life, self.inside, self.rng
+        stamps, n = self._stamps(instants), len(instants)
+        member = {"group": self.group, "member": f"{self.group}-{span.name}"}
+        # The statistics come with a poll: while a member hangs, they are those of its last one.
+        hangs = life.poll_age.get(span.slot)
+        stood = self._at(instants)
+        at = stood
+        if hangs is not None:
+            at = np.maximum(stood - np.where(hangs[stood] > 5, np.round(hangs[stood]), 0.0).astype(int), 0)
+
+        def add(signal: str, values: Array | float, stat: str = "value", **labels: object) -> None:
+            batch.add(signal, {**member, **labels}, stamps, np.broadcast_to(np.asarray(values, float), n), stat=stat)
+
+        events = np.array(sorted(it for it in life.rebalanced if it >= span.start), dtype=float)
+        before = 1.0 if span.start > life.t[0] else float(2 + len(self.group) % 5)
+        if self.first:
+            add("rebalances", before + np.searchsorted(events, instants, side="right"))
+            if self.shows_start:
+                started = span.start if span.start > -1e6 else -86400.0 * (2 + span.slot % 3)
+                add("start_time", END.timestamp() + started)
+            jitter = rng.lognormal(0, 0.2, len(life.t))[at]
+            for broker in BROKERS:
+                add("throttle_time", life.throttle[at] * jitter, broker=broker)
+                add("broker_rtt", life.round_trip[at] * jitter, broker=broker)
+        mine = life.owner[:, at] == span.slot
+        for number in range(life.partitions):
+            kept = mine[number]
+            if kept.any():
+                place = {**member, "topic": self.topic, "partition": number}
+                batch.add("fetch_queue_length", place, stamps[kept], np.floor(inside.fetched(number)[at[kept]]))
+        first = int(np.clip(np.ceil(span.start - life.t[0]), 0, len(life.t) - 1))
+        done = np.where(np.arange(len(life.t)) >= first, inside.done_by(span.slot), 0.0)
+        old = span.start <= life.t[0]
+        counts, sums = {}, {}
+        for number, processor in enumerate(life.processors):
+            name = "all" if self.one_handler else processor.name
+            spent = processor.seconds * processor.slow * inside.noise[number]
+            initial = float(1000 + 977 * number) if old else 0.0
+            counts[name] = counts.get(name, 0.0) + np.floor(initial + np.cumsum(done * processor.share))
+            sums[name] = sums.get(name, 0.0) + initial * processor.seconds + np.cumsum(done * processor.share * spent)
+        for name in counts:
+            add("process_time", counts[name][stood], "count", topic=self.topic, processor=name)
+            add("process_time", sums[name][stood], "sum", topic=self.topic, processor=name)
 
     def _process(self, span: Span, at: np.ndarray, instants: Array, inside: Inside, add: Add) -> None:
         life, rng, n = self.life, self.rng, len(at)
@@ -270,8 +325,10 @@ class Inside:
     def fetched(self, number: int) -> Array:
         """Messages in the client that nobody has polled."""
         life = self.life
-        by_thread = (life.thread <= self.pace * 1.0001) | (
-            (life.limit[number] <= life.offsets.pace[number] + 1e-9) & (not life.full_queues)
+        by_thread = (
+            (life.thread <= self.pace * 1.0001)
+            | ((not life.has_queues) & (self.work <= self.pace * 1.0001))
+            | ((life.limit[number] <= life.offsets.pace[number] + 1e-9) & (not life.full_queues))
         )
         waiting = np.minimum(self.backlog[number], 20_000.0)
         return np.asarray(np.where(by_thread & (life.speed[number] > 0), waiting, 0.0))

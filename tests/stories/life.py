@@ -127,6 +127,7 @@ class Life:
         self.full_queues: list[tuple[int, int, float]] = []  # slot, processor, since when
         self.delay = 0.0  # seconds that every event is held back on purpose
         self.has_queues = True
+        self.loop = False  # one thread polls, and handles each record before it goes on
         self._offsets: Offsets | None = None
 
     def _processors(self, busiest: float, usage: float, ticks: int) -> list[Processor]:
@@ -177,8 +178,17 @@ class Life:
 
     def work_pace(self) -> Array:
         """Messages/s of one member that its processors allow, by tick."""
+        if self.loop:
+            return np.asarray(1 / np.sum([it.seconds * it.share * it.slow for it in self.processors], axis=0))
         paces = [it.queues / (it.seconds * it.share * it.slow) for it in self.processors]
         return np.asarray(np.minimum.reduce(paces))
+
+    def without_queues(self, *, loop: bool) -> None:
+        """Somebody else's consumer: a poll loop, or a pool of threads whose queues nobody measures; as busy as before."""
+        used = self.busiest / float(self.work_pace()[0])
+        self.has_queues, self.loop = False, loop
+        if loop and used > 0:
+            self.fit(1 / used)
 
     def fit(self, room: float) -> None:
         """Processors that can do so many times what arrives at the busiest member on an ordinary day."""

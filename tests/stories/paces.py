@@ -16,6 +16,10 @@ CALM_WORDS = {"producer_burst"}
 def _slower(life: Life, ago: float, number: int, pace: float) -> None:
     """One processor takes so much longer that a member's pace falls to this share of what arrives."""
     it = life.processors[number]
+    if life.loop:  # the rest of its time goes to the others
+        others = sum(o.seconds * o.share for o in life.processors if o is not it)
+        it.slow[life.after(ago)] *= max((1 / (pace * life.busiest) - others) / (it.seconds * it.share), 3.5)
+        return
     usual = it.queues / (it.seconds * it.share) / life.busiest
     it.slow[life.after(ago)] *= max(usual / pace, 3.5)
 
@@ -47,7 +51,7 @@ def slow_all(cast: Cast) -> Plan:
         warm=3.2 * HOUR if ago > HOUR else 900, least=2, usage=0.4, loaded=3.5 * HOUR if cast.turn == 3 else LOADED
     )
     pace = cast.between(0.25, 0.45) if ago < HOUR else cast.between(0.6, 0.8)
-    slowest = max(it.seconds * it.share / it.queues for it in life.processors) * life.busiest
+    slowest = life.busiest / float(life.work_pace()[0])
     for it in life.processors:
         it.slow[life.after(ago)] *= max(1 / (pace * slowest), 2.0)
     unknown = ("cannot_tell",) if ago > HOUR else ()

@@ -231,12 +231,15 @@ def main() -> None:
     parser.add_argument("--kind", help="only stories of this kind")
     parser.add_argument("--number", type=int, help="only this story")
     parser.add_argument("--list-wrong", action="store_true", help="each story that failed: headline, path, actions")
+    parser.add_argument("--clients", action="store_true", help="the same kinds, of consumers that somebody else wrote")
     parser.add_argument("--list", action="store_true", help="each story")
     given = parser.parse_args()
     from workbench.spark.session import end, session
 
     began = time.monotonic()
-    stories = [it for it in draw(given.seed, kind=given.kind) if given.number in (None, it.cast.number)]
+    stories = [
+        it for it in draw(given.seed, kind=given.kind, clients=given.clients) if given.number in (None, it.cast.number)
+    ]
     spark = session()
     judged = score(spark, stories)
     end(spark)

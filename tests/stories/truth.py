@@ -18,7 +18,7 @@ from workbench.samples import concat
 from workbench.window import Window
 
 WINDOW = Window.ending(END, length=timedelta(minutes=15), baseline=timedelta(hours=1))
-Tier = Literal["L", "R"]
+Tier = Literal["L", "R", "C"]  # a lag exporter alone; the runtime; somebody else's client with process times
 
 # Advice that costs time or data if the cause is another one.
 CAPACITY = frozenset({"add_consumers", "add_partitions", "scale_processors", "too_few_consumers", "partition_ceiling"})
@@ -108,6 +108,12 @@ class Cast:
 
     def life(self, *, least: int = 1, most: int = 24, **given: float) -> Life:
         """A group; what is not given is drawn."""
+        life = self._life(least, most, given)
+        if self.tier == "C":
+            life.without_queues(loop=bool(self.rng.uniform() < 0.6))
+        return life
+
+    def _life(self, least: int, most: int, given: dict[str, float]) -> Life:
         known = {
             "partitions": self.partitions(least, most),
             "rate": self.between(3, 120),
@@ -130,6 +136,8 @@ class Cast:
         """It as the exporters show it; they are asked when samples are needed."""
         view = View(life, scraping or self.scraping(), self.group, f"{self.group}.{topic}", self.rng)
         view.shows_state = bool(self.rng.uniform() < 0.2)
+        if self.tier == "C":
+            view.one_handler, view.shows_start = bool(self.rng.uniform() < 0.4), bool(self.rng.uniform() < 0.5)
         return view
 
     def well(self, life: Life, *also: str, settings: GroupSettings | None = None, view: View | None = None) -> Plan:
@@ -154,9 +162,15 @@ class Cast:
         view: View | None = None,
     ) -> Plan:
         """A group in trouble: its verdicts with all signals; with a lag exporter alone also `lag_alone`, of no certain cause."""
-        accepted = {*verdicts} if self.runtime else {*verdicts, *lag_alone}
+        accepted = {*verdicts, *lag_alone} if self.tier == "L" else {*verdicts}
+        view = view or self.view(life)
+        if self.tier == "C":
+            accepted |= _of_a_client(accepted)
+            if accepted & _SLOW and view.one_handler:  # one and all are the same then
+                accepted |= _SLOW
         if causes is not None and not self.runtime:  # lag alone does not show it, except that it may guess at a record
-            causes = {None} | ({*causes} & {"poison_record"})
+            seen = {"poison_record", "commit_fails"} if self.tier == "C" else {"poison_record"}
+            causes = {None} | ({*causes} & seen)
         truth = Truth(
             topic=f"{self.group}.events",
             sick=True,
@@ -168,7 +182,7 @@ class Cast:
             quiet=quiet,
             mentions=mentions,
         )
-        return Plan(views=[view or self.view(life)], truths=[truth], settings=settings)
+        return Plan(views=[view], truths=[truth], settings=settings)
 
     def earliest(self, life: Life) -> float:
         """The shortest standstill that somebody who looks at the scrapes can see: two intervals without a move, in seconds."""
@@ -178,6 +192,15 @@ class Cast:
         """An onset in seconds before the end, between minutes, and visible at all."""
         least = max(low * 60, self.earliest(life))
         return self.between(least, max(high * 60, least * 1.05))
+
+
+_SLOW = {"slow_processor", "slow_downstream"}
+
+
+def _of_a_client(verdicts: set[str]) -> set[str]:
+    """What the same trouble is called where no queue can be seen: a want of threads is one of consumers or of partitions."""
+    found = {"too_few_consumers", "partition_ceiling"} if "saturated_processors" in verdicts else set()
+    return found | ({"hot_partition"} if "hot_key" in verdicts else set())
 
 
 Make = Callable[[Cast], Plan]
@@ -223,6 +246,6 @@ class Story:
         """What the exporters of its tier show."""
         tables = []
         for number, view in enumerate(self.plan().views):
-            view.tell(inside=self.cast.runtime, first=number == 0)
+            view.tell(inside=self.cast.runtime, first=number == 0, client=self.cast.tier == "C")
             tables.append(view.samples())
         return concat(tables)

@@ -18,13 +18,14 @@ def episode(
     found: Story,
     committed: Line,
     age: FloatArray,
+    known: BoolArray,
     changed: IntArray,
     limits: Limits,
     step: float,
     lag: Line | None,
     end: Line,
 ) -> None:
-    """Cadence, onset, and the stretches in which it was late."""
+    """Cadence, onset, and the stretches in which it was late; an age that is not `known` is a lower bound."""
     at, offset = committed.at, committed.value
     bound = limits.objective
     noise = 2 * step + 0.02 * limits.objective
@@ -66,12 +67,12 @@ def episode(
         return
     if not len(well):
         found.sick_from_start = True
-        spread = float(np.max(age) - np.min(age))
-        found.steady = (
-            bool(len(changed) >= FEW_MOVES)
-            and spread <= _STEADY_SPREAD * float(np.median(age)) + 2 * (cadence or 0.0) + noise
-        )
+        found.steady = _is_steady(age, changed, cadence, noise)
         return
+    # It only looked well as long as the data did not show how late it was.
+    if not known[well].any():
+        seen = known & (at > at[well[-1]])
+        found.steady = bool(2 * seen.sum() > len(age)) and _is_steady(age[seen], changed, cadence, noise)
     found.onset = _hinge(at, age, int(well[-1]))
     # It caught up with something, and then stood still: what matters began when it stopped.
     if (
@@ -83,6 +84,13 @@ def episode(
         waits = lag_at(at[since], offset[since], lag, end)
         if len(waits) and waits[-1] < _CAUGHT_UP * np.max(waits):
             found.onset = float(at[changed[-1]])
+
+
+def _is_steady(age: FloatArray, changed: IntArray, cadence: float | None, noise: float) -> bool:
+    """Equally late all the time, while commits move."""
+    spread = float(np.max(age) - np.min(age))
+    allowed = _STEADY_SPREAD * float(np.median(age)) + 2 * (cadence or 0.0) + noise
+    return bool(len(changed) >= FEW_MOVES) and spread <= allowed
 
 
 def _cadence(age: FloatArray, changed: IntArray, until: int) -> float | None:

@@ -51,7 +51,7 @@ def told(it: Measured, limits: Limits) -> Story:
         found.silent_before = float(at[changed[0]] - at[0])
     found.idle = is_idle(committed, end)
     lag = it.lag if len(it.lag) else None
-    episode(found, committed, age, changed, limits, step, lag, end)
+    episode(found, committed, age, known, changed, limits, step, lag, end)
     drain(found, committed, lag, end, changed)
     return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from workbench.features.summary import BASELINE_PERIODS, NOW, STORY, lower_median, of, ratio
 
 _RTT = "broker_rtt"
+_STANDS_SAMPLES = 3  # the same value so often is no chance
 
 # From the coordinator: members (last, the higher of the last two, and the lowest in the window) and state (see
 # `signals.GROUP_STATES`).
@@ -48,6 +49,11 @@ MEMBER_FEATURES = {
     "rtt_quarters": "array(" + ", ".join(of("max", "mean", _RTT, period=at) for at in range(BASELINE_PERIODS)) + ")",
     "throttle_seconds": of("max", "mean", "throttle_time"),
     "paused_mean": of("max", "mean", "paused_partitions"),
+    "poll_idle": of("max", "mean", "poll_idle"),
+    # A client's statistics that stay as they are, although they used to change: it does not serve them any more.
+    "stats_stand": "bool_and(last = recent_lowest AND abs(recent_slope) < 1e-12)"
+    f" FILTER (WHERE signal = '{_RTT}' AND period = {NOW} AND samples >= {_STANDS_SAMPLES})"
+    f" AND bool_or(low != high) FILTER (WHERE signal = '{_RTT}' AND period < {NOW})",
 }
 MEMBER_SIGNALS = (
     "heartbeat_age",
@@ -58,6 +64,7 @@ MEMBER_SIGNALS = (
     _RTT,
     "throttle_time",
     "paused_partitions",
+    "poll_idle",
     "start_time",
 )
 MEMBER_DERIVED = {"rtt_baseline_seconds": lower_median("rtt_quarters")}

@@ -17,7 +17,8 @@ _END, _START = "log_end_offset", "log_start_offset"
 # `committed_interval_seconds` (between samples), `committed_since_seconds` (since its first sample), `moved_ago_seconds` (since its
 # last change, baseline included; null if it has not changed), `gap_quarters` (the longest time between two changes in each quarter),
 # `committed_recent_per_second`, `time_lag_exact_seconds`, `time_lag_age_seconds` (age of that reading), `oldest_incomplete_seconds`,
-# `fetch_queue_mean` (messages), `enqueue_sum`, `enqueue_count` (and the same of the baseline).
+# `fetch_queue_mean` (messages), `fetch_queue_recent_low` (its lowest value in the last third), `enqueue_sum`, `enqueue_count` (and the
+# same of the baseline).
 PARTITION_FEATURES = {
     "lag_last": of("max", "last", _LAG),
     "lag_low": of("min", "low", _LAG),
@@ -61,6 +62,7 @@ PARTITION_FEATURES = {
     "time_lag_told_age_seconds": f"-{of('max', 'last_seconds', _TIME_LAG, stat='estimate')}",
     "oldest_incomplete_seconds": of("max", "last", "oldest_incomplete_age"),
     "fetch_queue_mean": of("avg", "mean", "fetch_queue_length"),
+    "fetch_queue_recent_low": of("max", "recent_lowest", "fetch_queue_length"),
     "enqueue_sum": of("sum", "increase", _ENQUEUE, stat="sum"),
     "enqueue_count": of("sum", "increase", _ENQUEUE, stat="count"),
     "enqueue_baseline_sum": of("sum", "increase", _ENQUEUE, stat="sum", baseline=True),

@@ -66,6 +66,7 @@ class PartitionFeatures:
     time_lag_method: str | None
     oldest_incomplete_seconds: float | None
     fetch_queue_mean: float | None
+    fetch_queue_recent_low: float | None
     enqueue_sum: float | None
     enqueue_count: float | None
     enqueue_baseline_sum: float | None
@@ -84,6 +85,8 @@ class MemberFeatures:
         last_seconds: time of its last sample, relative to the window's end, 0 or less; None if it has none in the window.
         delay_fill, delay_high: of the delay queue, mean and highest.
         rtt_seconds, rtt_broker: mean round trip to the slowest broker, and which one that is.
+        poll_idle: share of the time that its thread waits for records, 0 to 1.
+        stats_stand: whether its statistics have stopped changing; None if they never changed, or are too few.
     """
 
     member: str
@@ -105,6 +108,8 @@ class MemberFeatures:
     rtt_broker: str | None
     throttle_seconds: float | None
     paused_mean: float | None
+    poll_idle: float | None
+    stats_stand: bool | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +131,8 @@ class ProcessorFeatures:
 
     Attributes:
         process_seconds, baseline_seconds: mean duration of an attempt in the window and in the baseline; `slow_down` is their ratio.
-        attempts, baseline_attempts: in the window and in the whole baseline; `rate_per_second` in the window.
+        attempts, baseline_attempts: in the window and in the whole baseline; `rate_per_second` in the window,
+        `baseline_rate_per_second` before.
         failed, outcomes: attempts that failed, timed out or went to dead letters, and all that ended.
         failing_baseline: share of failures in the best quarter of the baseline.
         fill: of its fullest queue.
@@ -139,6 +145,7 @@ class ProcessorFeatures:
     attempts: float | None
     baseline_attempts: float | None
     rate_per_second: float | None
+    baseline_rate_per_second: float | None
     slow_down: float | None
     retries: float | None
     baseline_retries: float | None

@@ -31,7 +31,7 @@ QUEUE_FEATURES = {
 QUEUE_SIGNALS = ("queue_length", "queue_capacity")
 
 # Processors (event types), over the window: `process_seconds` (mean of one attempt), `attempts`, `baseline_attempts`,
-# `rate_per_second`, `retries`; and `quarters`, the means of the baseline's quarters.
+# `rate_per_second`, `baseline_rate_per_second`, `retries`; and `quarters`, the means of the baseline's quarters.
 PROCESSOR_FEATURES = {
     "process_seconds": ratio(of("sum", "increase", _TOOK, stat="sum"), of("sum", "increase", _TOOK, stat="count")),
     "attempts": of("sum", "increase", _TOOK, stat="count"),
@@ -39,6 +39,11 @@ PROCESSOR_FEATURES = {
     "rate_per_second": ratio(
         of("sum", "increase", _TOOK, stat="count"),
         f"{of('max', 'last_seconds', _TOOK, stat='count')} - {of('min', 'first_seconds', _TOOK, stat='count')}",
+    ),
+    "baseline_rate_per_second": ratio(
+        of("sum", "increase", _TOOK, stat="count", baseline=True),
+        f"{of('max', 'last_seconds', _TOOK, stat='count', baseline=True)}"
+        f" - {of('min', 'first_seconds', _TOOK, stat='count', baseline=True)}",
     ),
     "retries": of("sum", "increase", "processed", stat="retry"),
     "baseline_retries": of("sum", "increase", "processed", stat="retry", baseline=True),

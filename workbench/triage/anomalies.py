@@ -11,6 +11,7 @@ from workbench.features.lag import stale_seconds
 from workbench.features.summary import NOW, lower_median, ratio
 from workbench.signals import GROUP_STATES
 from workbench.spark.columns import extend
+from workbench.triage.own_work import judged_work, measured_work, surely_hot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -41,13 +42,15 @@ def with_suspects(
         # Four of the later columns need it.
         "frozen_partitions": f"transform(filter(partitions, p -> {_frozen(objective, commit_every)}), p -> p.partition)",
     }
-    features = extend(features, first)
+    features = extend(features, {**first, **measured_work()})
+    features = extend(features, judged_work(thresholds))
     stages = [
         _lag(thresholds),
         _partitions(thresholds),
         _members(thresholds),
         _queues(thresholds),
         _processors(thresholds),
+        [_NOTHING, _NOTHING, _NOTHING, surely_hot()],
     ]
     for columns in zip_longest(*stages, fillvalue=_NOTHING):  # columns of one stage do not depend on each other
         features = extend(features, {name: sql for part in columns for name, sql in part.items()})
@@ -221,7 +224,8 @@ def _partitions(t: Thresholds) -> _Stages:
     # In a short window (or with a long commit interval) a missing commit proves nothing; hence the age.
     full = f"exists(queues, q -> coalesce(q.fill >= {t.queue_fill_ratio}, false))"
     longer = f"p.moved_ago_seconds >= {_SURELY} * least(objective_seconds, {_SOONEST_SECONDS})"
-    quiet = f"CASE WHEN size(queues) > 0 AND NOT {full} THEN true ELSE {longer} END"
+    # Nor is it a slow event if its consumer waits for records.
+    quiet = f"CASE WHEN size(queues) > 0 AND NOT {full} THEN true WHEN queueless AND NOT own_work THEN true ELSE {longer} END"
     stuck = (
         f"NOT {_IS_TAIL} AND CASE WHEN p.story['moved_ago'] IS NOT NULL THEN {_IS_FROZEN} AND {quiet}"
         " ELSE p.lag_recent_low > 0 AND p.committed_moved = 0 AND p.committed_samples >= 3"
@@ -293,12 +297,14 @@ def _stall_cause(t: Thresholds) -> str:
         " AND p.retries * p.baseline_attempts > 3 * coalesce(p.baseline_retries, 0) * p.attempts)"
     )
     paused = "exists(members, m -> m.live AND m.paused_mean >= 0.5)"
+    # Without their number, partitions that somebody has paused look the same as a client that stalls.
+    told = "exists(members, m -> m.live AND m.paused_mean IS NOT NULL)"
     return f"""CASE WHEN size({still}) = 0 THEN NULL
         WHEN size({held}) > 0 AND size({held}) <= few_partitions THEN 'poison_record'
         WHEN {read} >= {_READ_ON} THEN 'commit_fails'
         WHEN {again} AND size({still}) <= few_partitions THEN 'poison_record'
         WHEN {paused} AND NOT coalesce(queue_fill >= {t.queue_fill_ratio}, false) THEN 'paused'
-        WHEN {read} < {_READ_ON} AND size({held}) = 0 AND poll_age_seconds IS NOT NULL THEN 'client_stalled' END"""
+        WHEN {read} < {_READ_ON} AND size({held}) = 0 AND polling AND {told} THEN 'client_stalled' END"""
 
 
 _SKIP_RATE = 500.0  # messages/s
@@ -336,7 +342,8 @@ def _members(t: Thresholds) -> _Stages:
     """Members that do not poll, joined or left; and the cause of a rebalance storm."""
     # Some handlers take minutes: what is usual is no hang.
     hung = (
-        f"m.live AND m.poll_age_seconds > greatest({t.poll_age_seconds}, 1.5 * coalesce(m.poll_age_usual, 0))"
+        "m.live AND m.poll_age_seconds IS NULL AND m.stats_stand"
+        f" OR m.live AND m.poll_age_seconds > greatest({t.poll_age_seconds}, 1.5 * coalesce(m.poll_age_usual, 0))"
         # Without a good time to compare with: not once in the whole window.
         f" AND (m.poll_age_usual IS NOT NULL OR m.poll_age_low > {t.poll_age_seconds})"
     )

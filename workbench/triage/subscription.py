@@ -50,6 +50,15 @@ class SubscriptionFeatures(MeasuredSubscription):
         frozen_partitions: those whose commit has stopped, for longer than usual, while messages wait.
         standing_partitions: those that may have stopped, too lately to be sure.
         stall_cause: why partitions stand still: poison_record, commit_fails, paused or client_stalled; None if it is not visible.
+        has_queues: whether the consumer shows queues of its own.
+        loop_busy, loop_busy_baseline: process time per second and member, now and in the baseline: above 1 with several threads.
+        poll_idle: share of the time that the busiest member's thread waits for records.
+        fetched_low: the lowest number of fetched messages that wait in the client, of the partition with most, in messages.
+        queueless: whether its client or its handlers are measured, and no queue is.
+        own_work: whether the consumer's own work takes the time, by these; None if they do not show it.
+        polling: True if a poll, new statistics of a client or handled records prove that somebody polls; None if nothing does.
+        hot_arrival_ratio: what arrives in a hot partition, as a multiple of what arrives in a typical one.
+        surely_throttled, surely_slow_network, surely_hot: facts that explain a lag, whatever is not known.
         busy_share: process time per second and queue: of one thread for each queue.
         stuck_partitions, hot_partitions: their numbers; `stuck_count` and `hot_count` how many.
         lags: of the partitions where it is known, in messages; `typical_lag` and `highest_lag` of these.
@@ -116,6 +125,20 @@ class SubscriptionFeatures(MeasuredSubscription):
     most_restarts: int | None
     known_members: int | None
     storm_cause: str | None
+    # Whose side is the limit.
+    has_queues: bool
+    loop_busy: float | None
+    loop_busy_baseline: float | None
+    poll_idle: float | None
+    fetched_low: float | None
+    typical_arrival: float | None
+    own_work: bool | None
+    queueless: bool
+    polling: bool | None
+    surely_throttled: bool
+    surely_slow_network: bool
+    surely_hot: bool | None
+    hot_arrival_ratio: float | None
     # Queues.
     busy_share: float | None
     queue_fill: float | None

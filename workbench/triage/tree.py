@@ -11,6 +11,8 @@ from workbench.triage import wording
 from workbench.triage.node import Ask, Choose, Conclude, Measure, Node
 from workbench.triage.verdict import Verdict
 
+_FEW_BEHIND = "size(behind_partitions) BETWEEN 1 AND few_partitions"
+
 _NODES = (
     Node(
         id="data_usable",
@@ -164,7 +166,7 @@ _NODES = (
             " AND NOT coalesce(rebalances >= {rebalances}, false) THEN false"
             " WHEN live_members = 0 AND baseline_members > 0 AND NOT moving_now THEN false"
             # Some partitions are stuck, and no metric says whether their owner polls. Fewer than one member owns are no lost member.
-            " WHEN poll_age_seconds IS NULL AND (moving_partitions = 0 AND frozen_count > 0 OR stuck_count > 0"
+            " WHEN polling IS NULL AND (moving_partitions = 0 AND frozen_count > 0 OR stuck_count > 0"
             " AND NOT coalesce(stuck_count < floor(partition_count / group_members), false)) THEN NULL"
             " WHEN committed_moved > 0 OR group_members > 0 OR live_members > 0 THEN true END"
         ),
@@ -220,18 +222,24 @@ _NODES = (
     Node(
         id="queue_backed_up",
         number=11,
-        question="Is the in-process queue backed up (enqueue time, queue length)?",
-        short="queue backed up?",
-        # One of the two signals is enough; without both, the answer is "cannot tell".
+        question="Is the consumer's own work the limit (queue length, enqueue time; else fetched messages, idle time, process time)?",
+        short="own work the limit?",
+        # One of the two signals is enough. A consumer without queues is judged by its client and its handlers; a fact that explains
+        # the lag by itself needs neither.
         test=(
-            "coalesce(queue_long, entry_slow) OR coalesce(entry_slow, queue_long)"
+            "CASE WHEN has_queues THEN coalesce(queue_long, entry_slow) OR coalesce(entry_slow, queue_long)"
             " OR (coalesce(queue_long, entry_slow) IS NOT NULL AND (coalesce(delay_full, false) OR coalesce(held_inside, false)))"
+            " WHEN own_work IS NOT NULL THEN own_work"
+            " WHEN surely_throttled OR surely_slow_network OR surely_hot THEN false END"
         ),
         yes=Ask("delay_full"),
         no=Ask("throttled"),
         words=wording.queue,
-        needs=("queue_length", "queue_capacity", "enqueue_time"),
+        needs=("queue_length", "enqueue_time", "fetch_queue_length", "poll_idle", "process_time"),
         measures=(
+            Measure("fetch_queue_length", "fetched_low", "fetched messages wait at least"),
+            Measure("poll_idle", "poll_idle", "of the time waiting for records"),
+            Measure("process_time", "loop_busy", "busy threads a member", baseline="loop_busy_baseline"),
             Measure("queue_length", "queue_fill", "of capacity", threshold="queue_fill_ratio"),
             Measure(
                 "enqueue_time",
@@ -247,7 +255,7 @@ _NODES = (
         number=12,
         question="Is the delay queue full?",
         short="delay queue full?",
-        test="delay_full",
+        test="CASE WHEN queueless THEN coalesce(delay_full, false) ELSE delay_full END",
         yes=Conclude(Verdict.DELAY_BACKLOG),
         no=Ask("one_slow"),
         words=wording.delay,
@@ -262,7 +270,8 @@ _NODES = (
         number=13,
         question="Is one processor slow compared with its peers and its own baseline?",
         short="one processor slow?",
-        test="one_slow",
+        # Handlers that take less than half of a loop's time cannot be what holds it up.
+        test="CASE WHEN queueless AND loop_busy <= 0.5 THEN false ELSE one_slow END",
         yes=Conclude(Verdict.SLOW_PROCESSOR),
         no=Ask("one_queue"),
         words=wording.one_slow,
@@ -288,7 +297,7 @@ _NODES = (
         question="Is one queue full while the others are idle (uneven keys)?",
         short="one queue full?",
         # If most of the full queues have full siblings, the keys are spread evenly, and the cause is another one.
-        test="hot_queue_count > 0 AND 2 * hot_queue_count > full_queue_count",
+        test="CASE WHEN queueless THEN false ELSE hot_queue_count > 0 AND 2 * hot_queue_count > full_queue_count END",
         yes=Conclude(Verdict.HOT_KEY),
         no=Ask("all_slow"),
         words=wording.one_queue,
@@ -306,25 +315,48 @@ _NODES = (
         short="all slower?",
         # Full queues before idle threads are no want of threads: something holds them.
         test=(
-            "CASE WHEN median_slow_down < {all_slow_ratio}"
+            "CASE WHEN queueless AND loop_busy <= 0.5 THEN false WHEN NOT queueless AND median_slow_down < {all_slow_ratio}"
             " AND (busy_share < 0.3 OR NOT coalesce(queue_long OR entry_slow, false)) THEN NULL"
             " ELSE median_slow_down >= {all_slow_ratio} END"
         ),
         yes=Conclude(Verdict.SLOW_DOWNSTREAM),
-        no=Choose(
-            (("coalesce(arrival_ratio >= {burst_ratio}, false)", Verdict.BURST),),
-            otherwise=Verdict.SATURATED_PROCESSORS,
-        ),
+        no=Ask("threads"),
         words=wording.all_slow,
         needs=("process_time",),
         measures=(Measure("process_time", "median_slow_down", "× their baseline", threshold="all_slow_ratio"),),
     ),
     Node(
-        id="throttled",
+        id="threads",
         number=16,
+        question="Has the consumer queues and threads of its own, so that there could be more of them?",
+        short="threads of its own?",
+        test="CASE WHEN has_queues THEN true WHEN queueless THEN false END",
+        yes=Choose(
+            (("coalesce(arrival_ratio >= {burst_ratio}, false)", Verdict.BURST),),
+            otherwise=Verdict.SATURATED_PROCESSORS,
+        ),
+        # The room of a poll loop is members and partitions.
+        no=Choose(
+            (
+                ("stalled", Verdict.STUCK_PARTITION),
+                (f"{_FEW_BEHIND} AND hot_arrival_ratio >= {{hot_factor}}", Verdict.HOT_PARTITION),
+                ("coalesce(arrival_ratio >= {burst_ratio}, false)", Verdict.BURST),
+                (_FEW_BEHIND, Verdict.HOT_PARTITION),
+                ("coalesce(group_members < partition_count, false)", Verdict.TOO_FEW_CONSUMERS),
+                ("coalesce(group_members >= partition_count, false)", Verdict.PARTITION_CEILING),
+            ),
+            otherwise=Verdict.SATURATED_PROCESSORS,
+        ),
+        words=wording.threads,
+        needs=("queue_length",),
+        measures=(Measure("process_time", "loop_busy", "busy threads a member"),),
+    ),
+    Node(
+        id="throttled",
+        number=17,
         question="Is the broker throttling this client?",
         short="throttled?",
-        test="throttle_seconds > {throttle_seconds}",
+        test="coalesce(throttle_seconds > {throttle_seconds}, CASE WHEN surely_slow_network OR surely_hot THEN false END)",
         yes=Conclude(Verdict.THROTTLED),
         no=Ask("slow_network"),
         words=wording.throttled,
@@ -334,13 +366,14 @@ _NODES = (
     ),
     Node(
         id="slow_network",
-        number=17,
+        number=18,
         question="Are fetches or round trips slow?",
         short="network slow?",
         # Fetched messages that wait in the client show that the network delivers enough, whatever the round trips.
         test=(
             "CASE WHEN fetch_queue_mean >= {fetch_queue_messages} THEN false"
-            " ELSE rtt_seconds >= {rtt_seconds} AND rtt_seconds >= {rtt_ratio} * rtt_baseline_seconds END"
+            " ELSE coalesce(rtt_seconds >= {rtt_seconds} AND rtt_seconds >= {rtt_ratio} * rtt_baseline_seconds,"
+            " CASE WHEN surely_hot THEN false END) END"
         ),
         yes=Conclude(Verdict.SLOW_NETWORK),
         no=Ask("frozen"),
@@ -353,7 +386,7 @@ _NODES = (
     ),
     Node(
         id="frozen",
-        number=18,
+        number=19,
         question="Does any partition stand still, for none of these reasons?",
         short="any standing still?",
         # What stands still is not hot, and neither consumers nor partitions move it.
@@ -370,10 +403,14 @@ _NODES = (
     ),
     Node(
         id="hot_partition",
-        number=19,
+        number=20,
         question="Is most of the lag in a few partitions?",
         short="hot partitions?",
-        test="size(hot_partitions) > 0 AND size(hot_partitions) <= few_partitions",
+        # Partitions that are read less than the others, although no more arrives there, are not hot.
+        test=(
+            "CASE WHEN size(hot_partitions) > 0 AND size(hot_partitions) <= few_partitions"
+            " THEN CASE WHEN own_work OR NOT queueless OR coalesce(hot_arrival_ratio >= 1.2, true) THEN true END ELSE false END"
+        ),
         yes=Conclude(Verdict.HOT_PARTITION),
         no=Ask("burst"),
         words=wording.hot,
@@ -386,7 +423,7 @@ _NODES = (
     ),
     Node(
         id="burst",
-        number=20,
+        number=21,
         question="Do far more records arrive than usual?",
         short="a burst?",
         test="coalesce(arrival_ratio >= {burst_ratio}, false)",
@@ -404,10 +441,11 @@ _NODES = (
     ),
     Node(
         id="too_few",
-        number=21,
+        number=22,
         question="Are there fewer consumers than partitions?",
         short="fewer consumers?",
-        test="group_members < partition_count",
+        # More consumers do not help those that wait.
+        test="CASE WHEN queueless AND NOT own_work THEN NULL ELSE group_members < partition_count END",
         yes=Conclude(Verdict.TOO_FEW_CONSUMERS),
         no=Conclude(Verdict.PARTITION_CEILING),
         words=wording.too_few,

@@ -149,7 +149,9 @@ def frozen(row: SubscriptionFeatures) -> str:
 
 
 def queue(row: SubscriptionFeatures) -> str:
-    """Fill of the queues, and enqueue time."""
+    """Fill of the queues, and enqueue time; of a consumer without queues, what its client and its handlers show."""
+    if row.queueless:
+        return _own_work(row)
     if row.queue_fill is None and row.enqueue_mean_seconds is None:
         return "no queue metrics"
     parts = []
@@ -163,6 +165,19 @@ def queue(row: SubscriptionFeatures) -> str:
             f"enqueue time {duration(row.enqueue_mean_seconds)}" + (f", was {duration(was)}" if was is not None else "")
         )
     return ", ".join(parts)
+
+
+def _own_work(row: SubscriptionFeatures) -> str:
+    parts = []
+    if row.fetched_low is not None:
+        waits = f"at least {count(row.fetched_low)}" if row.fetched_low >= 1 else "at times no"
+        parts.append(f"{waits} fetched messages wait in the client")
+    if row.poll_idle is not None:
+        parts.append(f"its thread waits for records {percent(row.poll_idle)} of the time")
+    if row.loop_busy is not None:
+        was = f", was {percent(row.loop_busy_baseline)}" if row.loop_busy_baseline is not None else ""
+        parts.append(f"handlers take {percent(row.loop_busy)} of a member's time{was}")
+    return "no queues of its own; " + (", ".join(parts) or "nothing shows what takes its time")
 
 
 def delay(row: SubscriptionFeatures) -> str:
@@ -194,6 +209,13 @@ def all_slow(row: SubscriptionFeatures) -> str:
     if row.median_slow_down is None:
         return "no baseline of process times"
     return f"half of the processors take at least {times(row.median_slow_down)} their baseline"
+
+
+def threads(row: SubscriptionFeatures) -> str:
+    """Whether it has queues of its own."""
+    if row.has_queues:
+        return f"{plural(len(row.queues), 'queue')} of its own"
+    return "none that are measured: records are handled where they are polled" if row.queueless else "not known"
 
 
 def throttled(row: SubscriptionFeatures) -> str:

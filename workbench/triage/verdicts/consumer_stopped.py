@@ -16,8 +16,15 @@ def _headline(row: SubscriptionFeatures) -> str:
         return "Consumer stopped: the group has no members."
     hung = row.hung_members
     if hung and len(hung) < (row.live_members or 0):
-        oldest = max(m.poll_age_seconds or 0.0 for m in row.members if m.member in hung)
+        ages = [m.poll_age_seconds for m in row.members if m.member in hung and m.poll_age_seconds is not None]
+        if not ages:
+            return (
+                f"A member hangs: the statistics of {listed(hung)} no longer change, and its partitions are not read."
+            )
+        oldest = max(ages)
         return f"A member hangs: {listed(hung)} has not polled for {duration(oldest)}, so its partitions are not read."
+    if hung and row.poll_age_seconds is None:
+        return "Consumer stopped: the members' statistics no longer change, and no commits arrive."
     if row.poll_age_seconds is not None and row.live_members:
         return f"Consumer stopped: no member has polled for {duration(row.poll_age_seconds)}."
     return "Consumer stopped: the earlier members no longer report metrics, and no commits arrive."

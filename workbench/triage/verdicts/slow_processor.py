@@ -26,6 +26,8 @@ def _headline(row: SubscriptionFeatures) -> str:
     if len(slow) == 1:
         [it] = slow
         peers, took = row.peers_seconds, it.process_seconds
+        if len(row.processors) == 1:
+            return f"The handler is slow: it takes {duration(took)}, {times(it.slow_down)} its own baseline."
         against = f" and {times(took / peers)} its peers" if peers and took is not None else ""
         return (
             f"One processor is slow: event type “{printable(it.processor)}” takes {duration(took)}, "
@@ -57,7 +59,8 @@ def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
             verify=f"process time of {shown} is back at {duration(usual)}",
             checks=(as_usual,),
         ),
-        more_threads(it, row, set(names), f"Raise the processor threads of {shown}"),
+        # A poll loop has no threads to add.
+        *([more_threads(it, row, set(names), f"Raise the processor threads of {shown}")] if not row.queueless else []),
     ]
 
 

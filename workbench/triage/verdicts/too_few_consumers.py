@@ -21,8 +21,8 @@ def _members(row: SubscriptionFeatures) -> int:
 
 def _headline(row: SubscriptionFeatures) -> str:
     members = plural(_members(row), "member")
-    return (
-        f"Too few consumers: {members} for {plural(row.partition_count, 'partition')}, and their queues are not full."
+    return f"Too few consumers: {members} for {plural(row.partition_count, 'partition')}, and " + (
+        "their queues are not full." if not row.queueless else "their own work takes all of their time."
     )
 
 

@@ -1,0 +1,75 @@
+"""Whose side is the limit: the consumer's own work, or what reaches it? Asked of any consumer, by whatever it exports.
+
+Best first: in-process queues (`anomalies`), messages that were fetched and wait in the client, the time that the thread waits for
+records, and process times against the baseline. A consumer without queues of its own is a shape of consumer, and no lack of data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from workbench.features.summary import lower_median, ratio
+
+if TYPE_CHECKING:
+    from workbench.settings import Thresholds
+
+_IDLE, _WAITING = 0.2, 0.5  # share of the time: busy below, waiting for records above
+_BUSY, _EASY = 0.75, 0.3  # of one thread for each member
+_MORE, _LESS = 1.3, 0.8  # times the work of the baseline
+_NEVER_EMPTY = 20.0  # messages
+_MUCH = 4  # times the messages that count as waiting in the client
+_SURE = 30.0  # times the throttle time that counts, and the baseline's round trip
+_HOT = 1.5  # times the arrivals of a typical partition
+
+
+def measured_work() -> Mapping[str, str]:
+    """Columns about the consumer's own work, from the features alone."""
+    members = "CASE WHEN live_members > 0 THEN live_members WHEN group_members_recent > 0 THEN group_members_recent END"
+    now = "aggregate(processors, 0D, (sum, p) -> sum + coalesce(p.rate_per_second * p.process_seconds, 0))"
+    then = "aggregate(processors, 0D, (sum, p) -> sum + coalesce(p.baseline_rate_per_second * p.baseline_seconds, 0))"
+    timed = "exists(processors, p -> p.process_seconds IS NOT NULL)"
+    return {
+        "has_queues": "size(queues) > 0 OR enqueue_mean_seconds IS NOT NULL OR enqueue_baseline_seconds IS NOT NULL",
+        "loop_busy": f"CASE WHEN {timed} THEN {ratio(now, members)} END",
+        "loop_busy_baseline": f"CASE WHEN {timed} AND {then} > 0 THEN {ratio(then, members)} END",
+        "poll_idle": "array_min(transform(filter(members, m -> m.live), m -> m.poll_idle))",
+        "fetched_low": "array_max(transform(partitions, p -> p.fetch_queue_recent_low))",
+        "typical_arrival": lower_median("transform(partitions, p -> p.arrival_per_second)"),
+    }
+
+
+def judged_work(t: Thresholds) -> Mapping[str, str]:
+    """Columns that judge those of `measured_work`.
+
+    `own_work` is true if the consumer's work takes the time, false if it waits for what does not reach it, NULL if that is not known.
+    """
+    waits = f"fetch_queue_mean < {t.fetch_queue_messages} AND lag_messages >= {_MUCH * t.fetch_queue_messages}"
+    return {
+        "own_work": f"""CASE WHEN fetched_low >= {_NEVER_EMPTY} THEN true
+            WHEN poll_idle <= {_IDLE} THEN true WHEN poll_idle >= {_WAITING} THEN false WHEN {waits} THEN false
+            WHEN loop_busy <= {_LESS} * loop_busy_baseline THEN false
+            WHEN loop_busy >= {_MORE} * loop_busy_baseline AND loop_busy >= {_EASY} THEN true
+            WHEN loop_busy >= {_BUSY} THEN true WHEN loop_busy <= {_EASY} THEN false END""",
+        # Its client or its handlers are measured, and no queue is: it has none, or none that counts.
+        "queueless": "NOT has_queues AND coalesce(poll_idle, loop_busy, fetched_low, throttle_seconds, rtt_seconds) IS NOT NULL",
+        # Facts that explain a lag, whatever else is not known.
+        "surely_throttled": f"coalesce(throttle_seconds >= {_SURE} * {t.throttle_seconds}, false)",
+        "surely_slow_network": f"coalesce(rtt_seconds >= {t.rtt_seconds}"
+        f" AND rtt_seconds >= {_SURE} * rtt_baseline_seconds, false)",
+        # A client's statistics come with a poll: new ones prove it, as does work that ends.
+        "polling": "CASE WHEN poll_age_seconds IS NOT NULL OR exists(members, m -> m.live AND NOT m.stats_stand)"
+        " OR exists(processors, p -> p.attempts > 0) THEN true END",
+    }
+
+
+def surely_hot() -> Mapping[str, str]:
+    """Column for a lag in few partitions, to which more arrives than to the others, while nothing stands still."""
+    theirs = "filter(partitions, p -> array_contains(behind_partitions, p.partition))"
+    hot = "filter(partitions, p -> array_contains(hot_partitions, p.partition))"
+    return {
+        "hot_arrival_ratio": ratio(f"array_max(transform({hot}, p -> p.arrival_per_second))", "typical_arrival"),
+        "surely_hot": "queueless AND size(frozen_partitions) = 0 AND size(standing_partitions) = 0 AND NOT coalesce(own_work, false)"
+        " AND size(behind_partitions) BETWEEN 1 AND least(few_partitions, partition_count - 1)"
+        f" AND forall({theirs}, p -> coalesce(p.arrival_per_second >= {_HOT} * typical_arrival, false))",
+    }
