@@ -273,12 +273,15 @@ def _standing() -> str:
 
 _READ_ON = 0.7  # of what arrives in the judged time, some of which is before the stop
 _HELD = 0.5  # of the age of what waits
+_MARKS = 2  # of transactions, which no consumer is given, before the one that is open
 
 
 def _stall_cause(t: Thresholds) -> str:
     """SQL for why partitions stand still, by what goes on in their consumers; null where that is not measured."""
     still = "array_union(frozen_partitions, stuck_partitions)"
     them = f"filter(partitions, p -> array_contains({still}, p.partition))"
+    # Everything that may be read has been read.
+    blocked = f"filter({them}, p -> p.last_stable < p.log_end AND p.committed BETWEEN p.last_stable - {_MARKS} AND p.last_stable)"
     held = f"filter({them}, p -> p.oldest_incomplete_seconds >= {_HELD} * p.story['waiting'])"
     entered = f"aggregate({them}, 0D, (sum, p) -> sum + p.enqueue_count)"
     arrived = f"aggregate({them}, 0D, (sum, p) -> sum + p.arrived)"
@@ -295,6 +298,7 @@ def _stall_cause(t: Thresholds) -> str:
     paused = "exists(members, m -> m.live AND m.paused_mean >= 0.5)"
     return f"""CASE WHEN size({still}) = 0 THEN NULL
         WHEN size({held}) > 0 AND size({held}) <= few_partitions THEN 'poison_record'
+        WHEN 2 * size({blocked}) > size({still}) THEN 'open_transaction'
         WHEN {read} >= {_READ_ON} THEN 'commit_fails'
         WHEN {again} AND size({still}) <= few_partitions THEN 'poison_record'
         WHEN {paused} AND NOT coalesce(queue_fill >= {t.queue_fill_ratio}, false) THEN 'paused'

@@ -49,7 +49,8 @@ class SubscriptionFeatures(MeasuredSubscription):
         passing_members: those that came after the baseline and have gone again.
         frozen_partitions: those whose commit has stopped, for longer than usual, while messages wait.
         standing_partitions: those that may have stopped, too lately to be sure.
-        stall_cause: why partitions stand still: poison_record, commit_fails, paused or client_stalled; None if it is not visible.
+        stall_cause: why partitions stand still: poison_record, open_transaction, commit_fails, paused or client_stalled; None if it is
+        not visible.
         busy_share: process time per second and queue: of one thread for each queue.
         stuck_partitions, hot_partitions: their numbers; `stuck_count` and `hot_count` how many.
         lags: of the partitions where it is known, in messages; `typical_lag` and `highest_lag` of these.

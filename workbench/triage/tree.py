@@ -11,6 +11,9 @@ from workbench.triage import wording
 from workbench.triage.node import Ask, Choose, Conclude, Measure, Node
 from workbench.triage.verdict import Verdict
 
+# Then neither members, nor rebalances, nor queues explain what stands still.
+_BLOCKED = "coalesce(stall_cause = 'open_transaction', false)"
+
 _NODES = (
     Node(
         id="data_usable",
@@ -163,6 +166,7 @@ _NODES = (
             " WHEN size(hung_members) > 0 AND (stalled OR size(standing_partitions) > 0 OR coalesce(committed_moved, 0) = 0)"
             " AND NOT coalesce(rebalances >= {rebalances}, false) THEN false"
             " WHEN live_members = 0 AND baseline_members > 0 AND NOT moving_now THEN false"
+            f" WHEN {_BLOCKED} THEN true"
             # Some partitions are stuck, and no metric says whether their owner polls. Fewer than one member owns are no lost member.
             " WHEN poll_age_seconds IS NULL AND (moving_partitions = 0 AND frozen_count > 0 OR stuck_count > 0"
             " AND NOT coalesce(stuck_count < floor(partition_count / group_members), false)) THEN NULL"
@@ -186,6 +190,7 @@ _NODES = (
         test=(
             "CASE WHEN passing_members >= 3 AND baseline_members > 0 THEN true"
             " WHEN rejoining THEN true"
+            f" WHEN rebalances IS NULL AND {_BLOCKED} THEN false"
             " ELSE rebalances >= {rebalances} END"
         ),
         yes=Conclude(Verdict.REBALANCE_STORM),
@@ -201,7 +206,8 @@ _NODES = (
         question="Are some partitions stuck while others advance?",
         short="partitions stuck?",
         test=(
-            "CASE WHEN size(stuck_partitions) > 0 AND size(stuck_partitions) <= few_partitions AND moving_partitions > 0 THEN true"
+            f"CASE WHEN {_BLOCKED} THEN true"
+            " WHEN size(stuck_partitions) > 0 AND size(stuck_partitions) <= few_partitions AND moving_partitions > 0 THEN true"
             " WHEN frozen_count > 0 AND frozen_count <= few_partitions AND moving_partitions > 0"
             " AND queue_fill IS NULL AND enqueue_mean_seconds IS NULL THEN NULL"
             " WHEN silent_partitions > 0 AND moving_partitions = 0 THEN NULL ELSE false END"
