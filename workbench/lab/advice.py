@@ -14,7 +14,7 @@ import numpy as np
 from workbench.collect.kafka import KafkaCluster
 from workbench.errors import SourceUnreachableError
 from workbench.lab.fleet import LabFleet
-from workbench.lab.kafka import add_partitions
+from workbench.lab.kafka import abort_transaction, add_partitions
 from workbench.triage import capacity
 from workbench.triage.checks import all_hold
 from workbench.triage.finding import Action, Finding
@@ -156,6 +156,15 @@ def _restart_consumers(fleet: LabFleet, parameters: Mapping[str, Any]) -> None:
         if name in hanging:
             fleet.kill([name])
         fleet.relaunch(name)
+    fleet.restart(sorted(_owners(fleet, parameters.get("partitions", ())) - {*dead, *hanging}))
+
+
+def _owners(fleet: LabFleet, partitions: Sequence[int]) -> set[str]:
+    """Instances that own partitions now."""
+    views = KafkaCluster(fleet.lab.bootstrap).snapshot(groups=[fleet.spec.group]).groups if partitions else ()
+    members = [member for view in views for member in view.members]
+    owning = [it.client_id for it in members if any(number in partitions for _, number in it.partitions)]
+    return _instances(fleet, owning)
 
 
 def _instances(fleet: LabFleet, members: Sequence[str]) -> set[str]:
@@ -222,6 +231,15 @@ def _replace_members(fleet: LabFleet, parameters: Mapping[str, Any]) -> None:
     fleet.add(len(names))
 
 
+def _resume_partitions(fleet: LabFleet, _parameters: Mapping[str, Any]) -> None:
+    fleet.set_behaviour(fleet.behaviour.model_copy(update={"held_members": []}))
+
+
+def _abort_transaction(fleet: LabFleet, parameters: Mapping[str, Any]) -> None:
+    for partition, start in parameters["starts"].items():
+        abort_transaction(fleet.lab.bootstrap, fleet.spec.topic, int(partition), start)
+
+
 def _quieten(fleet: LabFleet, _parameters: Mapping[str, Any]) -> None:
     fleet.quieten()
 
@@ -237,6 +255,8 @@ _ACTUATORS: dict[str, Callable[[LabFleet, Mapping[str, Any]], None]] = {
     "add_consumers": _add_consumers,
     "add_partitions": _add_partitions,
     "replace_members": _replace_members,
+    "resume_partitions": _resume_partitions,
+    "abort_transaction": _abort_transaction,
     "stop_deploy": _quieten,
     "stop_changes": _quieten,
 }

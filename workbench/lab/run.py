@@ -55,7 +55,7 @@ class RunResult:
         """Whether the verdict is right, and every part of the scope that the scenario names."""
         if self.finding.verdict is not self.scenario.expected:
             return False
-        return self.scope_right and self.side_seen
+        return self.scope_right and self.side_seen and self.warned
 
     @property
     def scope_right(self) -> bool:
@@ -64,6 +64,11 @@ class RunResult:
             (list(found) if isinstance(found := getattr(self.finding.scope, name), tuple) else found) == wanted
             for name, wanted in self.scenario.scope.items()
         )
+
+    @property
+    def warned(self) -> bool:
+        """Whether the finding warns of a loss to come, if there is one."""
+        return not self.scenario.loss_ahead or self.finding.headline.startswith("Retention deletes unread messages")
 
     @property
     def side_seen(self) -> bool:
