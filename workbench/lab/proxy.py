@@ -25,6 +25,7 @@ _REFRESH_SECONDS = 0.2
 _CHUNK_BYTES = 65_536
 _CHUNKS_UNDER_WAY = 256  # on the wire of one connection; more waits in the sender
 _FETCH = 1  # its API key
+_LARGEST_BYTES = 100_000_000  # of a message: brokers refuse larger ones
 
 
 class Ways:
@@ -75,10 +76,14 @@ class _Messages:
         self._rest = b""
 
     def cut(self, piece: bytes) -> list[bytes]:
-        """The messages that this piece completes, with their sizes."""
+        """The messages that this piece completes, with their sizes; what cannot be one passes as it is."""
         self._rest += piece
         found = []
-        while len(self._rest) >= 4 and len(self._rest) >= (whole := 4 + struct.unpack_from(">i", self._rest)[0]):
+        while len(self._rest) >= 4:
+            (size,) = struct.unpack_from(">i", self._rest)
+            whole = 4 + size if 0 <= size <= _LARGEST_BYTES else len(self._rest)
+            if len(self._rest) < whole:
+                break
             found.append(self._rest[:whole])
             self._rest = self._rest[whole:]
         return found

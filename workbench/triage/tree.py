@@ -346,6 +346,8 @@ _NODES = (
         # Fetched messages that wait in the client show that the network delivers enough, whatever the round trips.
         test=(
             "CASE WHEN fetch_queue_mean >= {fetch_queue_messages} THEN false"
+            # Nothing at all was fetched: that is not slow, and makes no round trips to measure.
+            " WHEN rtt_seconds IS NULL AND stall_cause IS NOT NULL THEN false"
             " ELSE rtt_seconds >= {rtt_seconds} AND rtt_seconds >= {rtt_ratio} * rtt_baseline_seconds END"
         ),
         yes=Conclude(Verdict.SLOW_NETWORK),
