@@ -229,10 +229,11 @@ def _partitions(t: Thresholds) -> _Stages:
     )
     silent = "p.lag_recent_low > 0 AND coalesce(p.committed_samples, 0) < 3"
     mean = "aggregate(lags, 0D, (sum, x) -> sum + x) / size(lags)"
-    # What may have stopped is not hot.
+    # What has stopped, or may have, is not hot.
     hot = (
         f"p.lag_messages > {t.hot_factor} * typical_lag AND p.lag_messages > {t.hot_floor_messages}"
         " AND NOT array_contains(standing_partitions, p.partition)"
+        f" AND NOT {_IS_FROZEN} AND NOT array_contains(stuck_partitions, p.partition)"
     )
     return [
         {
@@ -254,7 +255,8 @@ def _partitions(t: Thresholds) -> _Stages:
         {
             # A few that fall behind while the others keep up or catch up; or far more lag than is typical.
             "hot_partitions": "CASE WHEN size(behind_partitions) BETWEEN 1 AND least(few_partitions, partition_count - 1)"
-            f" THEN behind_partitions ELSE transform(filter(partitions, p -> {hot}), p -> p.partition) END",
+            " THEN array_except(behind_partitions, array_union(frozen_partitions, stuck_partitions))"
+            f" ELSE transform(filter(partitions, p -> {hot}), p -> p.partition) END",
             "stall_cause": _stall_cause(t),
         },
         {"hot_count": "size(hot_partitions)"},
