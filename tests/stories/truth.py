@@ -155,8 +155,10 @@ class Cast:
     ) -> Plan:
         """A group in trouble: its verdicts with all signals; with a lag exporter alone also `lag_alone`, of no certain cause."""
         accepted = {*verdicts} if self.runtime else {*verdicts, *lag_alone}
-        if causes is not None and not self.runtime:  # lag alone does not show it, except that it may guess at a record
-            causes = {None} | ({*causes} & {"poison_record"})
+        if (
+            causes is not None and not self.runtime
+        ):  # lag alone does not show it, except that it may guess at a record; Kafka does
+            causes = {None} | ({*causes} & {"poison_record"}) if "open_transaction" not in causes else {*causes}
         truth = Truth(
             topic=f"{self.group}.events",
             sick=True,
