@@ -46,7 +46,7 @@ def client_stalled(draw: Draw, run_id: str) -> Scenario:
     return draw.scenario(behaviour, fault, Verdict.STUCK_PARTITION, run_id=run_id, scope={"cause": "client_stalled"})
 
 
-def paused(draw: Draw, run_id: str) -> Scenario:
+def forgotten_pause(draw: Draw, run_id: str) -> Scenario:
     """Somebody has paused the partitions of one member, or of all, and forgets them."""
     behaviour = _calm(draw)
     hit = _some_instances(draw, run_id)
@@ -60,5 +60,5 @@ def paused(draw: Draw, run_id: str) -> Scenario:
 SCENARIOS: dict[str, tuple[Make, str]] = {
     "open_transaction": (open_transaction, "a producer leaves a transaction open, and consumers may not read on"),
     "client_stalled": (client_stalled, "members poll, but get no more records"),
-    "paused": (paused, "partitions were paused, and nobody resumes them"),
+    "forgotten_pause": (forgotten_pause, "partitions were paused, and nobody resumes them"),
 }
