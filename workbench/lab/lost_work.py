@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 from workbench.collect.kafka import KafkaCluster
 from workbench.lab.draw import Draw, Make, Scenario
@@ -52,13 +53,14 @@ def records_lost(draw: Draw, run_id: str) -> Scenario:
 def loss_ahead(draw: Draw, run_id: str) -> Scenario:
     """All instances are away, and retention comes closer to what they have not read."""
     behaviour = _calm(draw)
-    _kept_for(draw, draw.random.uniform(34, 36))
+    _kept_for(draw, draw.random.uniform(43, 45))  # longer than the incident on a busy machine, and shorter than the run
     crash = draw.random.random() < 0.5
 
     def fault(fleet: LabFleet) -> None:
         _end_all(fleet, crash=crash)
 
-    return draw.scenario(behaviour, fault, Verdict.CONSUMER_STOPPED, run_id=run_id, loss_ahead=True)
+    made = draw.scenario(behaviour, fault, Verdict.CONSUMER_STOPPED, run_id=run_id, loss_ahead=True)
+    return replace(made, steady_seconds=draw.random.uniform(34, 38))
 
 
 def offsets_reset(draw: Draw, run_id: str) -> Scenario:
