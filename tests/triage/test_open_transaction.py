@@ -59,6 +59,11 @@ CASES = {
     "behind-three-records": Case(lambda s: stable(stuck(s, [2]), 2, STANDS + 3), Verdict.STUCK_PARTITION, False),
     "below-the-commit": Case(lambda s: stable(stuck(s, [2]), 2, STANDS - 1), Verdict.STUCK_PARTITION, False),
     "none-is-open": Case(lambda s: stable(stuck(s, [2]), 2, 1_009_000), Verdict.STUCK_PARTITION, False),
+    "in-two-of-three": Case(
+        lambda s: stable(stable(stable(stuck(s, [0, 1, 2]), 0, 1_009_000), 1, STANDS), 2, STANDS),
+        Verdict.STUCK_PARTITION,
+        True,
+    ),
     "in-one-of-two": Case(lambda s: stable(stuck(s, [1, 2]), 2, STANDS), Verdict.STUCK_PARTITION, False),
     # The group itself explains nothing, so nothing has to be known of it.
     "from-outside-one": Case(lambda s: stable(lag_exporter(s, [2]), 2, STANDS), Verdict.STUCK_PARTITION, True),
@@ -114,6 +119,15 @@ def test_the_finding_says_where_and_how_to_end_it(rows: dict[str, SubscriptionFe
         assert {action.kind for action in finding.actions} == {None, "abort_transaction"}
         [last] = [action for action in finding.actions if action.kind]
         assert last.parameters["starts"] == {str(number): STANDS for number in finding.scope.partitions}
+
+
+def test_only_what_is_open_is_aborted(rows: dict[str, SubscriptionFeatures]) -> None:
+    """A partition that stands still for another reason has no transaction to end."""
+    finding = finding_of(rows["in-two-of-three"])
+    assert finding.scope.partitions == (0, 1, 2)
+    [last] = [action for action in finding.actions if action.kind]
+    assert last.parameters["starts"] == {"1": STANDS, "2": STANDS}
+    assert "--partition 1 " in (finding.actions[0].command or "") + " "
 
 
 def test_what_stands_still_is_not_called_hot(rows: dict[str, SubscriptionFeatures]) -> None:

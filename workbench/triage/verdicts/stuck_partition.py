@@ -153,7 +153,7 @@ def _end_transaction(it: Subject, row: SubscriptionFeatures, passes: str, moves:
     starts = {
         part.partition: round(part.last_stable)
         for part in row.partitions
-        if part.partition in _still(row) and part.last_stable is not None
+        if part.partition in _still(row) and part.last_stable is not None and part.last_stable < (part.log_end or 0.0)
     }
     first, start = next(iter(sorted(starts.items())))
     one = f"--topic {shell_word(it.topic)} --partition {first} --start-offset {start}"
