@@ -9,8 +9,8 @@ from workbench.profiles import Profile, Quality, load_profile, parse_profile, pr
 from workbench.samples import LABEL_COLUMNS
 from workbench.signals import SIGNALS, Kind
 
-# What the coordinator knows and a consumer does not, and what librdkafka does not measure.
-NOT_IN_THE_RUNTIME = {"group_members", "group_state", "fetch_latency", "poll_idle"}
+# What the coordinator or the broker knows and a consumer does not, and what librdkafka does not measure.
+NOT_IN_THE_RUNTIME = {"group_members", "group_state", "last_stable_offset", "fetch_latency", "poll_idle"}
 
 
 def test_the_runtimes_profile_is_the_table() -> None:

@@ -135,6 +135,14 @@ SIGNALS: dict[str, Signal] = dict(
             sentinel=True,
         ),
         _signal(
+            "last_stable_offset",
+            "offset",
+            Kind.GAUGE,
+            Grain.PARTITION,
+            "Offset at which the oldest open transaction begins, or else the log end: consumers with read_committed read up to it.",
+            sentinel=True,
+        ),
+        _signal(
             "time_lag",
             "seconds",
             Kind.GAUGE,

@@ -12,16 +12,22 @@ import pytest
 
 from workbench.lab import advice
 from workbench.lab.process import free_ports
-from workbench.lab.proxy import Delays, _Connection, client_id
+from workbench.lab.proxy import Ways, _Connection, _Messages, client_id
 from workbench.lab.spec import Way, write
 from workbench.triage import actions, verdicts
 from workbench.triage.verdicts import rebalance_storm
 
 
-def request(name: bytes | None) -> bytes:
-    """A Kafka request with this client id."""
+def request(name: bytes | None, *, key: int = 18, number: int = 1) -> bytes:
+    """A Kafka request with this client id, of the API with this key."""
     length = -1 if name is None else len(name)
-    return struct.pack(">ihhih", 100, 18, 3, 1, length) + (name or b"") + b"rest"
+    body = struct.pack(">hhih", key, 3, number, length) + (name or b"") + b"rest"
+    return struct.pack(">i", len(body)) + body
+
+
+def answer(number: int, body: bytes = b"records") -> bytes:
+    """A broker's answer to a request."""
+    return struct.pack(">ii", 4 + len(body), number) + body
 
 
 @pytest.mark.parametrize(
@@ -37,16 +43,16 @@ def test_a_way_is_chosen_by_the_beginning_of_the_client_id(tmp_path: Path) -> No
     """And changes while the proxy runs; a broken file slows nobody down."""
 
     async def scenario() -> list[float]:
-        delays = Delays(tmp_path)
+        ways = Ways(tmp_path)
         write(tmp_path / "a.json", Way(delay_seconds={"pay-1": 0.5}))
         (tmp_path / "broken.json").write_text("{")
-        task = asyncio.create_task(delays.follow())
+        task = asyncio.create_task(ways.follow())
         await asyncio.sleep(0.05)
-        found = [delays.delay("pay-1-0"), delays.delay("pay-2-0")]
+        found = [ways.delay("pay-1-0"), ways.delay("pay-2-0")]
         (tmp_path / "a.json").unlink()
         await asyncio.sleep(0.4)
         task.cancel()
-        return [*found, delays.delay("pay-1-0")]
+        return [*found, ways.delay("pay-1-0")]
 
     assert asyncio.run(scenario()) == [0.5, 0.0, 0.0]
 
@@ -55,8 +61,8 @@ def test_pieces_under_way_do_not_wait_for_each_other(tmp_path: Path) -> None:
     """Latency, not bandwidth: ten pieces with 0.2 s each arrive together after 0.2 s, unchanged and in order."""
 
     async def scenario() -> tuple[bytes, float]:
-        delays = Delays(tmp_path)
-        delays._delays = {"pay": 0.2}
+        ways = Ways(tmp_path)
+        ways._delays = {"pay": 0.2}
 
         async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             while piece := await reader.read(1000):
@@ -66,15 +72,15 @@ def test_pieces_under_way_do_not_wait_for_each_other(tmp_path: Path) -> None:
 
         broker = await asyncio.start_server(echo, "127.0.0.1", 0)
         port = broker.sockets[0].getsockname()[1]
-        proxy = await asyncio.start_server(lambda r, w: _Connection(delays).serve(r, w, port), "127.0.0.1", 0)
+        proxy = await asyncio.start_server(lambda r, w: _Connection(ways).serve(r, w, port), "127.0.0.1", 0)
         reader, writer = await asyncio.open_connection("127.0.0.1", proxy.sockets[0].getsockname()[1])
         sent = request(b"pay-0")
         began = time.monotonic()
         for number in range(10):
-            writer.write(sent if number == 0 else bytes([number]) * 10)
+            writer.write(sent if number == 0 else answer(number))
             await writer.drain()
             await asyncio.sleep(0.005)
-        got = await reader.readexactly(len(sent) + 90)
+        got = await reader.readexactly(len(sent) + 9 * len(answer(1)))
         took = time.monotonic() - began
         writer.close()
         proxy.close()
@@ -82,9 +88,37 @@ def test_pieces_under_way_do_not_wait_for_each_other(tmp_path: Path) -> None:
         return got, took
 
     got, took = asyncio.run(scenario())
-    assert got == request(b"pay-0") + b"".join(bytes([number]) * 10 for number in range(1, 10))
+    assert got == request(b"pay-0") + b"".join(answer(number) for number in range(1, 10))
     assert took >= 0.4  # there and back; ten times that if they waited for each other
     assert took < 4.0
+
+
+def test_messages_are_cut_wherever_a_piece_ends() -> None:
+    """And what is no message passes as it is."""
+    whole = request(b"pay-0") + answer(2) + answer(3)
+    for size in (1, 5, 17, len(whole)):
+        messages = _Messages()
+        found = [it for at in range(0, len(whole), size) for it in messages.cut(whole[at : at + size])]
+        assert found == [request(b"pay-0"), answer(2), answer(3)]
+    assert _Messages().cut(b"GET / HTTP/1.1") == [b"GET / HTTP/1.1"]
+
+
+def test_only_answers_to_fetches_are_held_and_only_on_connections_of_before(tmp_path: Path) -> None:
+    """Heartbeats, lookups, other clients and a client that connects anew get theirs."""
+    ways = Ways(tmp_path)
+
+    def passed(client: str, *, opened: float) -> list[bool]:
+        connection = _Connection(ways)
+        connection._client, connection._opened = client, opened
+        assert connection._asked(request(b"c", key=1, number=7))
+        assert connection._asked(request(b"c", key=12, number=8))
+        return [connection._answered(answer(number)) for number in (8, 7)]
+
+    assert passed("pay-0-0", opened=5.0) == [True, True]
+    ways._holds = {"pay-0-": 10.0}
+    assert passed("pay-0-0", opened=5.0) == [True, False]
+    assert passed("pay-0-0", opened=15.0) == [True, True]
+    assert passed("pay-1-0", opened=5.0) == [True, True]
 
 
 def test_every_kind_of_action_has_somebody_who_does_it() -> None:

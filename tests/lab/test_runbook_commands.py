@@ -26,16 +26,22 @@ COMMANDS = {
     'kafka-consumer-groups --bootstrap-server "$BOOTSTRAP" --describe --group "$GROUP"': (0,),
     'kafka-consumer-groups --bootstrap-server "$BOOTSTRAP" --describe --group "$GROUP" --members': (0,),
     'kafka-configs --bootstrap-server "$BOOTSTRAP" --describe --entity-type clients': (0,),
+    'kafka-transactions --bootstrap-server "$BOOTSTRAP" describe-producers --topic "$TOPIC" --partition "$PARTITION"': (
+        0,
+    ),
+    'kafka-transactions --bootstrap-server "$BOOTSTRAP" list --duration-filter 60000': (0,),
+    'kafka-transactions --bootstrap-server "$BOOTSTRAP" find-hanging --topic "$TOPIC"': (0,),
     "workbench report list --out reports": (0,),
 }
 _KAFKA = {
     "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
 }
 
 
 def test_every_command_runs(lab: Lab, admin: AdminClient, settings_file: Path, tmp_path: Path) -> None:
-    """In a shell, with the three variables set; Kafka's own tools are those of the lab's Kafka."""
+    """In a shell, with the variables set; Kafka's own tools are those of the lab's Kafka."""
     admin.create_topics([NewTopic("runbook-topic", num_partitions=1, replication_factor=1)])["runbook-topic"].result(30)
     produce(lab, "runbook-topic", {0: 50})
     commit(admin, "runbook-group", "runbook-topic", {0: 10})
@@ -53,6 +59,8 @@ def test_every_command_runs(lab: Lab, admin: AdminClient, settings_file: Path, t
         "PATH": f"{programs}:{os.environ['PATH']}",
         "CLUSTER": "mine",
         "GROUP": "runbook-group",
+        "TOPIC": "runbook-topic",
+        "PARTITION": "0",
         "BOOTSTRAP": lab.bootstrap,
         "WORKBENCH_CONFIG": str(settings_file),
     }

@@ -17,15 +17,16 @@ from workbench.triage.verdict import Verdict
 pytestmark = [pytest.mark.lab, pytest.mark.jvm]
 
 SEED = 11
-# On every commit: a fault of a processor, of a group, of a partition and of the broker, one of them through the recorder alone.
+# On every commit: faults of processors, of a group, of a partition, of the broker and of a producer, some through the recorder alone.
 QUICK = (
     ("slow_processor", "scrape"), ("consumer_stopped", "prometheus"), ("stuck_partition", "prometheus"), ("throttled", "prometheus"),
+    ("open_transaction", "scrape"), ("failing_records", "prometheus"),
 )  # fmt: skip
 # Beside them, one of each kind: what the lab does to a process, to the broker, to the network. All others
 # are judged from their recorded incidents (tests/triage/test_incidents.py); all of them live: make bench-triage.
 LIVE = (
     "healthy", "slow_processor", "saturated_processors", "slow_downstream", "too_few_consumers", "hot_partition",
-    "slow_network_one_member",
+    "slow_network_one_member", "open_transaction", "client_stalled", "forgotten_pause", "records_lost", "loss_ahead", "offsets_reset",
 )  # fmt: skip
 SLOW = (*((name, "prometheus") for name in LIVE), ("too_few_consumers", "scrape"))
 RUNS = (*QUICK, *SLOW)

@@ -1,15 +1,16 @@
-"""The story book: 300 stories of one seed, 100 healthy and 200 sick."""
+"""The story book: 306 stories of one seed, 100 healthy and 206 sick."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from tests.stories.held import HELD
 from tests.stories.paces import PACES
 from tests.stories.stops import STOPS
 from tests.stories.truth import Cast, Story
 from tests.stories.well import WELL
 
-KINDS = {**WELL, **STOPS, **PACES}
+KINDS = {**WELL, **STOPS, **PACES, **HELD}
 SCRAPES = (30.0, 15.0, 60.0, 30.0, 30.0, 60.0)
 
 

@@ -22,12 +22,14 @@ class View:
     def __init__(self, life: Life, scraping: Scraping, group: str, topic: str, rng: np.random.Generator) -> None:
         self.life, self.scraping, self.rng, self.group, self.topic = life, scraping, rng, group, topic
         self.lags = SampleBatch(CLUSTER, "kafka_exporter")
+        self.asked = SampleBatch(CLUSTER, "kafka")
         self.states = SampleBatch(CLUSTER, "group_state")
         self.inside = SampleBatch(CLUSTER, "runtime")
         self.hidden_members = False  # the exporter counts 0 members (KIP-848, assign())
         self.no_members = False  # it has no count at all
         self.vanished: tuple[int, ...] = ()  # partitions of which only the commits are left
         self.never_committed: tuple[int, ...] = ()
+        self.held_back: tuple[int, ...] = ()  # partitions with an open transaction, right behind the commit
         self.shows_state = False  # whether a lag exporter's user collects the group's state too
         self.first = True
         self.one_handler = False  # its process times are not told apart by event type
@@ -42,8 +44,17 @@ class View:
         """
         self.first = first
         self.lag_exporter(state=(inside or self.shows_state) and first)
+        self.ask_kafka()
         if inside or client:
             self.runtime(client=client)
+
+    def ask_kafka(self) -> None:
+        """What a live triage asks of partitions that stand still."""
+        for number in self.held_back:
+            log = {"topic": self.topic, "partition": number}
+            self.asked.add(
+                "last_stable_offset", log, self._stamps(np.zeros(1)), self.life.offsets.committed[number, -1:]
+            )
 
     def _stamps(self, at: Array) -> np.ndarray:
         return np.round((END.timestamp() + at + self.scraping.skew) * 1e6).astype(np.int64)
@@ -245,7 +256,7 @@ class View:
 
     def samples(self) -> pa.Table:
         """Everything."""
-        return concat([self.lags.to_arrow(), self.states.to_arrow(), self.inside.to_arrow()])
+        return concat([self.lags.to_arrow(), self.asked.to_arrow(), self.states.to_arrow(), self.inside.to_arrow()])
 
 
 class Inside:

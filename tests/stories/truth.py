@@ -170,7 +170,8 @@ class Cast:
                 accepted |= _SLOW
         if causes is not None and not self.runtime:  # lag alone does not show it, except that it may guess at a record
             seen = {"poison_record", "commit_fails"} if self.tier == "C" else {"poison_record"}
-            causes = {None} | ({*causes} & seen)
+            # Kafka tells an open transaction.
+            causes = {*causes} if "open_transaction" in causes else {None} | ({*causes} & seen)
         truth = Truth(
             topic=f"{self.group}.events",
             sick=True,

@@ -6,10 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from tests.triage.made import made, subscription
+from workbench.features.measured import PartitionFeatures
 from workbench.triage.leaf import Leaf
 from workbench.triage.node import Conclude
+from workbench.triage.subject import Subject
 from workbench.triage.tree import TREE
-from workbench.triage.verdict import State, Verdict
+from workbench.triage.verdict import Answer, State, Verdict
 from workbench.triage.verdicts import leaf_of, registry
 
 LEAVES: dict[str, Leaf] = {verdict.value: leaf_of(verdict) for verdict in Verdict}
@@ -54,3 +57,28 @@ def test_a_lagging_verdict_is_never_called_healthy() -> None:
         Verdict.HEALTHY, Verdict.RECOVERED, Verdict.PRODUCER_SILENT,
     }  # fmt: skip
     assert states[Verdict.NO_DATA] is states[Verdict.UNUSABLE_DATA] is State.CANNOT_TELL
+
+
+def test_what_retention_deletes_while_nobody_reads_is_kept_first_and_then_read() -> None:
+    """The group must be started again, too; a group that reads needs no start."""
+    subject = Subject("c", "g", "t")
+    lost = made(PartitionFeatures, partition=3, story={"lost": 40.0, "lost_from": 7.0, "lost_ago": 60.0})
+    for answer, kinds in ((Answer.NO, ["raise_retention", "restart_consumers"]), (Answer.YES, ["raise_retention"])):
+        row = subscription(lost_messages=40.0, partitions=(lost,))
+        row = replace(row, answers={**row.answers, "consuming": answer})
+        actions = leaf_of(Verdict.RECORDS_LOST).actions(subject, row)
+        assert [action.kind for action in actions if action.kind] == kinds
+        assert actions[0].checks[0].holds(row) is Answer.NO
+        assert actions[0].checks[0].holds(replace(row, lost_messages=0.0)) is Answer.YES
+
+
+def test_a_client_that_gets_nothing_is_restarted_only_after_a_transaction_was_ruled_out() -> None:
+    """If Kafka was asked, it was: the last stable offset is the log's end."""
+    subject = Subject("c", "g", "t", bootstrap="b:9092")
+    for stable, first in ((None, "describe-producers"), (90.0, "--members")):
+        still = made(PartitionFeatures, partition=3, committed=7.0, log_end=90.0, last_stable=stable)
+        row = subscription(partitions=(still,), frozen_partitions=(3,), stall_cause="client_stalled")
+        actions = leaf_of(Verdict.STUCK_PARTITION).actions(subject, row)
+        assert first in (actions[0].command or "")
+        assert actions[-1].kind == "restart_consumers"
+        assert actions[-1].parameters["partitions"] == [3]

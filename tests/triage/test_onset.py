@@ -20,7 +20,7 @@ RECORDED = 48  # seconds of each incident
 
 @pytest.mark.parametrize("seconds", [12, 18, 24, 30, 36, 42, 46])
 def test_the_recorded_incidents_in_windows_of_any_length(spark: Any, seconds: int) -> None:
-    """28 incidents that began 15 to 35 s before the end: in short windows they began before, in long ones inside."""
+    """Incidents that began 15 to 35 s before the end: in short windows they began before, in long ones inside."""
     window = Window.ending(END, length=timedelta(seconds=seconds), baseline=timedelta(seconds=RECORDED - seconds))
     rows = rows_of(spark, pa.concat_tables([shifted(name) for name in TRUTH]), thresholds=LAB_THRESHOLDS, window=window)
     wrong = {

@@ -187,9 +187,9 @@ class KafkaCluster:
         views = self._describe(admin, names, deadline, incomplete)
         commits = self._commits(admin, views, deadline, incomplete)
         partitions = sorted({(topic, number) for _, topic, number in commits})
-        ends = self._offsets(admin, partitions, "latest", deadline, incomplete)
+        ends = self._offsets(partitions, "latest", deadline, incomplete)
         taken_at = time.time()
-        starts = self._offsets(admin, partitions, "earliest", deadline, incomplete)
+        starts = self._offsets(partitions, "earliest", deadline, incomplete)
         return Snapshot(
             taken_at=taken_at,
             groups=tuple(views),
@@ -324,12 +324,12 @@ class KafkaCluster:
         return commits
 
     def _offsets(
-        self, admin: Any, partitions: Sequence[Partition], which: str, deadline: float, incomplete: list[str]
+        self, partitions: Sequence[Partition], which: str, deadline: float, incomplete: list[str]
     ) -> dict[Partition, int]:
         from confluent_kafka.admin import OffsetSpec
 
         spec = OffsetSpec.latest() if which == "latest" else OffsetSpec.earliest()
-        found = self._list_offsets(admin, partitions, spec, f"{which} offset", deadline, incomplete)
+        found = self.list_offsets(partitions, spec, f"{which} offset", deadline, incomplete)
         return {part: offset for part, offset in found.items() if offset >= 0}
 
     def offsets_at(
@@ -339,12 +339,13 @@ class KafkaCluster:
         from confluent_kafka.admin import OffsetSpec
 
         spec = OffsetSpec.for_timestamp(round(instant * 1000))
-        found = self._list_offsets(self.connect(), partitions, spec, "offset by time", deadline, incomplete)
+        found = self.list_offsets(partitions, spec, "offset by time", deadline, incomplete)
         return {part: offset if offset >= 0 else None for part, offset in found.items()}
 
-    def _list_offsets(
-        self, admin: Any, partitions: Sequence[Partition], spec: Any, what: str, deadline: float, incomplete: list[str]
+    def list_offsets(
+        self, partitions: Sequence[Partition], spec: Any, what: str, deadline: float, incomplete: list[str], **more: Any
     ) -> dict[Partition, int]:
+        """Offsets by the client's `spec` and options; partitions without an answer are named in `incomplete`, and left out."""
         from confluent_kafka import TopicPartition
 
         found = {}
@@ -354,8 +355,8 @@ class KafkaCluster:
                 incomplete += [f"{what} of {topic}-{number}: {_NOT_ASKED}" for topic, number in batch]
                 continue
             futures = self.ask(
-                lambda batch=batch: admin.list_offsets(  # type: ignore[misc]
-                    {TopicPartition(*part): spec for part in batch}, request_timeout=seconds_left(deadline)
+                lambda batch=batch: self.connect().list_offsets(  # type: ignore[misc]
+                    {TopicPartition(*part): spec for part in batch}, request_timeout=seconds_left(deadline), **more
                 )
             )
             for part, future in futures.items():

@@ -15,10 +15,12 @@ from workbench.collect.capture import NO_BASELINE, Capture, new_info
 from workbench.collect.events import of_window
 from workbench.collect.join import groups_of_clients
 from workbench.collect.kafka import GROUPS_SCHEMA, KafkaCluster
+from workbench.collect.kafka_stable import last_stable, standing, to_samples
 from workbench.collect.prometheus import Collected, PrometheusSource
 from workbench.collect.record import Recorder
 from workbench.errors import NoSeriesError, SourceUnreachableError, UsageError
 from workbench.profiles import load_profile, name_of
+from workbench.samples import concat
 from workbench.settings import Cluster, Thresholds
 from workbench.window import Window
 
@@ -49,6 +51,7 @@ def collect(
         if not all_known:  # unknown to both sources: the name is wrong
             _kafka(cluster).snapshot(groups=groups)
         raise
+    stable = _last_stable(cluster, window, found, thresholds, incomplete) if views.num_rows else []
     return Capture(
         info=new_info(
             cluster=cluster.name,
@@ -64,7 +67,7 @@ def collect(
             sources=found.sources,
             expected=cluster.groups,
         ),
-        samples=found.series.to_samples(),
+        samples=concat([found.series.to_samples(), *stable]),
         groups=views,
         events=of_window(cluster.name, window.baseline_start, window.end),
     )
@@ -114,6 +117,20 @@ def _series(
             "exporter? Find out with: workbench profiles check",
         )
     return found
+
+
+def _last_stable(
+    cluster: Cluster, window: Window, found: Collected, thresholds: Thresholds, incomplete: list[str]
+) -> list[pa.Table]:
+    """Where the partitions that stand still hold an open transaction; nothing for a window that ended long ago."""
+    late = (datetime.now(UTC) - window.end).total_seconds()
+    partitions = standing(found.series) if late <= thresholds.stale_after_seconds else []
+    try:
+        offsets = last_stable(_kafka(cluster), partitions, incomplete)
+    except SourceUnreachableError as error:
+        incomplete.append(error.message)
+        return []
+    return [to_samples(offsets, cluster.name, window.end.timestamp())] if offsets else []
 
 
 def _needs_members(cluster: Cluster) -> bool:

@@ -27,6 +27,7 @@ from workbench.collect.events import of_window
 from workbench.collect.join import groups_of_clients, with_derived_lag
 from workbench.collect.kafka import SOURCE as KAFKA_PROFILE
 from workbench.collect.kafka import KafkaCluster
+from workbench.collect.kafka_stable import StandingStill, last_stable, to_samples
 from workbench.collect.scrape import scrape
 from workbench.errors import SourceUnreachableError, UsageError
 from workbench.files import require_empty
@@ -81,6 +82,7 @@ class Recorder:
         self._views: list[pa.Table] = []
         self._parts = 0
         self._members: dict[str, str] = {}
+        self._still = StandingStill()
         self.total_samples = 0
         self.rounds = 0
         self.missing: dict[str, int] = {}
@@ -121,6 +123,12 @@ class Recorder:
                 snapshot = self._kafka.snapshot(groups=self._groups, all_known=self.rounds == 0)
                 missing += snapshot.incomplete
                 tables.append(SeriesTable.of_samples(snapshot.to_samples(self._cluster.name)))
+                stable = last_stable(self._kafka, self._still.of(snapshot), missing)
+                tables += (
+                    [SeriesTable.of_samples(to_samples(stable, self._cluster.name, snapshot.taken_at))]
+                    if stable
+                    else []
+                )
                 views = snapshot.to_groups(self._cluster.name)
                 self._views.append(views)
                 self._members |= groups_of_clients(views)

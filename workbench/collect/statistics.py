@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from workbench.collect.join import with_derived_lag
 from workbench.errors import SourceUnreachableError
 from workbench.profiles import load_profile
 from workbench.samples import SampleBatch
@@ -49,7 +50,7 @@ def statistics_samples(lines: Iterable[str], *, cluster: str, group: str | None 
             if meaning is not None:
                 labels = {**meaning.labels, **_group_label(meaning.signal, group)}
                 batch.add(meaning.signal, labels, ts_us, [value], stat=meaning.stat, scale=meaning.scale)
-    return batch.to_arrow()
+    return with_derived_lag(batch.to_series()).to_samples()
 
 
 def _group_label(signal: str, group: str | None) -> dict[str, str]:

@@ -9,7 +9,7 @@ from workbench.features.summary import BASELINE_PERIODS, STORY, lower_median, of
 
 _LAG, _COMMITTED, _TIME_LAG, _ENQUEUE = "consumer_lag", "committed_offset", "time_lag", "enqueue_time"
 _USUAL_SECONDS = 900.0  # of the baseline, at least, to say what arrives usually
-_END, _START = "log_end_offset", "log_start_offset"
+_END, _START, _STABLE = "log_end_offset", "log_start_offset", "last_stable_offset"
 
 # All over the window unless noted: `lag_last`, `lag_low`, `lag_mean` (messages), `lag_slope` (messages/s), `lag_samples`,
 # `lag_recent_low` (its second lowest value in the last third), `lag_recent_slope`, `lag_bad_samples`, `lag_last_seconds` (≤ 0),
@@ -88,12 +88,14 @@ def stale_seconds(stale_after_seconds: float, interval: str) -> str:
     return f"greatest({1.5 * stale_after_seconds!r}D, 3.5 * coalesce({interval}, 0))"
 
 
-# Of the log itself, for all groups: `log_end`, `log_start` (last), `arrival_per_second` (messages/s, over the window, and
+# Of the log itself, for all groups: `log_end`, `log_start`, `last_stable` (last),
+# `arrival_per_second` (messages/s, over the window, and
 # `arrival_recent_per_second` over its last third),
 # `log_start_per_second` (messages/s, over baseline and window: retention deletes whole segments, so it moves in steps), `history`.
 LOG_FEATURES = {
     "log_end": of("max", "last", _END),
     "log_start": of("max", "last", _START),
+    "last_stable": of("max", "last", _STABLE),
     "log_end_high": of("max", "high", _END, period=None),
     "arrival_per_second": ratio(
         f"{of('max', 'high', _END)} - {of('min', 'low', _END)}",
@@ -120,6 +122,7 @@ PARTITION_SIGNALS = (
     _ENQUEUE,
     _END,
     _START,
+    _STABLE,
     "oldest_incomplete_age",
     "fetch_queue_length",
     STORY,

@@ -14,7 +14,8 @@ class PartitionFeatures:
     """Features of a partition, as the group reads it. The first two fields determine the order.
 
     Attributes:
-        committed, log_end, log_start: offsets; `committed` and `lag_messages` only with a recent sample.
+        committed, log_end, log_start, last_stable: offsets; `committed` and `lag_messages` only with a recent sample,
+        `last_stable` (where the oldest open transaction begins, or the log's end) only of partitions that stand still.
         lag_recent_low, lag_recent_lowest: the second lowest and the lowest lag in the window's last third.
         lag_ever_samples, lag_ever_high, committed_high, log_end_high: including the baseline.
         first_period: the quarter of the baseline with its first sample; `features.summary.NOW` for the window.
@@ -31,6 +32,7 @@ class PartitionFeatures:
     committed: float | None
     log_end: float | None
     log_start: float | None
+    last_stable: float | None
     lag_messages: float | None
     lag_low: float | None
     lag_mean: float | None

@@ -14,15 +14,15 @@ import numpy as np
 from workbench.collect.kafka import KafkaCluster
 from workbench.errors import SourceUnreachableError
 from workbench.lab.fleet import LabFleet
-from workbench.lab.kafka import add_partitions
+from workbench.lab.kafka import abort_transaction, add_partitions, set_retention
 from workbench.triage import capacity
 from workbench.triage.checks import all_hold
 from workbench.triage.finding import Action, Finding
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Answer
 
-# Looks again, over the last seconds; None while there is nothing to see.
-Look = Callable[[float], SubscriptionFeatures | None]
+# Looks again, over the last seconds: with the whole run before them as the baseline, or without it. None while there is nothing to see.
+Look = Callable[[float, bool], SubscriptionFeatures | None]
 
 # The lag goes on growing until the action takes effect, so draining takes longer than it was sized for.
 _PATIENCE_SECONDS = 240.0
@@ -73,9 +73,15 @@ class AdviceResult:
         return {"kind": self.kind, "title": self.title, "worked": self.worked if self.kind else None, **rounded}
 
 
-def first_possible(finding: Finding) -> Action | None:
-    """The first action that the lab can carry out."""
-    return next((action for action in finding.actions if action.kind in _ACTUATORS), None)
+def possible(finding: Finding) -> list[Action]:
+    """What the lab carries out: the first action that it can, and what first of all keeps things as they are."""
+    chosen: list[Action] = []
+    for action in finding.actions:
+        if action.kind in _ACTUATORS:
+            chosen.append(action)
+            if action.kind not in _KEEPING:
+                break
+    return chosen
 
 
 def carry_out(fleet: LabFleet, action: Action) -> None:
@@ -84,12 +90,16 @@ def carry_out(fleet: LabFleet, action: Action) -> None:
 
 
 def apply_advice(fleet: LabFleet, finding: Finding, look: Look) -> AdviceResult:
-    """Carry out the first possible action, then wait until its check holds and the lag is gone."""
-    action = first_possible(finding)
-    if action is None:
+    """Carry out the possible actions, then wait until their checks hold and the lag is gone."""
+    actions = possible(finding)
+    if not actions:
         return AdviceResult()
-    outcome = AdviceResult(kind=action.kind, title=action.title)
-    carry_out(fleet, action)
+    outcome = AdviceResult(kind=actions[-1].kind, title=actions[-1].title)
+    for action in actions:
+        carry_out(fleet, action)
+    checks = [check for action in actions for check in action.checks]
+    # What was lost before stays lost.
+    anew = any(action.kind in _KEEPING for action in actions)
     began = time.monotonic()
     # An event that is put off holds up the commits behind it: as long as it is put off, so much waits in health.
     held = max(fleet.behaviour.delay_seconds.values(), default=0.0)
@@ -115,10 +125,10 @@ def apply_advice(fleet: LabFleet, finding: Finding, look: Look) -> AdviceResult:
                 drains_since, outcome.eta_predicted = now - began, eta
                 patience = min(_MOST_PATIENCE_SECONDS, max(patience, drains_since + _ETA_SLACK * eta))
         if looking is None and outcome.verified is None and now >= next_look:
-            looking = eyes.submit(look, _LOOK_SECONDS)
+            looking = eyes.submit(look, _LOOK_SECONDS, anew)
         elif looking is not None and looking.done():
             row, looking, next_look = looking.result(), None, now + _LOOK_EVERY_SECONDS
-            if row is not None and all_hold(action.checks, row) is Answer.YES:
+            if row is not None and all_hold(checks, row) is Answer.YES:
                 outcome.verified = now - began
         time.sleep(max(0.0, 1.0 - (time.monotonic() - now)))
     eyes.shutdown()
@@ -156,6 +166,15 @@ def _restart_consumers(fleet: LabFleet, parameters: Mapping[str, Any]) -> None:
         if name in hanging:
             fleet.kill([name])
         fleet.relaunch(name)
+    fleet.restart(sorted(_owners(fleet, parameters.get("partitions", ())) - {*dead, *hanging}))
+
+
+def _owners(fleet: LabFleet, partitions: Sequence[int]) -> set[str]:
+    """Instances that own partitions now."""
+    views = KafkaCluster(fleet.lab.bootstrap).snapshot(groups=[fleet.spec.group]).groups if partitions else ()
+    members = [member for view in views for member in view.members]
+    owning = [it.client_id for it in members if any(number in partitions for _, number in it.partitions)]
+    return _instances(fleet, owning)
 
 
 def _instances(fleet: LabFleet, members: Sequence[str]) -> set[str]:
@@ -222,10 +241,24 @@ def _replace_members(fleet: LabFleet, parameters: Mapping[str, Any]) -> None:
     fleet.add(len(names))
 
 
+def _resume_partitions(fleet: LabFleet, _parameters: Mapping[str, Any]) -> None:
+    fleet.set_behaviour(fleet.behaviour.model_copy(update={"held_members": []}))
+
+
+def _abort_transaction(fleet: LabFleet, parameters: Mapping[str, Any]) -> None:
+    for partition, start in parameters["starts"].items():
+        abort_transaction(fleet.lab.bootstrap, fleet.spec.topic, int(partition), start)
+
+
 def _quieten(fleet: LabFleet, _parameters: Mapping[str, Any]) -> None:
     fleet.quieten()
 
 
+def _raise_retention(fleet: LabFleet, parameters: Mapping[str, Any]) -> None:
+    set_retention(fleet.lab.bootstrap, fleet.spec.topic, parameters["retention_ms"])
+
+
+_KEEPING = frozenset({"raise_retention"})
 _ACTUATORS: dict[str, Callable[[LabFleet, Mapping[str, Any]], None]] = {
     "restart_consumers": _restart_consumers,
     "dead_letter": _dead_letter,
@@ -237,6 +270,9 @@ _ACTUATORS: dict[str, Callable[[LabFleet, Mapping[str, Any]], None]] = {
     "add_consumers": _add_consumers,
     "add_partitions": _add_partitions,
     "replace_members": _replace_members,
+    "raise_retention": _raise_retention,
+    "resume_partitions": _resume_partitions,
+    "abort_transaction": _abort_transaction,
     "stop_deploy": _quieten,
     "stop_changes": _quieten,
 }

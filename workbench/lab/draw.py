@@ -31,6 +31,7 @@ class Scenario:
         fault: what happens then.
         expected: the verdict, and the parts of its scope that must be right.
         side: questions off the path that must be answered with yes: what is also true.
+        loss_ahead: whether the finding must warn of what retention is about to delete.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Scenario:
     expected: Verdict
     scope: dict[str, Any] = field(default_factory=dict)
     side: tuple[str, ...] = ()
+    loss_ahead: bool = False
 
 
 class Draw:
@@ -63,6 +65,7 @@ class Draw:
         self.proxied = False
         self.settings: dict[str, Any] = {}
         self.kafka: dict[str, str | int | float | bool] = {}
+        self.topic_settings: dict[str, str] = {}
 
     def share(self, event_type: str) -> float:
         """Share of the traffic of one type."""
@@ -84,6 +87,7 @@ class Draw:
         scope: dict[str, Any] | None = None,
         keys: int = 240,
         side: tuple[str, ...] = (),
+        loss_ahead: bool = False,
         **traffic_options: Any,
     ) -> Scenario:
         """Put it together; further options are those of `Traffic`."""
@@ -121,6 +125,7 @@ class Draw:
                 proxied=self.proxied,
                 settings=self.settings,
                 kafka=self.kafka,
+                topic_settings=self.topic_settings,
             ),
             steady_seconds=self.random.uniform(18, 24),
             incident_seconds=self.random.uniform(28, 32),
@@ -128,6 +133,7 @@ class Draw:
             expected=expected,
             scope=scope or {},
             side=side,
+            loss_ahead=loss_ahead,
         )
 
     def group(self, run_id: str) -> str:

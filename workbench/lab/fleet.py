@@ -16,7 +16,7 @@ from workbench.errors import SetupError
 from workbench.lab import process
 from workbench.lab.kafka import create_topic, set_quota
 from workbench.lab.lab import Lab, read_address, wait_for_addresses
-from workbench.lab.spec import Behaviour, Traffic, write
+from workbench.lab.spec import Behaviour, Traffic, Transaction, write
 from workbench.runtime import ProcessorConfig, RuntimeConfig
 
 _STABLE_SECONDS = 90.0  # of a busy machine
@@ -41,6 +41,7 @@ class FleetSpec:
     proxied: bool = False  # whether the instances reach the broker through the proxy
     settings: Mapping[str, Any] = field(default_factory=dict)  # further fields of RuntimeConfig
     kafka: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    topic_settings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -54,6 +55,7 @@ class LabFleet:
     behaviour: Behaviour
     producer: process.Child | None = None
     instances: dict[str, process.Child] = field(default_factory=dict)
+    _others: list[process.Child] = field(default_factory=list)
     _ports: dict[str, int] = field(default_factory=dict)
     _trouble: list[threading.Thread] = field(default_factory=list)
     _over: threading.Event = field(default_factory=threading.Event)
@@ -66,7 +68,9 @@ class LabFleet:
             SetupError: if something does not come up.
         """
         folder.mkdir(parents=True)
-        create_topic(lab.bootstrap, spec.topic, spec.partitions)
+        create_topic(lab.bootstrap, spec.topic, spec.partitions, settings=spec.topic_settings)
+        if letters := spec.settings.get("dead_letter_topic"):
+            create_topic(lab.bootstrap, letters, 1)
         fleet = cls(lab, spec, folder, spec.traffic, spec.behaviour)
         try:
             fleet.set_traffic(spec.traffic)
@@ -124,6 +128,29 @@ class LabFleet:
         for name in self.instances:
             for number in range(self.spec.consumers):
                 set_quota(self.lab.bootstrap, f"{name}-{number}", bytes_per_second)
+
+    def open_transaction(self, partitions: Sequence[int], *, producer_dies: bool) -> None:
+        """Have a producer write into these partitions, and leave its transaction open.
+
+        Raises:
+            SetupError: if it does not come so far.
+        """
+        told = Transaction(
+            bootstrap=self.lab.bootstrap,
+            topic=self.spec.topic,
+            partitions=list(partitions),
+            transactional_id=f"{self.spec.group}-writer",
+            event_type=next(iter(self.traffic.event_types)),
+        )
+        path, announce = self.folder / "transaction.json", self.folder / "transaction.open"
+        write(path, told)
+        child = process.start(
+            "transaction", [sys.executable, "-m", "workbench.lab.transaction", path, announce], folder=self.folder
+        )
+        self._others.append(child)
+        process.wait_until(announce.exists, child=child, seconds=_STABLE_SECONDS, what="The transactional producer")
+        if producer_dies:
+            child.kill()
 
     def _launch(self, name: str) -> None:
         spec = self.spec
@@ -206,10 +233,10 @@ class LabFleet:
         self.lab.repair(self.spec.group)
         if self.producer is not None:
             self.producer.stop()
-        for child in self.instances.values():
+        for child in [*self.instances.values(), *self._others]:
             if child.alive:
                 child.popen.terminate()
-        for child in self.instances.values():
+        for child in [*self.instances.values(), *self._others]:
             child.stop()
         self.lab.forget(self.spec.group)
 

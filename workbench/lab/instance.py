@@ -11,11 +11,12 @@ import signal
 import sys
 import threading
 import time
+import zlib
 from pathlib import Path
 
 from workbench.files import write_text
 from workbench.lab.spec import POISON_HEADER, Behaviour, Watched
-from workbench.runtime import Event, Record, Runtime, RuntimeConfig, decode_by_header
+from workbench.runtime import Dead, Event, Record, Runtime, RuntimeConfig, decode_by_header
 
 _REFRESH_SECONDS = 0.2
 
@@ -29,12 +30,14 @@ class Handlers:
         self._watched = behaviour
         self._behaviour = behaviour.current
         self._random = random.Random()  # noqa: S311 - jitter
+        self.held = False  # whether the behaviour wants this instance to read nothing
         threading.Thread(target=self._refresh, name="behaviour", daemon=True).start()
 
     def _refresh(self) -> None:
         while True:
             time.sleep(_REFRESH_SECONDS)
             self._behaviour = self._watched.refresh()
+            self.held = self._name in self._behaviour.held_members
 
     def _sleep(self, seconds: float) -> None:
         if seconds > 0:
@@ -60,11 +63,25 @@ class Handlers:
         time.sleep(behaviour.stall_seconds)
         self._worked_since = time.monotonic()
 
-    def handle(self, event: Event) -> None:
-        """Handle one event, taking as long as the behaviour says."""
+    def handle(self, event: Event) -> Dead | None:
+        """Handle one event, taking as long as the behaviour says; some are given up."""
         if self._behaviour.poison_fails and event.record.header(POISON_HEADER) is not None:
             raise ValueError("this record cannot be handled")
         self._sleep(self._behaviour.process_seconds.get(event.type, 0.0))
+        share = self._behaviour.dead_share.get(event.type, 0.0)
+        # The same events, however often they are tried.
+        chance = zlib.crc32(f"{event.record.partition}/{event.record.offset}".encode()) / 2**32
+        return Dead("refused") if chance < share else None
+
+
+def _hold(runtime: Runtime, handlers: Handlers) -> None:
+    """Pause and resume as the behaviour says: the drain that somebody has asked for, and forgotten."""
+    while True:
+        if handlers.held and not runtime.task.is_held:
+            runtime.task.drain()
+        elif not handlers.held and runtime.task.is_held:
+            runtime.task.resume()
+        time.sleep(_REFRESH_SECONDS)
 
 
 def main(config: Path, behaviour: Path, address: Path) -> None:
@@ -76,6 +93,7 @@ def main(config: Path, behaviour: Path, address: Path) -> None:
     runtime.start()
     assert runtime.metrics_address is not None  # noqa: S101 - start() sets it
     write_text(address, json.dumps({"metrics": "{}:{}".format(*runtime.metrics_address)}))
+    threading.Thread(target=_hold, args=(runtime, handlers), name="hold", daemon=True).start()
     runtime.wait()
 
 

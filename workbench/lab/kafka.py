@@ -6,6 +6,7 @@ import subprocess
 import time
 import uuid
 from base64 import urlsafe_b64encode
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from workbench.errors import SetupError
 from workbench.lab import process
-from workbench.lab.jars import BROKER, Progress, ensure
+from workbench.lab.jars import BROKER, TOOLS, Progress, ensure
 from workbench.spark.java import find_java
 
 START_SECONDS = 60.0  # about 2 s when the machine is idle
@@ -191,8 +192,10 @@ def _admin(bootstrap: str) -> Any:
     return AdminClient({"bootstrap.servers": bootstrap, "log_level": 0, "socket.timeout.ms": 10_000})
 
 
-def create_topic(bootstrap: str, topic: str, partitions: int, *, seconds: float = 30.0) -> None:
-    """Create a topic and wait until every partition has a leader.
+def create_topic(
+    bootstrap: str, topic: str, partitions: int, *, settings: Mapping[str, str] | None = None, seconds: float = 30.0
+) -> None:
+    """Create a topic, with settings of its own, and wait until every partition has a leader.
 
     Raises:
         SetupError: if the broker refuses or no leader appears in time.
@@ -202,7 +205,9 @@ def create_topic(bootstrap: str, topic: str, partitions: int, *, seconds: float 
 
     admin = _admin(bootstrap)
     try:
-        admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(timeout=seconds)
+        admin.create_topics([NewTopic(topic, partitions, 1, config=dict(settings or {}))])[topic].result(
+            timeout=seconds
+        )
     except KafkaException as error:
         raise SetupError(f"The topic {topic!r} could not be created: {error.args[0].str()}") from error
     deadline = time.monotonic() + seconds
@@ -228,6 +233,98 @@ def add_partitions(bootstrap: str, topic: str, total: int, *, seconds: float = 3
         admin.create_partitions([NewPartitions(topic, total)])[topic].result(timeout=seconds)
     except KafkaException as error:
         raise SetupError(f"The topic {topic!r} could not get {total} partitions: {error.args[0].str()}") from error
+
+
+def set_retention(bootstrap: str, topic: str, milliseconds: int, *, seconds: float = 30.0) -> None:
+    """Set how long a topic keeps its records.
+
+    Raises:
+        SetupError: if the broker refuses.
+    """
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+    entry = ConfigEntry("retention.ms", str(milliseconds), incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    admin = _admin(bootstrap)
+    try:
+        admin.incremental_alter_configs([resource])[resource].result(timeout=seconds)
+    except KafkaException as error:
+        raise SetupError(f"The retention of {topic!r} could not be changed: {error.args[0].str()}") from error
+
+
+def move_commits(bootstrap: str, group: str, topic: str, offsets: Mapping[int, int], *, seconds: float = 30.0) -> None:
+    """Commit offsets for a group without members; waits until the last one has left.
+
+    Raises:
+        SetupError: if the coordinator refuses.
+    """
+    from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+
+    admin = _admin(bootstrap)
+    wanted = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, *item) for item in offsets.items()])
+    _when_empty(
+        group,
+        lambda: [
+            part.error
+            for part in admin.alter_consumer_group_offsets([wanted])[group].result(timeout=seconds).topic_partitions
+            if part.error is not None
+        ],
+        KafkaException,
+        seconds,
+    )
+
+
+def delete_group(bootstrap: str, group: str, *, seconds: float = 30.0) -> None:
+    """Delete a group without members, and so its commits; waits until the last one has left.
+
+    Raises:
+        SetupError: if the coordinator refuses.
+    """
+    from confluent_kafka import KafkaException
+
+    admin = _admin(bootstrap)
+
+    def delete() -> list[Any]:
+        admin.delete_consumer_groups([group])[group].result(timeout=seconds)
+        return []
+
+    _when_empty(group, delete, KafkaException, seconds)
+
+
+def _when_empty(group: str, change: Callable[[], list[Any]], refusal: type[Exception], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            errors = change()
+        except refusal as error:
+            errors = [error]
+        if not errors:
+            return
+        if time.monotonic() > deadline:
+            raise SetupError(f"The commits of {group!r} could not be changed: {errors[0]}")
+        time.sleep(0.3)
+
+
+def abort_transaction(bootstrap: str, topic: str, partition: int, start_offset: int) -> None:
+    """Abort the transaction that begins at an offset, with Kafka's own tool: confluent-kafka has no call for it.
+
+    Raises:
+        SetupError: if it fails.
+    """
+    ensure(TOOLS)
+    command: list[str | Path] = [
+        find_java().program, "-Xmx128m", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=OFF", "-cp", TOOLS.classpath,
+        "org.apache.kafka.tools.TransactionsCommand", "--bootstrap-server", bootstrap, "abort",
+        "--topic", topic, "--partition", str(partition), "--start-offset", str(start_offset),
+    ]  # fmt: skip
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, check=False, encoding="utf-8", errors="replace"
+    )
+    if done.returncode != 0:
+        raise SetupError(
+            f"The transaction in {topic}-{partition} could not be aborted: {(done.stderr or done.stdout).strip()[-300:]}"
+        )
 
 
 def set_quota(bootstrap: str, client_id: str, bytes_per_second: int | None) -> None:

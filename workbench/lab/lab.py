@@ -100,12 +100,16 @@ class Lab:
         """Add latency to clients (by the beginning of their id) that come through the proxy; `name` replaces its own."""
         write(self.folder / "proxy" / "ways" / f"{name}.json", Way(delay_seconds=delay_seconds))
 
+    def hold_fetches(self, name: str, clients: Sequence[str]) -> None:
+        """Give clients (by the beginning of their id) that come through the proxy no more records on the connections that they have."""
+        write(self.folder / "proxy" / "ways" / f"{name}.json", Way(hold_fetches=dict.fromkeys(clients, time.time())))
+
     def break_exporter(self, fault: ExporterFault) -> None:
         """Have the exporter go wrong for one group."""
         write(self.folder / "exporter" / "faults" / f"{fault.group}.json", fault)
 
     def repair(self, name: str) -> None:
-        """Undo `slow_down` and `break_exporter` of one group."""
+        """Undo `slow_down`, `hold_fetches` and `break_exporter` of one group."""
         (self.folder / "proxy" / "ways" / f"{name}.json").unlink(missing_ok=True)
         (self.folder / "exporter" / "faults" / f"{name}.json").unlink(missing_ok=True)
 

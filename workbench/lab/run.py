@@ -55,7 +55,7 @@ class RunResult:
         """Whether the verdict is right, and every part of the scope that the scenario names."""
         if self.finding.verdict is not self.scenario.expected:
             return False
-        return self.scope_right and self.side_seen
+        return self.scope_right and self.side_seen and self.warned
 
     @property
     def scope_right(self) -> bool:
@@ -64,6 +64,11 @@ class RunResult:
             (list(found) if isinstance(found := getattr(self.finding.scope, name), tuple) else found) == wanted
             for name, wanted in self.scenario.scope.items()
         )
+
+    @property
+    def warned(self) -> bool:
+        """Whether the finding warns of a loss to come, if there is one."""
+        return not self.scenario.loss_ahead or self.finding.headline.startswith("Retention deletes unread messages")
 
     @property
     def side_seen(self) -> bool:
@@ -148,7 +153,9 @@ def run_scenario(
             if advice:
                 say("carrying out the advised action")
                 outcome = apply_advice(
-                    fleet, finding, lambda seconds: _look_again(lab, fleet, started, seconds, spark())
+                    fleet,
+                    finding,
+                    lambda seconds, anew: _look_again(lab, fleet, None if anew else started, seconds, spark()),
                 )
                 if outcome.kind and not outcome.worked:  # why not?
                     after = _window(started, datetime.now(UTC))
@@ -172,11 +179,12 @@ def run_scenario(
 
 
 def _look_again(
-    lab: Lab, fleet: LabFleet, started: datetime, seconds: float, session: SparkSession
+    lab: Lab, fleet: LabFleet, started: datetime | None, seconds: float, session: SparkSession
 ) -> SubscriptionFeatures | None:
-    """Features of the last seconds, with the whole run before them as the baseline."""
+    """Features of the last seconds, with the whole run before them as the baseline if its start is given."""
     end = datetime.now(UTC)
-    window = Window(baseline_start=started, start=end - timedelta(seconds=seconds), end=end)
+    start = end - timedelta(seconds=seconds)
+    window = Window(baseline_start=started or start, start=start, end=end)
     try:
         seen = triage(_through_prometheus(lab, fleet, window), session, groups=[fleet.spec.group])
     except WorkbenchError:

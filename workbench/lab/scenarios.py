@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workbench.errors import UsageError
-from workbench.lab import compound, data_faults, rebalances, upstream
+from workbench.lab import compound, data_faults, lost_work, rebalances, standstill, upstream
 from workbench.lab.draw import QUICK_SECONDS, Draw, Make, Scenario
 from workbench.lab.fleet import LabFleet
 from workbench.lab.spec import Behaviour
@@ -159,6 +159,8 @@ SCENARIOS: dict[str, tuple[Make, str]] = {
     **upstream.SCENARIOS,
     **rebalances.SCENARIOS,
     **data_faults.SCENARIOS,
+    **standstill.SCENARIOS,
+    **lost_work.SCENARIOS,
     **compound.SCENARIOS,
 }
 

@@ -49,6 +49,12 @@ class Behaviour(BaseModel):
     decode_seconds: float = Field(default=0.0, ge=0, description="Time to decode one record, on the consumer thread.")
     jitter: float = Field(default=0.2, ge=0, lt=1, description="Times vary by this share up and down.")
     poison_fails: bool = True
+    dead_share: dict[str, float] = Field(
+        default={}, description="Event type to the share of its events that are given up."
+    )
+    held_members: list[str] = Field(
+        default=[], description="Instances that have paused their partitions, and go on polling."
+    )
     delay_seconds: dict[str, float] = Field(default={}, description="Event type to the delay of its events.")
     stall_members: list[str] = Field(default=[], description="Instances whose consumer thread stops polling ...")
     stall_seconds: float = Field(default=0.0, ge=0, description="... for this long ...")
@@ -61,6 +67,22 @@ class Way(BaseModel):
     model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
 
     delay_seconds: dict[str, float] = Field(default={}, description="Beginning of a client id to the latency.")
+    hold_fetches: dict[str, float] = Field(
+        default={},
+        description="Beginning of a client id to a time (s since the epoch): its connections that were open then get no more records.",
+    )
+
+
+class Transaction(BaseModel):
+    """What a producer writes in the transaction that it leaves open: a record into each partition."""
+
+    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
+
+    bootstrap: str
+    topic: str
+    partitions: list[int]
+    transactional_id: str
+    event_type: str
 
 
 class ExporterFault(BaseModel):

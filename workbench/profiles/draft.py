@@ -103,9 +103,15 @@ _PATTERNS: dict[str, _Pattern] = {
             (r"(partition|topic).*(current|offset)|log_end", 2),
             (r"offset", 1),
         ),
-        never=rf"lag|commit|low|oldest|earliest|start|begin|group|{_TIME}|_sum\b|delta|rate",
+        never=rf"lag|commit|low|oldest|earliest|start|begin|group|stable|lso|{_TIME}|_sum\b|delta|rate",
         labels=("topic", "partition"),
         without=("group",),
+    ),
+    "last_stable_offset": _Pattern(
+        ((r"last_?stable|(?:^|_)lso(?:_|$)", 3), (r"offset", 1)),
+        never=rf"lag|commit|group|client|member|{_TIME}|_sum\b|rate",
+        labels=("topic", "partition"),
+        without=("group", "member"),
     ),
     "log_start_offset": _Pattern(
         (

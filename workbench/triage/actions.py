@@ -5,12 +5,14 @@ An action that a program can carry out (the lab does) has a `kind` and parameter
 
 from __future__ import annotations
 
-from workbench.humanize import shell_word
+from workbench.humanize import listed, shell_word
 from workbench.triage import capacity
 from workbench.triage.checks import Check
 from workbench.triage.finding import Action
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures
+
+_WEEK_MS = 604_800_000
 
 # The lag shrinks. (When it is gone depends on the backlog; `--watch` reports it.)
 SHRINKS = Check(feature="lag_slope", relation="<", value=0.0)
@@ -26,11 +28,67 @@ def see_the_source(it: Subject) -> Action:
     )
 
 
-def keep_longer(it: Subject) -> str:
-    """Command that raises the topic's retention to a week."""
-    return (
-        f"kafka-configs --bootstrap-server {it.brokers} --alter --entity-type topics"
-        f" --entity-name {shell_word(it.topic)} --add-config retention.ms=604800000"
+def keep_longer(it: Subject, title: str, verify: str, *checks: Check) -> Action:
+    """Raise the topic's retention to a week."""
+    return Action(
+        title=title,
+        command=f"kafka-configs --bootstrap-server {it.brokers} --alter --entity-type topics"
+        f" --entity-name {shell_word(it.topic)} --add-config retention.ms={_WEEK_MS}",
+        verify=verify,
+        kind="raise_retention",
+        parameters={"retention_ms": _WEEK_MS},
+        checks=checks,
+    )
+
+
+def hung_or_gone(row: SubscriptionFeatures) -> tuple[str, ...]:
+    """Members that do not poll, or else those that no longer report."""
+    return row.hung_members or tuple(m.member for m in row.members if not m.live)
+
+
+def consume_again(it: Subject, row: SubscriptionFeatures) -> list[Action]:
+    """Restart what hangs, or start what has stopped."""
+    hung, who = row.hung_members, hung_or_gone(row)
+    names = f" ({listed(who)})" if who else ""
+    if hung:
+        polls = Check(
+            feature="members", field="poll_age_seconds", items=hung, relation="<", value=it.thresholds.poll_age_seconds
+        )
+        return [
+            Action(
+                title=f"Take a thread dump of the hanging members{names} (py-spy dump, jstack)",
+                command=it.members,
+                verify="you know what they wait for",
+            ),
+            _restart(f"Restart the hanging members{names}", "every member polls again", who, polls),
+        ]
+    moves = (
+        Check(feature="group_members", relation=">", value=0),
+        Check(feature="committed_moved", relation=">", value=0),
+    )
+    return [
+        Action(
+            title=f"Check whether the consumers run, and why they stopped{names}",
+            command=it.members,
+            verify="members > 0",
+        ),
+        _restart(
+            "Start them again; they resume at their committed offsets",
+            "members > 0, and the committed offsets advance within 1 min",
+            who,
+            *moves,
+        ),
+    ]
+
+
+def _restart(title: str, verify: str, who: tuple[str, ...], *checks: Check) -> Action:
+    return Action(
+        title=title,
+        command=None,
+        verify=verify,
+        kind="restart_consumers",
+        parameters={"members": list(who)},
+        checks=checks,
     )
 
 

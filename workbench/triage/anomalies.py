@@ -233,10 +233,11 @@ def _partitions(t: Thresholds) -> _Stages:
     )
     silent = "p.lag_recent_low > 0 AND coalesce(p.committed_samples, 0) < 3"
     mean = "aggregate(lags, 0D, (sum, x) -> sum + x) / size(lags)"
-    # What may have stopped is not hot.
+    # What has stopped, or may have, is not hot.
     hot = (
         f"p.lag_messages > {t.hot_factor} * typical_lag AND p.lag_messages > {t.hot_floor_messages}"
         " AND NOT array_contains(standing_partitions, p.partition)"
+        f" AND NOT {_IS_FROZEN} AND NOT array_contains(stuck_partitions, p.partition)"
     )
     return [
         {
@@ -258,7 +259,8 @@ def _partitions(t: Thresholds) -> _Stages:
         {
             # A few that fall behind while the others keep up or catch up; or far more lag than is typical.
             "hot_partitions": "CASE WHEN size(behind_partitions) BETWEEN 1 AND least(few_partitions, partition_count - 1)"
-            f" THEN behind_partitions ELSE transform(filter(partitions, p -> {hot}), p -> p.partition) END",
+            " THEN array_except(behind_partitions, array_union(frozen_partitions, stuck_partitions))"
+            f" ELSE transform(filter(partitions, p -> {hot}), p -> p.partition) END",
             "stall_cause": _stall_cause(t),
         },
         {"hot_count": "size(hot_partitions)"},
@@ -277,12 +279,15 @@ def _standing() -> str:
 
 _READ_ON = 0.7  # of what arrives in the judged time, some of which is before the stop
 _HELD = 0.5  # of the age of what waits
+_MARKS = 2  # of transactions, which no consumer is given, before the one that is open
 
 
 def _stall_cause(t: Thresholds) -> str:
     """SQL for why partitions stand still, by what goes on in their consumers; null where that is not measured."""
     still = "array_union(frozen_partitions, stuck_partitions)"
     them = f"filter(partitions, p -> array_contains({still}, p.partition))"
+    # Everything that may be read has been read.
+    blocked = f"filter({them}, p -> p.last_stable < p.log_end AND p.committed BETWEEN p.last_stable - {_MARKS} AND p.last_stable)"
     held = f"filter({them}, p -> p.oldest_incomplete_seconds >= {_HELD} * p.story['waiting'])"
     entered = f"aggregate({them}, 0D, (sum, p) -> sum + p.enqueue_count)"
     arrived = f"aggregate({them}, 0D, (sum, p) -> sum + p.arrived)"
@@ -301,6 +306,7 @@ def _stall_cause(t: Thresholds) -> str:
     told = "exists(members, m -> m.live AND m.paused_mean IS NOT NULL)"
     return f"""CASE WHEN size({still}) = 0 THEN NULL
         WHEN size({held}) > 0 AND size({held}) <= few_partitions THEN 'poison_record'
+        WHEN 2 * size({blocked}) > size({still}) THEN 'open_transaction'
         WHEN {read} >= {_READ_ON} THEN 'commit_fails'
         WHEN {again} AND size({still}) <= few_partitions THEN 'poison_record'
         WHEN {paused} AND NOT coalesce(queue_fill >= {t.queue_fill_ratio}, false) THEN 'paused'

@@ -93,10 +93,10 @@ def _keep(it: Subject, row: SubscriptionFeatures) -> tuple[Action, ...]:
     if row.verdict is Verdict.RECORDS_LOST:  # whose own actions begin with it
         return ()
     return (
-        Action(
-            title="Keep the unread messages: raise the topic's retention.ms until the group has caught up",
-            command=keep_longer(it),
-            verify="the log start no longer comes closer to the commits",
+        keep_longer(
+            it,
+            "Keep the unread messages: raise the topic's retention.ms until the group has caught up",
+            "the log start no longer comes closer to the commits",
         ),
     )
 

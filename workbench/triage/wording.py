@@ -130,6 +130,8 @@ def rebalancing(row: SubscriptionFeatures) -> str:
 
 def stuck(row: SubscriptionFeatures) -> str:
     """Stuck partitions, and those that advance."""
+    if row.stall_cause == "open_transaction":
+        return f"{frozen(row)}, where a transaction is open; {row.moving_partitions} advancing"
     if row.stuck_count:
         stuck = listed(row.stuck_partitions)
         return f"{plural(row.stuck_count, 'partition')} ({stuck}) stuck, {row.moving_partitions} advancing"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from workbench.humanize import count, duration, listed
+from workbench.triage.checks import Check
 from workbench.triage.finding import Action, Scope
 from workbench.triage.leaf import Leaf
 from workbench.triage.subject import Subject
@@ -39,13 +40,15 @@ def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
                 title="Find out whether the topic was created anew, and what auto.offset.reset will do to the records in it",
                 command=it.describe,
                 verify="you know from where the group goes on: latest loses what is in the log now",
+                checks=(Check(feature="above_end_messages", relation="=", value=0.0),),
             )
         ]
     return [
         Action(
             title="Ask who reset the offsets; a replay on purpose belongs into a new group",
             command=it.describe,
-            verify="you know whether records may be processed twice",
+            verify="you know whether records may be processed twice, and a later triage sees no commit go back",
+            checks=(Check(feature="back_messages", relation="=", value=0.0),),
         )
     ]
 

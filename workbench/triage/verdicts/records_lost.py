@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from workbench.humanize import count, duration, listed, plural
-from workbench.triage.actions import keep_longer
+from workbench.triage.actions import consume_again, keep_longer
+from workbench.triage.checks import Check
 from workbench.triage.finding import Action, Scope
 from workbench.triage.leaf import Leaf
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures
-from workbench.triage.verdict import Verdict
+from workbench.triage.verdict import Answer, Verdict
 
 
 def _what(row: SubscriptionFeatures) -> str:
@@ -42,11 +43,14 @@ def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
     offset = _offset(row)
     if row.lost_messages:
         return [
-            Action(
-                title="Keep what is left: raise retention.ms of the topic until the group has caught up",
-                command=keep_longer(it),
-                verify="the log start no longer passes the commits",
+            keep_longer(
+                it,
+                "Keep what is left: raise retention.ms of the topic until the group has caught up",
+                "the log start no longer passes the commits",
+                Check(feature="lost_messages", relation="=", value=0.0),
             ),
+            # Nobody reads: each segment that goes is one more.
+            *(consume_again(it, row) if row.answers["consuming"] is Answer.NO else ()),
             Action(
                 title=f"Look for a copy of the records from offset {offset:,} of partition {first} on: a mirror, a sink, a backup"
                 if offset is not None
@@ -67,6 +71,7 @@ def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
             else "Replay what was skipped by time, into a new group",
             command=None,
             verify="the replay's group has read all of it",
+            checks=(Check(feature="skipped_messages", relation="=", value=0.0),),
         ),
     ]
 

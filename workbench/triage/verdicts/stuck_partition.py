@@ -30,6 +30,7 @@ def _offset(row: SubscriptionFeatures) -> int | None:
 _WHY = {
     "poison_record": "a record that the handler cannot process holds the commit",
     "commit_fails": "records are read and processed, but the commits do not arrive",
+    "open_transaction": "a transaction is open there, and what comes after it is not given to consumers with read_committed",
     "paused": "consumption is paused",
     "client_stalled": "the members poll, and get no records",
 }
@@ -77,6 +78,8 @@ def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
                     checks=(moves,),
                 ),
             ]
+        case "open_transaction":
+            return _end_transaction(it, row, passes, moves)
         case "commit_fails":
             return [
                 Action(
@@ -93,11 +96,14 @@ def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
                     title="Find who paused the partitions (a switch, a circuit breaker, a rate limit), and resume them",
                     command=it.members,
                     verify=passes,
+                    kind="resume_partitions",
+                    parameters={"partitions": _still(row)},
                     checks=(moves,),
                 )
             ]
         case "client_stalled":
             return [
+                *_rule_out_transactions(it, row),
                 Action(
                     title=f"Take a thread dump of the members that own {listed(_still(row))} (py-spy dump, jstack): "
                     "their client polls, and fetches nothing",
@@ -109,7 +115,7 @@ def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
                     command=None,
                     verify=passes,
                     kind="restart_consumers",
-                    parameters={"members": []},
+                    parameters={"members": [], "partitions": _still(row)},
                     checks=(moves,),
                 ),
             ]
@@ -120,6 +126,59 @@ def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
         checks=(moves,),
     )
     return [look] if len(_still(row)) > row.few_partitions else [read, look]
+
+
+def _transactions(it: Subject, words: str) -> str:
+    return f"kafka-transactions --bootstrap-server {it.brokers} {words}"
+
+
+def _producers(it: Subject, partition: int) -> str:
+    return _transactions(it, f"describe-producers --topic {shell_word(it.topic)} --partition {partition}")
+
+
+def _rule_out_transactions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
+    """Nothing may be there to read: then a restart would change nothing."""
+    if any(part.last_stable is not None for part in row.partitions if part.partition in _still(row)):
+        return []
+    return [
+        Action(
+            title="First rule out an open transaction: nobody has asked Kafka for the last stable offset (setting: bootstrap)",
+            command=_producers(it, _first(row).partition),
+            verify="no producer has a CurrentTransactionStartOffset",
+        )
+    ]
+
+
+def _end_transaction(it: Subject, row: SubscriptionFeatures, passes: str, moves: Check) -> list[Action]:
+    starts = {
+        part.partition: round(part.last_stable)
+        for part in row.partitions
+        if part.partition in _still(row) and part.last_stable is not None and part.last_stable < (part.log_end or 0.0)
+    }
+    first, start = next(iter(sorted(starts.items())))
+    one = f"--topic {shell_word(it.topic)} --partition {first} --start-offset {start}"
+    return [
+        Action(
+            title=f"Find the producer whose CurrentTransactionStartOffset in partition {first} is {start:,}",
+            command=_producers(it, first),
+            verify="you know its ProducerId, and how long ago it wrote (LastTimestamp)",
+        ),
+        Action(
+            title="Find its transactional id, and whose it is. If it lives, let it commit or abort. "
+            "If it has died, start it again with this id: it then aborts its own transaction",
+            command=_transactions(it, "list --duration-filter 60000"),
+            verify=passes,
+            checks=(moves,),
+        ),
+        Action(
+            title="Nobody can end it? Abort it in each partition: its records are never given to consumers with read_committed",
+            command=_transactions(it, f"abort {one}"),
+            verify=passes,
+            kind="abort_transaction",
+            parameters={"starts": {str(partition): offset for partition, offset in starts.items()}},
+            checks=(moves,),
+        ),
+    ]
 
 
 LEAF = Leaf(verdict=Verdict.STUCK_PARTITION, headline=_headline, scope=_scope, actions=_actions)

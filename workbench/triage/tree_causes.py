@@ -1,0 +1,327 @@
+"""The questions of the tree about why a group lags.
+
+Those about queues, processors, the network, and the number of consumers and partitions follow the usual procedure for a consumer
+framework with in-process queues: enqueue time and queue length first, then process time by event type, then the network, then the
+number of consumers and of partitions. A consumer without queues is asked the same of its client and its handlers.
+"""
+
+from __future__ import annotations
+
+from workbench.triage import wording
+from workbench.triage.node import Ask, Choose, Conclude, Measure, Node
+from workbench.triage.verdict import Verdict
+
+_FEW_BEHIND = "size(behind_partitions) BETWEEN 1 AND few_partitions"
+# Then neither members, nor rebalances, nor queues explain what stands still.
+_BLOCKED = "coalesce(stall_cause = 'open_transaction', false)"
+
+CAUSES = (
+    Node(
+        id="consuming",
+        number=8,
+        question="Is the group consuming: members, polls, commits?",
+        short="group consuming?",
+        test=(
+            # A commit that moves proves a consumer, whatever an exporter counts.
+            "CASE WHEN group_members_recent = 0 AND NOT moving_now THEN false"
+            # In a rebalance storm, members leave because they did not poll, and rejoin: the next question covers that.
+            " WHEN rejoining THEN true"
+            " WHEN size(hung_members) > 0 AND (stalled OR size(standing_partitions) > 0 OR coalesce(committed_moved, 0) = 0)"
+            " AND NOT coalesce(rebalances >= {rebalances}, false) THEN false"
+            " WHEN live_members = 0 AND baseline_members > 0 AND NOT moving_now THEN false"
+            f" WHEN {_BLOCKED} THEN true"
+            # Some partitions are stuck, and no metric says whether their owner polls. Fewer than one member owns are no lost member.
+            " WHEN polling IS NULL AND (moving_partitions = 0 AND frozen_count > 0 OR stuck_count > 0"
+            " AND NOT coalesce(stuck_count < floor(partition_count / group_members), false)) THEN NULL"
+            " WHEN committed_moved > 0 OR group_members > 0 OR live_members > 0 THEN true END"
+        ),
+        yes=Ask("rebalancing"),
+        no=Conclude(Verdict.CONSUMER_STOPPED),
+        words=wording.consuming,
+        needs=("group_members", "poll_age"),
+        measures=(
+            Measure("group_members", "group_members", "members"),
+            Measure("poll_age", "poll_age_seconds", "s", threshold="poll_age_seconds"),
+            Measure("committed_offset", "committed_moved", "messages committed"),
+        ),
+    ),
+    Node(
+        id="rebalancing",
+        number=9,
+        question="Does the group rebalance repeatedly?",
+        short="rebalancing?",
+        test=(
+            "CASE WHEN passing_members >= 3 AND baseline_members > 0 THEN true"
+            " WHEN rejoining THEN true"
+            f" WHEN rebalances IS NULL AND {_BLOCKED} THEN false"
+            " ELSE rebalances >= {rebalances} END"
+        ),
+        yes=Conclude(Verdict.REBALANCE_STORM),
+        no=Ask("stuck"),
+        words=wording.rebalancing,
+        needs=("rebalances",),
+        measures=(Measure("rebalances", "rebalances", "in the window", threshold="rebalances"),),
+        contributes=True,
+    ),
+    Node(
+        id="stuck",
+        number=10,
+        question="Are some partitions stuck while others advance?",
+        short="partitions stuck?",
+        test=(
+            f"CASE WHEN {_BLOCKED} THEN true"
+            " WHEN size(stuck_partitions) > 0 AND size(stuck_partitions) <= few_partitions AND moving_partitions > 0 THEN true"
+            " WHEN frozen_count > 0 AND frozen_count <= few_partitions AND moving_partitions > 0"
+            " AND queue_fill IS NULL AND enqueue_mean_seconds IS NULL THEN NULL"
+            " WHEN silent_partitions > 0 AND moving_partitions = 0 THEN NULL ELSE false END"
+        ),
+        yes=Conclude(Verdict.STUCK_PARTITION),
+        no=Ask("queue_backed_up"),
+        words=wording.stuck,
+        needs=("committed_offset",),
+        measures=(
+            Measure("committed_offset", "stuck_count", "partitions that do not move"),
+            Measure("committed_offset", "moving_partitions", "partitions that move"),
+            Measure("oldest_incomplete_age", "oldest_incomplete_seconds", "s"),
+        ),
+        contributes=True,
+    ),
+    Node(
+        id="queue_backed_up",
+        number=11,
+        question="Is the consumer's own work the limit (queue length, enqueue time; else fetched messages, idle time, process time)?",
+        short="own work the limit?",
+        # One of the two signals is enough. A consumer without queues is judged by its client and its handlers; a fact that explains
+        # the lag by itself needs neither.
+        test=(
+            "CASE WHEN has_queues THEN coalesce(queue_long, entry_slow) OR coalesce(entry_slow, queue_long)"
+            " OR (coalesce(queue_long, entry_slow) IS NOT NULL AND (coalesce(delay_full, false) OR coalesce(held_inside, false)))"
+            " WHEN own_work IS NOT NULL THEN own_work"
+            " WHEN surely_throttled OR surely_slow_network OR surely_hot THEN false END"
+        ),
+        yes=Ask("delay_full"),
+        no=Ask("throttled"),
+        words=wording.queue,
+        needs=("queue_length", "enqueue_time", "fetch_queue_length", "poll_idle", "process_time"),
+        measures=(
+            Measure("fetch_queue_length", "fetched_low", "fetched messages wait at least"),
+            Measure("poll_idle", "poll_idle", "of the time waiting for records"),
+            Measure("process_time", "loop_busy", "busy threads a member", baseline="loop_busy_baseline"),
+            Measure("queue_length", "queue_fill", "of capacity", threshold="queue_fill_ratio"),
+            Measure(
+                "enqueue_time",
+                "enqueue_mean_seconds",
+                "s",
+                threshold="enqueue_seconds",
+                baseline="enqueue_baseline_seconds",
+            ),
+        ),
+    ),
+    Node(
+        id="delay_full",
+        number=12,
+        question="Is the delay queue full?",
+        short="delay queue full?",
+        test="CASE WHEN queueless THEN coalesce(delay_full, false) ELSE delay_full END",
+        yes=Conclude(Verdict.DELAY_BACKLOG),
+        no=Ask("one_slow"),
+        words=wording.delay,
+        needs=("delayed_length", "delayed_capacity"),
+        measures=(
+            Measure("delayed_length", "delay_fill", "of capacity", threshold="delay_fill_ratio"),
+            Measure("delayed_length", "delay_high", "of capacity at most", threshold="delay_high_ratio"),
+        ),
+    ),
+    Node(
+        id="one_slow",
+        number=13,
+        question="Is one processor slow compared with its peers and its own baseline?",
+        short="one processor slow?",
+        # Handlers that take less than half of a loop's time cannot be what holds it up.
+        test="CASE WHEN queueless AND loop_busy <= 0.5 THEN false ELSE one_slow END",
+        yes=Conclude(Verdict.SLOW_PROCESSOR),
+        no=Ask("one_queue"),
+        words=wording.one_slow,
+        needs=("process_time",),
+        measures=(
+            Measure(
+                "process_time",
+                "slowest_seconds",
+                "s",
+                threshold="slow_ratio",
+                baseline="slowest_baseline_seconds",
+                peers="peers_seconds",
+            ),
+            Measure(
+                "process_time", "slowest_slow_down", "× its baseline", threshold="slow_ratio", peers="peers_slow_down"
+            ),
+        ),
+        contributes=True,
+    ),
+    Node(
+        id="one_queue",
+        number=14,
+        question="Is one queue full while the others are idle (uneven keys)?",
+        short="one queue full?",
+        # If most of the full queues have full siblings, the keys are spread evenly, and the cause is another one.
+        test="CASE WHEN queueless THEN false ELSE hot_queue_count > 0 AND 2 * hot_queue_count > full_queue_count END",
+        yes=Conclude(Verdict.HOT_KEY),
+        no=Ask("all_slow"),
+        words=wording.one_queue,
+        needs=("queue_length", "queue_capacity"),
+        measures=(
+            Measure("queue_length", "hot_queue_count", "full queues beside idle ones"),
+            Measure("queue_length", "full_queue_count", "full queues in all"),
+        ),
+        contributes=True,
+    ),
+    Node(
+        id="all_slow",
+        number=15,
+        question="Are all processors slower than their baseline?",
+        short="all slower?",
+        # Full queues before idle threads are no want of threads: something holds them.
+        test=(
+            "CASE WHEN queueless AND loop_busy <= 0.5 THEN false WHEN NOT queueless AND median_slow_down < {all_slow_ratio}"
+            " AND (busy_share < 0.3 OR NOT coalesce(queue_long OR entry_slow, false)) THEN NULL"
+            " ELSE median_slow_down >= {all_slow_ratio} END"
+        ),
+        yes=Conclude(Verdict.SLOW_DOWNSTREAM),
+        no=Ask("threads"),
+        words=wording.all_slow,
+        needs=("process_time",),
+        measures=(Measure("process_time", "median_slow_down", "× their baseline", threshold="all_slow_ratio"),),
+    ),
+    Node(
+        id="threads",
+        number=16,
+        question="Has the consumer queues and threads of its own, so that there could be more of them?",
+        short="threads of its own?",
+        test="CASE WHEN has_queues THEN true WHEN queueless THEN false END",
+        yes=Choose(
+            (("coalesce(arrival_ratio >= {burst_ratio}, false)", Verdict.BURST),),
+            otherwise=Verdict.SATURATED_PROCESSORS,
+        ),
+        # The room of a poll loop is members and partitions.
+        no=Choose(
+            (
+                ("stalled", Verdict.STUCK_PARTITION),
+                (f"{_FEW_BEHIND} AND hot_arrival_ratio >= {{hot_factor}}", Verdict.HOT_PARTITION),
+                ("coalesce(arrival_ratio >= {burst_ratio}, false)", Verdict.BURST),
+                (_FEW_BEHIND, Verdict.HOT_PARTITION),
+                ("coalesce(group_members < partition_count, false)", Verdict.TOO_FEW_CONSUMERS),
+                ("coalesce(group_members >= partition_count, false)", Verdict.PARTITION_CEILING),
+            ),
+            otherwise=Verdict.SATURATED_PROCESSORS,
+        ),
+        words=wording.threads,
+        needs=("queue_length",),
+        measures=(Measure("process_time", "loop_busy", "busy threads a member"),),
+    ),
+    Node(
+        id="throttled",
+        number=17,
+        question="Is the broker throttling this client?",
+        short="throttled?",
+        test="coalesce(throttle_seconds > {throttle_seconds}, CASE WHEN surely_slow_network OR surely_hot THEN false END)",
+        yes=Conclude(Verdict.THROTTLED),
+        no=Ask("slow_network"),
+        words=wording.throttled,
+        needs=("throttle_time",),
+        measures=(Measure("throttle_time", "throttle_seconds", "s", threshold="throttle_seconds"),),
+        contributes=True,
+    ),
+    Node(
+        id="slow_network",
+        number=18,
+        question="Are fetches or round trips slow?",
+        short="network slow?",
+        # Fetched messages that wait in the client show that the network delivers enough, whatever the round trips.
+        test=(
+            "CASE WHEN fetch_queue_mean >= {fetch_queue_messages} THEN false"
+            # Nothing at all was fetched: that is not slow, and makes no round trips to measure.
+            " WHEN rtt_seconds IS NULL AND stall_cause IS NOT NULL THEN false"
+            " ELSE coalesce(rtt_seconds >= {rtt_seconds} AND rtt_seconds >= {rtt_ratio} * rtt_baseline_seconds,"
+            " CASE WHEN surely_hot THEN false END) END"
+        ),
+        yes=Conclude(Verdict.SLOW_NETWORK),
+        no=Ask("frozen"),
+        words=wording.network,
+        needs=("broker_rtt", "fetch_queue_length"),
+        measures=(
+            Measure("broker_rtt", "rtt_seconds", "s", threshold="rtt_seconds", baseline="rtt_baseline_seconds"),
+            Measure("fetch_queue_length", "fetch_queue_mean", "messages", threshold="fetch_queue_messages"),
+        ),
+    ),
+    Node(
+        id="frozen",
+        number=19,
+        question="Does any partition stand still, for none of these reasons?",
+        short="any standing still?",
+        # What stands still is not hot, and neither consumers nor partitions move it.
+        test=(
+            "CASE WHEN stalled THEN true"
+            " WHEN size(standing_partitions) > 0 AND size(array_except(behind_partitions, standing_partitions)) = 0 THEN NULL"
+            " ELSE false END"
+        ),
+        yes=Conclude(Verdict.STUCK_PARTITION),
+        no=Ask("hot_partition"),
+        words=wording.frozen,
+        needs=("committed_offset",),
+        measures=(Measure("committed_offset", "frozen_count", "partitions whose commits have stopped"),),
+    ),
+    Node(
+        id="hot_partition",
+        number=20,
+        question="Is most of the lag in a few partitions?",
+        short="hot partitions?",
+        # Partitions that are read less than the others, although no more arrives there, are not hot.
+        test=(
+            "CASE WHEN size(hot_partitions) > 0 AND size(hot_partitions) <= few_partitions"
+            " THEN CASE WHEN own_work OR NOT queueless OR coalesce(hot_arrival_ratio >= 1.2, true) THEN true END ELSE false END"
+        ),
+        yes=Conclude(Verdict.HOT_PARTITION),
+        no=Ask("burst"),
+        words=wording.hot,
+        needs=("consumer_lag",),
+        measures=(
+            Measure("consumer_lag", "highest_lag", "messages", threshold="hot_floor_messages", peers="typical_lag"),
+            Measure("consumer_lag", "hot_count", "hot partitions"),
+        ),
+        contributes=True,
+    ),
+    Node(
+        id="burst",
+        number=21,
+        question="Do far more records arrive than usual?",
+        short="a burst?",
+        test="coalesce(arrival_ratio >= {burst_ratio}, false)",
+        yes=Conclude(Verdict.BURST),
+        no=Ask("too_few"),
+        words=wording.burst,
+        needs=("log_end_offset",),
+        measures=(
+            Measure("log_end_offset", "arrival_ratio", "× the baseline", threshold="burst_ratio"),
+            Measure(
+                "log_end_offset", "arrival_per_second", "messages/s arriving", baseline="arrival_baseline_per_second"
+            ),
+        ),
+        contributes=True,
+    ),
+    Node(
+        id="too_few",
+        number=22,
+        question="Are there fewer consumers than partitions?",
+        short="fewer consumers?",
+        # More consumers do not help those that wait.
+        test="CASE WHEN queueless AND NOT own_work THEN NULL ELSE group_members < partition_count END",
+        yes=Conclude(Verdict.TOO_FEW_CONSUMERS),
+        no=Conclude(Verdict.PARTITION_CEILING),
+        words=wording.too_few,
+        needs=("group_members",),
+        measures=(
+            Measure("group_members", "group_members", "members"),
+            Measure("log_end_offset", "partition_count", "partitions"),
+        ),
+    ),
+)
