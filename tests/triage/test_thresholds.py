@@ -111,7 +111,7 @@ def burst(story: Story, share: float) -> Story:
     labels = {"group": story.group, "topic": story.topic, "partition": 0}
     story.add("log_end_offset", end.tolist(), topic=story.topic, partition=0)
     story.add("consumer_lag", lag.tolist(), **labels).add("committed_offset", (end - lag).tolist(), **labels)
-    return story.people()
+    return story.people().processor("order")
 
 
 def entry(story: Story, seconds: float, before: float = 0.0005) -> Story:
@@ -183,7 +183,7 @@ def _two_levels(story: Story, high: float, low: float) -> Story:
     story.partitions = story.members = 6
     for number in range(6):
         story.partition(number, lag=high if number == 0 else low, time_lag=None)
-    return story.people()
+    return story.people().processor("order")
 
 
 @pytest.fixture(scope="module")

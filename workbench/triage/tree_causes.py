@@ -11,7 +11,7 @@ from workbench.triage import wording
 from workbench.triage.node import Ask, Choose, Conclude, Measure, Node
 from workbench.triage.verdict import Verdict
 
-_FEW_BEHIND = "size(behind_partitions) BETWEEN 1 AND few_partitions"
+_WARM = 1.2  # times the arrivals of a typical partition
 # Then neither members, nor rebalances, nor queues explain what stands still.
 _BLOCKED = "coalesce(stall_cause = 'open_transaction', false)"
 
@@ -197,23 +197,14 @@ CAUSES = (
         number=16,
         question="Has the consumer queues and threads of its own, so that there could be more of them?",
         short="threads of its own?",
-        test="CASE WHEN has_queues THEN true WHEN queueless THEN false END",
+        # What comes and goes has room in between: more of it is no cure.
+        test="CASE WHEN has_queues THEN true WHEN coalesce(comes_and_goes, false) THEN NULL WHEN queueless THEN false END",
         yes=Choose(
             (("coalesce(arrival_ratio >= {burst_ratio}, false)", Verdict.BURST),),
             otherwise=Verdict.SATURATED_PROCESSORS,
         ),
         # The room of a poll loop is members and partitions.
-        no=Choose(
-            (
-                ("stalled", Verdict.STUCK_PARTITION),
-                (f"{_FEW_BEHIND} AND hot_arrival_ratio >= {{hot_factor}}", Verdict.HOT_PARTITION),
-                ("coalesce(arrival_ratio >= {burst_ratio}, false)", Verdict.BURST),
-                (_FEW_BEHIND, Verdict.HOT_PARTITION),
-                ("coalesce(group_members < partition_count, false)", Verdict.TOO_FEW_CONSUMERS),
-                ("coalesce(group_members >= partition_count, false)", Verdict.PARTITION_CEILING),
-            ),
-            otherwise=Verdict.SATURATED_PROCESSORS,
-        ),
+        no=Ask("frozen"),
         words=wording.threads,
         needs=("queue_length",),
         measures=(Measure("process_time", "loop_busy", "busy threads a member"),),
@@ -277,8 +268,12 @@ CAUSES = (
         short="hot partitions?",
         # Partitions that are read less than the others, although no more arrives there, are not hot.
         test=(
-            "CASE WHEN size(hot_partitions) > 0 AND size(hot_partitions) <= few_partitions"
-            " THEN CASE WHEN own_work OR NOT queueless OR coalesce(hot_arrival_ratio >= 1.2, true) THEN true END ELSE false END"
+            "CASE WHEN size(hot_partitions) > 0 AND size(hot_partitions) <= few_partitions THEN CASE"
+            " WHEN NOT queueless THEN true"
+            # Of a burst on all of them, one may have more to do than its member can.
+            " WHEN own_work AND arrival_ratio >= {burst_ratio} AND hot_arrival_ratio < {hot_factor} THEN false"
+            f" WHEN coalesce(hot_arrival_ratio >= {_WARM}, true) THEN true WHEN own_work THEN false END"
+            " ELSE false END"
         ),
         yes=Conclude(Verdict.HOT_PARTITION),
         no=Ask("burst"),
