@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from workbench.collect.kafka import GroupView, Member
+from workbench.collect.kafka_views import GroupView, Member
 from workbench.errors import SourceUnreachableError
 from workbench.replay.gateway import ABSENT, ClusterView, Found, LogView, Partition, TopicSettings, TopicView
 from workbench.replay.plan import PlanRequest, make_plan, survey

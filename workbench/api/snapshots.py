@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from workbench.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from workbench.collect.kafka import Snapshot
     from workbench.collect.kafka_ages import Age
+    from workbench.collect.kafka_views import Snapshot
 
     Ages = Mapping[tuple[str, str, int], Age]
 

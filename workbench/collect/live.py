@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from workbench.collect.capture import NO_BASELINE, Capture, new_info
 from workbench.collect.join import groups_of_clients
-from workbench.collect.kafka import GROUPS_SCHEMA, KafkaCluster
+from workbench.collect.kafka import KafkaCluster
+from workbench.collect.kafka_views import GROUPS_SCHEMA
 from workbench.collect.prometheus import Collected, PrometheusSource
 from workbench.collect.record import Recorder
 from workbench.errors import NoSeriesError, SourceUnreachableError, UsageError

@@ -18,7 +18,8 @@ from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from workbench.collect.kafka import KafkaCluster, Snapshot
+from workbench.collect.kafka import KafkaCluster
+from workbench.collect.kafka_views import Snapshot
 from workbench.errors import WorkbenchError
 from workbench.files import write_text
 from workbench.lab.spec import ExporterFault

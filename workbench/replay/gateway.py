@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from workbench.collect.kafka import GroupView
+from workbench.collect.kafka_views import GroupView
 from workbench.humanize import listed
 
 Partition = tuple[str, int]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from workbench.collect.kafka import GroupView
+from workbench.collect.kafka_views import GroupView
 from workbench.humanize import duration, listed, plural
 from workbench.replay.gateway import ABSENT, ClusterView, LogView, Partition, TopicSettings, TopicView
 from workbench.replay.plan import NO_RIGHT, seconds_until_lost

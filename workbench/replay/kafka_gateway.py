@@ -9,15 +9,14 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from workbench.collect.kafka import (
+from workbench.collect.kafka_connection import (
     DEADLINE_SECONDS,
-    GroupView,
-    KafkaCluster,
+    KafkaConnection,
     error_words,
-    group_view,
     is_denied,
     seconds_left,
 )
+from workbench.collect.kafka_views import GroupView, group_view
 from workbench.errors import SourceUnreachableError
 from workbench.replay.gateway import (
     ABSENT,
@@ -61,10 +60,10 @@ class KafkaGateway:
     bootstrap: str
     properties: Mapping[str, Any] = field(default_factory=dict)
     deadline_seconds: float = DEADLINE_SECONDS
-    _kafka: KafkaCluster = field(init=False)
+    _kafka: KafkaConnection = field(init=False)
 
     def __post_init__(self) -> None:
-        self._kafka = KafkaCluster(
+        self._kafka = KafkaConnection(
             self.bootstrap, {"client.id": _CLIENT_ID, **self.properties}, deadline_seconds=self.deadline_seconds
         )
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from tenacity import Retrying, retry_if_result, stop_after_attempt, wait_incrementing
 
-from workbench.collect.kafka import KafkaCluster, error_words, is_denied, seconds_left
+from workbench.collect.kafka_connection import KafkaConnection, error_words, is_denied, seconds_left
 from workbench.errors import SourceUnreachableError
 from workbench.replay.gateway import Partition
 
@@ -24,7 +24,7 @@ _ATTEMPTS = 4
 class Lookup:
     """Offset lookup for many partitions, with retries after a leader change."""
 
-    kafka: KafkaCluster
+    kafka: KafkaConnection
     spec: Any
     isolation: Any
     deadline: float

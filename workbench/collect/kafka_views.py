@@ -1,0 +1,151 @@
+"""What a snapshot of Kafka holds: groups, members, commits and log ends; as samples and as a table of members."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from workbench.samples import SampleBatch
+from workbench.signals import GROUP_STATES
+
+SOURCE = "kafka"
+_NEVER_COMMITTED = -1001  # librdkafka's OFFSET_INVALID
+
+Partition = tuple[str, int]
+
+# One row per assigned partition of a member; a member without any, or a group without members, has one row with nulls.
+GROUPS_SCHEMA = pa.schema(
+    [
+        pa.field("ts", pa.timestamp("us", tz="UTC"), nullable=False),
+        pa.field("cluster", pa.string(), nullable=False),
+        pa.field("group", pa.string(), nullable=False),
+        ("state", pa.string()),
+        ("protocol", pa.string()),
+        ("coordinator", pa.int32()),
+        ("member_id", pa.string()),
+        ("client_id", pa.string()),
+        ("host", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """One member of a group, from the coordinator."""
+
+    member_id: str
+    client_id: str
+    host: str
+    partitions: tuple[Partition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupView:
+    """One group, from its coordinator."""
+
+    group: str
+    state: str  # a key of GROUP_STATES, or "unknown"
+    protocol: str  # "classic" or "consumer" (KIP-848)
+    coordinator: int | None
+    members: tuple[Member, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """Groups, commits and log ends at one moment.
+
+    Attributes:
+        taken_at: time of reading the log ends, seconds since the epoch.
+        commits: (group, topic, partition) to committed offset; None if the group never committed.
+        ends, starts: (topic, partition) to offset; partitions without an answer are left out.
+        incomplete: what could not be read, in words.
+        unknown: requested groups that the cluster does not have.
+    """
+
+    taken_at: float
+    groups: tuple[GroupView, ...]
+    commits: Mapping[tuple[str, str, int], int | None]
+    ends: Mapping[Partition, int]
+    starts: Mapping[Partition, int]
+    incomplete: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+    def lag(self, group: str, topic: str, partition: int) -> int | None:
+        """Log end minus committed offset in messages; None where one of the two is not known."""
+        committed, end = self.commits.get((group, topic, partition)), self.ends.get((topic, partition))
+        return None if committed is None or end is None else max(0, end - committed)
+
+    def to_samples(self, cluster: str) -> pa.Table:
+        """The snapshot in `SAMPLES_SCHEMA`."""
+        batch = SampleBatch(cluster, SOURCE)
+        ts = [round(self.taken_at * 1e6)]
+        for (group, topic, partition), committed in self.commits.items():
+            labels = {"group": group, "topic": topic, "partition": partition}
+            batch.add("committed_offset", labels, ts, [_NEVER_COMMITTED if committed is None else committed])
+            if (lag := self.lag(group, topic, partition)) is not None:
+                batch.add("consumer_lag", labels, ts, [lag])
+        for signal, offsets in (("log_end_offset", self.ends), ("log_start_offset", self.starts)):
+            for (topic, partition), offset in offsets.items():
+                batch.add(signal, {"topic": topic, "partition": partition}, ts, [offset])
+        for view in self.groups:
+            batch.add("group_members", {"group": view.group}, ts, [len(view.members)])
+            if view.state in GROUP_STATES:
+                batch.add("group_state", {"group": view.group}, ts, [GROUP_STATES[view.state]])
+        return batch.to_arrow()
+
+    def to_groups(self, cluster: str) -> pa.Table:
+        """Groups, members and assignments in `GROUPS_SCHEMA`."""
+        rows: list[dict[str, object]] = []
+        ts = round(self.taken_at * 1e6)
+        for view in self.groups:
+            base: dict[str, object] = {
+                "ts": ts,
+                "cluster": cluster,
+                "group": view.group,
+                "state": view.state,
+                "protocol": view.protocol,
+                "coordinator": view.coordinator,
+            }
+            if not view.members:
+                rows.append(base)
+            for member in view.members:
+                person = {
+                    **base,
+                    "member_id": member.member_id,
+                    "client_id": member.client_id,
+                    "host": member.host,
+                }
+                if not member.partitions:
+                    rows.append(person)
+                rows += [{**person, "topic": topic, "partition": number} for topic, number in member.partitions]
+        return pa.Table.from_pylist(rows, schema=GROUPS_SCHEMA)
+
+
+def group_view(name: str, description: Any) -> GroupView:
+    """Convert the client's description of a group; None without one."""
+    if description is None:
+        return GroupView(group=name, state="unknown", protocol="unknown", coordinator=None, members=())
+    members = tuple(
+        Member(
+            member_id=member.member_id,
+            client_id=member.client_id,
+            host=member.host,
+            partitions=tuple(
+                (part.topic, part.partition)
+                for part in (member.assignment.topic_partitions if member.assignment else ())
+            ),
+        )
+        for member in description.members
+    )
+    return GroupView(
+        group=name,
+        state=description.state.name.lower(),
+        protocol=description.type.name.lower() if description.type is not None else "unknown",
+        coordinator=description.coordinator.id if description.coordinator is not None else None,
+        members=members,
+    )
