@@ -103,7 +103,7 @@ def test_a_group_with_a_hostile_name_ends_no_snapshot(capsys: pytest.CaptureFixt
     )
     _show(SnapshotResult(cluster="c", groups=snapshot, ranked=None, incomplete=()))
     shown = capsys.readouterr().out
-    assert "a[/b]  stable" in shown
+    assert "a[/b]  classic, stable" in shown
     assert "calm" in shown
     assert not STEERS.search(shown)
 

@@ -97,4 +97,5 @@ def test_a_part_is_no_all_clear_for_one_triage_either(
 ) -> None:
     """What lags, lags; that nothing lags is known of the whole only. A baseline that nobody asked for is not missed."""
     finding = SimpleNamespace(state=state, verdict=Verdict.HEALTHY)
-    assert exit_code(SimpleNamespace(findings=(finding,), incomplete=incomplete)) == code  # type: ignore[arg-type]
+    result = SimpleNamespace(findings=(finding,), incomplete=incomplete, not_judged=())
+    assert exit_code(result) == code  # type: ignore[arg-type]

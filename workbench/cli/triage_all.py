@@ -11,10 +11,16 @@ from workbench.errors import ExitCode, UsageError
 from workbench.screen import write_json
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from workbench.cli.progress import Steps
+    from workbench.collect.kafka_kinds import Unjudged
     from workbench.sweep.engine import Sweep
     from workbench.sweep.store import Store
     from workbench.window import Window
+
+    # Group to its kind, groups that cannot be judged, and what is missing.
+    OtherGroups = tuple[dict[str, str], Sequence[Unjudged], list[str]]
 
 # Scrapes that are under way, remote writes and the like.
 _SETTLING = timedelta(minutes=1)
@@ -52,9 +58,11 @@ def triage_all(request: SweepRequest) -> int:
             store = open_store(request.store or Path())
             window = store.window(_instant(request.until))
             start_in_background()
+            asked: OtherGroups = ({}, (), [])
         else:
             store, window = _landed(request.cluster, request.store, _instant(request.until), request.config, steps)
-        result = _sweep(store, window, request.top, steps)
+            asked = _other_groups(request.cluster, request.config, steps)
+        result = _sweep(store, window, request.top, asked, steps)
         if request.parquet is not None:
             _write_table(request.parquet, result)
             steps.say(f"Wrote the table of all {result.table.num_rows:,} subscriptions to {request.parquet}.")
@@ -124,7 +132,21 @@ def _landed(
     return store, window
 
 
-def _sweep(store: Store, window: Window, top: int, steps: Steps) -> Sweep:
+def _other_groups(name: str, config: Path | None, steps: Steps) -> OtherGroups:
+    """Kinds of all groups, from Kafka; exporters do not tell."""
+    from workbench.collect import live
+    from workbench.settings import load_settings
+
+    cluster = load_settings(config).cluster(name)
+    if cluster.bootstrap is None:
+        return {}, (), []
+    with steps.step(f"Asking {cluster.name} for the kinds of its groups") as step:
+        kinds, others, missing = live.other_groups(cluster)
+        step.note = f"{len(kinds):,} groups, {len(others)} cannot be judged"
+    return kinds, others, missing
+
+
+def _sweep(store: Store, window: Window, top: int, asked: OtherGroups, steps: Steps) -> Sweep:
     from workbench.spark.session import for_much_data, session
     from workbench.sweep.engine import sweep
 
@@ -133,7 +155,8 @@ def _sweep(store: Store, window: Window, top: int, steps: Steps) -> Sweep:
         for_much_data(spark)
         step.note = f"Spark {spark.version}"
     with steps.step("Walking the tree for all subscriptions") as step:
-        result = sweep(store, spark, window=window, top=top)
+        kinds, others, missing = asked
+        result = sweep(store, spark, window=window, top=top, kinds=kinds, others=others, missing=missing)
         read = result.reading
         step.note = (
             f"{result.table.num_rows:,} subscriptions, {read.condensed} of {read.files} files read "

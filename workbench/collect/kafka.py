@@ -8,11 +8,14 @@ where this needs seconds.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any
 
 from workbench.collect.kafka_connection import KafkaConnection, error_words, is_loading, is_over, seconds_left
+from workbench.collect.kafka_groups import NotListedError, Others, in_background, listed_by_librdkafka, read_others
+from workbench.collect.kafka_kinds import UNKNOWN, cannot_judge
 from workbench.collect.kafka_views import GroupView, Partition, Snapshot, group_view
 from workbench.errors import UnknownGroupError
 
@@ -32,12 +35,15 @@ class KafkaCluster(KafkaConnection):
 
     __slots__ = ()
 
-    def snapshot(self, *, groups: Sequence[str] | None = None, all_known: bool = True) -> Snapshot:
-        """Read groups, commits and ends, of all groups or of some.
+    def snapshot(
+        self, *, groups: Sequence[str] | None = None, all_known: bool = True, every_kind: bool = True
+    ) -> Snapshot:
+        """Read groups of every kind, commits and ends, of all groups or of some.
 
         Args:
             groups: only these, if any are named.
             all_known: whether an unknown group is an error; otherwise it is reported, and the others are read.
+            every_kind: False: classic and consumer groups only, as librdkafka lists them.
 
         Raises:
             SourceUnreachableError: if the cluster does not answer in time.
@@ -45,19 +51,32 @@ class KafkaCluster(KafkaConnection):
         """
         deadline = time.monotonic() + self.deadline_seconds
         admin = self.connect()
+        asked = (
+            self._ask_others(deadline, None) if groups is None and every_kind else None
+        )  # it runs while librdkafka is asked
         known, incomplete = self._list_groups(deadline)
+        missing = set(groups or ()) - known if every_kind else set()
+        others = self._told(self._ask_others(deadline, missing), known, missing, deadline) if missing else Others()
         # An incomplete list cannot prove that a group does not exist.
-        unknown = [name for name in groups or () if name not in known] if not incomplete else []
+        here = known | others.views.keys()
+        complete = not incomplete and not others.incomplete
+        unknown = [name for name in groups or () if name not in here] if complete else []
         if unknown and all_known:
             raise UnknownGroupError(
-                f"The cluster at {self.bootstrap} has no consumer group {unknown[0]!r}.",
-                hint=_similar(unknown[0], known) or "List its groups with: workbench snapshot.",
+                f"The cluster at {self.bootstrap} has no group {unknown[0]!r}.",
+                hint=_similar(unknown[0], here) or "List its groups with: workbench snapshot.",
             )
         incomplete += [f"group {name!r}: the cluster has no such group" for name in unknown]
-        names = [name for name in groups if name not in unknown] if groups is not None else sorted(known)
+        names = [name for name in groups or sorted(known) if name not in unknown and name not in others.views]
         views = self._describe(admin, names, deadline, incomplete)
+        if asked is not None:
+            others = self._told(asked, known, None, deadline)
+        incomplete += others.incomplete
+        views = [*(_with_state(view, others) for view in views), *others.views.values()]
+        if groups is None:
+            views.sort(key=lambda view: view.group)
         commits = self._commits(admin, views, deadline, incomplete)
-        partitions = sorted({(topic, number) for _, topic, number in commits})
+        partitions = sorted({(topic, number) for _, topic, number in (*commits, *others.shares)})
         ends = self._offsets(admin, partitions, "latest", deadline, incomplete)
         taken_at = time.time()
         starts = self._offsets(admin, partitions, "earliest", deadline, incomplete)
@@ -69,7 +88,49 @@ class KafkaCluster(KafkaConnection):
             starts=starts,
             incomplete=tuple(incomplete),
             unknown=tuple(unknown),
+            shares=others.shares,
         )
+
+    def others(self, *, only: Collection[str] | None = None) -> Others:
+        """List all groups, and describe those that are neither classic nor consumer groups.
+
+        Args:
+            only: describe these; None: all.
+
+        Raises:
+            SourceUnreachableError: if the cluster does not answer.
+        """
+        deadline = time.monotonic() + self.deadline_seconds
+        try:
+            return self._counted(self._ask_others(deadline, only), deadline)
+        except NotListedError as error:
+            self.connect()
+            known, incomplete = self._list_groups(deadline)
+            found = self._by_librdkafka(known, only, str(error), deadline)
+            found.incomplete += incomplete
+            return found
+
+    def _ask_others(self, deadline: float, only: Collection[str] | None) -> Future[Others]:
+        return in_background(lambda: read_others(self.bootstrap, self.properties, deadline, only=only))
+
+    def _told(
+        self, asked: Future[Others], known: Collection[str], only: Collection[str] | None, deadline: float
+    ) -> Others:
+        try:
+            return self._counted(asked, deadline)
+        except NotListedError as error:
+            return self._by_librdkafka(known, only, str(error), deadline)
+
+    def _counted(self, asked: Future[Others], deadline: float) -> Others:
+        try:
+            found = asked.result(seconds_left(deadline))
+        except TimeoutError:
+            raise NotListedError("no answer in time") from None
+        self.requests += found.requests
+        return found
+
+    def _by_librdkafka(self, known: Collection[str], only: Collection[str] | None, why: str, deadline: float) -> Others:
+        return self.ask(lambda: listed_by_librdkafka(self._admin, known, why, seconds_left(deadline), only=only))
 
     def _list_groups(self, deadline: float) -> tuple[set[str], list[str]]:
         patience = min(deadline, time.monotonic() + _LOADING_SECONDS)
@@ -129,6 +190,8 @@ class KafkaCluster(KafkaConnection):
                     commits[name, part.topic, part.partition] = None if never else part.offset
 
         for view in views:
+            if cannot_judge(view.protocol) is not None:  # these commit nothing
+                continue
             for member in view.members:  # also report partitions that are assigned but never committed
                 for topic, number in member.partitions:
                     commits.setdefault((view.group, topic, number), None)
@@ -199,6 +262,12 @@ def _result(future: Future[Any], deadline: float, what: str, incomplete: list[st
     except (KafkaException, TimeoutError) as error:
         incomplete.append(f"{what}: {error_words(error)}")
         return None
+
+
+def _with_state(view: GroupView, others: Others) -> GroupView:
+    """A group with the state of the broker's list, where librdkafka has no name for it (`reconciling`)."""
+    listed = others.listed.get(view.group)
+    return replace(view, state=listed.state) if listed is not None and view.state == UNKNOWN else view
 
 
 def _similar(name: str, known: Iterable[str]) -> str | None:

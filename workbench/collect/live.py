@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import tempfile
 import threading
+import time
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -14,11 +16,13 @@ import pyarrow as pa
 from workbench.collect.capture import NO_BASELINE, Capture, new_info
 from workbench.collect.join import groups_of_clients
 from workbench.collect.kafka import KafkaCluster
-from workbench.collect.kafka_views import GROUPS_SCHEMA
+from workbench.collect.kafka_kinds import Unjudged, unjudged_in
+from workbench.collect.kafka_views import GROUPS_SCHEMA, views_table
 from workbench.collect.prometheus import Collected, PrometheusSource
 from workbench.collect.record import Recorder
 from workbench.errors import NoSeriesError, SourceUnreachableError, UsageError
 from workbench.profiles import load_profile
+from workbench.samples import SAMPLES_SCHEMA
 from workbench.settings import Cluster, Thresholds
 from workbench.window import Window
 
@@ -42,13 +46,17 @@ def collect(
         UnknownGroupError: if Kafka has no such group, and Prometheus has no series of it in the window.
     """
     _check_prometheus(cluster)
-    views, incomplete, all_known = _kafka_views(cluster, groups)
+    views, shares, incomplete, all_known = _kafka_views(cluster, groups)
+    samples, missing = shares, tuple[str, ...]()
     try:
         found = _series(cluster, window, views, groups=groups, topics=topics)
+        samples, missing = pa.concat_tables([found.series.to_samples(), shares]), found.incomplete
     except NoSeriesError:
         if not all_known:  # unknown to both sources: the name is wrong
             _kafka(cluster).snapshot(groups=groups)
-        raise
+        # Exporters leave out share groups and Connect's; a request for them alone has an answer without series.
+        if not groups or not {view.group for view in unjudged_in(views, only=groups)}.issuperset(groups):
+            raise
     return Capture(
         info=new_info(
             cluster=cluster.name,
@@ -58,10 +66,10 @@ def collect(
             window=window,
             groups=groups,
             topics=topics,
-            incomplete=[*incomplete, *found.incomplete],
+            incomplete=[*incomplete, *missing],
             thresholds=thresholds,
         ),
-        samples=found.series.to_samples(),
+        samples=samples,
         groups=views,
     )
 
@@ -75,7 +83,7 @@ def collect_series(cluster: Cluster, window: Window) -> Collected:
     _check_prometheus(cluster)
     views, incomplete = GROUPS_SCHEMA.empty_table(), list[str]()
     if _needs_members(cluster):
-        views, incomplete, _ = _kafka_views(cluster, None)
+        views, _, incomplete, _ = _kafka_views(cluster, None)
     found = _series(cluster, window, views)
     return replace(found, incomplete=(*incomplete, *found.incomplete))
 
@@ -122,16 +130,39 @@ def _needs_members(cluster: Cluster) -> bool:
     return any(load_profile(name).member_is != "member" for name in cluster.profiles)
 
 
-def _kafka_views(cluster: Cluster, groups: list[str] | None) -> tuple[pa.Table, list[str], bool]:
-    """Groups and members, what is missing, and whether all of these groups are known."""
-    empty = GROUPS_SCHEMA.empty_table()
+def other_groups(cluster: Cluster) -> tuple[dict[str, str], tuple[Unjudged, ...], list[str]]:
+    """Kinds of all groups of a cluster, those that cannot be judged, and what is missing; nothing without a bootstrap."""
     if cluster.bootstrap is None:
-        return empty, [], True
+        return {}, (), []
+    try:
+        found = _kafka(cluster).others()
+    except SourceUnreachableError as error:
+        return {}, (), [error.message]
+    table = views_table(found.views.values(), cluster.name, time.time())
+    lags = Counter[str]()
+    for (group, _, _), share in found.shares.items():
+        lags[group] += share.lag or 0
+    topics = defaultdict[str, set[str]](set)
+    for group, topic, _ in found.shares:
+        topics[group].add(topic)
+    others = tuple(
+        replace(it, topics=tuple(sorted({*it.topics, *topics[it.group]})))
+        for it in unjudged_in(table, lags={group: lags[group] for group in lags})
+    )
+    return {it.group: it.kind for it in found.listed.values()}, others, found.incomplete
+
+
+def _kafka_views(cluster: Cluster, groups: list[str] | None) -> tuple[pa.Table, pa.Table, list[str], bool]:
+    """Groups and members, samples of share groups, what is missing, and whether all of these groups are known."""
+    empty, none = GROUPS_SCHEMA.empty_table(), SAMPLES_SCHEMA.empty_table()
+    if cluster.bootstrap is None:
+        return empty, none, [], True
     try:
         snapshot = _kafka(cluster).snapshot(groups=groups, all_known=False)
     except SourceUnreachableError as error:
-        return empty, [error.message], True
-    return snapshot.to_groups(cluster.name), list(snapshot.incomplete), not snapshot.unknown
+        return empty, none, [error.message], True
+    shares = snapshot.share_samples(cluster.name)
+    return snapshot.to_groups(cluster.name), shares, list(snapshot.incomplete), not snapshot.unknown
 
 
 def _kafka(cluster: Cluster) -> KafkaCluster:

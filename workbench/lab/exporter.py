@@ -44,7 +44,7 @@ class KafkaExporter(Collector):
         while True:
             started = time.monotonic()
             try:
-                self._snapshot = self._cluster.snapshot()
+                self._snapshot = self._cluster.snapshot(every_kind=False)  # as exporters do
             except WorkbenchError as error:
                 tell(str(error))
             time.sleep(max(0.0, _PERIOD_SECONDS - (time.monotonic() - started)))

@@ -9,9 +9,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
+from workbench.collect.kafka import KafkaCluster
 from workbench.collect.kafka_connection import (
     DEADLINE_SECONDS,
-    KafkaConnection,
     error_words,
     is_denied,
     seconds_left,
@@ -60,10 +60,10 @@ class KafkaGateway:
     bootstrap: str
     properties: Mapping[str, Any] = field(default_factory=dict)
     deadline_seconds: float = DEADLINE_SECONDS
-    _kafka: KafkaConnection = field(init=False)
+    _kafka: KafkaCluster = field(init=False)
 
     def __post_init__(self) -> None:
-        self._kafka = KafkaConnection(
+        self._kafka = KafkaCluster(
             self.bootstrap, {"client.id": _CLIENT_ID, **self.properties}, deadline_seconds=self.deadline_seconds
         )
 
@@ -200,7 +200,11 @@ class KafkaGateway:
         )
 
     def group(self, name: str) -> GroupView:
-        """See `Gateway.group`. Brokers before 4.0 call an unknown group dead; later ones return an error (KIP-1043)."""
+        """See `Gateway.group`. Brokers before 4.0 call an unknown group dead; later ones return an error (KIP-1043).
+
+        The client describes a share or Streams group as a dead classic group, and refuses Connect's; so whatever is dead or
+        unknown is looked for among the groups of the other kinds.
+        """
         from confluent_kafka import KafkaError, KafkaException
 
         admin, deadline = self._kafka.connect(), self._deadline()
@@ -209,15 +213,31 @@ class KafkaGateway:
                 lambda: admin.describe_consumer_groups([name], request_timeout=seconds_left(deadline))
             )[name]
             try:
-                return group_view(name, future.result(seconds_left(deadline)))
+                view = group_view(name, future.result(seconds_left(deadline)))
+                return view if view.state not in ("dead", "unknown") else self._of_other_kind(name) or view
             except (KafkaException, TimeoutError) as error:
                 inner = error.args[0] if error.args else None
                 code = inner.code() if isinstance(inner, KafkaError) else None
-                if code == KafkaError.GROUP_ID_NOT_FOUND:
-                    return GroupView(group=name, state=ABSENT, protocol="unknown", coordinator=None, members=())
+                if code in (KafkaError.GROUP_ID_NOT_FOUND, KafkaError._INVALID_ARG):
+                    absent = GroupView(group=name, state=ABSENT, protocol="unknown", coordinator=None, members=())
+                    return self._of_other_kind(name) or absent
                 if not _is_retriable(inner) or time.monotonic() >= deadline:
                     raise self._kafka.unreachable(error) from None
                 time.sleep(_RETRY_PAUSE_SECONDS)
+
+    def _of_other_kind(self, name: str) -> GroupView | None:
+        """A share, Streams or Connect group of this name; None if there is none.
+
+        Raises:
+            SourceUnreachableError: if this cannot be told.
+        """
+        found = self._kafka.others(only={name})
+        if name not in found.views and found.incomplete:
+            raise SourceUnreachableError(
+                f"It cannot be told whether {name!r} is a share, Streams or Connect group: {found.incomplete[0]}.",
+                hint="Try again once every broker answers.",
+            )
+        return found.views.get(name)
 
     def commits(self, group: str) -> dict[Partition, int]:
         """See `Gateway.commits`."""

@@ -6,19 +6,20 @@ files → condensed, each once (`condense_store`) → summary → features → a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from workbench.collect.kafka_kinds import Unjudged
 from workbench.errors import NoSeriesError
 from workbench.settings import Thresholds
 from workbench.spark.columns import columns
 from workbench.sweep.condense_store import Reading, condense_missing
 from workbench.sweep.store import Store
-from workbench.triage.build import build_finding
+from workbench.triage.build import build_finding, of_kind
 from workbench.triage.engine import ORDER, Triage, answered_from, profiles_named
 from workbench.triage.finding import Finding
 from workbench.triage.onset import onset
@@ -62,6 +63,7 @@ class Sweep:
         reading: what was read for it.
         partial: what the sources left out of the window's slots.
         shorter: slots of the baseline that have not landed.
+        not_judged: groups of kinds that cannot be judged; their rows of the table are `cannot_tell`.
     """
 
     window: Window
@@ -71,6 +73,7 @@ class Sweep:
     reading: Reading
     partial: tuple[str, ...] = ()
     shorter: tuple[str, ...] = ()
+    not_judged: tuple[Unjudged, ...] = ()
 
     @property
     def incomplete(self) -> tuple[str, ...]:
@@ -96,7 +99,13 @@ class Sweep:
 
     def as_triage(self) -> Triage:
         """The worst subscriptions as a triage, for the report."""
-        return Triage(window=self.window, source=self.source, findings=self.findings, incomplete=self.incomplete)
+        return Triage(
+            window=self.window,
+            source=self.source,
+            findings=self.findings,
+            incomplete=self.incomplete,
+            not_judged=self.not_judged,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The document `workbench.sweep/1`: healthy subscriptions are counted, not listed."""
@@ -117,6 +126,7 @@ class Sweep:
             "verdicts": self.verdicts,
             "unwell": self.unwell().to_pylist(),
             "findings": [finding.to_json() for finding in self.findings],
+            "not_judged": [group.to_json() for group in self.not_judged],
         }
 
 
@@ -127,6 +137,9 @@ def sweep(
     window: Window | None = None,
     thresholds: Thresholds | None = None,
     top: int = TOP,
+    kinds: Mapping[str, str] | None = None,
+    others: Sequence[Unjudged] = (),
+    missing: Sequence[str] = (),
 ) -> Sweep:
     """Run triage on every subscription of a store.
 
@@ -136,6 +149,9 @@ def sweep(
         window: of the store (`Store.window`); default: the newest.
         thresholds: replace the store's own.
         top: number of full findings, worst first; healthy subscriptions have none.
+        kinds: group to its kind, if Kafka was asked (`collect.live.other_groups`).
+        others: groups that cannot be judged; each is a row of the table, whatever samples there are of it.
+        missing: what Kafka did not tell about them.
 
     Raises:
         NoSeriesError: if the window's slot has not landed, or has no lag.
@@ -155,8 +171,12 @@ def sweep(
         table = _ordered(answered.select(*columns(*(f"{sql} AS `{name}`" for name, sql in _TABLE.items()))).toArrow())
         if not table.num_rows:
             raise NoSeriesError(f"No lag of any group in the window's slots of {store.root}.")
-        worst = table.filter(pc.not_equal(table["state"], str(State.HEALTHY))).slice(0, top)
-        findings = _findings(answered, spark, worst, store, seen, limits)
+        table = with_kinds(table, kinds or {}, others)
+        judged = pc.invert(pc.is_in(table["group"], pa.array([it.group for it in others], pa.string())))
+        worst = table.filter(pc.and_(judged, pc.not_equal(table["state"], str(State.HEALTHY)))).slice(0, top)
+        findings = tuple(
+            of_kind(it, (kinds or {}).get(it.group)) for it in _findings(answered, spark, worst, store, seen, limits)
+        )
     finally:
         answered.unpersist()
     return Sweep(
@@ -169,7 +189,9 @@ def sweep(
             f"the slot that ends at {end:%Y-%m-%d %H:%M:%SZ} is incomplete: {text}"
             for end in ends
             for text in store.missing_of(end)
-        ),
+        )
+        + tuple(missing),
+        not_judged=tuple(others),
         shorter=tuple(
             f"the slot that ends at {end:%Y-%m-%d %H:%M:%SZ} has not landed, so the baseline is shorter"
             for end in ends
@@ -214,6 +236,31 @@ def _ordered(table: pa.Table) -> pa.Table:
         sort_keys=[("rank", "ascending"), ("lag", "descending"), ("group", "ascending"), ("topic", "ascending")],
     )
     return table.take(order)
+
+
+def with_kinds(table: pa.Table, kinds: Mapping[str, str], others: Sequence[Unjudged]) -> pa.Table:
+    """Add the kind of each group, and a row "cannot tell" for each one that cannot be judged in place of its other rows; pure."""
+    without = pc.invert(pc.is_in(table["group"], pa.array([it.group for it in others], pa.string())))
+    table = table.filter(without)
+    table = table.append_column("kind", pa.array([kinds.get(name) for name in table["group"].to_pylist()], pa.string()))
+    if not others:
+        return table
+    rows = [
+        {
+            "cluster": it.cluster,
+            "group": it.group,
+            "topic": ", ".join(it.topics),
+            "kind": it.kind,
+            "verdict": str(Verdict.CANNOT_TELL),
+            "state": str(State.CANNOT_TELL),
+            "lag_messages": it.lag_messages,
+            "members": it.members,
+        }
+        for it in others
+    ]
+    more = pa.Table.from_pylist([{name: row.get(name) for name in table.column_names} for row in rows], table.schema)
+    at = pc.sum(pc.equal(table["state"], str(State.LAGGING))).as_py() or 0
+    return pa.concat_tables([table.slice(0, at), more, table.slice(at)])
 
 
 def _findings(

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from workbench.collect.capture import Capture
+from workbench.collect.kafka_kinds import Unjudged, kinds_in, unjudged_in
 from workbench.errors import ConfigError, NoSeriesError
 from workbench.profiles import Profile, load_profile
 from workbench.settings import Thresholds
-from workbench.triage.build import build_finding
+from workbench.triage.build import build_finding, of_kind
 from workbench.triage.finding import Finding
 from workbench.triage.onset import onset
 from workbench.triage.rows import features_of
@@ -29,12 +30,18 @@ ORDER = (State.LAGGING, State.CANNOT_TELL, State.DRAINING, State.HEALTHY)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Triage:
-    """All findings of one run."""
+    """All findings of one run.
+
+    Attributes:
+        findings: one for each subscription.
+        not_judged: groups without a subscription that could be judged: share groups, Connect's, those of other programs.
+    """
 
     window: Window
     source: dict[str, Any]
     findings: tuple[Finding, ...]
     incomplete: tuple[str, ...] = ()
+    not_judged: tuple[Unjudged, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The document `workbench.triage/1`."""
@@ -44,6 +51,7 @@ class Triage:
             "source": self.source,
             "incomplete": list(self.incomplete),
             "findings": [finding.to_json() for finding in self.findings],
+            "not_judged": [group.to_json() for group in self.not_judged],
         }
 
 
@@ -94,20 +102,25 @@ def triage(
     limits = thresholds or capture.info.thresholds
     seen = window or capture.window
     samples = capture.samples_of(groups or (), topics or ())
-    rows = features_of(answered(spark, samples, seen, limits).toArrow())
-    if not rows:
+    rows = features_of(answered(spark, samples, seen, limits).toArrow()) if samples.num_rows else []
+    others = unjudged_in(capture.groups, without={row.group for row in rows}, only=groups or (), topics=topics or ())
+    if not rows and not others:
         raise NoSeriesError(
             f"No lag of {_asked_for(groups, topics)} in the window or its baseline.",
             hint="Check the names, and that a profile fits the exporter: workbench profiles list",
         )
     profiles = profiles_named(capture.info.profiles)
+    kinds = kinds_in(capture.groups)
     findings = [
-        build_finding(
-            row,
-            thresholds=limits,
-            profiles=profiles,
-            since=onset(samples, seen, row, limits),
-            bootstrap=capture.info.bootstrap,
+        of_kind(
+            build_finding(
+                row,
+                thresholds=limits,
+                profiles=profiles,
+                since=onset(samples, seen, row, limits),
+                bootstrap=capture.info.bootstrap,
+            ),
+            kinds.get(row.group),
         )
         for row in rows
     ]
@@ -117,6 +130,7 @@ def triage(
         source={"kind": capture.info.source, "cluster": capture.info.cluster, "profiles": capture.info.profiles},
         findings=tuple(findings),
         incomplete=tuple(capture.info.incomplete),
+        not_judged=others,
     )
 
 

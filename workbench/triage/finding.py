@@ -105,6 +105,7 @@ class Finding:
         contributing: what is also true, in words.
         since: onset, if the data show it.
         sizing: the capacity that is needed, with the calculation.
+        kind: of the group (`collect.kafka_kinds`); None if Kafka was not asked.
     """
 
     cluster: str
@@ -129,6 +130,7 @@ class Finding:
     runbook: str | None = None
     since: datetime | None = None
     sizing: str | None = None
+    kind: str | None = None
     # The features behind it, for checks and for the lab; not part of the JSON.
     features: SubscriptionFeatures = field(repr=False, compare=False)
 
