@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from tests.waiting import wait_for
@@ -179,7 +179,14 @@ def _worker(bootstrap: str, group: str, folder: Path, java: list[Any]) -> proces
     command = [*java, "-cp", CONNECT.classpath, "org.apache.kafka.connect.cli.ConnectDistributed", properties]
     worker = process.start("connect", command, folder=folder)
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    wait_for(lambda: any(it.members for it in admin.list_groups(group, timeout=5)), 90)
+
+    def joined() -> bool:
+        try:
+            return any(it.members for it in admin.list_groups(group, timeout=5))
+        except KafkaException:  # the coordinator makes its topic
+            return False
+
+    wait_for(joined, 90)
     return worker
 
 
@@ -198,5 +205,6 @@ def _config(bootstrap: str, group: str, name: str, value: str) -> None:
     """A setting of a group."""
     change = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=[change])
-    for answer in AdminClient({"bootstrap.servers": bootstrap}).incremental_alter_configs([resource]).values():
+    admin = AdminClient({"bootstrap.servers": bootstrap})  # held: with it goes the answer
+    for answer in admin.incremental_alter_configs([resource]).values():
         answer.result(30)

@@ -17,7 +17,7 @@ from workbench.collect.kafka_connection import KafkaConnection, error_words, is_
 from workbench.collect.kafka_groups import NotListedError, Others, in_background, listed_by_librdkafka, read_others
 from workbench.collect.kafka_kinds import UNKNOWN, cannot_judge
 from workbench.collect.kafka_views import GroupView, Partition, Snapshot, group_view
-from workbench.errors import UnknownGroupError
+from workbench.errors import SourceUnreachableError, UnknownGroupError
 
 _IN_FLIGHT = 64  # concurrent group requests; the broker's request queue holds 500 by default
 _DESCRIBE_BATCH = 200
@@ -64,7 +64,7 @@ class KafkaCluster(KafkaConnection):
         if unknown and all_known:
             raise UnknownGroupError(
                 f"The cluster at {self.bootstrap} has no group {unknown[0]!r}.",
-                hint=_similar(unknown[0], here) or "List its groups with: workbench snapshot.",
+                hint=_similar(unknown[0], {*here, *others.listed}) or "List its groups with: workbench snapshot.",
             )
         incomplete += [f"group {name!r}: the cluster has no such group" for name in unknown]
         names = [name for name in groups or sorted(known) if name not in unknown and name not in others.views]
@@ -130,7 +130,10 @@ class KafkaCluster(KafkaConnection):
         return found
 
     def _by_librdkafka(self, known: Collection[str], only: Collection[str] | None, why: str, deadline: float) -> Others:
-        return self.ask(lambda: listed_by_librdkafka(self._admin, known, why, seconds_left(deadline), only=only))
+        try:
+            return self.ask(lambda: listed_by_librdkafka(self._admin, known, why, seconds_left(deadline), only=only))
+        except SourceUnreachableError as error:
+            return Others(incomplete=[f"share, Streams and Connect groups: {why}; {error.message}"])
 
     def _list_groups(self, deadline: float) -> tuple[set[str], list[str]]:
         patience = min(deadline, time.monotonic() + _LOADING_SECONDS)
