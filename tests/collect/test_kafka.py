@@ -14,6 +14,13 @@ from workbench.collect.kafka import KafkaCluster
 from workbench.errors import SourceUnreachableError
 
 
+def done(result: Any) -> Future[Any]:
+    """An answer that is there."""
+    answer: Future[Any] = Future()
+    answer.set_result(result)
+    return answer
+
+
 class LoadingAdmin:
     """An admin client whose coordinator is busy for some calls, then knows no group."""
 
@@ -22,14 +29,16 @@ class LoadingAdmin:
     ) -> None:
         self.refusals, self.code, self.bare = refusals, code, bare
 
+    def describe_cluster(self, **_: Any) -> Future[Any]:
+        """Of a cluster without access control."""
+        return done(SimpleNamespace(authorized_operations=None))
+
     def list_consumer_groups(self, **_: Any) -> Future[Any]:
         """One more answer."""
         error = KafkaError(self.code)
         errors = [error if self.bare else KafkaException(error)] if self.refusals > 0 else []
         self.refusals -= 1
-        answer: Future[Any] = Future()
-        answer.set_result(SimpleNamespace(valid=[], errors=errors))
-        return answer
+        return done(SimpleNamespace(valid=[], errors=errors))
 
 
 @pytest.mark.parametrize("bare", [True, False])
@@ -37,7 +46,7 @@ def test_a_coordinator_that_is_loading_is_waited_for(bare: bool) -> None:
     """It answers some seconds after the broker's start; that is no outage. Its error comes bare or in an exception."""
     cluster = KafkaCluster("broker:9092", _admin=LoadingAdmin(refusals=3, bare=bare))
     assert cluster.snapshot().incomplete == ()
-    assert cluster.requests == 4
+    assert cluster.requests == 5, "four lists, and one look at the rights on the cluster"
 
 
 def test_a_coordinator_that_never_loads_is_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,7 +107,7 @@ def _ranked(snapshot: Snapshot, old: Ages | None) -> list[dict[str, Any]]:
             "group": group,
             "topic": topic,
             "state": views[group].state,
-            "members": len(views[group].members),
+            "members": views[group].member_count,
             "partitions": len(numbers),
             "partitions_known": len(lags),
             "lag_messages": sum(lags) if lags else None,
@@ -159,7 +159,7 @@ def _document(
     return {
         **head,
         "groups": [
-            {"group": view.group, "state": view.state, "protocol": view.protocol, "members": len(view.members)}
+            {"group": view.group, "state": view.state, "protocol": view.protocol, "members": view.member_count}
             for view in snapshot.groups
         ],
         "partitions": _rows(snapshot),

@@ -99,9 +99,8 @@ def _print_state(state: dict[str, Any], as_json: bool) -> None:
         from workbench.lab.estate import PASSWORD_VARIABLE
         from workbench.screen import tell_page
 
-        tell_page(
-            f"\nUse --cluster lab. Or read the password with: read -r {PASSWORD_VARIABLE} < {own['password_file']}; export {PASSWORD_VARIABLE}"
-        )
+        read = f"read -r {PASSWORD_VARIABLE} < {own['password_file']}; export {PASSWORD_VARIABLE}"
+        tell_page(f"\nUse --cluster lab. Or read the password with:\n\n{read}\n")
         tell_page(f"and put this into workbench.toml:\n\n{own['settings']}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,8 @@ from workbench.masking import masked
 if TYPE_CHECKING:
     from rich.progress import Progress
     from rich.status import Status
+
+_LATE_SECONDS = 1.0
 
 
 class Steps:
@@ -55,6 +58,23 @@ class Steps:
         took = f"{time.monotonic() - started:.1f} s{note}"
         words = one_line(masked(title)), one_line(masked(took))
         self._console.print(Text.assemble(("✓ ", "green"), f"{words[0]}  ", (words[1], "dim")), soft_wrap=True)
+
+    @contextmanager
+    def waiting(self, title: str) -> Iterator[None]:
+        """Show that something is awaited, and leave nothing behind; not on a terminal: one plain line, after a second."""
+        words = one_line(masked(title))
+        if self._console.is_terminal:
+            self._status = self._console.status(Text(words))
+            self._status.start()
+        late = threading.Timer(_LATE_SECONDS, self.say, [f"{words} …"])
+        late.daemon = True
+        if not self._console.is_terminal:
+            late.start()
+        try:
+            yield
+        finally:
+            late.cancel()
+            self._stop()
 
     @contextmanager
     def bar(self, title: str) -> Iterator[Progress]:

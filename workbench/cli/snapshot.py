@@ -13,7 +13,7 @@ from workbench.screen import say, write_json
 
 if TYPE_CHECKING:
     from workbench.api.snapshots import SnapshotResult
-    from workbench.collect.kafka_views import Snapshot
+    from workbench.collect.kafka_views import GroupView, Snapshot
 
 _SAID = 20  # missing parts that are listed; --json has all of them
 
@@ -49,15 +49,17 @@ def command(
     Exit code 4 if a group could not be read in time.
     """
     from workbench import api
+    from workbench.cli.progress import Steps
 
-    found = api.snapshot(
-        cluster=cluster,
-        groups=groups,
-        top=top,
-        sort="time_lag" if sort == "time_lag" else "lag" if sort else None,
-        deadline=deadline,
-        config=config,
-    )
+    with Steps(quiet=as_json) as steps, steps.waiting(f"Reading groups and offsets of {cluster} from Kafka"):
+        found = api.snapshot(
+            cluster=cluster,
+            groups=groups,
+            top=top,
+            sort="time_lag" if sort == "time_lag" else "lag" if sort else None,
+            deadline=deadline,
+            config=config,
+        )
     if as_json:
         write_json(found.to_json())
     elif found.ranked is not None:
@@ -101,8 +103,12 @@ def _show_ranked(rows: list[dict[str, Any]], snapshot: Snapshot) -> None:
         known, all_of_them = row["partitions_known"], row["partitions"]
         partitions = f"{all_of_them:,}" if known == all_of_them else f"{known:,} of {all_of_them:,} known"
         state = row["state"].replace("_", " ")
-        table.add_row(name, *time_lag, count(row["lag_messages"]), partitions, f"{row['members']:,}", state)
+        table.add_row(name, *time_lag, count(row["lag_messages"]), partitions, _members(row["members"]), state)
     open_console().print(table)
+
+
+def _members(count: int | None) -> str:
+    return "-" if count is None else f"{count:,}"
 
 
 def _show(found: SnapshotResult) -> None:
@@ -112,13 +118,16 @@ def _show(found: SnapshotResult) -> None:
     from workbench.console import SafeConsole
     from workbench.humanize import plural, printable
 
+    def _count_of(view: GroupView) -> str:
+        return f", {plural(view.member_count, 'member')}" if view.member_count is not None else ""
+
     console = SafeConsole()
     by_group: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in found.partitions:
         by_group[row["group"]].append(row)
     for view in found.groups.groups:
         table = Table(
-            title=f"{printable(view.group)}  {view.state.replace('_', ' ')}, {plural(len(view.members), 'member')}",
+            title=f"{printable(view.group)}  {view.state.replace('_', ' ')}{_count_of(view)}",
             title_justify="left",
             title_style="bold",
             box=None,

@@ -14,6 +14,8 @@ from workbench.signals import GROUP_STATES
 SOURCE = "kafka"
 _NEVER_COMMITTED = -1001  # librdkafka's OFFSET_INVALID
 
+NOT_PERMITTED = "not_permitted"  # state of a group that these credentials may not describe
+
 Partition = tuple[str, int]
 
 # One row per assigned partition of a member; a member without any, or a group without members, has one row with nulls.
@@ -46,13 +48,22 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupView:
-    """One group, from its coordinator."""
+    """One group, from its coordinator.
+
+    Attributes:
+        state: a key of GROUP_STATES, or `unknown` or `not_permitted`; then nothing is known of its members.
+    """
 
     group: str
-    state: str  # a key of GROUP_STATES, or "unknown"
+    state: str
     protocol: str  # "classic" or "consumer" (KIP-848)
     coordinator: int | None
     members: tuple[Member, ...]
+
+    @property
+    def member_count(self) -> int | None:
+        """Number of members; None if the group was not described."""
+        return None if self.state in ("unknown", NOT_PERMITTED) and not self.members else len(self.members)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +104,8 @@ class Snapshot:
             for (topic, partition), offset in offsets.items():
                 batch.add(signal, {"topic": topic, "partition": partition}, ts, [offset])
         for view in self.groups:
-            batch.add("group_members", {"group": view.group}, ts, [len(view.members)])
+            if view.member_count is not None:
+                batch.add("group_members", {"group": view.group}, ts, [view.member_count])
             if view.state in GROUP_STATES:
                 batch.add("group_state", {"group": view.group}, ts, [GROUP_STATES[view.state]])
         return batch.to_arrow()
@@ -126,10 +138,10 @@ class Snapshot:
         return pa.Table.from_pylist(rows, schema=GROUPS_SCHEMA)
 
 
-def group_view(name: str, description: Any) -> GroupView:
-    """Convert the client's description of a group; None without one."""
+def group_view(name: str, description: Any, *, state: str = "unknown") -> GroupView:
+    """Convert the client's description of a group; None without one, because of `state`."""
     if description is None:
-        return GroupView(group=name, state="unknown", protocol="unknown", coordinator=None, members=())
+        return GroupView(group=name, state=state, protocol="unknown", coordinator=None, members=())
     members = tuple(
         Member(
             member_id=member.member_id,

@@ -47,7 +47,7 @@ def collect(
         found = _series(cluster, window, views, groups=groups, topics=topics)
     except NoSeriesError:
         if not all_known:  # unknown to both sources: the name is wrong
-            _kafka(cluster).snapshot(groups=groups)
+            _kafka(cluster).members(groups=groups)
         raise
     return Capture(
         info=new_info(
@@ -123,19 +123,19 @@ def _needs_members(cluster: Cluster) -> bool:
 
 
 def _kafka_views(cluster: Cluster, groups: list[str] | None) -> tuple[pa.Table, list[str], bool]:
-    """Groups and members, what is missing, and whether all of these groups are known."""
+    """Groups and members, what is missing, and whether all of these groups are known. Offsets are Prometheus' part."""
     empty = GROUPS_SCHEMA.empty_table()
     if cluster.bootstrap is None:
         return empty, [], True
     try:
-        snapshot = _kafka(cluster).snapshot(groups=groups, all_known=False)
+        snapshot = _kafka(cluster).members(groups=groups, all_known=False)
     except SourceUnreachableError as error:
         return empty, [error.message], True
     return snapshot.to_groups(cluster.name), list(snapshot.incomplete), not snapshot.unknown
 
 
 def _kafka(cluster: Cluster) -> KafkaCluster:
-    return KafkaCluster(cluster.bootstrap or "", cluster.kafka, deadline_seconds=min(10.0, cluster.timeout_seconds))
+    return KafkaCluster(cluster.bootstrap or "", cluster.kafka, deadline_seconds=cluster.timeout_seconds)
 
 
 def observe(

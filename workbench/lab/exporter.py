@@ -76,7 +76,8 @@ class KafkaExporter(Collector):
         for view in snapshot.groups:
             if view.group in faults and faults[view.group].mode == "hidden":
                 continue
-            members.add_metric([view.group], len(view.members))
+            if view.member_count is not None:
+                members.add_metric([view.group], view.member_count)
             if view.state in GROUP_STATES:
                 state.add_metric([view.group], GROUP_STATES[view.state])
         yield from (current, lag, members, state)
