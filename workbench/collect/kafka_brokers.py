@@ -32,11 +32,11 @@ def look_at_brokers(bootstrap: str, properties: Mapping[str, Any], principal: st
     """Ask every broker of a cluster; both parts are empty if none tells which brokers there are."""
     from confluent_kafka import KafkaException
 
-    try:
-        [described] = _ask([bootstrap], properties)
-        nodes = {node.id: f"{node.host}:{node.port}" for node in described[0].result(0).nodes}
-    except (KafkaException, TimeoutError):
+    addresses = [address.strip() for address in bootstrap.split(",")][:_ROUND]
+    told = [future for future, _ in _ask(addresses, properties, one_is_enough=True) if _has_answer(future)]
+    if not told:
         return Brokers(answering={}, silent={})
+    nodes = {node.id: f"{node.host}:{node.port}" for node in told[0].result(0).nodes}
     answering, silent = {}, {}
     numbers = sorted(nodes)
     for at in range(0, len(numbers), _ROUND):
@@ -50,7 +50,13 @@ def look_at_brokers(bootstrap: str, properties: Mapping[str, Any], principal: st
     return Brokers(answering=answering, silent=silent)
 
 
-def _ask(addresses: list[str], properties: Mapping[str, Any]) -> list[tuple[Future[Any], ClientErrors]]:
+def _has_answer(future: Future[Any]) -> bool:
+    return future.done() and future.exception() is None
+
+
+def _ask(
+    addresses: list[str], properties: Mapping[str, Any], *, one_is_enough: bool = False
+) -> list[tuple[Future[Any], ClientErrors]]:
     """Ask each address for a description of the cluster, and wait until each has answered, or refuses, or the time is over."""
     from confluent_kafka.admin import AdminClient
 
@@ -64,6 +70,8 @@ def _ask(addresses: list[str], properties: Mapping[str, Any]) -> list[tuple[Futu
         for client, _, _ in asked:
             client.poll(0)
         if all(future.done() or errors.are_all_down for _, future, errors in asked):
+            break
+        if one_is_enough and any(_has_answer(future) for _, future, _ in asked):
             break
         time.sleep(_TICK_SECONDS)
     return [(future, errors) for _, future, errors in asked]
