@@ -200,7 +200,9 @@ class KafkaConnection:
                 found = future.result(_TICK_SECONDS)
             except TimeoutError:
                 if future.done():
-                    raise
+                    if isinstance(future.exception(), TimeoutError):
+                        raise
+                    continue  # it came between the end of our wait and this line
             except KafkaException as error:
                 if is_local(error):  # no broker has said that
                     self._heed()

@@ -136,10 +136,19 @@ class Reading:
 
 
 def read(kafka: KafkaConnection, work: Callable[[Reading], T]) -> T:
-    """Do some reading; if brokers turn out to be silent, do it again without them."""
+    """Do some reading; if brokers turn out to be silent, do it again without them.
+
+    Raises:
+        SourceUnreachableError: if nothing can be read.
+    """
+    from confluent_kafka import KafkaException
+
     deadline = time.monotonic() + kafka.deadline_seconds
     try:
-        return work(Reading(kafka, deadline))
-    except AgainError as again:
-        kafka.reconnect(again.brokers)
-        return work(Reading(kafka, deadline, again.brokers))
+        try:
+            return work(Reading(kafka, deadline))
+        except AgainError as again:
+            kafka.reconnect(again.brokers)
+            return work(Reading(kafka, deadline, again.brokers))
+    except (KafkaException, TimeoutError) as error:
+        raise kafka.unreachable(error) from None
