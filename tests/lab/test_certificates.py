@@ -23,7 +23,7 @@ def test_a_certificate_is_signed_by_its_authority_alone() -> None:
     name = x509.DNSName("localhost")
     verifier = PolicyBuilder().store(Store([ours.certificate])).build_server_verifier(name)
     assert verifier.verify(leaf, [])
-    with pytest.raises(ValueError, match="[Ii]ssuer"):
+    with pytest.raises(ValueError, match=r"[Ii]ssuer"):
         leaf.verify_directly_issued_by(theirs.certificate)
 
 

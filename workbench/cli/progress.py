@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,8 +18,6 @@ from workbench.masking import masked
 if TYPE_CHECKING:
     from rich.progress import Progress
     from rich.status import Status
-
-_LATE_SECONDS = 1.0
 
 
 class Steps:
@@ -61,19 +58,13 @@ class Steps:
 
     @contextmanager
     def waiting(self, title: str) -> Iterator[None]:
-        """Show that something is awaited, and leave nothing behind; not on a terminal: one plain line, after a second."""
-        words = one_line(masked(title))
-        if self._console.is_terminal:
-            self._status = self._console.status(Text(words))
+        """Show on a terminal that something is awaited, and leave nothing behind."""
+        if self._console.is_terminal and not self._console.quiet:
+            self._status = self._console.status(Text(one_line(masked(title))))
             self._status.start()
-        late = threading.Timer(_LATE_SECONDS, self.say, [f"{words} …"])
-        late.daemon = True
-        if not self._console.is_terminal:
-            late.start()
         try:
             yield
         finally:
-            late.cancel()
             self._stop()
 
     @contextmanager

@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from workbench.collect.kafka_brokers import Brokers, look_at_brokers
+from workbench.collect.kafka_brokers import SMALL_TOPIC, Brokers, look_at_brokers
 from workbench.collect.kafka_errors import ClientErrors, error_words, is_denied, is_local, is_lost, settings_error
 from workbench.errors import SourceUnreachableError, WorkbenchError
 
@@ -105,10 +105,17 @@ class KafkaConnection:
         if self._admin is not None:
             return
         self.requests += 1
-        try:
-            self.wait(self.connect().describe_cluster(request_timeout=seconds_left(deadline)), deadline)
-        except (KafkaException, TimeoutError) as error:
-            raise self.unreachable(error) from None
+        seconds = _LET_IN_SECONDS
+        while True:
+            try:
+                self.connect().list_topics(SMALL_TOPIC, timeout=min(seconds, seconds_left(deadline)))
+                self._errors.clear()
+                return
+            except KafkaException as error:
+                self._heed()
+                if is_over(deadline):
+                    raise self.unreachable(error) from None
+                seconds *= 2
 
     def connect(self) -> Any:
         """The AdminClient, created at the first call.
@@ -122,15 +129,14 @@ class KafkaConnection:
 
             timeout_ms = round(1000 * min(10.0, max(1.0, self.deadline_seconds)))
             try:
-                self._admin = AdminClient(
-                    {
-                        **_CLIENT,
-                        "socket.timeout.ms": timeout_ms,
-                        **self.properties,
-                        "error_cb": self._errors,
-                        "bootstrap.servers": self._living or self.bootstrap,
-                    }
-                )
+                settings: dict[str, Any] = {
+                    **_CLIENT,
+                    "socket.timeout.ms": timeout_ms,
+                    **self.properties,
+                    "error_cb": self._errors,
+                    "bootstrap.servers": self._living or self.bootstrap,
+                }
+                self._admin = AdminClient(settings)
             except (KafkaException, ValueError, TypeError) as error:
                 raise settings_error(error) from None
         return self._admin
@@ -235,8 +241,8 @@ class KafkaConnection:
         from confluent_kafka import KafkaException
 
         try:
-            self.connect().describe_cluster(request_timeout=_LET_IN_SECONDS).result(_LET_IN_SECONDS + 0.5)
-        except (KafkaException, TimeoutError):
+            self.connect().list_topics(SMALL_TOPIC, timeout=_LET_IN_SECONDS)
+        except KafkaException:
             return False
         return True
 
