@@ -29,10 +29,6 @@ class LoadingAdmin:
     ) -> None:
         self.refusals, self.code, self.bare = refusals, code, bare
 
-    def describe_cluster(self, **_: Any) -> Future[Any]:
-        """Of a cluster without access control."""
-        return done(SimpleNamespace(authorized_operations=None))
-
     def list_consumer_groups(self, **_: Any) -> Future[Any]:
         """One more answer."""
         error = KafkaError(self.code)
@@ -46,7 +42,7 @@ def test_a_coordinator_that_is_loading_is_waited_for(bare: bool) -> None:
     """It answers some seconds after the broker's start; that is no outage. Its error comes bare or in an exception."""
     cluster = KafkaCluster("broker:9092", _admin=LoadingAdmin(refusals=3, bare=bare))
     assert cluster.snapshot().incomplete == ()
-    assert cluster.requests == 5, "four lists, and one look at the rights on the cluster"
+    assert cluster.requests == 4
 
 
 def test_a_coordinator_that_never_loads_is_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,10 +29,6 @@ class Admin:
     def __init__(self, *groups: str) -> None:
         self.groups = set(groups)
 
-    def describe_cluster(self, **_: Any) -> Future[Any]:
-        """Of a cluster without access control."""
-        return done(SimpleNamespace(authorized_operations=None))
-
     def list_consumer_groups(self, **_: Any) -> Future[Any]:
         return done(SimpleNamespace(valid=[SimpleNamespace(group_id=name) for name in self.groups], errors=[]))
 

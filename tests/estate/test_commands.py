@@ -220,10 +220,11 @@ def test_a_runtime_without_its_rights_says_which(estate: Estate) -> None:
         kafka=estate.properties(READER),
     )  # fmt: skip
     with (
-        pytest.raises(SourceUnreachableError, match="READ"),
+        pytest.raises(SourceUnreachableError, match="GROUP_AUTHORIZATION_FAILED") as caught,
         running(Runtime(config, {"*": lambda _event: None})) as runtime,
     ):
         runtime.wait()
+    assert "READ on the group" in (caught.value.hint or "")
 
 
 def test_settings_hold_no_secret(estate: Estate) -> None:

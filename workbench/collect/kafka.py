@@ -152,6 +152,8 @@ class KafkaCluster(KafkaConnection):
         """Without the right to describe the cluster, brokers list only the groups that the client may describe, and do not say so."""
         from confluent_kafka import KafkaException
 
+        if not self.has_login:
+            return
         try:
             described = reading.wait(
                 reading.ask(
@@ -163,8 +165,8 @@ class KafkaCluster(KafkaConnection):
         except (KafkaException, TimeoutError) as error:
             reading.incomplete.append(f"rights on the cluster: {error_words(error)}")
             return
-        operations = described.authorized_operations
-        if operations is not None and "DESCRIBE" not in {operation.name for operation in operations}:
+        # None without the right; and from brokers before 2.3, which do not tell.
+        if "DESCRIBE" not in {operation.name for operation in described.authorized_operations or ()}:
             reading.deny("list of groups without those that it may not describe", _CLUSTER_RIGHT)
 
     def _describe(self, reading: Reading, names: Sequence[str]) -> tuple[list[GroupView], list[str]]:

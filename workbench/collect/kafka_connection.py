@@ -61,6 +61,11 @@ class KafkaConnection:
         return repr(user) if user else "this client"
 
     @property
+    def has_login(self) -> bool:
+        """Whether brokers know who this client is, and so may hide something from it."""
+        return str(self.properties.get("security.protocol", "plaintext")).lower() != "plaintext"
+
+    @property
     def quiet_seconds(self) -> float:
         """Time without any answer after which it is worth while to see which brokers live."""
         return max(0.5, self.deadline_seconds * _QUIET_SHARE)
