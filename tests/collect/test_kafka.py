@@ -14,6 +14,13 @@ from workbench.collect.kafka import KafkaCluster
 from workbench.errors import SourceUnreachableError
 
 
+def done(result: Any) -> Future[Any]:
+    """An answer that is there."""
+    answer: Future[Any] = Future()
+    answer.set_result(result)
+    return answer
+
+
 class LoadingAdmin:
     """An admin client whose coordinator is busy for some calls, then knows no group."""
 
@@ -31,9 +38,7 @@ class LoadingAdmin:
         error = KafkaError(self.code)
         errors = [error if self.bare else KafkaException(error)] if self.refusals > 0 else []
         self.refusals -= 1
-        answer: Future[Any] = Future()
-        answer.set_result(SimpleNamespace(valid=[], errors=errors))
-        return answer
+        return done(SimpleNamespace(valid=[], errors=errors))
 
 
 @pytest.mark.parametrize("bare", [True, False])

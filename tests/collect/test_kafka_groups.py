@@ -23,7 +23,7 @@ from workbench.collect.kafka_answers import (
 )
 from workbench.collect.kafka_groups import NotListedError, Others, addresses, listed_by_librdkafka, read_others
 from workbench.collect.kafka_login import NoCounterpartError, scram_proof, security_of
-from workbench.collect.kafka_views import ShareOffset
+from workbench.collect.kafka_views import NOT_PERMITTED, ShareOffset
 from workbench.collect.kafka_wire import Answer, WireError, array, text
 
 LISTED = {
@@ -111,7 +111,10 @@ def test_a_refusal_of_one_group_does_not_hide_it() -> None:
     with WireBroker({**ANSWERS, 77: shares("share", {}, code=30), 90: share_offsets("share", "t", {}, code=30)}) as it:
         found = ask(it)
     assert found.views["share"].protocol == "share"
-    assert sum("may not be described" in text for text in found.incomplete) == 2
+    assert found.views["share"].state == NOT_PERMITTED
+    assert found.views["share"].member_count is None
+    assert set(found.denied) == {"share"}
+    assert found.incomplete == []
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
@@ -321,5 +324,5 @@ def test_a_cluster_without_our_own_requests_falls_back(monkeypatch: pytest.Monke
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
 
     cluster = KafkaCluster("127.0.0.1:1", {"security.protocol": "SASL_SSL"}, _admin=Admin())
-    monkeypatch.setattr(KafkaCluster, "_list_groups", lambda *_: ({"plain"}, []))
+    monkeypatch.setattr(KafkaCluster, "_list_groups", lambda *_: {"plain"})
     assert set(cluster.others().views) == {"share", "workers"}

@@ -118,7 +118,7 @@ def _ranked(snapshot: Snapshot, old: Ages | None) -> list[dict[str, Any]]:
             "topic": topic,
             "kind": views[group].protocol,
             "state": views[group].state,
-            "members": len(views[group].members),
+            "members": views[group].member_count,
             "partitions": len(numbers),
             "partitions_known": len(lags),
             "lag_messages": sum(lags) if lags else None,
@@ -188,7 +188,7 @@ def _group(view: GroupView) -> dict[str, Any]:
         "state": view.state,
         "protocol": view.protocol,
         "judged": cannot_judge(view.protocol) is None,
-        "members": len(view.members),
+        "members": view.member_count,
         "reassigning": len(moving) if moving is not None else None,
         "assignments": [
             {

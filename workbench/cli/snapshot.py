@@ -13,7 +13,7 @@ from workbench.screen import say, write_json
 
 if TYPE_CHECKING:
     from workbench.api.snapshots import SnapshotResult
-    from workbench.collect.kafka_views import Snapshot
+    from workbench.collect.kafka_views import GroupView, Snapshot
 
 _SAID = 20  # missing parts that are listed; --json has all of them
 
@@ -57,16 +57,18 @@ def command(
     The lag of a share group is the broker's own number. Exit code 4 if a group could not be read in time.
     """
     from workbench import api
+    from workbench.cli.progress import Steps
 
-    found = api.snapshot(
-        cluster=cluster,
-        groups=groups,
-        kinds=kinds,
-        top=top,
-        sort="time_lag" if sort == "time_lag" else "lag" if sort else None,
-        deadline=deadline,
-        config=config,
-    )
+    with Steps(quiet=as_json) as steps, steps.waiting(f"Reading groups and offsets of {cluster} from Kafka"):
+        found = api.snapshot(
+            cluster=cluster,
+            groups=groups,
+            kinds=kinds,
+            top=top,
+            sort="time_lag" if sort == "time_lag" else "lag" if sort else None,
+            deadline=deadline,
+            config=config,
+        )
     if as_json:
         write_json(found.to_json())
     elif found.ranked is not None:
@@ -118,11 +120,15 @@ def _show_ranked(rows: list[dict[str, Any]], snapshot: Snapshot) -> None:
             *time_lag,
             count(row["lag_messages"]),
             partitions,
-            f"{row['members']:,}",
+            _members(row["members"]),
             printable(row["kind"]),
             state,
         )
     open_console().print(table)
+
+
+def _members(count: int | None) -> str:
+    return "-" if count is None else f"{count:,}"
 
 
 def _show(found: SnapshotResult) -> None:
@@ -133,6 +139,9 @@ def _show(found: SnapshotResult) -> None:
     from workbench.console import SafeConsole
     from workbench.humanize import plural, printable
 
+    def _count_of(view: GroupView) -> str:
+        return f", {plural(view.member_count, 'member')}" if view.member_count is not None else ""
+
     console = SafeConsole()
     by_group: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in found.partitions:
@@ -142,7 +151,7 @@ def _show(found: SnapshotResult) -> None:
         moving = f", {plural(len(view.reassigning), 'partition')} to move" if view.reassigning else ""
         shared = view.protocol == SHARE
         table = Table(
-            title=f"{head}, {plural(len(view.members), 'member')}{moving}",
+            title=f"{head}{_count_of(view)}{moving}",
             title_justify="left",
             title_style="bold",
             box=None,

@@ -8,6 +8,8 @@ from workbench.collect.kafka_kinds import kind_of
 from workbench.collect.kafka_views import GroupView, Member, Partition, ShareOffset
 from workbench.collect.kafka_wire import Answer, WireError
 
+GROUP_DENIED = 30  # GROUP_AUTHORIZATION_FAILED
+
 _ERRORS = {
     14: "the coordinator is loading its groups",
     15: "the coordinator is not available",
@@ -117,10 +119,16 @@ def parse_shares(answer: Answer, number: int, kind: str) -> Parsed:
     return answer.array(group)
 
 
-def parse_share_offsets(answer: Answer, version: int) -> tuple[dict[tuple[str, str, int], ShareOffset], list[str]]:
-    """Start offsets and lag of share groups, and what is missing (DescribeShareGroupOffsets 0 and 1; 0 has no lag)."""
+def parse_share_offsets(
+    answer: Answer, version: int
+) -> tuple[dict[tuple[str, str, int], ShareOffset], list[str], list[str]]:
+    """Start offsets and lag of share groups, those without permission, and what is missing.
+
+    (DescribeShareGroupOffsets 0 and 1; 0 has no lag.)
+    """
     answer.int32()
     found: dict[tuple[str, str, int], ShareOffset] = {}
+    denied: list[str] = []
     missing: list[str] = []
 
     def partition() -> tuple[int, int, int, int]:
@@ -143,7 +151,9 @@ def parse_share_offsets(answer: Answer, version: int) -> tuple[dict[tuple[str, s
         name, topics, code = answer.text(), answer.array(topic), answer.int16()
         answer.maybe_text()
         answer.tags()
-        if code:
+        if code == GROUP_DENIED:
+            denied.append(name)
+        elif code:
             missing.append(f"lag of share group {name!r}: {error_text(code)}")
         for which, partitions in topics:
             for index, start, lag, problem in partitions:
@@ -154,7 +164,7 @@ def parse_share_offsets(answer: Answer, version: int) -> tuple[dict[tuple[str, s
                 )
 
     answer.array(group)
-    return found, missing
+    return found, denied, missing
 
 
 def parse_streams(answer: Answer, number: int, kind: str) -> Parsed:

@@ -11,10 +11,11 @@ import time
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from workbench.collect.kafka_answers import (
+    GROUP_DENIED,
     Listed,
     error_text,
     parse_brokers,
@@ -25,9 +26,12 @@ from workbench.collect.kafka_answers import (
     parse_streams,
     spelled,
 )
-from workbench.collect.kafka_kinds import CLASSIC, CONSUMER, HIDDEN, SHARE, STREAMS
+from workbench.collect.kafka_connection import seconds_left
+from workbench.collect.kafka_errors import error_words
+from workbench.collect.kafka_kinds import CLASSIC, CONSUMER, HIDDEN, SHARE, STREAMS, UNKNOWN
 from workbench.collect.kafka_login import NoCounterpartError, Security, logged_in, security_of
-from workbench.collect.kafka_views import GroupView, Member, ShareOffset
+from workbench.collect.kafka_reading import Reading
+from workbench.collect.kafka_views import NOT_PERMITTED, GroupView, Member, ShareOffset
 from workbench.collect.kafka_wire import Api, Wire, WireError, array, text
 
 T = TypeVar("T")
@@ -59,13 +63,15 @@ class Others:
         listed: every group of the cluster.
         views: the groups that librdkafka does not list, described.
         shares: start offset and lag of share groups.
-        incomplete: what could not be read, in words.
+        denied: groups that may not be described.
+        incomplete: what else could not be read, in words.
         requests: number of requests sent.
     """
 
     listed: dict[str, Listed] = field(default_factory=dict)
     views: dict[str, GroupView] = field(default_factory=dict)
     shares: dict[tuple[str, str, int], ShareOffset] = field(default_factory=dict)
+    denied: list[str] = field(default_factory=list)
     incomplete: list[str] = field(default_factory=list)
     requests: int = 0
 
@@ -74,12 +80,73 @@ class Others:
         self.listed |= other.listed
         self.views |= other.views
         self.shares |= other.shares
+        self.denied += other.denied
         self.incomplete += other.incomplete
         self.requests += other.requests
 
+    def deny(self, reading: Reading) -> None:
+        """Note the groups that may not be described."""
+        for name in dict.fromkeys(self.denied):
+            reading.deny(f"group {name!r}", f"DESCRIBE on group {name!r}")
+
+    def added_to(self, views: Sequence[GroupView], reading: Reading) -> list[GroupView]:
+        """All groups, with the broker's state where librdkafka has no name for it; what is missing goes to the reading."""
+        reading.incomplete += self.incomplete
+        self.deny(reading)
+        found = []
+        for view in views:
+            listed = self.listed.get(view.group)
+            found.append(replace(view, state=listed.state) if listed is not None and view.state == UNKNOWN else view)
+        return [*found, *self.views.values()]
+
+
+class OthersAsked:
+    """Groups of all kinds, asked for in the background; librdkafka is asked for what it can tell where that fails.
+
+    Args:
+        reading: the attempt that this belongs to.
+        only: describe these; None: all.
+    """
+
+    def __init__(self, reading: Reading, only: Collection[str] | None) -> None:
+        self._reading, self._only = reading, only
+        kafka = reading.kafka
+        silent = set(reading.brokers.silent) if reading.brokers is not None else set[int]()
+        servers = kafka.servers
+        self._future = in_background(
+            lambda: read_others(servers, kafka.properties, reading.deadline, only=only, silent=silent)
+        )
+
+    def told(self, known: Callable[[], Collection[str]]) -> Others:
+        """What the brokers have told; `known` are the groups that librdkafka lists, if they are needed."""
+        reading = self._reading
+        try:
+            found = self._future.result(seconds_left(reading.deadline))
+        except (NotListedError, TimeoutError) as error:
+            return self._by_librdkafka(known(), str(error) or "no answer in time")
+        reading.kafka.requests += found.requests
+        return found
+
+    def _by_librdkafka(self, known: Collection[str], why: str) -> Others:
+        from confluent_kafka import KafkaException
+
+        seconds = seconds_left(self._reading.deadline)
+        try:
+            admin = self._reading.kafka.connect()
+            self._reading.kafka.requests += 1
+            return listed_by_librdkafka(admin, known, why, seconds, only=self._only)
+        except KafkaException as error:
+            words = f"share, Streams and Connect groups are not listed: {why}; {error_words(error)}"
+            return Others(incomplete=[words])
+
 
 def read_others(
-    bootstrap: str, properties: Mapping[str, Any], deadline: float, *, only: Collection[str] | None = None
+    bootstrap: str,
+    properties: Mapping[str, Any],
+    deadline: float,
+    *,
+    only: Collection[str] | None = None,
+    silent: Collection[int] = (),
 ) -> Others:
     """List all groups, and describe those that librdkafka does not list.
 
@@ -87,6 +154,7 @@ def read_others(
         bootstrap, properties: as for librdkafka.
         deadline: monotonic.
         only: describe these; None: all.
+        silent: brokers that are known not to answer; they are not waited for.
 
     Raises:
         NotListedError: if no broker answers, or the settings have a property without a counterpart.
@@ -98,8 +166,9 @@ def read_others(
     except (OSError, ValueError) as error:
         raise NotListedError(f"a certificate or key cannot be used: {error}") from None
     found = Others()
-    silent: dict[tuple[str, int], str] = {}
-    brokers = _brokers(bootstrap, security, deadline, found, silent)
+    gone: dict[tuple[str, int], str] = {}
+    brokers = _brokers(bootstrap, security, deadline, found, gone)
+    gone |= {address: "it does not answer" for number, address in brokers.items() if number in silent}
     room = threading.Semaphore(_BROKERS_AT_ONCE)
 
     def one(number: int, address: tuple[str, int]) -> Others:
@@ -109,9 +178,9 @@ def read_others(
     waiting = [
         (number, address, in_background(lambda number=number, address=address: one(number, address)))  # type: ignore[misc]
         for number, address in brokers.items()
-        if address not in silent  # it is not waited for a second time
+        if address not in gone  # it is not waited for a second time
     ]
-    found.incomplete += [_at(number, it, silent[it]) for number, it in brokers.items() if it in silent]
+    found.incomplete += [_at(number, it, gone[it]) for number, it in brokers.items() if it in gone]
     for number, address, future in waiting:
         try:
             found.add(future.result(max(0.1, deadline - time.monotonic())))
@@ -236,22 +305,29 @@ def _describe(wire: Wire, number: int, kind: str, names: Sequence[str], found: O
     try:
         _, answer = wire.ask(api, lambda _version: array(map(text, names)) + b"\x00")
         for name, code, view in parse(answer, number, kind):
-            if code:
+            if code == GROUP_DENIED:
+                found.denied.append(name)
+            elif code:
                 found.incomplete.append(f"group {name!r}: {error_text(code)}")
             else:
                 views[name] = view
         if kind == SHARE:
             asked = [text(name) + _ALL_TOPICS + b"\x00" for name in names]
             version, answer = wire.ask(_SHARE_OFFSETS, lambda _version: array(asked))
-            shares, missing = parse_share_offsets(answer, version)
+            shares, refused, missing = parse_share_offsets(answer, version)
             found.shares |= shares
+            found.denied += refused
             found.incomplete += missing
     except WireError as error:
         found.incomplete.append(f"{kind} groups at broker {number}: {_words(error)}")
     for name in names:
         listed = found.listed[name]
         found.views[name] = views.get(name) or GroupView(
-            group=name, state=listed.state, protocol=kind, coordinator=number, members=()
+            group=name,
+            state=NOT_PERMITTED if name in found.denied else listed.state,
+            protocol=kind,
+            coordinator=number,
+            members=(),
         )
 
 

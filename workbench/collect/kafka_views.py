@@ -15,6 +15,8 @@ from workbench.signals import GROUP_STATES
 SOURCE = "kafka"
 _NEVER_COMMITTED = -1001  # librdkafka's OFFSET_INVALID
 
+NOT_PERMITTED = "not_permitted"  # state of a group that these credentials may not describe
+
 Partition = tuple[str, int]
 
 # One row per assigned partition of a member; a member without any, or a group without members, has one row with nulls.
@@ -56,7 +58,7 @@ class GroupView:
     """One group, from its coordinator.
 
     Attributes:
-        state: a key of GROUP_STATES, or "unknown".
+        state: a key of GROUP_STATES, or `unknown` or `not_permitted`; then nothing is known of its members.
         protocol: its kind (`kafka_kinds`), or "unknown".
     """
 
@@ -65,6 +67,11 @@ class GroupView:
     protocol: str
     coordinator: int | None
     members: tuple[Member, ...]
+
+    @property
+    def member_count(self) -> int | None:
+        """Number of members; None if the group was not described."""
+        return None if self.state in ("unknown", NOT_PERMITTED) and not self.members else len(self.members)
 
     @property
     def reassigning(self) -> tuple[Partition, ...] | None:
@@ -152,7 +159,8 @@ class Snapshot:
             for (topic, partition), offset in offsets.items():
                 batch.add(signal, {"topic": topic, "partition": partition}, ts, [offset])
         for view in self.groups:
-            batch.add("group_members", {"group": view.group}, ts, [len(view.members)])
+            if view.member_count is not None:
+                batch.add("group_members", {"group": view.group}, ts, [view.member_count])
             if view.state in GROUP_STATES:
                 batch.add("group_state", {"group": view.group}, ts, [GROUP_STATES[view.state]])
             if (moving := view.reassigning) is not None:
@@ -203,10 +211,10 @@ def views_table(groups: Iterable[GroupView], cluster: str, taken_at: float) -> p
     return pa.Table.from_pylist(rows, schema=GROUPS_SCHEMA)
 
 
-def group_view(name: str, description: Any) -> GroupView:
-    """Convert the client's description of a group; None without one."""
+def group_view(name: str, description: Any, *, state: str = "unknown") -> GroupView:
+    """Convert the client's description of a group; None without one, because of `state`."""
     if description is None:
-        return GroupView(group=name, state="unknown", protocol="unknown", coordinator=None, members=())
+        return GroupView(group=name, state=state, protocol="unknown", coordinator=None, members=())
     members = tuple(
         Member(
             member_id=member.member_id,

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 _MOST_BYTES = 256 << 20  # of one answer: a broker with a million groups sends a quarter of it
 _READ_BYTES = 1 << 16
-_SILENCE_SECONDS = 4.0  # a broker that sends nothing for so long is given up; others may answer
+_SILENCE_SECONDS = 3.0  # a broker that sends nothing for so long is given up; others may answer
 _CLIENT_ID = "workbench"
 
 _API_VERSIONS = 18

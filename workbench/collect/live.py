@@ -53,7 +53,7 @@ def collect(
         samples, missing = pa.concat_tables([found.series.to_samples(), shares]), found.incomplete
     except NoSeriesError:
         if not all_known:  # unknown to both sources: the name is wrong
-            _kafka(cluster).snapshot(groups=groups)
+            _kafka(cluster).members(groups=groups)
         # Exporters leave out share groups and Connect's; a request for them alone has an answer without series.
         if not groups or not {view.group for view in unjudged_in(views, only=groups)}.issuperset(groups):
             raise
@@ -153,12 +153,15 @@ def other_groups(cluster: Cluster) -> tuple[dict[str, str], tuple[Unjudged, ...]
 
 
 def _kafka_views(cluster: Cluster, groups: list[str] | None) -> tuple[pa.Table, pa.Table, list[str], bool]:
-    """Groups and members, samples of share groups, what is missing, and whether all of these groups are known."""
+    """Groups and members, the lag of share groups, what is missing, and whether all of these groups are known.
+
+    The offsets of all others are Prometheus' part.
+    """
     empty, none = GROUPS_SCHEMA.empty_table(), SAMPLES_SCHEMA.empty_table()
     if cluster.bootstrap is None:
         return empty, none, [], True
     try:
-        snapshot = _kafka(cluster).snapshot(groups=groups, all_known=False)
+        snapshot = _kafka(cluster).members(groups=groups, all_known=False)
     except SourceUnreachableError as error:
         return empty, none, [error.message], True
     shares = snapshot.share_samples(cluster.name)
@@ -166,7 +169,7 @@ def _kafka_views(cluster: Cluster, groups: list[str] | None) -> tuple[pa.Table, 
 
 
 def _kafka(cluster: Cluster) -> KafkaCluster:
-    return KafkaCluster(cluster.bootstrap or "", cluster.kafka, deadline_seconds=min(10.0, cluster.timeout_seconds))
+    return KafkaCluster(cluster.bootstrap or "", cluster.kafka, deadline_seconds=cluster.timeout_seconds)
 
 
 def observe(
