@@ -10,6 +10,7 @@
     │   └── NotACaptureError             a folder without a readable capture.json
     ├── EvidenceError                 4  data for a verdict are missing
     │   ├── NoSeriesError                the source answered, with nothing in the window
+    │   ├── MixedSourcesError            series of two clusters, or of two sources that contradict each other
     │   └── DamagedCaptureError          a capture whose files do not match their checksums
     ├── SourceUnreachableError        5  Prometheus or Kafka refuses, hangs or answers with an error
     │   ├── NoAnswerError                a request without an answer: whether it took effect is not known
@@ -93,6 +94,10 @@ class EvidenceError(WorkbenchError):
 
 class NoSeriesError(EvidenceError):
     """The source answered, but has no data for this selection in this window."""
+
+
+class MixedSourcesError(EvidenceError):
+    """Two clusters, or two sources that contradict each other, have series of the same names."""
 
 
 class DamagedCaptureError(EvidenceError):

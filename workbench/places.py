@@ -24,6 +24,11 @@ def config_file() -> Path:
     return _DIRS.user_config_path / "workbench.toml"
 
 
+def profiles_dir() -> Path:
+    """Folder of the user's own profiles: `profiles` beside the user's settings (may not exist)."""
+    return _DIRS.user_config_path / "profiles"
+
+
 def _made(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     return folder

@@ -13,14 +13,16 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from workbench.errors import ConfigError, UnknownClusterError, UsageError, WindowError
+from workbench.expectations import GroupSettings
 from workbench.inputs import first_problem, read_toml
 from workbench.masking import remember, secret_values, secrets_in_header, secrets_in_url
 from workbench.places import config_file, state_dir
 from workbench.window import parse_duration
 
 LAB_CLUSTER = "lab"
-_LONGEST = timedelta(days=36_525)  # a hundred years: dates can represent it
 _ENV = re.compile(r"\$\{(\w+)\}")
+_DEFAULT_PROFILES = ["kafka_exporter", "runtime"]
+_LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 
 _LONGEST = timedelta(days=366)  # of a window; more is a mistake in the unit
@@ -37,6 +39,11 @@ class Thresholds(_Strict):
         default=120.0,
         gt=0,
         description="Older than this is late. 2 min: what people notice before an alert of 5 min fires.",
+    )
+    commit_every_seconds: float = Field(
+        default=0.0,
+        ge=0,
+        description="Expected time between two commits: so much older than the objective is not late. 0: they are frequent.",
     )
     growth_ratio: float = Field(
         default=0.05,
@@ -162,9 +169,17 @@ class Cluster(_Strict):
     prometheus: str | None = Field(
         default=None, repr=False, description="URL of a Prometheus, Thanos, Mimir or VictoriaMetrics."
     )
+    match: dict[str, str] = Field(
+        default={},
+        description='Which series of the Prometheus are this cluster\'s: label to value, or to "=~pattern", "!=value", "!~pattern".',
+    )
+    copies: list[str] = Field(
+        default=[],
+        description="Labels that tell copies of one measurement apart, besides the usual ones of replicas: each counts once.",
+    )
     profiles: list[str] = Field(
-        default=["kafka_exporter", "runtime"],
-        description="In order of trust: a signal comes from the first profile that has it.",
+        default=_DEFAULT_PROFILES,
+        description="In order of trust: a signal comes from the first profile that has it. Names, or paths of files (`./ours.yaml`).",
     )
     members: dict[str, str] = Field(
         default={},
@@ -182,6 +197,10 @@ class Cluster(_Strict):
         default=None, description="This cluster's own thresholds, instead of the general ones."
     )
     windows: Windows | None = None
+    groups: dict[str, GroupSettings] = Field(
+        default={},
+        description="What is expected of groups, by name or pattern (`billing-*`); the most specific one wins.",
+    )
 
     @field_validator("prometheus", "metrics")
     @classmethod
@@ -191,6 +210,19 @@ class Cluster(_Strict):
             if parts.scheme not in ("http", "https") or not parts.hostname:
                 raise ValueError("this is not an http or https URL, such as http://host:9090")  # it may hold a password
         return value.rstrip("/") if isinstance(value, str) else value
+
+    @field_validator("match")
+    @classmethod
+    def _matchers(cls, value: dict[str, str]) -> dict[str, str]:
+        for name, text in value.items():
+            if not _LABEL.fullmatch(name) or name == "__name__":
+                raise ValueError(f"{name!r} is not a label")
+            if text.startswith(("=~", "!~")):
+                try:
+                    re.compile(text[2:])
+                except (re.error, RecursionError) as error:
+                    raise ValueError(f"{name}: {text[2:]!r} is not a valid pattern: {error}") from None
+        return value
 
     def model_post_init(self, _context: Any) -> None:
         """Register the cluster's secrets for masking in everything that this process writes."""
@@ -291,10 +323,23 @@ def load_settings(path: Path | None = None) -> Settings:
         for name, cluster in values["clusters"].items():
             if isinstance(cluster, dict):
                 cluster["name"] = name
+                cluster["profiles"] = _beside(cluster.get("profiles", _DEFAULT_PROFILES), chosen.parent)
     try:
         return Settings.model_validate(from_environment(values, chosen))
     except ValidationError as error:
         raise ConfigError(f"{chosen}: {first_problem(error)}.", hint="See README, 'Your own cluster'.") from None
+
+
+def _beside(profiles: Any, folder: Path) -> Any:
+    """Profiles with paths relative to the settings file made absolute; anything else is left to the validation."""
+    if not isinstance(profiles, list):
+        return profiles
+    return [
+        str((folder / Path(name).expanduser()).resolve())
+        if isinstance(name, str) and name.endswith((".yaml", ".yml"))
+        else name
+        for name in profiles
+    ]
 
 
 def from_environment(value: Any, path: Path) -> Any:

@@ -72,7 +72,7 @@ def test_the_truth_is_not_in_it(folder: Path) -> None:
     ]
     assert set(json.loads((folder / INFO).read_text())) == {
         "schema", "state", "cluster", "bootstrap", "source", "profiles", "window", "groups", "topics", "incomplete", "thresholds",
-        "created_at", "versions", "files",
+        "created_at", "versions", "files", "match", "sources", "expected",
     }  # fmt: skip
 
 

@@ -188,3 +188,17 @@ def test_a_closed_port_and_a_password_in_the_url() -> None:
         source("http://admin:hunter2@127.0.0.1:9").collect(WINDOW)
     assert "127.0.0.1:9" in caught.value.message
     assert "hunter2" not in caught.value.message + (caught.value.hint or "")
+
+
+def test_the_match_of_the_settings_is_in_every_query() -> None:
+    """Values, patterns and their opposites; with stored chunks as well, and when profiles are looked for."""
+    with scripted(Script(body=body((LAG, [[END.timestamp(), "1"]])))) as server:
+        asked = source(server.url)
+        asked.match = {"cluster": "prod-eu", "env": "=~prod|live", "team": "!=test"}
+        asked.collect(WINDOW, groups=["g"])
+        asked.collect(WINDOW)
+        asked.examples()
+    assert len(asked.queries) > 5
+    for query in asked.queries:
+        if query != "label values":
+            assert 'cluster="prod-eu",env=~"prod|live",team!="test"' in query

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from tests.stories import THRESHOLDS, WINDOW, Story
+from workbench.expectations import NOTHING_EXPECTED, Expectations
 from workbench.samples import concat
 from workbench.settings import Thresholds
 from workbench.triage.engine import answered
@@ -22,8 +23,9 @@ def rows_of(
     *,
     thresholds: Thresholds = THRESHOLDS,
     window: Window = WINDOW,
+    expectations: Expectations = NOTHING_EXPECTED,
 ) -> dict[str, SubscriptionFeatures]:
     """Answered features by group."""
     table = samples if isinstance(samples, pa.Table) else concat(story.samples() for story in samples)
-    found = features_of(answered(spark, table, window, thresholds).toArrow())
+    found = features_of(answered(spark, table, window, thresholds, expectations).toArrow())
     return {row.group: row for row in found}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from workbench.api.look import TriageResult, exit_code
 from workbench.collect.capture import Capture, new_info
 from workbench.collect.kafka_views import GroupView, Member, views_table
 from workbench.errors import ExitCode, NoSeriesError
+from workbench.expectations import GroupSettings
 from workbench.report.health import assess, overview
 from workbench.report.html import render_html
 from workbench.samples import SAMPLES_SCHEMA, concat
@@ -116,3 +118,14 @@ def test_a_group_that_reconciles_all_the_time_is_named(spark: Any, moving: Any, 
     evidence = {it.signal: it.value for it in step.evidence}
     assert evidence["reassigning_partitions"] == (0.0 if moving == "once" else moving)
     assert any("reconciling" in text for text in finding.contributing) is told
+
+
+def test_a_muted_group_of_another_kind_is_shown_and_does_not_count(spark: Any) -> None:
+    """A Connect cluster for good, for example: the exit code is that of what can be judged."""
+    capture = captured([Story(group="plain").all_partitions().calm()], {"plain": "classic", "workers": "connect"})
+    mute = {"workers": GroupSettings.model_validate({"mute": {"until": "2099-01-01T00:00:00Z", "reason": "known"}})}
+    capture = replace(capture, info=capture.info.model_copy(update={"expected": mute}))
+    result = triage(capture, spark)
+    [workers] = result.not_judged
+    assert workers.muted is not None and "known" in workers.muted
+    assert exit_code(result) == ExitCode.OK

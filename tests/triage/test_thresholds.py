@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 from tests.stories import TIMES, Story, growing, steps
 from tests.triage.judging import rows_of
+from workbench.expectations import Expectations, GroupSettings
 from workbench.settings import Thresholds
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Answer
@@ -193,7 +195,35 @@ def rows(spark: Any) -> dict[str, Any]:
 
 def test_every_threshold_is_here() -> None:
     """A new one needs its two sides."""
-    assert set(EDGES) == set(Thresholds.model_fields)
+    assert set(EDGES) | {"commit_every_seconds"} == set(Thresholds.model_fields)
+
+
+def test_a_commit_interval_explains_an_age(spark: Any) -> None:
+    """By a threshold, and by what is expected of a group."""
+    stories = [aged(Story(group=f"{name}/{age}", topic=f"{name}/{age}"), age) for name in "ab" for age in (29.0, 31.0)]
+    for_all = T.model_copy(update={"commit_every_seconds": 20.0})
+    found = rows_of(spark, stories, thresholds=for_all)
+    assert {name: row.late for name, row in found.items()} == {
+        "a/29.0": False,
+        "a/31.0": True,
+        "b/29.0": False,
+        "b/31.0": True,
+    }
+    expected = Expectations(
+        {
+            "a*": GroupSettings(commit_every=timedelta(seconds=20)),
+            "b*": GroupSettings(time_lag_objective=timedelta(seconds=30)),
+            "*31.0": GroupSettings(owner="nobody"),
+        }
+    )
+    found = rows_of(spark, stories, thresholds=T, expectations=expected)
+    assert {name: row.late for name, row in found.items()} == {
+        "a/29.0": False,
+        "a/31.0": True,
+        "b/29.0": False,
+        "b/31.0": True,
+    }
+    assert {row.objective_seconds for row in found.values()} == {10.0, 30.0}
 
 
 def told(row: SubscriptionFeatures, column: str) -> Any:

@@ -40,7 +40,7 @@ class TriageResult:
     def exit_code(self) -> ExitCode:
         """Exit code of the worst finding; "lagging" outweighs "cannot tell".
 
-        With incomplete data and no lag it is 4, because the missing part may lag.
+        A muted finding does not count. With incomplete data and no lag it is 4, because the missing part may lag.
         """
         return exit_code(self.triage)
 
@@ -142,8 +142,8 @@ def exit_code(result: Triage) -> ExitCode:
     from workbench.triage.engine import incomplete_verdict
     from workbench.triage.verdict import State
 
-    if any(finding.state is State.LAGGING for finding in result.findings):
+    if any(finding.state is State.LAGGING and finding.muted is None for finding in result.findings):
         return ExitCode.FINDINGS
     partial = any(text != NO_BASELINE for text in result.incomplete)  # --observe asks for this profile
-    unsure = partial or result.not_judged or incomplete_verdict(result.findings)
+    unsure = partial or incomplete_verdict(result.findings) or any(it.muted is None for it in result.not_judged)
     return ExitCode.EVIDENCE if unsure else ExitCode.OK

@@ -139,11 +139,13 @@ def _series(selector: str, name: str, times: Times, labels: Sequence[str], confi
     first = window.start if times.since else window.baseline_start
     spark = _session_for_much_data()
     from workbench.collect.prometheus_frames import read_samples
+    from workbench.collect.selectors import matchers_of, parse_selector, to_promql
 
+    ours = [*parse_selector(selector), *matchers_of(cluster.match)]
     return read_samples(
         spark,
         url=cluster.prometheus,
-        selector=selector,
+        selector=to_promql(ours) if cluster.match else selector,
         start=_seconds(first),
         end=_seconds(window.end),
         labels=",".join(labels),

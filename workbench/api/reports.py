@@ -41,6 +41,7 @@ def health(
 
     start_in_background()  # it takes longer than loading the rest
     from workbench.collect.capture import read_capture
+    from workbench.expectations import Expectations
     from workbench.report.budget import budgets
     from workbench.report.health import assess
     from workbench.report.result import read_previous
@@ -66,6 +67,7 @@ def health(
         start=start,
         end=end,
         objective_seconds=recorded.info.thresholds.time_lag_objective_seconds,
+        expectations=Expectations(recorded.info.expected),
     )
     return assess(recorded, result, spent, start=start, end=end, previous=read_previous(previous), run_id=run_id)
 

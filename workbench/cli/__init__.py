@@ -23,6 +23,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "capture": ("capture", "Save a cluster's measurements of a period as a folder."),
     "demo": ("demo", "Start a real Kafka, cause an incident, and find its cause. About 90 seconds."),
     "doctor": ("doctor", "Check this machine, the settings and every cluster in them."),
+    "events": ("events", "Record deploys and other changes; findings name the nearest one before an onset."),
     "lab": ("lab", "Run a real Kafka and Prometheus on this computer, and cause faults."),
     "notebook": ("notebook", "Open JupyterLab on a notebook, with its inputs filled in."),
     "profiles": ("profiles", "List the exporter profiles, or find those that fit a Prometheus."),

@@ -8,20 +8,27 @@ from pathlib import Path
 
 import click
 
-from workbench.cli.options import config_option, json_option
-from workbench.errors import ExitCode, WorkbenchError
+from workbench.cli.options import cluster_option, config_option, json_option
+from workbench.errors import ExitCode, UsageError, WorkbenchError
 from workbench.screen import tell, write_json
 
 
 @click.command(name="doctor")
+@click.option("--group", help="Show what the settings expect of this group, and which line says so.")
+@cluster_option(required=False)
 @json_option
 @config_option
-def command(as_json: bool, config: Path | None) -> int:
+def command(group: str | None, cluster: str | None, as_json: bool, config: Path | None) -> int:
     """Check Java, Spark's class archive, JupyterLab, the lab's downloads, the settings and every cluster in them.
 
-    Exit code 5 if a required part is missing or does not answer.
+    With --group: which lines of the settings apply to a group. Exit code 5 if a required part is missing or does not answer.
     """
     from workbench.settings import load_settings
+
+    if group is not None:
+        return _show_group(group, cluster, config, as_json=as_json)
+    if cluster is not None:
+        raise UsageError("--cluster belongs to --group: the checks cover every cluster of the settings.")
 
     checks: list[tuple[str, bool, str, bool]] = []
 
@@ -43,11 +50,11 @@ def command(as_json: bool, config: Path | None) -> int:
         lambda: f"{len(settings.clusters)} clusters: {', '.join(sorted(settings.clusters)) or 'none'}",
         needed=True,
     )
-    for cluster in settings.clusters.values():
-        if cluster.bootstrap is not None:
-            check(f"{cluster.name}: kafka", lambda cluster=cluster: _kafka(cluster), needed=True)  # type: ignore[misc]
-        if cluster.prometheus is not None:
-            check(f"{cluster.name}: prometheus", lambda cluster=cluster: _ask(cluster), needed=True)  # type: ignore[misc]
+    for it in settings.clusters.values():
+        if it.bootstrap is not None:
+            check(f"{it.name}: kafka", lambda it=it: _kafka(it), needed=True)  # type: ignore[misc]
+        if it.prometheus is not None:
+            check(f"{it.name}: prometheus", lambda it=it: _ask(it), needed=True)  # type: ignore[misc]
     if as_json:
         write_json([{"check": name, "ok": good, "what": text, "needed": needed} for name, good, text, needed in checks])
     else:
@@ -55,6 +62,39 @@ def command(as_json: bool, config: Path | None) -> int:
             mark = ("✓", "green") if good else ("✗", "red" if needed else "yellow")
             tell(f" {name:22} {text}", mark=mark)
     return ExitCode.OK if all(good or not needed for _, good, _, needed in checks) else ExitCode.SOURCE
+
+
+def _show_group(group: str, cluster: str | None, config: Path | None, *, as_json: bool) -> int:
+    """What is expected of a group, line by line."""
+    from workbench.expectations import Expectations, GroupSettings
+    from workbench.settings import load_settings
+
+    settings = load_settings(config)
+    if cluster is None and len(settings.clusters) != 1:
+        raise UsageError(
+            "--group needs --cluster.", hint=f"Clusters: {', '.join(sorted(settings.clusters)) or 'none'}."
+        )
+    chosen = settings.cluster(cluster or next(iter(settings.clusters)))
+    expectations = Expectations(chosen.groups)
+    found, limits = expectations.of(group), expectations.limits(settings.thresholds_of(chosen), group)
+    values = found.settings.model_dump(mode="json")
+    defaults = {
+        "time_lag_objective": f"{limits.time_lag_objective_seconds:g} s",
+        "commit_every": f"{limits.commit_every_seconds:g} s",
+    }
+    if as_json:
+        write_json({"cluster": chosen.name, "group": group, "settings": values, "lines": dict(found.lines)})
+        return ExitCode.OK
+    for name in GroupSettings.model_fields:
+        line = found.lines.get(name)
+        where = f'[clusters.{chosen.name}.groups."{line}"]' if line is not None else "default"
+        value = defaults.get(name) or (_in_words(values.get(name)) if line is not None else "none")
+        tell(f" {name:22} {value}  ({where})")
+    return ExitCode.OK
+
+
+def _in_words(value: object) -> str:
+    return ", ".join(f"{name} {text}" for name, text in value.items()) if isinstance(value, dict) else str(value)
 
 
 def _java() -> str:
@@ -133,6 +173,8 @@ def _ask(cluster: object) -> str:
         profiles=[load_profile(name) for name in cluster.profiles],
         headers=cluster.prometheus_headers,
         timeout_seconds=min(10.0, cluster.timeout_seconds),
+        match=cluster.match,
+        copies=cluster.copies,
     )
     window = Window.ending(datetime.now(UTC), length=timedelta(minutes=5), baseline=timedelta(seconds=1))
     found = source.collect(window)

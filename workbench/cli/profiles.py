@@ -12,8 +12,14 @@ from workbench.errors import ExitCode, UsageError
 from workbench.screen import say, tell, tell_page, write_json
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from workbench.collect.prometheus import PrometheusSource
     from workbench.profiles import Profile, Quality
     from workbench.profiles.fit import Fit
+    from workbench.settings import Cluster
+
+_MOST_CANDIDATES = 500
 
 
 @click.group(name="profiles")
@@ -25,10 +31,10 @@ def command() -> None:
 @json_option
 def list_(as_json: bool) -> int:
     """List all profiles, signal by signal: exact, proxy or absent."""
-    from workbench.profiles import Quality, load_profile, profile_names
+    from workbench.profiles import Quality, known_profiles
     from workbench.signals import SIGNALS
 
-    profiles = [load_profile(name) for name in profile_names()]
+    profiles = known_profiles()
     if as_json:
         write_json(
             [
@@ -61,36 +67,47 @@ def list_(as_json: bool) -> int:
 @command.command()
 @click.option("--url", help="Base URL of a Prometheus, or of a server with the same API.")
 @cluster_option(required=False)
+@click.option(
+    "--capture", "folder", type=click.Path(path_type=Path), help="Check a recording instead: which signals it has."
+)
+@click.option(
+    "--profile", "names", multiple=True, help="Check this profile, rule by rule: a name or a file. Repeatable."
+)
+@click.option("--at", help="Check the minutes before this instant (2026-11-21T03:00Z). Default: now.")
 @config_option
 @json_option
-def check(url: str | None, cluster: str | None, config: Path | None, as_json: bool) -> int:
-    """Find the profiles that fit a live Prometheus. Shows for each signal whether it is exact, a proxy or absent.
+def check(
+    url: str | None,
+    cluster: str | None,
+    folder: Path | None,
+    names: tuple[str, ...],
+    at: str | None,
+    config: Path | None,
+    as_json: bool,
+) -> int:
+    """Find the profiles that fit a live Prometheus, and say why a rule finds nothing.
+
+    With --profile, or for the profiles of a cluster: rule by rule, whether there is no such metric, a metric without the label, no
+    recent sample, or a native histogram.
 
     Exit code 4 if no profile fits, or if the server's answer is incomplete.
     """
-    from workbench.collect.prometheus import PrometheusSource
-    from workbench.profiles import load_profile, profile_names
-    from workbench.profiles.fit import coverage, fitting, recommended
-    from workbench.settings import checked_cluster, load_settings
+    from workbench.profiles import known_profiles, load_profile, name_of
+    from workbench.profiles.fit import coverage, fit, fitting, recommended
+    from workbench.window import parse_instant
 
-    if (url is None) == (cluster is None):
-        raise UsageError("Give either --url or --cluster.", hint="For example: --url http://prometheus:9090")
-    target = (
-        checked_cluster({"name": "checked", "prometheus": url})
-        if cluster is None
-        else load_settings(config).cluster(cluster)
-    )
-    if target.prometheus is None:
-        raise UsageError(f"The cluster {target.name!r} has no Prometheus in the settings.", hint="Give one with --url.")
-    profiles = [load_profile(name) for name in profile_names()]
-    source = PrometheusSource(
-        url=target.prometheus,
-        cluster=target.name,
-        profiles=profiles,
-        headers=target.prometheus_headers,
-        timeout_seconds=target.timeout_seconds,
-    )
-    fits = fitting(profiles, source.examples())
+    if sum(it is not None for it in (url, cluster, folder)) != 1:
+        raise UsageError("Give --url, --cluster or --capture.", hint="For example: --url http://prometheus:9090")
+    if folder is not None:
+        return _check_capture(folder, as_json=as_json)
+    target = _target(url, cluster, config)
+    wanted = [*names] or ([*target.profiles] if cluster is not None else [])
+    profiles = known_profiles(wanted)
+    instant = parse_instant(at) if at is not None else None
+    source = _source(target, profiles)
+    examples, there = source.examples(at=instant), source.names(at=instant)
+    fits = fitting(profiles, examples, names=there)
+    checked = [fit(load_profile(name), examples, names=there) for name in dict.fromkeys(wanted)]
     chosen = recommended(fits)
     covered = coverage(chosen)
     if as_json:
@@ -99,6 +116,17 @@ def check(url: str | None, cluster: str | None, config: Path | None, as_json: bo
                 "url": target.prometheus,
                 "fits": [{"profile": it.profile.name, "found": it.found, "absent": it.absent} for it in fits],
                 "recommended": [it.profile.name for it in chosen],
+                "rules": [
+                    {
+                        "profile": it.profile.name,
+                        "signal": rule.signal,
+                        "metric": rule.metric,
+                        "state": str(rule.state),
+                        "detail": rule.detail,
+                    }
+                    for it in checked or fits
+                    for rule in it.checks
+                ],
                 "signals": {
                     name: {"quality": str(quality), "profile": profile} for name, (quality, profile) in covered.items()
                 },
@@ -106,10 +134,137 @@ def check(url: str | None, cluster: str | None, config: Path | None, as_json: bo
             }
         )
     else:
-        _print_check(target.prometheus, fits, chosen, covered, profiles)
+        for it in checked:
+            _print_rules(it)
+        _print_check(target.prometheus or "", fits, chosen, covered, profiles, own={name_of(name) for name in wanted})
         for text in source.partial:
             say(f"Incomplete: {text}")
     return ExitCode.OK if fits and not source.partial else ExitCode.EVIDENCE
+
+
+@command.command()
+@click.option("--url", help="Base URL of a Prometheus, or of a server with the same API.")
+@cluster_option(required=False)
+@click.option("--name", default="ours", show_default=True, help="Name of the profile.")
+@click.option(
+    "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write it to this file; default: print it."
+)
+@config_option
+def new(url: str | None, cluster: str | None, name: str, output: Path | None, config: Path | None) -> int:
+    """Draft a profile from what a Prometheus shows: by name, unit and labels, with what is missing.
+
+    Check every line, then use it: profiles = ["./ours.yaml"] in workbench.toml. Exit code 4 if no lag was found.
+    """
+    from workbench.files import atomic_write, writing
+    from workbench.profiles.draft import draft, interesting
+
+    if (url is None) == (cluster is None):
+        raise UsageError("Give either --url or --cluster.", hint="For example: --url http://prometheus:9090")
+    target = _target(url, cluster, config)
+    source = _source(target, [])
+    candidates = interesting(source.names())
+    if len(candidates) > _MOST_CANDIDATES:
+        say(f"{len(candidates)} metrics may belong to consumers; only the first {_MOST_CANDIDATES} are looked at.")
+    found = draft(name, source.recent(candidates[:_MOST_CANDIDATES], most=3))
+    text = found.to_yaml()
+    if output is not None:
+        with writing(f"The profile {output}"):
+            try:
+                with atomic_write(output, new=True) as temporary:
+                    temporary.write_text(text, encoding="utf-8")
+            except FileExistsError:
+                raise UsageError(
+                    f"{output} exists.", hint="Name another file: a draft never replaces your work."
+                ) from None
+        say(f"Wrote {output}. Check it with: workbench profiles check --profile {output}")
+    else:
+        tell_page(text)
+    return ExitCode.OK if {"consumer_lag", "committed_offset"} & found.signals.keys() else ExitCode.EVIDENCE
+
+
+@command.command()
+def schema() -> int:
+    """Print the JSON schema of a profile, for editors."""
+    from workbench.profiles.schema import profile_schema
+
+    write_json(profile_schema())
+    return ExitCode.OK
+
+
+def _target(url: str | None, cluster: str | None, config: Path | None) -> Cluster:
+    from workbench.settings import checked_cluster, load_settings
+
+    if cluster is None:
+        return checked_cluster({"name": "checked", "prometheus": url})
+    target = load_settings(config).cluster(cluster)
+    if target.prometheus is None:
+        raise UsageError(f"The cluster {target.name!r} has no Prometheus in the settings.", hint="Give one with --url.")
+    return target
+
+
+def _source(target: Cluster, profiles: Sequence[Profile]) -> PrometheusSource:
+    from workbench.collect.prometheus import PrometheusSource
+
+    return PrometheusSource(
+        url=target.prometheus or "",
+        cluster=target.name,
+        profiles=profiles,
+        headers=target.prometheus_headers,
+        timeout_seconds=target.timeout_seconds,
+        match=target.match,
+    )
+
+
+def _check_capture(folder: Path, *, as_json: bool) -> int:
+    """Signals of a recording, and where each comes from."""
+    from workbench.collect.capture import read_capture
+    from workbench.signals import SIGNALS
+
+    capture = read_capture(folder)
+    table = capture.samples.group_by(["signal", "source"]).aggregate([("ts", "count"), ("ts", "max")]).to_pylist()
+    rows = [
+        {
+            "signal": name,
+            "profile": row["source"],
+            "samples": row["ts_count"],
+            "last": row["ts_max"].isoformat(),
+        }
+        for name in SIGNALS
+        for row in sorted(table, key=lambda row: str(row["source"]))
+        if row["signal"] == name
+    ]
+    absent = [name for name in SIGNALS if not any(row["signal"] == name for row in rows)]
+    if as_json:
+        write_json({"capture": str(folder), "signals": rows, "absent": absent})
+        return ExitCode.OK if rows else ExitCode.EVIDENCE
+    from rich.table import Table
+
+    from workbench.console import SafeConsole
+
+    shown = Table(box=None, header_style="bold")
+    for column in ("signal", "profile", "samples", "last sample"):
+        shown.add_column(column)
+    for row in rows:
+        shown.add_row(row["signal"], row["profile"], f"{row['samples']:,}", row["last"])
+    SafeConsole(soft_wrap=True).print(shown)
+    tell(f"Absent: {', '.join(absent) or 'nothing'}.")
+    return ExitCode.OK if rows else ExitCode.EVIDENCE
+
+
+def _print_rules(it: Fit) -> None:
+    from rich.table import Table
+
+    from workbench.console import SafeConsole
+    from workbench.profiles.fit import RuleState
+
+    tell(f"Profile {it.profile.name}: {len(it.found)} of {len(it.checks)} signals found.")
+    table = Table(box=None, header_style="bold")
+    for column in ("signal", "", "what is there"):
+        table.add_column(column)
+    for rule in it.checks:
+        table.add_row(rule.signal, "ok" if rule.state is RuleState.FOUND else str(rule.state), rule.detail)
+    SafeConsole(soft_wrap=True).print(table)
+    tell("")
 
 
 def _print_check(
@@ -118,6 +273,8 @@ def _print_check(
     chosen: list[Fit],
     covered: dict[str, tuple[Quality, str | None]],
     profiles: list[Profile],
+    *,
+    own: set[str],
 ) -> None:
     from urllib.parse import urlsplit
 
@@ -128,11 +285,11 @@ def _print_check(
 
     host = urlsplit(url).netloc.rpartition("@")[2]
     if not fits:
-        tell(f"No profile fits the metrics at {host}. See the metrics of each profile with: workbench profiles list")
+        tell(f"No profile fits the metrics at {host}. Draft one from what is there with: workbench profiles new")
         return
     tell(f"Profiles that match metrics at {host}:")
     for it in fits:
-        absent = f", missing: {', '.join(it.absent)}" if it.absent else ""
+        absent = f", missing: {', '.join(it.absent)}" if it.absent and it.profile.name not in own else ""
         tell(f"  {it.profile.name:20} {len(it.found)} of {len(it.found) + len(it.absent)} signals{absent}")
     names = ", ".join(f'"{it.profile.name}"' for it in chosen)
     tell_page(f"\nFor workbench.toml: profiles = [{names}]\n")

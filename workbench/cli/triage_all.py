@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
     from workbench.cli.progress import Steps
     from workbench.collect.kafka_kinds import Unjudged
+    from workbench.settings import Cluster
     from workbench.sweep.engine import Sweep
     from workbench.sweep.store import Store
     from workbench.window import Window
@@ -82,10 +85,9 @@ def triage_all(request: SweepRequest) -> int:
 
 def exit_code(result: Sweep) -> int:
     """Exit code of the worst subscription; "lagging" outweighs "cannot tell", which outweighs healthy with incomplete data."""
-    states = result.states
-    if states.get("lagging"):
+    if result.lagging:
         return ExitCode.FINDINGS
-    return ExitCode.EVIDENCE if states.get("cannot_tell") or result.partial else ExitCode.OK
+    return ExitCode.EVIDENCE if result.unsure or result.partial else ExitCode.OK
 
 
 def _instant(until: str | None) -> datetime | None:
@@ -100,6 +102,7 @@ def _landed(
     """Open the cluster's store, and land the window's missing slots from Prometheus."""
     from workbench.collect import live
     from workbench.places import state_dir
+    from workbench.profiles import name_of
     from workbench.settings import load_settings
     from workbench.spark.session import start_in_background
     from workbench.sweep.landing import land_missing, wanting
@@ -110,13 +113,15 @@ def _landed(
     thresholds = settings.thresholds_of(cluster)
     own = folder is None
     store = make_store(
-        folder or state_dir() / "stores" / cluster.name,
+        folder or state_dir() / "stores" / _store_name(cluster),
         StoreInfo(
             cluster=cluster.name,
             slot_seconds=round(settings.windows_of(cluster).length.total_seconds()),
             bootstrap=cluster.bootstrap,
-            profiles=cluster.profiles,
+            profiles=[name_of(name) for name in cluster.profiles],
+            match=cluster.match,
             thresholds=thresholds,
+            expected=cluster.groups,
         ),
     )
     # A landed slot is not queried again, so wait until its last samples have certainly arrived.
@@ -127,6 +132,8 @@ def _landed(
     with steps.step(f"Reading the sources of {cluster.name} for {len(asked)} of 5 slots") as step:
         landed = land_missing(store, window, lambda slot: live.collect_series(cluster, slot))
         step.note = f"{landed.rows:,} samples"
+    for text in landed.sources:
+        steps.say(f"Sources: {text}.")
     if own:  # no archive was requested
         store.prune(window.baseline_start)
     return store, window
@@ -144,6 +151,14 @@ def _other_groups(name: str, config: Path | None, steps: Steps) -> OtherGroups:
         kinds, others, missing = live.other_groups(cluster)
         step.note = f"{len(kinds):,} groups, {len(others)} cannot be judged"
     return kinds, others, missing
+
+
+def _store_name(cluster: Cluster) -> str:
+    """Another one for other series: samples of two clusters must not meet in a store."""
+    if not cluster.match:
+        return cluster.name
+    digest = hashlib.sha256(json.dumps(cluster.match, sort_keys=True).encode()).hexdigest()
+    return f"{cluster.name}-{digest[:8]}"
 
 
 def _sweep(store: Store, window: Window, top: int, asked: OtherGroups, steps: Steps) -> Sweep:
@@ -179,6 +194,7 @@ def _write_table(path: Path, result: Sweep) -> None:
 
 def _write_report(path: Path, store: Store, result: Sweep) -> None:
     from workbench.collect.capture import Capture, new_info
+    from workbench.collect.events import of_window
     from workbench.report.html import write_html
 
     info = new_info(
@@ -189,6 +205,9 @@ def _write_report(path: Path, store: Store, result: Sweep) -> None:
         window=result.window,
         incomplete=list(result.incomplete),
         thresholds=store.info.thresholds,
+        match=store.info.match,
+        expected=store.info.expected,
     )
     samples = store.samples_of(result.window, [(it.group, it.topic) for it in result.findings])
-    write_html(path, result.as_triage(), Capture(info=info, samples=samples))
+    events = of_window(store.info.cluster, result.window.baseline_start, result.window.end)
+    write_html(path, result.as_triage(), Capture(info=info, samples=samples, events=events))

@@ -15,7 +15,7 @@ import json
 import os
 import platform
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,6 +30,7 @@ from workbench import __version__
 from workbench.collect.kafka_views import GROUPS_SCHEMA
 from workbench.collect.parquet_bounds import Room, TooLargeError, read_bounded
 from workbench.errors import DamagedCaptureError, NotACaptureError, UsageError, WindowError
+from workbench.expectations import Expectations, GroupSettings
 from workbench.files import atomic_folder, atomic_write, require_empty, write_text, writing
 from workbench.humanize import first_line
 from workbench.inputs import first_problem
@@ -91,11 +92,18 @@ class CaptureInfo(BaseModel):
     groups: list[str] | None = None
     topics: list[str] | None = None
     incomplete: list[str] = []
+    match: dict[str, str] = {}  # which series of the Prometheus are the cluster's
+    expected: dict[str, GroupSettings] = {}  # by group pattern
+    sources: list[str] = []  # how many sources measured the same, in words
     # Thresholds of the recording: a lab's incident is compressed in time, and so are its thresholds.
     thresholds: Thresholds = Thresholds()
     created_at: _Dated
     versions: dict[str, str] = {}
     files: dict[str, FileCheck] = {}
+
+    def limits(self, group: str) -> Thresholds:
+        """Thresholds of one group."""
+        return Expectations(self.expected).limits(self.thresholds, group)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +146,9 @@ def new_info(
     incomplete: list[str] | None = None,
     thresholds: Thresholds | None = None,
     state: Literal["recording", "complete"] = "complete",
+    match: Mapping[str, str] | None = None,
+    sources: Sequence[str] = (),
+    expected: Mapping[str, GroupSettings] | None = None,
 ) -> CaptureInfo:
     """Make the `capture.json` of a new capture."""
     return CaptureInfo(
@@ -150,6 +161,9 @@ def new_info(
         groups=groups,
         topics=topics,
         incomplete=incomplete or [],
+        match=dict(match or {}),
+        sources=list(sources),
+        expected=dict(expected or {}),
         thresholds=thresholds or Thresholds(),
         created_at=datetime.now(UTC),
         versions={"workbench": __version__, "python": platform.python_version(), "pyarrow": pa.__version__},

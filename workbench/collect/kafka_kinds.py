@@ -93,6 +93,7 @@ class Unjudged:
         members: in the group; None if not known.
         topics: that it reads, as far as known.
         lag_messages: as the broker computes it; None if not known.
+        muted: until when and why, if the settings mute the group.
     """
 
     cluster: str
@@ -102,6 +103,7 @@ class Unjudged:
     members: int | None
     topics: tuple[str, ...] = ()
     lag_messages: int | None = None
+    muted: str | None = None
 
     @property
     def headline(self) -> str:
@@ -118,6 +120,7 @@ class Unjudged:
             "members": self.members,
             "topics": list(self.topics),
             "lag_messages": self.lag_messages,
+            "muted": self.muted,
             "headline": self.headline,
         }
 

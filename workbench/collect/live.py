@@ -14,6 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from workbench.collect.capture import NO_BASELINE, Capture, new_info
+from workbench.collect.events import of_window
 from workbench.collect.join import groups_of_clients
 from workbench.collect.kafka import KafkaCluster
 from workbench.collect.kafka_kinds import Unjudged, unjudged_in
@@ -21,7 +22,7 @@ from workbench.collect.kafka_views import GROUPS_SCHEMA, views_table
 from workbench.collect.prometheus import Collected, PrometheusSource
 from workbench.collect.record import Recorder
 from workbench.errors import NoSeriesError, SourceUnreachableError, UsageError
-from workbench.profiles import load_profile
+from workbench.profiles import load_profile, name_of
 from workbench.samples import SAMPLES_SCHEMA
 from workbench.settings import Cluster, Thresholds
 from workbench.window import Window
@@ -62,15 +63,19 @@ def collect(
             cluster=cluster.name,
             bootstrap=cluster.bootstrap,
             source="prometheus",
-            profiles=cluster.profiles,
+            profiles=[name_of(name) for name in cluster.profiles],
             window=window,
             groups=groups,
             topics=topics,
             incomplete=[*incomplete, *missing],
             thresholds=thresholds,
+            match=cluster.match,
+            sources=found.sources,
+            expected=cluster.groups,
         ),
         samples=samples,
         groups=views,
+        events=of_window(cluster.name, window.baseline_start, window.end),
     )
 
 
@@ -111,6 +116,8 @@ def _series(
         headers=cluster.prometheus_headers,
         timeout_seconds=cluster.timeout_seconds,
         members={**groups_of_clients(views), **cluster.members},
+        match=cluster.match,
+        copies=cluster.copies,
     )
     found = source.collect(window, groups=groups, topics=topics)
     if not len(found.series):
@@ -120,7 +127,8 @@ def _series(
         raise NoSeriesError(
             f"Prometheus has no series of {what or 'any consumer group'} between "
             f"{window.baseline_start:%Y-%m-%d %H:%M:%SZ} and {window.end:%H:%M:%SZ}.",
-            hint=f"Profiles in use: {', '.join(cluster.profiles)}. Is the name correct, and does one of them fit your exporter?",
+            hint=f"Profiles in use: {', '.join(map(name_of, cluster.profiles))}. Is the name correct, and does one of them fit your "
+            "exporter? Find out with: workbench profiles check",
         )
     return found
 
@@ -204,5 +212,7 @@ def observe(
         groups=groups,
         incomplete=[*recorded.info.incomplete, NO_BASELINE],
         thresholds=thresholds,
+        expected=cluster.groups,
     )
-    return Capture(info=info, samples=recorded.samples, groups=recorded.groups)
+    events = of_window(cluster.name, window.baseline_start, window.end)
+    return Capture(info=info, samples=recorded.samples, groups=recorded.groups, events=events)

@@ -24,8 +24,9 @@ from urllib3.util.retry import Retry
 
 from workbench.collect import remote_read
 from workbench.collect.columnar import EMPTY, Matrix, parse_answer, partial_of
+from workbench.collect.copies import count_once
 from workbench.collect.join import with_derived_lag, with_groups
-from workbench.collect.selectors import LabelMatcher, one_of, to_promql
+from workbench.collect.selectors import LabelMatcher, matchers_of, one_of, to_promql
 from workbench.errors import SourceUnreachableError
 from workbench.profiles import LeftOut, MappingRule, Profile
 from workbench.samples import STALE_NAN_BITS, SampleBatch, SeriesTable, concat_series, most_trusted
@@ -69,10 +70,11 @@ class _ColumnarSession(WebSession):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
-    """Samples by series, and what is known to be missing."""
+    """Samples by series, what is known to be missing, and how many sources measured the same."""
 
     series: SeriesTable
     incomplete: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -86,6 +88,8 @@ class PrometheusSource:
         headers: for authentication.
         timeout_seconds: for one query.
         members: client id or application to group, for profiles without a group.
+        match: label to value or pattern: only these series are the cluster's.
+        copies: labels that tell copies of one measurement apart.
         step_seconds: forces a resolution; None: raw samples, or a suitable step for long windows.
     """
 
@@ -96,6 +100,8 @@ class PrometheusSource:
     timeout_seconds: float = 30.0
     step_seconds: int | None = None
     members: Mapping[str, str] = field(default_factory=dict)
+    match: Mapping[str, str] = field(default_factory=dict)
+    copies: Sequence[str] = ()
     queries: list[str] = field(default_factory=list)
     _client: Any = None
     _session: Any = None
@@ -109,22 +115,32 @@ class PrometheusSource:
 
         Raises:
             SourceUnreachableError: if Prometheus does not answer, or answers with an error.
+            MixedSourcesError: if two clusters answer.
         """
         self._connect()
         self._session.warnings.clear()
         self._left_out = LeftOut()
         tables: list[SeriesTable] = []
+        sources: list[str] = []
         for profile in self.profiles:
             by_group = [rule for rule in profile.signals.values() if "group" in rule.labels]
             others = [rule for rule in profile.signals.values() if "group" not in rule.labels]
             found = self._collect(profile, by_group, window, groups=groups, topics=topics)
-            if others and (len(found) or not by_group):
-                seen = topics or (sorted(pc.unique(found.names["topic"].drop_null()).to_pylist()) if groups else None)
-                found = concat_series([found, self._collect(profile, others, window, groups=None, topics=seen)])
-            tables.append(with_groups(found, profile, self.members, groups=groups))
+            if others and (len(found.series) or not by_group):
+                named = found.series.names["topic"].drop_null()
+                seen = topics or (sorted(pc.unique(named).to_pylist()) if groups else None)
+                found = _joined([found, self._collect(profile, others, window, groups=None, topics=seen)])
+            counted = count_once(found.series, found.labels, profile, copies=self.copies)
+            sources += counted.notes
+            members = {
+                **self.members,
+                **{to: self.members[of] for to, of in counted.aliases.items() if of in self.members},
+            }
+            tables.append(with_groups(counted.series, profile, members, groups=groups))
         return Collected(
             series=with_derived_lag(most_trusted(tables)),
             incomplete=(*self.partial, *self._left_out.words()),
+            sources=tuple(dict.fromkeys(sources)),
         )
 
     @property
@@ -132,21 +148,64 @@ class PrometheusSource:
         """What the server reported as missing from its last answers."""
         return tuple(dict.fromkeys(self._session.warnings)) if self._session is not None else ()
 
-    def examples(self) -> dict[str, dict[str, str]]:
-        """Every exported metric name of the profiles, with the labels of one recent series.
+    def names(self, *, at: datetime | None = None) -> frozenset[str]:
+        """All metric names, also of series without recent samples.
+
+        Args:
+            at: in the hour before this instant; default: whatever the server has.
 
         Raises:
             SourceUnreachableError: if Prometheus does not answer.
         """
         self._connect()
-        names = self._guarded("label values", lambda: self._client.get_label_values("__name__"))
-        known = {name for profile in self.profiles for name in profile.metrics()}
-        found: dict[str, dict[str, str]] = {}
-        for name in sorted(known & set(names)):
-            query = f"topk(1, {name})[5m:1m]"  # a subquery: its answer is a matrix, like those of all other queries
-            for labels, _, _ in self._ask(query, lambda query=query: self._client.custom_query(query)).series():
-                found[name] = labels
+        params = {} if at is None else {"start": str(at.timestamp() - 3600), "end": str(at.timestamp())}
+        found = self._guarded("label values", lambda: self._client.get_label_values("__name__", params=params))
+        return frozenset(found)
+
+    def recent(
+        self, names: Iterable[str], *, most: int = 1, at: datetime | None = None
+    ) -> dict[str, list[dict[str, str]]]:
+        """Labels of some series that have samples in the last five minutes.
+
+        Args:
+            names: metric names.
+            most: series of each.
+            at: the end of these minutes; default: now.
+
+        Raises:
+            SourceUnreachableError: if Prometheus does not answer.
+        """
+        self._connect()
+        params = {} if at is None else {"time": str(at.timestamp())}
+        found: dict[str, list[dict[str, str]]] = {}
+        for name in sorted(names):
+            selector = to_promql((one_of("__name__", [name]), *matchers_of(self.match)))
+            query = f"topk({most}, {selector})[5m:1m]"  # a subquery: its answer is a matrix, like those of all other queries
+            matrix = self._ask(query, lambda query=query: self._client.custom_query(query, params=params))
+            if len(matrix):
+                found[name] = [labels for labels, _, _ in matrix.series()][:most]
         return found
+
+    def examples(self, *, at: datetime | None = None) -> dict[str, dict[str, str]]:
+        """Every exported metric name of the profiles, with the labels of one recent series.
+
+        Raises:
+            SourceUnreachableError: if Prometheus does not answer.
+        """
+        known = {name for profile in self.profiles for name in profile.metrics()}
+        known |= {rule.metric for profile in self.profiles for rule in profile.signals.values()}  # native histograms
+        found = self.recent(known & self.names(at=at), at=at)
+        return {name: series[0] for name, series in found.items()}
+
+    def read(self, metric: str, window: Window) -> Iterator[tuple[dict[str, str], np.ndarray, np.ndarray]]:
+        """Labels, µs since the epoch and values of every series of a metric, whatever its labels are.
+
+        Raises:
+            SourceUnreachableError: if Prometheus does not answer.
+        """
+        self._connect()
+        for matrix in self._fetch([one_of("__name__", [metric])], window, by_chunks=False):
+            yield from matrix.series()
 
     def _connect(self) -> None:
         if self._client is not None:
@@ -178,7 +237,7 @@ class PrometheusSource:
         *,
         groups: Sequence[str] | None,
         topics: Sequence[str] | None,
-    ) -> SeriesTable:
+    ) -> _Found:
         tables = []
         wanted = {id(rule) for rule in rules}
         by_labels: dict[tuple[str | None, str | None], list[str]] = {}
@@ -192,9 +251,10 @@ class PrometheusSource:
             if topics and topic_label and len(topics) <= _MAX_TOPICS_IN_QUERY:
                 matchers.append(one_of(topic_label, topics))
             narrow = len(matchers) > 1
+            matchers += matchers_of(self.match)
             for matrix in self._fetch(matchers, window, by_chunks=not narrow):
                 tables.append(_to_series(matrix, profile, self.cluster, window, self._left_out))
-        return concat_series(tables)
+        return _joined(tables)
 
     def _fetch(self, matchers: Sequence[LabelMatcher], window: Window, *, by_chunks: bool) -> Iterator[Matrix]:
         total = window.end - window.baseline_start
@@ -290,7 +350,19 @@ def chunks(start: datetime, end: datetime, step: int) -> Iterator[tuple[datetime
         at = upto + step
 
 
-def _to_series(matrix: Matrix, profile: Profile, cluster: str, window: Window, left_out: LeftOut) -> SeriesTable:
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Series with the server's own labels of each, (k,)."""
+
+    series: SeriesTable
+    labels: Sequence[Mapping[str, str]]
+
+
+def _joined(tables: Sequence[_Found]) -> _Found:
+    return _Found(concat_series([it.series for it in tables]), [of for it in tables for of in it.labels])
+
+
+def _to_series(matrix: Matrix, profile: Profile, cluster: str, window: Window, left_out: LeftOut) -> _Found:
     batch = SampleBatch(cluster, profile.name)
     known = np.zeros(len(matrix), bool)
     states = np.full(len(matrix), np.nan)  # placeholder for the values of a series
@@ -314,8 +386,10 @@ def _to_series(matrix: Matrix, profile: Profile, cluster: str, window: Window, l
             np.where(values != 0, np.repeat(states, found.lengths), np.nan),
             values,
         )
-    batch.fill(found.lengths[known], found.ts_us, values)
-    return batch.to_series()
+    lengths = found.lengths[known]
+    batch.fill(lengths, found.ts_us, values)
+    here = np.flatnonzero(known)[lengths > 0]  # a series without samples is left out
+    return _Found(batch.to_series(), [matrix.labels[at] for at in here])
 
 
 def _reason(error: Exception) -> str:

@@ -23,6 +23,7 @@ from workbench.collect.capture import (
     write_info,
     write_parquet,
 )
+from workbench.collect.events import of_window
 from workbench.collect.join import groups_of_clients, with_derived_lag
 from workbench.collect.kafka import KafkaCluster
 from workbench.collect.kafka_views import SOURCE as KAFKA_PROFILE
@@ -168,7 +169,8 @@ class Recorder:
         if not (self._folder / INFO).exists():
             raise UsageError("Nothing was recorded: the recording was stopped before the first scrape.")
         recorded = read_capture(self._folder, room_gib=math.inf)  # our own lock, which must be kept
-        whole = Capture(info=self._info("complete"), samples=recorded.samples, groups=recorded.groups)
+        events = of_window(self._cluster.name, self._started, datetime.now(UTC))
+        whole = Capture(info=self._info("complete"), samples=recorded.samples, groups=recorded.groups, events=events)
         complete_recording(self._folder, whole)
         return read_capture(self._folder, room_gib=math.inf)
 
@@ -179,10 +181,11 @@ class Recorder:
             cluster=self._cluster.name,
             bootstrap=self._cluster.bootstrap,
             source="watch",
-            profiles=[*([KAFKA_PROFILE] if self._kafka is not None else []), *self._cluster.profiles],
+            profiles=[*([KAFKA_PROFILE] if self._kafka is not None else []), *(it.name for it in self._profiles)],
             window=Window(baseline_start=self._started, start=middle, end=now),
             groups=self._groups,
             incomplete=[f"{text} ({count} of {self.rounds} rounds)" for text, count in self.missing.items()],
             thresholds=self._thresholds,
+            expected=self._cluster.groups,
             state=state,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -56,6 +56,15 @@ def parse_selector(text: str) -> list[LabelMatcher]:
         found.append(LabelMatcher(_OPERATORS[match[2]], match[1], value))
         at = match.end()
     return found
+
+
+def matchers_of(match: Mapping[str, str]) -> tuple[LabelMatcher, ...]:
+    """Matchers of the settings: label to a value, or to an operator and a pattern ("=~prod-.*", "!=test", "!~test-.*")."""
+    found = []
+    for name, value in match.items():
+        operator = next((text for text in ("=~", "!~", "!=") if value.startswith(text)), "")
+        found.append(LabelMatcher(_OPERATORS[operator or "="], name, value.removeprefix(operator)))
+    return tuple(found)
 
 
 def to_promql(matchers: Iterable[LabelMatcher]) -> str:

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
+from pathlib import Path
 from typing import Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from workbench.errors import ConfigError
-from workbench.inputs import first_problem
+from workbench.inputs import first_problem, read_within
+from workbench.places import profiles_dir
 from workbench.samples import LABEL_COLUMNS
-from workbench.signals import GROUP_STATES, SIGNALS, Kind
+from workbench.signals import GROUP_STATES, SIGNALS, Grain, Kind
 
 __all__ = [
     "ESTIMATE",
@@ -30,7 +32,11 @@ __all__ = [
     "Meaning",
     "Profile",
     "Quality",
+    "is_path",
+    "known_profiles",
     "load_profile",
+    "name_of",
+    "own_profiles",
     "parse_profile",
     "profile_names",
     "snake",
@@ -39,6 +45,9 @@ __all__ = [
 _NUMBER = re.compile(r"[0-9]{1,10}")  # str.isdigit also accepts "²" and "١"
 _LAST_PARTITION = 2**31 - 1  # Kafka's own type
 _EXAMPLE_CHARACTERS = 40
+_PROFILE_BYTES = 1 << 20
+# The processor of a metric that does not tell event types apart.
+EVERY_TYPE = "all"
 
 # `stat` of an estimated time lag; one that the consumer computed from the record is a `value`.
 ESTIMATE = "estimate"
@@ -187,6 +196,8 @@ class Profile(BaseModel):
                     return _unreadable(left_out, metric, theirs, value, wanted="partition")
                 value = int(value)
             canonical[name] = value
+        if SIGNALS[signal].grain is Grain.PROCESSOR and canonical.get("processor") is None:
+            canonical["processor"] = EVERY_TYPE
         if rule.stat_label is not None:
             stat = labels.get(rule.stat_label, "value")
             if not _is_text(stat):
@@ -247,7 +258,10 @@ def parse_profile(text: str, *, name: str) -> Profile:
         ConfigError: naming the wrong field.
     """
     try:
-        return Profile.model_validate({"name": name, **(yaml.safe_load(text) or {})})
+        values = yaml.safe_load(text) or {}
+        if not isinstance(values, dict):
+            raise TypeError("it is not a mapping with title and signals")
+        return Profile.model_validate({"title": name, **values, "name": name})
     except (
         ValueError,
         yaml.YAMLError,
@@ -258,23 +272,90 @@ def parse_profile(text: str, *, name: str) -> Profile:
         raise ConfigError(f"The profile {name!r} cannot be used: {reason}.") from None
 
 
-@cache
+def is_path(name: str) -> bool:
+    """Whether a name in the settings is the path of a profile of one's own."""
+    return name.endswith((".yaml", ".yml"))
+
+
+def name_of(name: str) -> str:
+    """Name of a profile that the settings give by name or by path; this one goes into captures and reports."""
+    return Path(name).stem if is_path(name) else name
+
+
 def load_profile(name: str) -> Profile:
-    """Load a profile that ships with the package.
+    """Load a profile: one that ships with the package, one of `profiles/` beside the user's settings, or a file.
+
+    Args:
+        name: name of the profile, or path of its file.
 
     Raises:
-        ConfigError: if there is no profile of this name.
+        ConfigError: if there is no such profile, if the file cannot be read, or if it has the name of one that ships.
     """
+    if is_path(name):
+        return _of_file(Path(name).expanduser())
+    own = own_profiles().get(name)
+    if own is not None:
+        return _of_file(own)
+    return _shipped(name)
+
+
+@cache
+def _shipped(name: str) -> Profile:
     source = resources.files(__package__) / f"{name}.yaml"
     if not name.replace("_", "").isalnum() or not source.is_file():
-        raise ConfigError(f"There is no profile {name!r}.", hint=f"There are: {', '.join(profile_names())}.")
+        own = own_profiles()
+        where = f" Your own, in {profiles_dir()}: {', '.join(own)}." if own else f" Your own go to {profiles_dir()}."
+        raise ConfigError(f"There is no profile {name!r}.", hint=f"There are: {', '.join(profile_names())}.{where}")
     return parse_profile(source.read_text(encoding="utf-8"), name=name)
 
 
-def profile_names() -> list[str]:
+def _of_file(path: Path) -> Profile:
+    """Read at every call, and parsed once for each content: notebooks edit profiles while they run."""
+    if path.stem in profile_names():
+        raise ConfigError(
+            f"The profile {path} has the name of one that ships with Workbench.",
+            hint="Rename the file: the name tells in reports where a number comes from.",
+        )
+    try:
+        text = read_within(path, _PROFILE_BYTES).decode()
+    except OSError as error:
+        raise ConfigError(f"The profile {path} cannot be read: {error.strerror or type(error).__name__}.") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"The profile {path} cannot be read: it is not UTF-8.") from None
+    try:
+        return _parsed(text, path.stem)
+    except ConfigError as error:
+        raise ConfigError(error.message.replace(repr(path.stem), str(path), 1), hint=error.hint) from None
+
+
+@lru_cache(maxsize=256)
+def _parsed(text: str, name: str) -> Profile:
+    return parse_profile(text, name=name)
+
+
+@cache
+def profile_names() -> tuple[str, ...]:
     """Names of the profiles that ship with the package."""
-    return sorted(
-        item.name.removesuffix(".yaml")
-        for item in resources.files(__package__).iterdir()
-        if item.name.endswith(".yaml")
+    return tuple(
+        sorted(
+            item.name.removesuffix(".yaml")
+            for item in resources.files(__package__).iterdir()
+            if item.name.endswith(".yaml")
+        )
     )
+
+
+def own_profiles() -> dict[str, Path]:
+    """Name to file of the profiles in `profiles/` beside the user's settings."""
+    return {path.stem: path for path in sorted(profiles_dir().glob("*.yaml"))}
+
+
+def known_profiles(names: Iterable[str] = ()) -> list[Profile]:
+    """All profiles: those that ship, the user's own, and these (names or paths), each once.
+
+    Raises:
+        ConfigError: if one of them cannot be used.
+    """
+    wanted = dict.fromkeys([*profile_names(), *own_profiles(), *names])
+    found = {profile.name: profile for profile in map(load_profile, wanted)}
+    return list(found.values())

@@ -1,15 +1,45 @@
-"""Check which profiles fit the metrics of a Prometheus (or of a metrics page), and which signals are missing."""
+"""Check which profiles fit the metrics of a Prometheus (or of a metrics page), and why a signal is missing."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
 
-from workbench.profiles import Profile, Quality
-from workbench.signals import SIGNALS
+from workbench.humanize import listed
+from workbench.profiles import MappingRule, Profile, Quality
+from workbench.signals import SIGNALS, Kind
 
-# Labels of one example for each exported series name.
+# Labels of one recent series for each exported series name.
 Examples = Mapping[str, Mapping[str, str]]
+# A series without them cannot be placed; other labels only make it finer.
+_NEEDED = ("group", "topic", "partition", "member")
+
+
+class RuleState(StrEnum):
+    """What became of one rule."""
+
+    FOUND = "found"
+    NO_METRIC = "no such metric"
+    NO_LABEL = "metric without the label"
+    STALE = "no recent samples"
+    NATIVE = "native histogram"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleCheck:
+    """One rule of a profile against the exported series.
+
+    Attributes:
+        signal, metric: of the rule.
+        state: what became of it.
+        detail: the same in words, with what is there instead.
+    """
+
+    signal: str
+    metric: str
+    state: RuleState
+    detail: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,11 +49,13 @@ class Fit:
     Attributes:
         found: signals whose metric exists with the required labels.
         absent: signals of the profile without such a metric.
+        checks: every rule, with the reason if it was not found.
     """
 
     profile: Profile
     found: tuple[str, ...]
     absent: tuple[str, ...]
+    checks: tuple[RuleCheck, ...] = field(default=(), repr=False)
 
     @property
     def share(self) -> float:
@@ -31,23 +63,53 @@ class Fit:
         return len(self.found) / max(1, len(self.found) + len(self.absent))
 
 
-def fit(profile: Profile, examples: Examples) -> Fit:
-    """Compare a profile with the exported series."""
-    found: dict[str, None] = {}
-    for metric, (signal, rule, _) in profile.metrics().items():
-        labels = examples.get(metric)
-        if labels is None:
-            continue
-        needed = {theirs for name, theirs in rule.labels.items() if name in ("group", "topic", "partition", "member")}
-        if needed <= labels.keys():
-            found[signal] = None
+def fit(profile: Profile, examples: Examples, *, names: frozenset[str] = frozenset()) -> Fit:
+    """Compare a profile with the exported series; `names`: all metric names, also of series without recent samples."""
+    checks = tuple(_check(signal, rule, examples, names) for signal, rule in profile.signals.items())
+    found = tuple(it.signal for it in checks if it.state is RuleState.FOUND)
     absent = tuple(signal for signal in profile.signals if signal not in found)
-    return Fit(profile=profile, found=tuple(found), absent=absent)
+    return Fit(profile=profile, found=found, absent=absent, checks=checks)
 
 
-def fitting(profiles: Sequence[Profile], examples: Examples) -> list[Fit]:
+def _check(signal: str, rule: MappingRule, examples: Examples, names: frozenset[str]) -> RuleCheck:
+    histogram = SIGNALS[signal].kind is Kind.HISTOGRAM
+    exported = [f"{rule.metric}_{suffix}" for suffix in ("bucket", "sum", "count")] if histogram else [rule.metric]
+    here = [name for name in exported if name in examples]
+    needed = {theirs for name, theirs in rule.labels.items() if name in _NEEDED}
+    if not here:
+        if histogram and rule.metric in {*examples, *names}:
+            state, detail = (
+                RuleState.NATIVE,
+                f"{rule.metric} is a native histogram: also scrape the classic one (always_scrape_classic_histograms)",
+            )
+        elif any(name in names for name in exported):
+            state, detail = RuleState.STALE, f"{rule.metric} has no sample in the last 5 minutes"
+        else:
+            near = _near(rule.metric, {*names, *examples})
+            state, detail = RuleState.NO_METRIC, f"no metric {rule.metric}" + (f"; there is {near}" if near else "")
+    elif lacking := sorted(needed - set().union(*(examples[name].keys() for name in here))):
+        has = sorted(set(examples[here[0]]) - {"__name__", "le"})
+        state, detail = (
+            RuleState.NO_LABEL,
+            f"{here[0]} has no label {listed(lacking)}; it has {listed(has, most=8) or 'none'}",
+        )
+    else:
+        state, detail = RuleState.FOUND, here[0]
+    return RuleCheck(signal=signal, metric=rule.metric, state=state, detail=detail)
+
+
+def _near(metric: str, names: set[str]) -> str | None:
+    """A metric of nearly this name: agents and versions differ in `_total` and in prefixes."""
+    bare = metric.removesuffix("_total")
+    for name in (bare, f"{bare}_total", f"{bare}_seconds", f"{bare}_count"):
+        if name != metric and name in names:
+            return name
+    return next((name for name in sorted(names) if name.endswith(f"_{bare}") or bare.endswith(f"_{name}")), None)
+
+
+def fitting(profiles: Sequence[Profile], examples: Examples, *, names: frozenset[str] = frozenset()) -> list[Fit]:
     """Profiles with at least one signal, best first: by signals found, then by share."""
-    fits = [fit(profile, examples) for profile in profiles]
+    fits = [fit(profile, examples, names=names) for profile in profiles]
     return sorted((it for it in fits if it.found), key=lambda it: (-len(it.found), -it.share, it.profile.name))
 
 

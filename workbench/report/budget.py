@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
+from workbench.expectations import NOTHING_EXPECTED, Expectations
 from workbench.features.series import spacing
 from workbench.spark.session import frame_of
 
@@ -73,8 +74,21 @@ def resolution(samples: pa.Table, period_seconds: float) -> float:
     return max(_MINUTE, float(apart)) if period_seconds >= _HOUR else max(1.0, float(apart))
 
 
+def _objective(expectations: Expectations, seconds: float) -> str:
+    """SQL for what is late in each group; braces are Spark's parameters."""
+    objective = expectations.sql("time_lag_objective", seconds)
+    commit_every = expectations.sql("commit_every", 0.0)
+    return f"({objective} + {commit_every})".replace("{", "{{").replace("}", "}}")
+
+
 def budgets(
-    samples: pa.Table, spark: SparkSession, *, start: datetime, end: datetime, objective_seconds: float
+    samples: pa.Table,
+    spark: SparkSession,
+    *,
+    start: datetime,
+    end: datetime,
+    objective_seconds: float,
+    expectations: Expectations = NOTHING_EXPECTED,
 ) -> Mapping[tuple[str, str], Budget]:
     """Compute (group, topic) to budget in [start, end]; subscriptions without a measured time lag are left out.
 
@@ -86,21 +100,17 @@ def budgets(
     late = samples.filter(pc.and_(pc.equal(samples["signal"], "time_lag"), pc.equal(samples["stat"], "value")))
     frame = frame_of(spark, late.select(["ts", "group", "topic", "value"]))
     frame.createOrReplaceTempView("budget_samples")
-    rows = spark.sql(
-        """
-        SELECT `group`, topic, count(*) AS known, count_if(worst > {objective}) AS late FROM (
-          SELECT `group`, topic, floor((unix_micros(ts) / 1e6 - {start}) / {slot}) AS slot, max(value) AS worst
+    # The patterns of the settings are escaped (`Expectations.sql`); everything else here is our own.
+    query = f"""
+        SELECT `group`, topic, count(*) AS known, count_if(worst > {_objective(expectations, objective_seconds)}) AS late FROM (
+          SELECT `group`, topic, floor((unix_micros(ts) / 1e6 - {{start}}) / {{slot}}) AS slot, max(value) AS worst
           FROM budget_samples
           WHERE value IS NOT NULL AND `group` IS NOT NULL AND topic IS NOT NULL
-            AND unix_micros(ts) / 1e6 >= {start} AND unix_micros(ts) / 1e6 < {end}
+            AND unix_micros(ts) / 1e6 >= {{start}} AND unix_micros(ts) / 1e6 < {{end}}
           GROUP BY 1, 2, 3
         ) GROUP BY 1, 2
-        """,
-        objective=float(objective_seconds),
-        start=start.timestamp(),
-        end=end.timestamp(),
-        slot=slot,
-    )
+        """  # noqa: S608
+    rows = spark.sql(query, start=start.timestamp(), end=end.timestamp(), slot=slot)
     found = rows.toArrow().to_pylist()
     spark.catalog.dropTempView("budget_samples")
     return {

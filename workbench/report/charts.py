@@ -37,6 +37,9 @@ class Chart:
     figure: Figure
 
 
+_MOST_MARKS = 20  # more lines would hide the curves
+
+
 def charts_of(
     finding: Finding,
     capture_samples: Any,
@@ -47,15 +50,52 @@ def charts_of(
 ) -> list[Chart]:
     """Charts of one finding, most informative first, with the same time axis; charts without values are left out."""
     series = series_of(capture_samples, window, group=finding.group, topic=finding.topic)
+    marks = happened(capture_samples, events, window, group=finding.group)
     wanted = [
         _time_lag(series, window, thresholds),
         _lag(finding, series, window),
         _fill(series, window, thresholds),
         _process_time(series, window),
         _flow(series, window),
-        _events(happened(capture_samples, events, window, group=finding.group), series, window),
     ]
-    return [chart for chart in wanted if chart is not None]
+    drawn = [_marked(chart, marks) for chart in wanted if chart is not None]
+    own = _events(marks, series, window)
+    return drawn if own is None else [*drawn, own]
+
+
+def _marked(chart: Chart, marks: Mapping[str, Sequence[tuple[datetime, str]]]) -> Chart:
+    """The chart with a thin line at each recorded event; rebalances are too many for that."""
+    lines = [(at, kind, words) for kind, items in marks.items() if kind != "rebalance" for at, words in items]
+    for at, kind, words in sorted(lines)[-_MOST_MARKS:]:
+        x = _instant(at.timestamp())
+        chart.figure["layout"]["shapes"].append(
+            {
+                "type": "line",
+                "xref": "x",
+                "yref": "paper",
+                "x0": x,
+                "x1": x,
+                "y0": 0,
+                "y1": 1,
+                "line": {"color": "#7F7F7F", "width": 1, "dash": "dash"},
+            }
+        )
+        chart.figure["layout"]["annotations"].append(
+            {
+                "xref": "x",
+                "yref": "paper",
+                "x": x,
+                "y": 1,
+                "text": escape_plotly(kind),
+                "hovertext": escape_plotly(words),
+                "showarrow": False,
+                "xanchor": "left",
+                "yanchor": "top",
+                "textangle": 90,
+                "font": {"size": 10},
+            }
+        )
+    return chart
 
 
 def _time_lag(series: Series, window: Window, thresholds: Thresholds) -> Chart | None:

@@ -40,6 +40,8 @@ def alerts_of(
     ends = (now or datetime.now(UTC)) + lasts
     found = []
     for line in _sick(document):
+        if line.get("muted"):
+            continue
         runbook = leaf_of(Verdict(line["verdict"])).runbook or ""
         found.append(
             {
@@ -56,6 +58,7 @@ def alerts_of(
                     "runbook_url": runbook,
                     "run_id": document["run_id"],
                     "time_lag": duration(line["time_lag_seconds"]),
+                    **({"owner": for_chat(line["owner"])} if line.get("owner") else {}),
                 },
                 "endsAt": ends.isoformat(),
             }
@@ -90,7 +93,10 @@ def _words(document: Document, shown: Callable[[str], str]) -> list[str]:
     sick = _sick(document)
     for line in sick[:_CHAT_LINES]:
         who = f"{shown(printable(line['group']))} ← {shown(printable(line['topic']))}"
-        lines.append(f"• {who}: {duration(line['time_lag_seconds'])} behind, {line['verdict'].replace('_', ' ')}")
+        notes = [f"owner {shown(printable(line['owner']))}"] if line.get("owner") else []
+        notes += [f"muted {shown(printable(line['muted']))}"] if line.get("muted") else []
+        behind = f"{duration(line['time_lag_seconds'])} behind, {line['verdict'].replace('_', ' ')}"
+        lines.append(f"• {who}: {behind}" + (f" ({'; '.join(notes)})" if notes else ""))
     if len(sick) > _CHAT_LINES:
         lines.append(f"… and {len(sick) - _CHAT_LINES} more.")
     return lines

@@ -73,10 +73,10 @@ class Health:
 
     @property
     def exit_code(self) -> ExitCode:
-        """Exit code; findings outweigh "cannot tell"."""
-        if self.states[State.LAGGING]:
+        """Exit code; findings outweigh "cannot tell"; muted ones do not count."""
+        if any(line.finding.state is State.LAGGING and line.finding.muted is None for line in self.lines):
             return ExitCode.FINDINGS
-        unsure = self.triage.not_judged or incomplete_verdict(self.triage.findings)
+        unsure = incomplete_verdict(self.triage.findings) or any(it.muted is None for it in self.triage.not_judged)
         return ExitCode.EVIDENCE if unsure else ExitCode.OK
 
     @property
@@ -132,6 +132,8 @@ def _line_json(line: HealthLine) -> dict[str, Any]:
     it = line.finding
     return {
         "group": it.group,
+        "owner": it.owner,
+        "muted": it.muted,
         "topic": it.topic,
         "kind": it.kind,
         "state": str(it.state),

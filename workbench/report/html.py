@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -22,6 +22,7 @@ from workbench.humanize import count, duration, printable, rate, significant
 from workbench.report.charts import Chart, charts_of
 from workbench.report.numbers import summary_table
 from workbench.report.treepicture import tree_svg
+from workbench.triage.changes import words_of
 from workbench.triage.engine import Triage
 from workbench.triage.finding import Evidence, Finding
 from workbench.triage.tree import TREE
@@ -78,7 +79,9 @@ def render_html(result: Triage, capture: Capture, *, health: Health | None = Non
     sections = [
         Section(
             finding=finding,
-            charts=charts_of(finding, capture.samples, result.window, capture.info.thresholds, events=capture.events),
+            charts=charts_of(
+                finding, capture.samples, result.window, capture.info.limits(finding.group), events=capture.events
+            ),
             tree=tree_svg(finding),
             anchor=f"finding-{number}",
         )
@@ -146,14 +149,16 @@ def environment(package: str = "workbench.report") -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {
+    filters: dict[str, Callable[..., str]] = {
         "duration": duration,
         "count": count,
         "rate": rate,
         "name": printable,
         "words": lambda text: str(text).replace("_", " "),
         "number": _number,
+        "changed": words_of,
     }
+    environment.filters |= filters
     environment.globals |= {"evidence_rows": _evidence_rows, "summary_table": summary_table}
     return environment
 

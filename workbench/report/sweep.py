@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from workbench.console import SafeConsole
-from workbench.humanize import count, duration, plural, printable
+from workbench.humanize import count, duration, one_line, plural, printable
 from workbench.report.terminal import STATE_STYLE
 from workbench.sweep.engine import Sweep
 from workbench.triage.verdict import State
@@ -72,6 +72,10 @@ def _worst(result: Sweep) -> Table:
     for it in result.findings:
         why = Text(f"{it.verdict}  ", style=STATE_STYLE[it.state])
         why.append(it.headline, style="default")
+        if it.muted:
+            why.append(f"  muted {one_line(it.muted)}", style="yellow")
+        if it.owner:
+            why.append(f"  owner: {one_line(it.owner)}", style="dim")
         name = Text(f"{printable(it.group)} ← {printable(it.topic)}")
         table.add_row(name, printable(it.kind or "-"), duration(it.time_lag.seconds), count(it.lag_messages), why)
     return table

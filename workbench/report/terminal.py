@@ -13,7 +13,8 @@ from rich.text import Text
 
 from workbench.console import SafeConsole
 from workbench.features.series import FloatArray, Series, highest, series_of, total
-from workbench.humanize import count, duration, plural, printable
+from workbench.humanize import count, duration, one_line, plural, printable
+from workbench.triage.changes import words_of
 from workbench.triage.engine import Triage
 from workbench.triage.finding import Finding, PathStep
 from workbench.triage.tree import TREE
@@ -45,6 +46,8 @@ def show(console: SafeConsole, result: Triage, samples: pa.Table) -> None:
         console.print(_overview(healthy, f"{plural(len(healthy), 'subscription')} healthy"))
     for group in result.not_judged:
         console.line_of(f" {group.group}: {group.headline}", STATE_STYLE[State.CANNOT_TELL])
+    for text in result.sources:
+        console.line_of(f" Sources: {text}", "dim")
     for text in result.incomplete:
         console.line_of(f" Incomplete: {text}", "yellow")
 
@@ -75,9 +78,17 @@ def detail(finding: Finding, samples: pa.Table, window: Window, *, pictures: boo
     series = series_of(samples, window, group=finding.group, topic=finding.topic)
     parts: list[object] = [_title(finding), _sentence(finding), Text(), _path(finding, series, pictures=pictures)]
     parts += [Text(f"  Also true: {text}", style="yellow") for text in finding.contributing]
+    if finding.changed is not None:
+        parts.append(Text(f"  Changed: {words_of(finding.changed)}", style="yellow"))
     parts += _cannot_tell(finding)
     if finding.actions:
         parts += [Text(), _actions(finding)]
+    if finding.muted:
+        parts.insert(1, Text(f" Muted {one_line(finding.muted)}", style="yellow"))
+    if finding.owner:
+        parts.append(Text(f" Owner: {one_line(finding.owner)}"))
+    if finding.own_runbook:
+        parts.append(Text(f" Runbook of the group: {one_line(finding.own_runbook)}"))
     if finding.runbook:
         parts.append(Text(f" Runbook: {finding.runbook}", style="dim"))
     return Padding(Group(*parts), (1, 0, 1, 0))  # type: ignore[arg-type]

@@ -7,22 +7,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from workbench.collect.events import of_window
 from workbench.collect.kafka_kinds import Unjudged
 from workbench.errors import NoSeriesError
+from workbench.expectations import Expectations
 from workbench.settings import Thresholds
 from workbench.spark.columns import columns
 from workbench.sweep.condense_store import Reading, condense_missing
 from workbench.sweep.store import Store
-from workbench.triage.build import build_finding, of_kind
-from workbench.triage.engine import ORDER, Triage, answered_from, profiles_named
+from workbench.triage.engine import ORDER, Triage, answered_from, finding_of, profiles_named
 from workbench.triage.finding import Finding
-from workbench.triage.onset import onset
 from workbench.triage.rows import features_of
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import State, Verdict
@@ -92,6 +92,20 @@ class Sweep:
         """Number of subscriptions by state, worst first."""
         counted = Counter(self.table["state"].to_pylist())
         return {str(state): counted[str(state)] for state in ORDER if counted[str(state)]}
+
+    @property
+    def lagging(self) -> int:
+        """Number of lagging subscriptions that are not muted."""
+        return self._loud(State.LAGGING)
+
+    @property
+    def unsure(self) -> int:
+        """Number of subscriptions and groups that could not be judged and are not muted."""
+        return self._loud(State.CANNOT_TELL)
+
+    def _loud(self, state: State) -> int:
+        table = self.table.filter(pc.and_(pc.equal(self.table["state"], str(state)), pc.is_null(self.table["muted"])))
+        return int(table.num_rows)
 
     def unwell(self) -> pa.Table:
         """Rows of the subscriptions that are not healthy."""
@@ -166,17 +180,18 @@ def sweep(
             hint="Without a time, the newest slot is used.",
         )
     reading = condense_missing(store, spark, ends)
-    answered = answered_from(_summary(spark, reading, seen, store), limits, fleet=True).persist(_disk())
+    expected = Expectations(store.info.expected)
+    answered = answered_from(_summary(spark, reading, seen, store), limits, expected, fleet=True).persist(_disk())
     try:
-        table = _ordered(answered.select(*columns(*(f"{sql} AS `{name}`" for name, sql in _TABLE.items()))).toArrow())
+        found = _ordered(answered.select(*columns(*(f"{sql} AS `{name}`" for name, sql in _TABLE.items()))).toArrow())
+        table = _with_mutes(found, expected, seen)
         if not table.num_rows:
             raise NoSeriesError(f"No lag of any group in the window's slots of {store.root}.")
+        others = tuple(replace(it, muted=expected.of(it.group).muted(seen.end)) for it in others)
         table = with_kinds(table, kinds or {}, others)
         judged = pc.invert(pc.is_in(table["group"], pa.array([it.group for it in others], pa.string())))
         worst = table.filter(pc.and_(judged, pc.not_equal(table["state"], str(State.HEALTHY)))).slice(0, top)
-        findings = tuple(
-            of_kind(it, (kinds or {}).get(it.group)) for it in _findings(answered, spark, worst, store, seen, limits)
-        )
+        findings = _findings(answered, spark, worst, store, seen, limits, expected, kinds or {})
     finally:
         answered.unpersist()
     return Sweep(
@@ -255,6 +270,7 @@ def with_kinds(table: pa.Table, kinds: Mapping[str, str], others: Sequence[Unjud
             "state": str(State.CANNOT_TELL),
             "lag_messages": it.lag_messages,
             "members": it.members,
+            "muted": it.muted,
         }
         for it in others
     ]
@@ -263,8 +279,25 @@ def with_kinds(table: pa.Table, kinds: Mapping[str, str], others: Sequence[Unjud
     return pa.concat_tables([table.slice(0, at), more, table.slice(at)])
 
 
+def _with_mutes(table: pa.Table, expected: Expectations, window: Window) -> pa.Table:
+    """Add the column `muted`: until when and why, for what is not healthy."""
+    healthy = str(State.HEALTHY)
+    texts = [
+        expected.of(group).muted(window.end) if expected and state != healthy else None
+        for group, state in zip(table["group"].to_pylist(), table["state"].to_pylist(), strict=True)
+    ]
+    return table.append_column("muted", pa.array(texts, pa.string()))
+
+
 def _findings(
-    answered: DataFrame, spark: SparkSession, worst: pa.Table, store: Store, window: Window, limits: Thresholds
+    answered: DataFrame,
+    spark: SparkSession,
+    worst: pa.Table,
+    store: Store,
+    window: Window,
+    limits: Thresholds,
+    expected: Expectations,
+    kinds: Mapping[str, str],
 ) -> tuple[Finding, ...]:
     wanted = list(zip(worst["group"].to_pylist(), worst["topic"].to_pylist(), strict=True))
     if not wanted:
@@ -272,13 +305,18 @@ def _findings(
     rows = {(row.group, row.topic): row for row in rows_of(answered, spark, wanted)}
     samples = store.samples_of(window, wanted)
     profiles = profiles_named(store.info.profiles)
+    events = of_window(store.info.cluster, window.baseline_start, window.end)
     return tuple(
-        build_finding(
+        finding_of(
             rows[key],
-            thresholds=limits,
+            samples,
+            window,
+            limits,
+            expected,
             profiles=profiles,
-            since=onset(samples, window, rows[key], limits),
             bootstrap=store.info.bootstrap,
+            events=events,
+            kind=kinds.get(key[0]),
         )
         for key in wanted
     )

@@ -17,10 +17,11 @@ Ask = Callable[[Window], Collected]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Landed:
-    """Result of a landing."""
+    """Result of a landing; `sources` says how many sources measured the same."""
 
     slots: int
     rows: int
+    sources: tuple[str, ...] = ()
 
 
 def wanting(store: Store, window: Window) -> list[datetime]:
@@ -38,6 +39,7 @@ def land_missing(store: Store, window: Window, ask: Ask) -> Landed:
         SourceUnreachableError: if the source does not answer for a slot that has not landed.
     """
     slots = rows = 0
+    sources: dict[str, None] = {}
     here = set(store.landed())
     for end in wanting(store, window):
         try:
@@ -54,6 +56,7 @@ def land_missing(store: Store, window: Window, ask: Ask) -> Landed:
         if found.incomplete and end in here and len(found.series.ts_us) <= store.rows_of(end):
             continue
         store.land(end, found.series, missing=found.incomplete)
+        sources |= dict.fromkeys(found.sources)
         slots, rows = slots + 1, rows + len(found.series.ts_us)
         del found  # free it before the next one: a slot of a large fleet takes some hundred MB
-    return Landed(slots=slots, rows=rows)
+    return Landed(slots=slots, rows=rows, sources=tuple(sources))

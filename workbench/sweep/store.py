@@ -30,6 +30,7 @@ import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from workbench.errors import DamagedCaptureError, NoSeriesError, UsageError
+from workbench.expectations import GroupSettings
 from workbench.files import atomic_folder, atomic_write, leftovers, remove_folder, restored, writing
 from workbench.inputs import first_problem
 from workbench.samples import SAMPLES_SCHEMA, SERIES_ORDER, SeriesTable, codes_of
@@ -59,7 +60,9 @@ class StoreInfo(BaseModel):
     bootstrap: str | None = None
     source: str = "prometheus"
     profiles: list[str] = []
+    match: dict[str, str] = {}  # which series of the Prometheus are the cluster's
     thresholds: Thresholds = Thresholds()
+    expected: dict[str, GroupSettings] = {}  # by group pattern
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,7 +238,7 @@ def make_store(root: Path, info: StoreInfo) -> Store:
     """
     if (root / INFO).is_file():
         there = open_store(root)
-        for name in ("cluster", "slot_seconds"):
+        for name in ("cluster", "slot_seconds", "match"):
             if getattr(there.info, name) != getattr(info, name):
                 raise UsageError(
                     f"{root} is a store with {name} {getattr(there.info, name)!r}, not {getattr(info, name)!r}.",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from workbench.expectations import NOTHING_EXPECTED, Expectations
 from workbench.features.summary import NOW, lower_median, ratio
 from workbench.spark.columns import extend
 
@@ -15,20 +16,28 @@ if TYPE_CHECKING:
     from workbench.settings import Thresholds
 
 
-def with_suspects(features: DataFrame, thresholds: Thresholds) -> DataFrame:
+def with_suspects(
+    features: DataFrame, thresholds: Thresholds, expectations: Expectations = NOTHING_EXPECTED
+) -> DataFrame:
     """Add the columns that the questions of the tree test.
 
     Args:
         features: of `features.subscriptions`.
         thresholds: of the tree.
+        expectations: objectives and commit intervals of single groups.
 
     Returns:
         `features` with, among others, the booleans `late`, `growing`, `stalled`, `draining`, `one_slow`, and the arrays
         `stuck_partitions`, `hot_partitions` (numbers), `slow_processors` (names), `hot_queues`, `full_queues` (structs).
     """
+    limits = _Limits.of(thresholds, expectations)
+    if expectations:
+        features = extend(features, limits.columns)
+        limits = _Limits("objective_seconds", "commit_every_seconds", {})
     stages = [
-        _lag(thresholds),
-        _partitions(thresholds),
+        [limits.columns],
+        _lag(thresholds, limits),
+        _partitions(thresholds, limits),
         _members(thresholds),
         _queues(thresholds),
         _processors(thresholds),
@@ -38,25 +47,40 @@ def with_suspects(features: DataFrame, thresholds: Thresholds) -> DataFrame:
     return features
 
 
+class _Limits(NamedTuple):
+    """SQL for the objective and the commit interval of a subscription, in seconds, and the columns that hold them."""
+
+    objective: str
+    commit_every: str
+    columns: Mapping[str, str]
+
+    @classmethod
+    def of(cls, t: Thresholds, expectations: Expectations) -> _Limits:
+        objective = expectations.sql("time_lag_objective", t.time_lag_objective_seconds)
+        commit_every = expectations.sql("commit_every", t.commit_every_seconds)
+        return cls(objective, commit_every, {"objective_seconds": objective, "commit_every_seconds": commit_every})
+
+
 _SECOND_LOW = 1.5  # times the floor
 _NOTHING: Mapping[str, str] = {}
 _Stages = Sequence[Mapping[str, str]]
 
 
-def _lag(t: Thresholds) -> _Stages:
+def _lag(t: Thresholds, limits: _Limits) -> _Stages:
     """Late, growing, draining, abandoned: the parts of "is it lagging".
 
     All of them use the lows of the last third of the window. Commits at long intervals make a sawtooth whose lows return to nearly 0,
     and a single odd sample must neither cause a verdict nor prevent one.
     """
-    floor = t.growth_floor_ratio * t.time_lag_objective_seconds
+    # A group that commits every ten minutes is up to ten minutes behind in the best of times.
+    floor = f"({t.growth_floor_ratio} * {limits.objective} + {limits.commit_every})"
     # The lag divided by the arrival rate replaces the time lag where that is not known, or has a single sample.
     waited = _waited("p.lag_recent_low", "p.arrival_per_second")
     surely = _waited("p.lag_recent_low", "p.arrival_per_second", at_least=True)
     lowest = _waited("p.lag_recent_lowest", "p.arrival_per_second")
-    objective = t.time_lag_objective_seconds
+    objective = f"({limits.objective} + {limits.commit_every})"
     # Between two commits of a sawtooth there is at least one low near 0, and a second one not much above it.
-    kept_up = f"({{lowest}} <= {floor} AND {{second}} <= {_SECOND_LOW * floor})"
+    kept_up = f"({{lowest}} <= {floor} AND {{second}} <= {_SECOND_LOW} * {floor})"
     late = (
         f"(p.time_lag_seconds > {objective} AND NOT coalesce({kept_up.format(lowest=lowest, second=waited)}, false))"
         f" OR coalesce({surely} > {objective}, CASE WHEN p.time_lag_seconds IS NOT NULL THEN false END)"
@@ -99,9 +123,9 @@ def _waited(low: str, arrival: str, *, at_least: bool = False) -> str:
     return f"CASE WHEN {low} = 0 THEN 0D ELSE {ratio(oldest, arrival)} END"
 
 
-def _partitions(t: Thresholds) -> _Stages:
+def _partitions(t: Thresholds, limits: _Limits) -> _Stages:
     """Stuck partitions: lag all the time, and no commit advanced. Hot partitions: far more lag than is typical."""
-    floor = t.growth_floor_ratio * t.time_lag_objective_seconds
+    floor = f"({t.growth_floor_ratio} * {limits.objective} + 2 * {limits.commit_every})"
     # In a short window (or with a long commit interval) a missing commit proves nothing; hence the age.
     stuck = (
         "p.lag_recent_low > 0 AND p.committed_moved = 0 AND p.committed_samples >= 3"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -11,12 +11,15 @@ import pyarrow as pa
 from workbench.collect.capture import Capture
 from workbench.collect.kafka_kinds import Unjudged, kinds_in, unjudged_in
 from workbench.errors import ConfigError, NoSeriesError
+from workbench.expectations import NOTHING_EXPECTED, Expectations
 from workbench.profiles import Profile, load_profile
 from workbench.settings import Thresholds
 from workbench.triage.build import build_finding, of_kind
+from workbench.triage.changes import nearest_change
 from workbench.triage.finding import Finding
 from workbench.triage.onset import onset
 from workbench.triage.rows import features_of
+from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import State
 from workbench.window import Window
 
@@ -34,6 +37,7 @@ class Triage:
 
     Attributes:
         findings: one for each subscription.
+        sources: how many sources measured the same, in words.
         not_judged: groups without a subscription that could be judged: share groups, Connect's, those of other programs.
     """
 
@@ -42,6 +46,7 @@ class Triage:
     findings: tuple[Finding, ...]
     incomplete: tuple[str, ...] = ()
     not_judged: tuple[Unjudged, ...] = ()
+    sources: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The document `workbench.triage/1`."""
@@ -50,19 +55,32 @@ class Triage:
             "window": self.window.to_json(),
             "source": self.source,
             "incomplete": list(self.incomplete),
+            "sources": list(self.sources),
             "findings": [finding.to_json() for finding in self.findings],
             "not_judged": [group.to_json() for group in self.not_judged],
         }
 
 
-def answered(spark: SparkSession, samples: pa.Table, window: Window, thresholds: Thresholds) -> DataFrame:
+def answered(
+    spark: SparkSession,
+    samples: pa.Table,
+    window: Window,
+    thresholds: Thresholds,
+    expectations: Expectations = NOTHING_EXPECTED,
+) -> DataFrame:
     """Samples to one answered row per subscription; all of it after the summary is one Spark plan."""
     from workbench.features.summarise import summarise
 
-    return answered_from(summarise(spark, samples, window), thresholds)
+    return answered_from(summarise(spark, samples, window), thresholds, expectations)
 
 
-def answered_from(summary: DataFrame, thresholds: Thresholds, *, fleet: bool = False) -> DataFrame:
+def answered_from(
+    summary: DataFrame,
+    thresholds: Thresholds,
+    expectations: Expectations = NOTHING_EXPECTED,
+    *,
+    fleet: bool = False,
+) -> DataFrame:
     """Answer all questions from a summary, one row per series and period; `fleet` for thousands of groups."""
     from workbench.features.subscriptions import of_fleet, of_summary
     from workbench.triage.anomalies import with_suspects
@@ -70,7 +88,7 @@ def answered_from(summary: DataFrame, thresholds: Thresholds, *, fleet: bool = F
 
     together = of_fleet if fleet else of_summary
     features = together(summary, stale_after_seconds=thresholds.stale_after_seconds)
-    return with_verdicts(with_suspects(features, thresholds), thresholds)
+    return with_verdicts(with_suspects(features, thresholds, expectations), thresholds)
 
 
 def load() -> None:
@@ -100,10 +118,20 @@ def triage(
         NoSeriesError: if the capture has no lag of these groups and topics.
     """
     limits = thresholds or capture.info.thresholds
+    expected = Expectations(capture.info.expected)
+    if groups is not None and len(groups) == 1:
+        limits, expected_in_spark = expected.limits(limits, groups[0]), NOTHING_EXPECTED
+    else:
+        expected_in_spark = expected
     seen = window or capture.window
     samples = capture.samples_of(groups or (), topics or ())
-    rows = features_of(answered(spark, samples, seen, limits).toArrow()) if samples.num_rows else []
-    others = unjudged_in(capture.groups, without={row.group for row in rows}, only=groups or (), topics=topics or ())
+    rows = features_of(answered(spark, samples, seen, limits, expected_in_spark).toArrow()) if samples.num_rows else []
+    others = tuple(
+        replace(it, muted=expected.of(it.group).muted(seen.end))
+        for it in unjudged_in(
+            capture.groups, without={row.group for row in rows}, only=groups or (), topics=topics or ()
+        )
+    )
     if not rows and not others:
         raise NoSeriesError(
             f"No lag of {_asked_for(groups, topics)} in the window or its baseline.",
@@ -112,15 +140,16 @@ def triage(
     profiles = profiles_named(capture.info.profiles)
     kinds = kinds_in(capture.groups)
     findings = [
-        of_kind(
-            build_finding(
-                row,
-                thresholds=limits,
-                profiles=profiles,
-                since=onset(samples, seen, row, limits),
-                bootstrap=capture.info.bootstrap,
-            ),
-            kinds.get(row.group),
+        finding_of(
+            row,
+            samples,
+            seen,
+            limits,
+            expected,
+            profiles=profiles,
+            bootstrap=capture.info.bootstrap,
+            events=capture.events,
+            kind=kinds.get(row.group),
         )
         for row in rows
     ]
@@ -131,6 +160,40 @@ def triage(
         findings=tuple(findings),
         incomplete=tuple(capture.info.incomplete),
         not_judged=others,
+        sources=tuple(capture.info.sources),
+    )
+
+
+def finding_of(
+    row: SubscriptionFeatures,
+    samples: pa.Table,
+    window: Window,
+    thresholds: Thresholds,
+    expectations: Expectations,
+    *,
+    profiles: Sequence[Profile],
+    bootstrap: str | None,
+    events: Sequence[Mapping[str, Any]] = (),
+    kind: str | None = None,
+) -> Finding:
+    """Build the finding of one subscription with the kind of its group, and with what is expected of it."""
+    limits, expected = expectations.limits(thresholds, row.group), expectations.of(row.group)
+    found = of_kind(
+        build_finding(
+            row,
+            thresholds=limits,
+            profiles=profiles,
+            since=onset(samples, window, row, limits),
+            bootstrap=bootstrap,
+        ),
+        kind,
+    )
+    return replace(
+        found,
+        owner=expected.settings.owner,
+        own_runbook=expected.settings.runbook,
+        changed=nearest_change(events, samples, window, group=row.group, topic=row.topic, since=found.since),
+        muted=expected.muted(window.end) if found.state is not State.HEALTHY else None,
     )
 
 
@@ -151,5 +214,5 @@ def profiles_named(names: Iterable[str]) -> list[Profile]:
 
 
 def incomplete_verdict(findings: tuple[Finding, ...]) -> bool:
-    """Whether a verdict is missing because the data are incomplete."""
-    return any(finding.state is State.CANNOT_TELL for finding in findings)
+    """Whether a verdict is missing, of a group that is not muted."""
+    return any(finding.state is State.CANNOT_TELL and finding.muted is None for finding in findings)

@@ -93,6 +93,22 @@ class Action:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """The recorded change nearest before the onset: a correlation.
+
+    Attributes:
+        ts: when, ISO 8601.
+        kind, text: what.
+        seconds_before: how long before the onset.
+    """
+
+    ts: str
+    kind: str
+    text: str
+    seconds_before: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """The triage of one subscription.
 
@@ -103,6 +119,9 @@ class Finding:
         eta_loss_seconds: until retention deletes what is not committed; None: retention does not move.
         candidates: for `cannot_tell`, the verdicts that are still possible.
         contributing: what is also true, in words.
+        owner, own_runbook: whom to ask, and the team's own runbook.
+        muted: until when and why alarms are paused; it does not count for the exit code then.
+        changed: what changed nearest before the onset.
         since: onset, if the data show it.
         sizing: the capacity that is needed, with the calculation.
         kind: of the group (`collect.kafka_kinds`); None if Kafka was not asked.
@@ -128,6 +147,11 @@ class Finding:
     missing: tuple[Missing, ...] = ()
     actions: tuple[Action, ...] = ()
     runbook: str | None = None
+    # From the settings of the group.
+    owner: str | None = None
+    own_runbook: str | None = None
+    muted: str | None = None
+    changed: Change | None = None
     since: datetime | None = None
     sizing: str | None = None
     kind: str | None = None

@@ -27,6 +27,7 @@ class SubscriptionFeatures(MeasuredSubscription):
     The columns of `features.subscriptions` come first; those of `triage.anomalies` are declared here.
 
     Attributes:
+        objective_seconds, commit_every_seconds: what is expected of the group.
         few_partitions: the largest number of partitions that counts as "a few".
         waited_seconds, waited_lowest_seconds: the lag divided by the arrival rate, from the lows of the window's last third.
         stuck_partitions, hot_partitions: their numbers; `stuck_count` and `hot_count` how many.
@@ -37,6 +38,8 @@ class SubscriptionFeatures(MeasuredSubscription):
         answers: by the id of the question, on the path or off it.
     """
 
+    objective_seconds: float
+    commit_every_seconds: float
     few_partitions: int
     late: bool | None
     burst_over: bool | None

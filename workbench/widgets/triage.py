@@ -132,7 +132,7 @@ class TriagePanel(Panel):
             return
         finding = self.result.findings[number]
         self.answer.value = fragment(finding, self.result.incomplete)
-        thresholds = self.capture.info.thresholds
+        thresholds = self.capture.info.limits(finding.group)
         self.charts.outputs = outputs(
             charts_of(finding, self.capture.samples, self.result.window, thresholds, events=self.capture.events)
         )

@@ -1,0 +1,91 @@
+"""Whether two sources measure the same thing, by what they measured."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from workbench.samples import FloatArray, IntArray
+
+_SLACK_US = 30_000_000  # exporters ask Kafka at their own times
+_ALIKE_RATIO = 0.95  # of the samples of a partition
+_ALIKE_LAG_RATIO = 0.6  # two exporters with lag alone: each measures at its own moment
+_GAP_INTERVALS = 2.5
+
+Measured = tuple[IntArray, FloatArray]  # µs since the epoch in order, and values, both (n,)
+
+
+def compared_offsets(one: Measured, other: Measured) -> str | None:
+    """Two sources of one offset: "alike", which of them is behind ("first", "second"), "contradict", or None if that is not known.
+
+    An offset that one of them reports must lie between what the other one reported shortly before and shortly after.
+    """
+    if not len(one[0]) or not len(other[0]):
+        return None
+    if (one[1] == 0).all() and (other[1] == 0).all():
+        return None  # nothing was ever written: this tells nothing
+    first, second = _inside(one, other), _inside(other, one)
+    if first is None and second is None:
+        return None  # not at the same time: one has followed the other
+    if (first is None or first >= _ALIKE_RATIO) and (second is None or second >= _ALIKE_RATIO):
+        return "alike"
+    for name, late, ahead in (("first", one, other), ("second", other, one)):
+        # A late or frozen exporter reports what was true before; how fast that changes is the other one's to say.
+        span = max(1, int(ahead[0][-1] - ahead[0][0]))
+        before = (ahead[1].max() - ahead[1].min()) * (_SLACK_US + max(0, int(ahead[0][0] - late[0][0]))) / span
+        if late[1].min() >= ahead[1].min() - before and late[1].max() <= ahead[1].max() and late[1][-1] < ahead[1][-1]:
+            steady = (np.diff(late[1]) >= 0).all()
+            if steady:
+                return name
+    return "contradict"
+
+
+def compared_lag(one: Measured, other: Measured) -> str | None:
+    """The same for two sources of one lag, which goes up and down: "alike", "contradict" or None."""
+    if not len(one[0]) or not len(other[0]) or ((one[1] == 0).all() and (other[1] == 0).all()):
+        return None
+    shares = [share for share in (_inside(one, other, wide=True), _inside(other, one, wide=True)) if share is not None]
+    if not shares:
+        return None
+    return "alike" if min(shares) >= _ALIKE_LAG_RATIO else "contradict"
+
+
+def _inside(one: Measured, other: Measured, *, wide: bool = False) -> float | None:
+    """Share of the first's samples that lie between the second's nearest ones; None without samples at the same time."""
+    times, values = one
+    slack = _SLACK_US + 2 * max(_interval(times), _interval(other[0]))
+    bounded = (times >= other[0][0] + slack) & (times <= other[0][-1] - slack)
+    there = bounded if bounded.any() else (times >= other[0][0]) & (times <= other[0][-1])
+    if not there.any():
+        return None
+    fits = []
+    low = np.searchsorted(other[0], times[there] - slack, side="left")
+    high = np.searchsorted(other[0], times[there] + slack, side="right")
+    for first, last, value in zip(low, high, values[there], strict=True):
+        near = other[1][max(0, first - 1) : last + 1]
+        more = 0.25 * (near.max() - near.min()) if wide else 0.0
+        fits.append(bool(near.min() - more <= value <= near.max() + more))
+    return float(np.mean(fits))
+
+
+def _interval(times: IntArray) -> int:
+    return int(np.median(np.diff(times))) if len(times) > 1 else 0
+
+
+def has_gap(times: IntArray) -> bool:
+    """Whether samples are missing between these."""
+    return len(times) > 2 and int(np.diff(times).max()) > _GAP_INTERVALS * _interval(times)
+
+
+def in_gaps(have: IntArray, times: IntArray) -> npt.NDArray[np.bool_]:
+    """Whether each time lies in a gap of these."""
+    if not len(have):
+        return np.ones(len(times), bool)
+    gap = int(_GAP_INTERVALS * _interval(have))
+    after = np.searchsorted(have, times, side="right")
+    before = times - have[np.maximum(after - 1, 0)]
+    before[after == 0] = np.iinfo(np.int64).max
+    until = have[np.minimum(after, len(have) - 1)] - times
+    until[after == len(have)] = np.iinfo(np.int64).max
+    near = _interval(have) // 2
+    return (before > near) & (until > near) & ((before > gap - until) | (until > gap))

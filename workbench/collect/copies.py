@@ -1,0 +1,396 @@
+"""Several series with one meaning: copies of one measurement, parts of one, or two clusters.
+
+Two series of a profile have the same canonical labels if they differ only in labels that the profile does not map:
+
+- replica labels (a pair of Prometheus servers behind Thanos or Mimir), or two exporters of one cluster, or a pod that has moved:
+  *copies*. The measurement counts once. One source is used as long as it has samples; another one fills its gaps.
+- a label of the metric itself on a counter (an error type): *parts*. They are added up.
+- the same client id on two pods: two *members*.
+- two clusters. No sum or choice would be right, so this is refused. A label such as `cluster` tells them apart; where only the scrape
+  target differs, the offsets do: one log has one end.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from workbench.collect.agreement import Measured, compared_lag, compared_offsets, has_gap, in_gaps
+from workbench.errors import MixedSourcesError
+from workbench.humanize import listed
+from workbench.profiles import Profile
+from workbench.samples import NAMES_SCHEMA, SeriesTable, codes_of, concat_series
+from workbench.signals import SIGNALS, Kind
+
+# Labels that servers add to tell their own copies apart.
+REPLICA_LABELS = frozenset({"replica", "prometheus_replica", "__replica__", "prometheus", "receive_replica", "monitor"})
+# Labels by which estates name a Kafka cluster.
+CLUSTER_LABELS = frozenset(
+    {
+        *(
+            "cluster",
+            "cluster_name",
+            "cluster_id",
+            "clusterid",
+            "kafka_cluster",
+            "kafka_cluster_id",
+            "kafka_id",
+            "kafka",
+        ),
+        *(
+            "strimzi_io_cluster",
+            "msk_cluster",
+            "resource_id",
+            "env",
+            "environment",
+            "stage",
+            "datacenter",
+            "dc",
+            "region",
+        ),
+    }
+)
+# Labels of a scrape's target.
+PLACE_LABELS = frozenset(
+    {
+        *("instance", "job", "pod", "pod_name", "kubernetes_pod_name", "container", "endpoint", "service", "namespace"),
+        *(
+            "kubernetes_namespace",
+            "node",
+            "node_name",
+            "host",
+            "hostname",
+            "ip",
+            "uid",
+            "pod_uid",
+            "container_id",
+            "app",
+        ),
+        *("release", "pod_template_hash", "scrape_job", "exported_instance", "exported_job", "exporter"),
+    }
+)
+# They name a process best, in this order.
+_NAMING = ("pod", "pod_name", "kubernetes_pod_name", "host", "hostname", "instance")
+_OFFSETS = ("log_end_offset", "committed_offset", "log_start_offset")
+_COMPARED_KEYS = 200  # of each pair of sources; the offsets of one partition already decide
+_ODD_RATIO = 0.05  # of the partitions; a topic that is made again disagrees for a moment
+_TOGETHER_US = 60_000_000  # a restarted process and its former self are both there for a moment
+_COVERED_RATIO = 0.9
+_SHOWN = 3
+
+_Source = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """The result of counting each measurement once.
+
+    Attributes:
+        series: without copies.
+        notes: how many sources measured the same, in words.
+        aliases: new name of a member to its own, where two members had one name.
+    """
+
+    series: SeriesTable
+    notes: tuple[str, ...] = ()
+    aliases: Mapping[str, str] = field(default_factory=dict)
+
+
+def count_once(
+    series: SeriesTable, labels: Sequence[Mapping[str, str]], profile: Profile, *, copies: Sequence[str] = ()
+) -> Counted:
+    """Merge copies and parts; tell members of one name apart.
+
+    Args:
+        series: of one profile.
+        labels: what the server said of each series, (k,).
+        profile: says which labels have a meaning.
+        copies: labels that the settings declare to tell copies apart.
+
+    Raises:
+        MixedSourcesError: if two clusters, or two sources that contradict each other, have series of the same names.
+    """
+    notes = _clusters_named(labels)
+    codes = codes_of(series.names, NAMES_SCHEMA.names)
+    repeated = np.flatnonzero((np.bincount(codes) > 1)[codes]) if len(codes) else codes
+    if not len(repeated):
+        return Counted(series=series, notes=notes)
+    extras = [_unmapped(labels[at], profile) for at in repeated]
+    by_code: dict[int, dict[_Source, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for at, extra in zip(repeated, extras, strict=True):
+        by_code[int(codes[at])][extra].append(int(at))
+    clashes = {code: found for code, found in by_code.items() if len(found) > 1}
+    if not clashes:
+        return Counted(series=series, notes=notes)  # one series in several parts of the window
+    return _Clashes(series, profile, clashes, frozenset(copies)).settled()
+
+
+def _clusters_named(labels: Sequence[Mapping[str, str]]) -> tuple[str, ...]:
+    """A note if the series name several clusters, whose groups and topics have other names."""
+    notes = []
+    for name in sorted(CLUSTER_LABELS & labels[0].keys()) if labels else ():
+        values = sorted({of[name] for of in labels if name in of})
+        if len(values) > 1:
+            shown = listed([f'{name}="{value}"' for value in values], most=_SHOWN)
+            notes.append(f"the series carry {shown}: more than one cluster may answer (setting: match)")
+    return tuple(notes)
+
+
+def _unmapped(labels: Mapping[str, str], profile: Profile) -> _Source:
+    known = profile.metrics().get(labels.get("__name__", ""))
+    rule = known[1] if known is not None else None
+    used = {"__name__", "le"}
+    if rule is not None:
+        used |= {*rule.labels.values(), rule.stat_label or "", rule.state_label or ""}
+    return tuple(sorted((name, value) for name, value in labels.items() if name not in used))
+
+
+class _Clashes:
+    """Keys with several series: which of them are copies, parts or members, and the sources behind them."""
+
+    def __init__(
+        self,
+        series: SeriesTable,
+        profile: Profile,
+        clashes: Mapping[int, Mapping[_Source, list[int]]],
+        declared: frozenset[str],
+    ) -> None:
+        self.series = series
+        self.profile = profile
+        self.clashes = clashes
+        self.declared = declared
+        self.starts = series.starts
+        self.signals = series.names["signal"].to_pylist()
+        self.varying = {code: _varying(found) for code, found in clashes.items()}
+        self.parts = {code for code in clashes if self._are_parts(code)}
+        telling = set().union(*(names for code, names in self.varying.items() if code not in self.parts))
+        self.telling = tuple(sorted(telling))  # the labels that tell sources apart
+
+    def _are_parts(self, code: int) -> bool:
+        signal = SIGNALS[self.signals[self._first(code)]]
+        known = REPLICA_LABELS | CLUSTER_LABELS | PLACE_LABELS | self.declared
+        return signal.kind is not Kind.GAUGE and not self.varying[code] & known
+
+    def _first(self, code: int) -> int:
+        return next(iter(self.clashes[code].values()))[0]
+
+    def settled(self) -> Counted:
+        copied = {code: found for code, found in self.clashes.items() if code not in self.parts}
+        clusters = {name for code in copied for name in self.varying[code] & CLUSTER_LABELS} - self.declared
+        if clusters:
+            self._refuse(copied, sorted(clusters)[0], "Two clusters answer")
+        sources = {code: {source: self._source(source) for source in found} for code, found in copied.items()}
+        members = {code for code in copied if self._are_members(code)}
+        rank, notes = self._ranked({code: found for code, found in copied.items() if code not in members}, sources)
+        dropped: list[int] = []
+        made: list[SeriesTable] = []
+        for code, found in copied.items():
+            if code in members:
+                continue
+            units = sorted(found.items(), key=lambda item: rank.get(sources[code][item[0]], len(rank)))
+            used = self._filled([at for _, at in units])
+            if used is not None:
+                made.append(used)
+                dropped += [at for _, ats in units for at in ats]
+            else:
+                dropped += [at for _, ats in units[1:] for at in ats]
+        for code in self.parts:
+            made.append(self._added(list(self.clashes[code].values())))
+            dropped += [at for ats in self.clashes[code].values() for at in ats]
+        series, aliases = self._with_members(members, sources)
+        kept = np.ones(len(series), bool)
+        kept[dropped] = False
+        return Counted(series=concat_series([series.where(pa.array(kept)), *made]), notes=notes, aliases=aliases)
+
+    def _source(self, extra: _Source) -> _Source:
+        return tuple(pair for pair in extra if pair[0] in self.telling)
+
+    # Copies
+
+    def _ranked(
+        self, copied: Mapping[int, Mapping[_Source, list[int]]], sources: Mapping[int, Mapping[_Source, _Source]]
+    ) -> tuple[dict[_Source, int], tuple[str, ...]]:
+        """Order of the sources, best first; sources that contradict each other are refused."""
+        samples: dict[_Source, int] = defaultdict(int)
+        for code, found in copied.items():
+            for extra, ats in found.items():
+                samples[sources[code][extra]] += int(self.series.lengths[ats].sum())
+        if not samples:
+            return {}, ()
+        declared = REPLICA_LABELS | self.declared
+        behind: set[_Source] = set()
+        if not set(self.telling) <= declared:
+            behind = self._behind(copied, sources)
+        order = sorted(samples, key=lambda source: (source in behind, -samples[source], source))
+        used = ", ".join(f"{name}={value}" for name, value in order[0]) or "without these labels"
+        note = (
+            f"{len(order)} sources measure the same ({listed(self.telling)}): each measurement counts once, from {used}"
+        )
+        late = [", ".join(f"{name}={value}" for name, value in source) for source in order if source in behind]
+        notes = [note, *(f"the source {name} stands still or is late: not used" for name in late[:_SHOWN])]
+        return {source: place for place, source in enumerate(order)}, tuple(notes)
+
+    def _behind(
+        self, copied: Mapping[int, Mapping[_Source, list[int]]], sources: Mapping[int, Mapping[_Source, _Source]]
+    ) -> set[_Source]:
+        """Sources that lie behind another one of the same cluster."""
+        pairs: dict[tuple[_Source, _Source], list[int]] = defaultdict(list)
+        for wanted in _OFFSETS:
+            for code, found in copied.items():
+                if (
+                    self.signals[self._first(code)] != wanted
+                    or set(self.varying[code]) <= REPLICA_LABELS | self.declared
+                ):
+                    continue
+                named = sorted((sources[code][extra], extra) for extra in found)
+                for at, (one, _) in enumerate(named):
+                    for other, _ in named[at + 1 :]:
+                        if len(pairs[one, other]) < _COMPARED_KEYS:
+                            pairs[one, other].append(code)
+        compare = compared_offsets
+        if not pairs:
+            pairs, compare = self._by_lag(copied, sources), compared_lag
+        behind: set[_Source] = set()
+        for (one, other), codes in pairs.items():
+            answers: Counter[str | None] = Counter()
+            for code in codes:
+                by_source = {sources[code][extra]: ats for extra, ats in copied[code].items()}
+                answers[compare(self._samples(by_source[one]), self._samples(by_source[other]))] += 1
+            del answers[None]
+            wrong = answers["contradict"] + min(answers["first"], answers["second"])
+            if wrong > _ODD_RATIO * answers.total():
+                self._refuse(copied, _most_telling(one, other), "Sources contradict each other")
+            behind |= {one} if answers["first"] else {other} if answers["second"] else set()
+        return behind
+
+    def _by_lag(
+        self, copied: Mapping[int, Mapping[_Source, list[int]]], sources: Mapping[int, Mapping[_Source, _Source]]
+    ) -> dict[tuple[_Source, _Source], list[int]]:
+        """Exporters with lag alone."""
+        pairs: dict[tuple[_Source, _Source], list[int]] = defaultdict(list)
+        for code, found in copied.items():
+            if self.signals[self._first(code)] == "consumer_lag":
+                named = sorted(sources[code][extra] for extra in found)
+                pairs[named[0], named[1]].append(code)
+        return pairs
+
+    def _samples(self, ats: Sequence[int]) -> Measured:
+        spans = [slice(self.starts[at], self.starts[at] + self.series.lengths[at]) for at in ats]
+        times = np.concatenate([self.series.ts_us[span] for span in spans])
+        values = np.concatenate([self.series.values[span] for span in spans])
+        known = ~np.isnan(values)
+        order = np.argsort(times[known], kind="stable")
+        return times[known][order], values[known][order]
+
+    def _filled(self, units: Sequence[Sequence[int]]) -> SeriesTable | None:
+        """The first unit with its gaps filled from the others; None if it has none."""
+        lengths = [int(self.series.lengths[list(unit)].sum()) for unit in units]
+        everything = self._span([at for unit in units for at in unit])
+        enough = lengths[0] >= _COVERED_RATIO * max(lengths) and self._span(units[0]) >= _COVERED_RATIO * everything
+        if enough and not has_gap(self._samples(units[0])[0]):
+            return None
+        whole = self.series.take(np.array([at for unit in units for at in unit], np.int64))
+        unit_of = np.repeat(np.repeat(np.arange(len(units)), [len(unit) for unit in units]), whole.lengths)
+        kept = unit_of == 0
+        for number in range(1, len(units)):
+            have = np.sort(whole.ts_us[kept])
+            mine = unit_of == number
+            kept |= mine & in_gaps(have, whole.ts_us)
+        order = np.argsort(whole.ts_us[kept], kind="stable")
+        return SeriesTable(
+            whole.names.slice(0, 1),
+            np.array([int(kept.sum())]),
+            whole.ts_us[kept][order],
+            whole.values[kept][order],
+            whole.flags[kept][order],
+        )
+
+    def _span(self, unit: Sequence[int]) -> int:
+        firsts = [int(self.series.ts_us[self.starts[at]]) for at in unit]
+        lasts = [int(self.series.ts_us[self.starts[at] + self.series.lengths[at] - 1]) for at in unit]
+        return max(lasts) - min(firsts) + 1
+
+    # Parts
+
+    def _added(self, units: Sequence[Sequence[int]]) -> SeriesTable:
+        """The sum of counters of one process, told apart by a label of the metric."""
+        every = [self._samples(unit) for unit in units]
+        times = np.unique(np.concatenate([ts for ts, _ in every]))
+        total = np.zeros(len(times))
+        for ts, values in every:
+            at = np.searchsorted(ts, times, side="right") - 1
+            total += np.where(at >= 0, values[np.maximum(at, 0)] if len(values) else 0.0, 0.0)
+        first = self.series.names.slice(units[0][0], 1)
+        return SeriesTable(first, np.array([len(times)]), times, total, np.full(len(times), -1, np.int8))
+
+    # Members
+
+    def _are_members(self, code: int) -> bool:
+        """Two processes with one client id: both have samples at the same time, and only a scrape's target tells them apart."""
+        name = self.series.names["member"][self._first(code)].as_py()
+        if name is None or not self.varying[code] & PLACE_LABELS or self.varying[code] & self.declared:
+            return False
+        spans = sorted(
+            (int(times[0]), int(times[-1]))
+            for ats in self.clashes[code].values()
+            if len(times := self._samples(ats)[0])
+        )
+        return any(
+            min(one[1], other[1]) - other[0] > max(_TOGETHER_US, (other[1] - other[0]) // 4)
+            for one, other in itertools.pairwise(spans)
+        )
+
+    def _with_members(
+        self, members: set[int], sources: Mapping[int, Mapping[_Source, _Source]]
+    ) -> tuple[SeriesTable, dict[str, str]]:
+        if not members:
+            return self.series, {}
+        names = self.series.names["member"].to_pylist()
+        aliases: dict[str, str] = {}
+        for code in members:
+            for extra, ats in self.clashes[code].items():
+                where = dict(sources[code][extra])
+                place = next((where[name] for name in _NAMING if name in where), ",".join(where.values()))
+                for at in ats:
+                    alias = f"{names[at]} ({place})"
+                    aliases[alias] = names[at]
+                    names[at] = alias
+        at = NAMES_SCHEMA.get_field_index("member")
+        table = self.series.names.set_column(at, NAMES_SCHEMA.field("member"), pa.array(names, pa.string()))
+        return SeriesTable(
+            table, self.series.lengths, self.series.ts_us, self.series.values, self.series.flags
+        ), aliases
+
+    def _refuse(self, copied: Mapping[int, Mapping[_Source, list[int]]], label: str, what: str) -> None:
+        values = sorted({dict(extra).get(label, "") for found in copied.values() for extra in found})
+        code = next(iter(copied))
+        at = self._first(code)
+        subject = " ".join(
+            f"{name} {value}"
+            for name in ("group", "topic", "member")
+            if (value := self.series.names[name][at].as_py()) is not None
+        )
+        shown = listed([f'{label}="{value}"' for value in values[:_SHOWN]])
+        raise MixedSourcesError(
+            f"{what}: the series of {subject} are there with {shown}.",
+            hint=f'Say which are yours in workbench.toml: match = {{{label} = "{values[0]}"}}. '
+            f'If they measure one cluster: copies = ["{label}"].',
+        )
+
+
+def _varying(found: Mapping[_Source, Any]) -> frozenset[str]:
+    sets = [frozenset(extra) for extra in found]
+    return frozenset(name for name, _ in frozenset.union(*sets) - frozenset.intersection(*sets))
+
+
+def _most_telling(one: _Source, other: _Source) -> str:
+    """The label to ask for: a target's own name changes with each deploy, so another one is better."""
+    names = sorted(_varying({one: None, other: None}))
+    poor = ("instance", "pod", "pod_name", "kubernetes_pod_name", "ip", "uid", "pod_uid", "container_id")
+    return next((name for name in names if name not in poor), names[0])

@@ -1,0 +1,163 @@
+"""What is expected of each consumer group: settings by group pattern, the most specific pattern first.
+
+    [clusters.prod.groups."billing-*"]
+    time_lag_objective = "5m"
+    commit_every = "10m"
+    owner = "#billing-oncall"
+    runbook = "https://wiki.example.com/billing"
+    mute = { until = 2026-12-01T08:00:00Z, reason = "migration" }
+
+Each field comes from the most specific pattern that has it: a name without wildcards before one with, then the one with more letters,
+then the one with fewer `*`, then the first in the file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+
+from workbench.errors import WindowError
+from workbench.window import parse_duration
+
+if TYPE_CHECKING:
+    from workbench.settings import Thresholds
+
+_LONGEST = timedelta(days=366)
+_WILD = {"*": ".*", "?": "."}
+
+
+def _duration(value: Any) -> Any:
+    try:
+        # ISO 8601 ("PT18S") is how pydantic itself writes one.
+        return parse_duration(value) if isinstance(value, str) and not value.startswith("P") else value
+    except WindowError as error:
+        raise ValueError(error.message) from None
+
+
+def _aware(value: datetime) -> datetime:
+    if value.tzinfo is None:
+        raise ValueError("this time has no time zone, as in 2026-12-01T08:00:00Z")
+    return value
+
+
+_Duration = Annotated[timedelta, BeforeValidator(_duration)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Mute(_Strict):
+    """A pause of alarms: findings are shown as muted, and do not count for the exit code."""
+
+    until: Annotated[datetime, AfterValidator(_aware), PlainSerializer(lambda at: at.isoformat(), when_used="json")]
+    reason: str = Field(min_length=1)
+
+
+class GroupSettings(_Strict):
+    """What is expected of the groups of one pattern."""
+
+    time_lag_objective: _Duration | None = Field(
+        default=None, gt=timedelta(0), le=_LONGEST, description="Older than this is late."
+    )
+    commit_every: _Duration | None = Field(
+        default=None,
+        ge=timedelta(0),
+        le=_LONGEST,
+        description="The group commits this often at most (a batch, a sink, checkpoints): so much older is not late.",
+    )
+    owner: str | None = Field(default=None, description="Whom to ask: a channel, a team, an address.")
+    runbook: str | None = Field(default=None, description="The team's own runbook, a link or a path.")
+    mute: Mute | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """What is expected of one group, and the pattern that says so for each field."""
+
+    settings: GroupSettings
+    lines: Mapping[str, str]
+
+    def muted(self, at: datetime) -> str | None:
+        """The mute at an instant in words; None if there is none."""
+        mute = self.settings.mute
+        if mute is None or at >= mute.until:
+            return None
+        return f"until {mute.until.astimezone(UTC):%Y-%m-%d %H:%MZ}: {mute.reason}"
+
+
+class Expectations:
+    """Settings by group pattern; `*` and `?` are wildcards, everything else is literal."""
+
+    def __init__(self, by_pattern: Mapping[str, GroupSettings]) -> None:
+        self.by_pattern = dict(by_pattern)
+
+    def __bool__(self) -> bool:
+        return bool(self.by_pattern)
+
+    @cached_property
+    def _ordered(self) -> list[tuple[re.Pattern[str], str, GroupSettings]]:
+        by_specificity = sorted(self.by_pattern, key=_unspecific)
+        return [
+            (re.compile(_regex(pattern), re.DOTALL), pattern, self.by_pattern[pattern]) for pattern in by_specificity
+        ]
+
+    def of(self, group: str) -> Expected:
+        """What is expected of a group, field by field."""
+        values: dict[str, Any] = {}
+        lines: dict[str, str] = {}
+        for regex, pattern, settings in self._ordered:
+            if regex.fullmatch(group) is None:
+                continue
+            for name in settings.model_fields_set:
+                if name not in values:
+                    values[name], lines[name] = getattr(settings, name), pattern
+        return Expected(settings=GroupSettings.model_construct(**values), lines=lines)
+
+    def limits(self, thresholds: Thresholds, group: str) -> Thresholds:
+        """The thresholds for one group."""
+        expected = self.of(group).settings
+        changed: dict[str, float] = {}
+        if expected.time_lag_objective is not None:
+            changed["time_lag_objective_seconds"] = expected.time_lag_objective.total_seconds()
+        if expected.commit_every is not None:
+            changed["commit_every_seconds"] = expected.commit_every.total_seconds()
+        return thresholds.model_copy(update=changed) if changed else thresholds
+
+    def sql(self, field: str, otherwise: float, *, group: str = "`group`") -> str:
+        """SQL for a duration of each row's group, in seconds.
+
+        Args:
+            field: `time_lag_objective` or `commit_every`.
+            otherwise: seconds where no pattern has it.
+            group: SQL for the group's name.
+        """
+        whens = [
+            f"WHEN {group} RLIKE r'^(?s:{_java_regex(pattern)})\\z' THEN {value.total_seconds()!r}D"
+            for _, pattern, settings in self._ordered
+            if (value := getattr(settings, field)) is not None and field in settings.model_fields_set
+        ]
+        return f"CASE {' '.join(whens)} ELSE {float(otherwise)!r}D END" if whens else f"{float(otherwise)!r}D"
+
+
+NOTHING_EXPECTED = Expectations({})
+
+
+def _regex(pattern: str) -> str:
+    return "".join(_WILD.get(char, re.escape(char)) for char in pattern)
+
+
+def _java_regex(pattern: str) -> str:
+    """The same for Spark, where neither a quote nor a backslash of the pattern may end the SQL literal."""
+    return "".join(_WILD.get(char, char if char.isalnum() else f"\\x{{{ord(char):x}}}") for char in pattern)
+
+
+def _unspecific(pattern: str) -> tuple[bool, int, int]:
+    wild = sum(char in "*?" for char in pattern)
+    return (wild > 0, wild - len(pattern), pattern.count("*"))

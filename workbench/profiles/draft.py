@@ -1,0 +1,373 @@
+"""Draft a profile from what a Prometheus shows: candidates by name, unit and labels. A person checks it; `profiles check` helps."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import yaml
+
+from workbench.signals import SIGNALS, Kind
+
+# Labels of some recent series of each metric name.
+Seen = Mapping[str, Sequence[Mapping[str, str]]]
+
+_INTERESTING = re.compile(
+    r"lag|offset|consumer|group|kafka|rebalanc|poll|heartbeat|process|handl|queue|partition|dead_?letter|dlq|throttl|fetch",
+)
+_HISTOGRAM = ("_bucket", "_sum", "_count")
+# Label names by what they usually contain, best first; all in lower case without separators.
+_LABELS: dict[str, tuple[str, ...]] = {
+    "group": (
+        *("consumergroup", "consumergroupid", "consumergroupname", "group", "groupid", "groupname", "cgroup", "cg"),
+        *("messagingconsumergroupname", "messagingkafkaconsumergroup", "redpandagroup", "subscription", "consumer"),
+    ),
+    "topic": ("topic", "topicname", "kafkatopic", "messagingdestinationname", "redpandatopic", "destination", "stream"),
+    "partition": (
+        *(
+            "partition",
+            "partitionid",
+            "kafkapartition",
+            "messagingdestinationpartitionid",
+            "redpandapartition",
+            "shard",
+        ),
+    ),
+    "member": (
+        "clientid",
+        "memberid",
+        "consumerid",
+        "member",
+        "client",
+        "messagingclientid",
+        "application",
+        "kafkaclientid",
+    ),
+    "broker": ("broker", "brokerid", "nodeid", "node"),
+    "processor": ("eventtype", "processor", "handler", "listener", "type", "event", "actor", "name"),
+    "queue": ("queue", "queueid", "worker", "shard", "thread"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Pattern:
+    """How a signal's metric is usually named.
+
+    Attributes:
+        wanted: patterns in the name with their weights; one with a positive weight must match.
+        never: a name that matches is another signal.
+        labels: canonical labels that the series need.
+        without: canonical labels that they must not have.
+        more: labels that are mapped if they are there.
+    """
+
+    wanted: tuple[tuple[str, float], ...]
+    never: str = r"$^"
+    labels: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    more: tuple[str, ...] = ()
+
+
+_TIME = r"seconds|millis|(?:^|_)(?:ms|time|age|latency|duration)(?:_|$)"
+_DERIVED = r"_max|_min|_avg|_mean|_sum|sum_|max_|_rate|per_sec|_created|_bucket|_count\b|percent|ratio|slope|velocity"
+_PATTERNS: dict[str, _Pattern] = {
+    "consumer_lag": _Pattern(
+        ((r"lag|uncommitted", 3), (r"group|consumer", 1), (r"offset|records|messages", 0.5), (r"partition", 0.5)),
+        never=rf"{_TIME}|{_DERIVED}|total_?lag|predict|lead",
+        labels=("topic", "partition"),
+        more=("group", "member"),
+    ),
+    "time_lag": _Pattern(
+        (
+            (r"lag.*(seconds|millis|_ms\b|time|age)|(time|age|seconds).*lag|(oldest|message).*age", 3),
+            (r"group|consumer", 1),
+        ),
+        never=r"_bucket|_created|percent|_max\b.*_max\b|to_drain|eta|estimat",
+        labels=("group", "topic", "partition"),
+        more=("member",),
+    ),
+    "committed_offset": _Pattern(
+        ((r"commit", 3), (r"(current|consumer|group).*(offset|position)", 2), (r"offset", 1), (r"group", 0.5)),
+        never=rf"lag|uncommitted|rate|latency|{_TIME}|log_end|end_offset|commits?_total|_count\b|_max\b|_sum\b",
+        labels=("topic", "partition"),
+        more=("group", "member"),
+    ),
+    "log_end_offset": _Pattern(
+        (
+            (
+                r"(end|latest|newest|high|head|last|highwater|watermark|written|max).*offset|offset.*(end|latest|newest|high)|high_?water",
+                3,
+            ),
+            (r"(partition|topic).*(current|offset)|log_end", 2),
+            (r"offset", 1),
+        ),
+        never=rf"lag|commit|low|oldest|earliest|start|begin|group|{_TIME}|_sum\b|delta|rate",
+        labels=("topic", "partition"),
+        without=("group",),
+    ),
+    "log_start_offset": _Pattern(
+        (
+            (
+                r"(start|oldest|earliest|low|begin|first|beginning|min).*offset|offset.*(start|oldest|earliest|low)|low_?water",
+                3,
+            ),
+        ),
+        never=rf"lag|commit|group|{_TIME}|_sum\b|rate",
+        labels=("topic", "partition"),
+        without=("group",),
+    ),
+    "group_members": _Pattern(
+        ((r"members?\b|members?_|num_consumers|consumers?\b", 3), (r"group", 1)),
+        never=rf"lag|offset|{_TIME}|rebalance|info|_topic|assign|empty|partition",
+        labels=("group",),
+        without=("topic", "partition", "member"),
+    ),
+    "group_state": _Pattern(
+        ((r"group\w*(state|info)|state", 3),),
+        never=r"count|total|seconds|_time",
+        labels=("group",),
+        without=("partition", "topic", "member"),
+    ),
+    "rebalances": _Pattern(
+        ((r"rebalance", 3), (r"total|count", 1)),
+        never=r"latency|rate|per_hour|seconds|_ms|failed|avg|max|_ago",
+        labels=("member",),
+        more=("group",),
+    ),
+    "heartbeat_age": _Pattern(
+        ((r"last_heartbeat|heartbeat.*(ago|age|seconds)", 3),),
+        never=r"rate|total|max",
+        labels=("member",),
+        more=("group",),
+    ),
+    "poll_age": _Pattern(
+        ((r"last_poll|poll.*(ago|age)", 3),), never=r"rate|total|avg|max|idle", labels=("member",), more=("group",)
+    ),
+    "start_time": _Pattern(
+        ((r"start_time", 3),), never=r"process_start_time_seconds$|offset", labels=("member",), more=("group",)
+    ),
+    "processed": _Pattern(
+        ((r"(process|handl|consum|task|event|message|record)\w*_total", 2), (r"processed|handled", 1)),
+        never=r"bytes|fetch|lag|offset|rebalance|commit|error|fail|dead|retry|size",
+        labels=("member",),
+        more=("group", "topic", "processor"),
+    ),
+    "process_time": _Pattern(
+        (
+            (
+                r"(process|handl|listener|execution|task|consume|receive)\w*(seconds|duration|time|millis|_ms)|(duration|time)_\w*process",
+                3,
+            ),
+        ),
+        never=r"cpu|poll|commit|rebalance|fetch|heartbeat|request|gc|process_start|^process_|^jvm|^http|queue|idle|enqueue",
+        more=("group", "topic", "member", "processor"),
+    ),
+    "queue_length": _Pattern(
+        ((r"queue\w*(size|length|depth|items|events|tasks)|(pending|queued)_(tasks|events)", 3),),
+        never=r"fetch|capacity|max|limit|remaining|delay|request|unsent|application|background",
+        more=("group", "member", "processor", "queue"),
+        labels=("member",),
+    ),
+    "throttle_time": _Pattern(
+        ((r"throttle", 3), (r"avg", 1)),
+        never=r"produce|max|total|bytes|rate",
+        labels=("member",),
+        more=("group", "broker"),
+    ),
+    "paused_partitions": _Pattern(
+        ((r"paused", 3), (r"partition", 1)), never=r"total|time|seconds", labels=("member",), more=("group",)
+    ),
+    "dead_letters": _Pattern(
+        ((r"dead_?letter|dlq|_dlt", 3), (r"total", 1)),
+        never=r"bytes|seconds|lag|offset",
+        more=("group", "topic", "member", "processor"),
+    ),
+}
+_MOSTLY = 0.6
+_UNITS = (
+    (r"_(ms|millis|milliseconds)(_|$)", 0.001),
+    (r"_(us|micros|microseconds)(_|$)", 1e-6),
+    (r"_(ns|nanos|nanoseconds)(_|$)", 1e-9),
+    (r"_minutes(_|$)", 60.0),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drafted:
+    """A signal of the draft.
+
+    Attributes:
+        rule: as in a profile.
+        others: further metrics that may be it, best first.
+    """
+
+    rule: Mapping[str, object]
+    others: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A profile in the making.
+
+    Attributes:
+        name: of the profile.
+        signals: what was found.
+        missing: signals for which there is no candidate, with the reason.
+        member_is: content of the label that tells members apart.
+    """
+
+    name: str
+    signals: Mapping[str, Drafted]
+    missing: Mapping[str, str] = field(default_factory=dict)
+    member_is: str = "member"
+
+    def to_yaml(self) -> str:
+        """The file, with what else could be meant, and what is missing, in comments."""
+        lines = ["# A draft: check every line, then `workbench profiles check`.", f"title: {self.name}"]
+        if self.member_is != "member":
+            lines.append(f"member_is: {self.member_is}")
+        lines.append("signals:" if self.signals else "signals: {}")
+        for signal, drafted in self.signals.items():
+            rule = yaml.safe_dump(dict(drafted.rule), default_flow_style=True, sort_keys=False, width=1000).strip()
+            lines.append(f"  {signal}: {rule}")
+            if drafted.others:
+                lines.append(f"    # or: {', '.join(drafted.others)}")
+        lines += [f"# {signal}: {reason}" for signal, reason in self.missing.items()]
+        return "\n".join(lines) + "\n"
+
+
+def interesting(names: Iterable[str]) -> list[str]:
+    """Metric names that may belong to a consumer."""
+    return sorted(name for name in names if _INTERESTING.search(name) and not name.endswith(("_created", "_info")))
+
+
+def draft(name: str, seen: Seen) -> Draft:
+    """Draft a profile.
+
+    Args:
+        name: of the profile.
+        seen: labels of some recent series of each metric.
+    """
+    signals: dict[str, Drafted] = {}
+    missing: dict[str, str] = {}
+    used: set[str] = set()
+    namespace = _namespace(seen)
+    by_client = not any(_label(labels, "group") for series in seen.values() for labels in series[:1])
+    for signal, pattern in _PATTERNS.items():
+        scored = sorted(
+            (
+                (score, metric)
+                for metric in seen
+                if (score := _score(signal, pattern, metric, seen[metric], namespace=namespace)) > 0
+            ),
+            key=lambda item: (-item[0], len(item[1]), item[1]),
+        )
+        candidates = list(dict.fromkeys(_base(signal, metric) for _, metric in scored))
+        candidates = [metric for metric in candidates if metric not in used]
+        if not candidates:
+            missing[signal] = _why_not(signal, pattern, seen)
+            continue
+        metric = candidates[0]
+        used.add(metric)
+        labels = next(seen[it] for _, it in scored if _base(signal, it) == metric)[0]
+        signals[signal] = Drafted(rule=_rule(signal, pattern, metric, labels), others=tuple(candidates[1:4]))
+    named = [drafted.rule["labels"] for drafted in signals.values()]
+    homeless = by_client or any(isinstance(it, Mapping) and "member" in it and "group" not in it for it in named)
+    return Draft(name=name, signals=signals, missing=missing, member_is="client_id" if homeless else "member")
+
+
+def _base(signal: str, metric: str) -> str:
+    if SIGNALS[signal].kind is Kind.HISTOGRAM:
+        return re.sub(r"_(bucket|sum|count)$", "", metric)
+    return metric
+
+
+def _namespace(names: Iterable[str]) -> str:
+    """The first word that most metrics of an exporter have: it may contain "lag" or "offset" and says nothing."""
+    counted = Counter(name.partition("_")[0] for name in names)
+    word, count = counted.most_common(1)[0] if counted else ("", 0)
+    return word if count > _MOSTLY * counted.total() else ""
+
+
+def _without_namespace(name: str, namespace: str) -> str:
+    return name.removeprefix(f"{namespace}_") if namespace else name
+
+
+def _state_label(labels: Mapping[str, str]) -> str | None:
+    return next((name for name in labels if name.lower() in ("state", "status", "group_state", "groupstate")), None)
+
+
+def _score(
+    signal: str, pattern: _Pattern, metric: str, series: Sequence[Mapping[str, str]], *, namespace: str = ""
+) -> float:
+    histogram = SIGNALS[signal].kind is Kind.HISTOGRAM
+    if histogram != metric.endswith(_HISTOGRAM) and histogram:
+        return 0.0
+    if not histogram and metric.endswith(("_bucket", "_sum")):
+        return 0.0
+    name = _without_namespace(_base(signal, metric) if histogram else metric, namespace)
+    if re.search(pattern.never, name):
+        return 0.0
+    matched = [weight for text, weight in pattern.wanted if re.search(text, name)]
+    if not matched or max(matched) < 2:
+        return 0.0
+    labels = series[0] if series else {}
+    lacking = [it for it in pattern.labels if not _label(labels, it)]
+    if signal == "consumer_lag" and not _label(labels, "group") and not _label(labels, "member"):
+        return 0.0
+    if signal == "committed_offset" and not _label(labels, "group") and "commit" not in name:
+        return 0.0
+    if signal == "group_state" and _state_label(labels) is None:
+        return 0.0
+    if lacking or any(_label(labels, it) for it in pattern.without):
+        return 0.0
+    # Finer labels are better, and so is a group of its own.
+    return sum(matched) + 0.5 * bool(_label(labels, "group")) + 0.1 * (metric.endswith("_bucket"))
+
+
+def _label(labels: Mapping[str, str], canonical: str) -> str | None:
+    """The exporter's label for a canonical one, by its name; a partition also by its values."""
+    plain = {re.sub(r"[^a-z0-9]", "", name.lower()): name for name in labels if name not in ("__name__", "le")}
+    for wanted in _LABELS[canonical]:
+        name = plain.get(wanted)
+        if name is not None and (canonical != "partition" or re.fullmatch(r"[0-9]+", labels[name])):
+            return name
+    return None
+
+
+def _rule(signal: str, pattern: _Pattern, metric: str, labels: Mapping[str, str]) -> dict[str, object]:
+    wanted = (*pattern.labels, *pattern.more)
+    mapped = {
+        it: theirs
+        for it in ("group", "topic", "partition", "member", "broker", "processor", "queue")
+        if it in wanted and (theirs := _label(labels, it))
+    }
+    mapped = {
+        it: theirs for it, theirs in mapped.items() if list(mapped.values()).index(theirs) == list(mapped).index(it)
+    }
+    rule: dict[str, object] = {"metric": metric, "labels": mapped}
+    if SIGNALS[signal].unit == "seconds":
+        scale = next((factor for text, factor in _UNITS if re.search(text, metric)), None)
+        if scale is not None:
+            rule["scale"] = scale
+    if signal == "throttle_time" and "scale" not in rule and "seconds" not in metric:
+        rule["scale"] = 0.001  # the Kafka clients' own unit
+    if signal == "group_state":
+        rule["state_label"] = _state_label(labels)
+    if signal == "consumer_lag" and "group" not in mapped:
+        rule |= {"quality": "proxy", "note": "a client's own lag is behind its position, not behind the commit"}
+    if signal == "time_lag":
+        rule |= {"quality": "proxy", "note": "estimated by the exporter; exact only if it reads the records"}
+    return rule
+
+
+def _why_not(signal: str, pattern: _Pattern, seen: Seen) -> str:
+    for metric, series in seen.items():
+        named = any(weight >= 2 and re.search(text, metric) for text, weight in pattern.wanted)
+        if named and not re.search(pattern.never, metric) and series:
+            lacking = [it for it in pattern.labels if not _label(series[0], it)]
+            if lacking:
+                return f"{metric} may be it, but no label of it looks like {' or '.join(lacking)}"
+    return f"no metric looks like {SIGNALS[signal].help[0].lower()}{SIGNALS[signal].help[1:].rstrip('.')}"

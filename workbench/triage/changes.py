@@ -1,0 +1,102 @@
+"""What changed nearest before the onset: a correlation with its distance in time, never a cause."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatchcase
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workbench.errors import WindowError
+from workbench.humanize import duration, one_line
+from workbench.triage.finding import Change
+from workbench.window import Window, parse_instant
+
+# An event longer ago than this says nothing about the onset. An hour and a half of deploys would always contain one.
+_LONGEST = timedelta(minutes=30)
+# The onset has the resolution of the series, so the event may seem to follow it.
+_AFTER = timedelta(seconds=5)
+_CONSEQUENCES = frozenset({"alert", "rebalance"})  # these follow from a fault
+
+_At = tuple[datetime, str, str]
+
+
+def nearest_change(
+    events: Sequence[Mapping[str, Any]],
+    samples: pa.Table,
+    window: Window,
+    *,
+    group: str,
+    topic: str,
+    since: datetime | None,
+) -> Change | None:
+    """The nearest event before the onset; None without an onset or an event near it.
+
+    Args:
+        events: of the capture: `ts`, `kind`, `text`, and `group` if it concerns only some.
+        samples: restarts of members and new partitions are read from them.
+        window: of the triage.
+        group, topic: of the subscription.
+        since: its onset.
+    """
+    if since is None:
+        return None
+    every = [*_recorded(events, group), *restarts(samples, window, group), *new_partitions(samples, window, topic)]
+    before = [it for it in every if since - _LONGEST <= it[0] <= since + _AFTER]
+    if not before:
+        return None
+    # Of two at the same moment, the one that somebody recorded says more.
+    at, kind, text = max(before, key=lambda it: it[0])
+    seconds = max(0.0, (since - at).total_seconds())
+    return Change(ts=at.isoformat(), kind=kind, text=text, seconds_before=seconds)
+
+
+def words_of(change: Change) -> str:
+    """`40 s after deploy payments 142`."""
+    what = change.text if change.text.startswith(change.kind) else f"{change.kind} {change.text}"
+    return f"{duration(change.seconds_before)} after {what.strip()} (nearest in time, not necessarily the cause)"
+
+
+def _recorded(events: Sequence[Mapping[str, Any]], group: str) -> Iterator[_At]:
+    for event in events:
+        kind = one_line(str(event.get("kind", "event")))
+        pattern = event.get("group")
+        if kind in _CONSEQUENCES or (pattern is not None and not fnmatchcase(group, str(pattern))):
+            continue
+        try:
+            yield parse_instant(str(event.get("ts", ""))), kind, one_line(str(event.get("text", "")))
+        except WindowError:
+            continue
+
+
+def restarts(samples: pa.Table, window: Window, group: str) -> Iterator[_At]:
+    """Starts of members' processes within the loaded time, by their own start times."""
+    rows = samples.filter(
+        pc.and_(
+            pc.and_(pc.equal(samples["signal"], "start_time"), pc.equal(samples["group"], group)),
+            pc.is_valid(samples["value"]),
+        )
+    )
+    pairs = set(zip(rows["member"].to_pylist(), rows["value"].to_pylist(), strict=True))
+    for member, started in sorted(pairs, key=str):
+        if window.baseline_start.timestamp() < started <= window.end.timestamp():
+            yield datetime.fromtimestamp(started, UTC), "restart", f"of {one_line(str(member))}"
+
+
+def new_partitions(samples: pa.Table, window: Window, topic: str) -> Iterator[_At]:
+    """Partitions of the topic that appear within the loaded time."""
+    rows = samples.filter(pc.and_(pc.equal(samples["signal"], "log_end_offset"), pc.equal(samples["topic"], topic)))
+    if not rows.num_rows:
+        return
+    firsts = rows.group_by("partition").aggregate([("ts", "min")])
+    times = pc.cast(firsts["ts_min"], pa.int64()).to_numpy() / 1e6
+    start = max(window.baseline_start.timestamp(), float(times.min()))
+    # Exporters begin with all partitions at once, within a scrape or two.
+    later = np.sort(times[times > start + 120.0])
+    if len(later) and len(later) < len(times):
+        count = len(later)
+        yield datetime.fromtimestamp(float(later[0]), UTC), "topic", f"{one_line(topic)} has {count} new partitions"
