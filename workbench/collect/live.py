@@ -48,10 +48,11 @@ def collect(
     """
     _check_prometheus(cluster)
     views, shares, incomplete, all_known = _kafka_views(cluster, groups)
-    samples, missing = shares, tuple[str, ...]()
+    samples, missing, sources = shares, tuple[str, ...](), tuple[str, ...]()
     try:
         found = _series(cluster, window, views, groups=groups, topics=topics)
-        samples, missing = pa.concat_tables([found.series.to_samples(), shares]), found.incomplete
+        samples = pa.concat_tables([found.series.to_samples(), shares])
+        missing, sources = found.incomplete, tuple(found.sources)
     except NoSeriesError:
         if not all_known:  # unknown to both sources: the name is wrong
             _kafka(cluster).members(groups=groups)
@@ -70,7 +71,7 @@ def collect(
             incomplete=[*incomplete, *missing],
             thresholds=thresholds,
             match=cluster.match,
-            sources=found.sources,
+            sources=sources,
             expected=cluster.groups,
         ),
         samples=samples,
