@@ -62,7 +62,7 @@ def check(found: Snapshot, estate: Estate, spread: Filled, broker: EstateBroker,
             if (spread.topic, part) in found.ends:
                 assert found.lag(group, spread.topic, part) == spread.records - at
             else:
-                assert f"latest offset of {spread.topic}-{part}" in text
+                assert f"latest offset and earliest offset of {spread.topic}-{part}" in text
     assert "members" not in text
 
 

@@ -211,8 +211,10 @@ class KafkaCluster(KafkaConnection):
                         else:
                             found[name] = _not_described(reading, name, error)
 
-        for at in range(0, len(names), _DESCRIBE_BATCH):
-            batch = list(names[at : at + _DESCRIBE_BATCH])
+        # The client answers for all groups of a call at once, when the last of them is known.
+        size, calls = (1, _IN_FLIGHT) if reading.knows_silent else (_DESCRIBE_BATCH, _DESCRIBE_BATCHES)
+        for at in range(0, len(names), size):
+            batch = list(names[at : at + size])
             if is_over(reading.deadline):
                 found |= {name: group_view(name, None) for name in batch}
                 reading.incomplete += [f"group {name!r}: {_NOT_ASKED}" for name in batch]
@@ -224,7 +226,7 @@ class KafkaCluster(KafkaConnection):
                     )
                 )
             )
-            collect(_DESCRIBE_BATCHES - 1)
+            collect(calls - 1)
         collect(0)
         return loading
 
@@ -294,14 +296,34 @@ class KafkaCluster(KafkaConnection):
     ) -> list[dict[Partition, int]]:
         """Look up offsets, for each of several specifications at the same time."""
         found: list[dict[Partition, int]] = [{} for _ in specs]
-        for at in range(0, len(partitions), _OFFSETS_BATCH):
-            left = {what: list(partitions[at : at + _OFFSETS_BATCH]) for what in specs}
+        led = self._without_silent_leaders(reading, partitions, specs)
+        for at in range(0, len(led), _OFFSETS_BATCH):
+            left = {what: list(led[at : at + _OFFSETS_BATCH]) for what in specs}
             for attempt in range(_MOVES + 1):
                 left = self._list_offsets_once(reading, left, specs, found, is_last=attempt == _MOVES)
                 if not any(left.values()):
                     break
                 time.sleep(_MOVED_PAUSE_SECONDS)
         return found
+
+    def _without_silent_leaders(
+        self, reading: Reading, partitions: Sequence[Partition], specs: Iterable[str]
+    ) -> Sequence[Partition]:
+        """Leave out, and note, the partitions of silent brokers: the client answers for all partitions of a call at once."""
+        if reading.brokers is None or not reading.knows_silent:
+            return partitions
+        topics = self.metadata().topics
+        led = []
+        for topic, number in partitions:
+            part = topics[topic].partitions.get(number) if topic in topics else None
+            if part is not None and part.leader in reading.brokers.silent:
+                what = " and ".join(specs)
+                reading.incomplete.append(
+                    f"{what} of {topic}-{number}: its leader, broker {part.leader}, does not answer"
+                )
+            else:
+                led.append((topic, number))
+        return led
 
     def _list_offsets_once(
         self,

@@ -11,7 +11,7 @@ from typing import Any
 from workbench.collect.kafka_errors import ClientErrors
 
 SMALL_TOPIC = "__consumer_offsets"  # metadata of one topic: any broker has them at hand, and they are few
-_SECONDS = 1.0  # a broker that lives answers in some milliseconds
+_SECONDS = 1.3  # a broker that lives answers in some milliseconds
 _SLICE_SECONDS = 0.25  # between two looks at the client's errors
 _ROUND = 8  # clients at a time: each has a thread per broker of the cluster
 
