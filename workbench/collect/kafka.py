@@ -132,7 +132,11 @@ class KafkaCluster(KafkaConnection):
             limit = reading.list_seconds
             asked = reading.ask(lambda admin, limit=limit: admin.list_consumer_groups(request_timeout=limit))  # type: ignore[misc]
             result = reading.wait(asked, at_least=limit + _LIST_MARGIN_SECONDS)
-            if not any(is_loading(error) for error in result.errors) or time.monotonic() >= patience:
+            silent = len(reading.brokers.silent) if reading.brokers is not None else 0
+            lost = [error for error in result.errors if is_lost(error)]
+            # A second attempt waits little: a broker that lives and is late is asked again.
+            is_late = len(lost) > silent and reading.knows_silent
+            if not (is_late or any(map(is_loading, result.errors))) or time.monotonic() >= patience:
                 break
             time.sleep(_LOADING_PAUSE_SECONDS)
         if result.errors and not result.valid:
@@ -140,11 +144,8 @@ class KafkaCluster(KafkaConnection):
         if reading.brokers is not None and reading.knows_silent:
             of = " and ".join(map(str, reading.brokers.silent))
             reading.incomplete.append(f"list of groups: those that broker {of} coordinates are missing")
-        reading.incomplete += [
-            f"list of groups from one broker: {error_words(error)}"
-            for error in result.errors
-            if not (reading.knows_silent and is_lost(error))
-        ]
+        others = [error for error in result.errors if not is_lost(error)] + lost[silent:]
+        reading.incomplete += [f"list of groups from one broker: {error_words(error)}" for error in others]
         self._check_cluster_right(reading)
         return {item.group_id for item in result.valid}
 
