@@ -7,14 +7,16 @@ import subprocess
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
 
 from tests.lab.conftest import commit_many, workbench
+from tests.waiting import wait_for
 from workbench.collect.kafka import KafkaCluster
 from workbench.lab.estate import PASSWORD_VARIABLE, Estate, start_estate
 from workbench.lab.estate_access import ONCALL, SERVICE
@@ -126,7 +128,15 @@ def leader_of(estate: Estate, topic: str, partition: int) -> int:
 
 def coordinator_of(estate: Estate, group: str) -> int:
     """Broker id of a group's coordinator."""
-    return int(estate.admin().describe_consumer_groups([group])[group].result(30).coordinator.id)
+    found: list[int] = []
+
+    def known() -> bool:
+        with suppress(KafkaException):  # a client that is told of a former coordinator
+            found.append(estate.admin().describe_consumer_groups([group])[group].result(30).coordinator.id)
+        return bool(found)
+
+    wait_for(known)
+    return found[0]
 
 
 def commit(estate: Estate, group: str, topic: str, offsets: Mapping[int, int]) -> None:

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 import pytest
 
 from tests.estate.conftest import Filled, coordinator_of, filled, fresh, leader_of, source, took
-from tests.waiting import wait_for
 from workbench.collect.kafka import KafkaCluster
 from workbench.collect.kafka_ages import ages
 from workbench.collect.kafka_brokers import look_at_brokers
@@ -62,8 +61,15 @@ def check(found: Snapshot, estate: Estate, spread: Filled, broker: EstateBroker,
             if (spread.topic, part) in found.ends:
                 assert found.lag(group, spread.topic, part) == spread.records - at
             else:
-                assert f"latest offset of {spread.topic}-{part}" in text
+                assert f"latest offset and earliest offset of {spread.topic}-{part}" in text
     assert "members" not in text
+
+
+def recovers(recorder: KafkaCluster) -> None:
+    """Within the time in which the controller misses a broker, and some more."""
+    deadline = time.monotonic() + 40
+    while holes := recorder.snapshot().incomplete:
+        assert time.monotonic() < deadline, holes
 
 
 @pytest.mark.parametrize("how", ["killed", "hanging"])
@@ -86,7 +92,7 @@ def test_a_snapshot_without_one_broker(whole: Estate, spread: Filled, how: str, 
         found, seconds = took(recorder.snapshot)
         check(found, whole, spread, broker, owners)
         assert seconds < normal + EXTRA_SECONDS
-        wait_for(lambda: not recorder.snapshot().incomplete, 40)  # the others have taken over
+        recovers(recorder)  # the others have taken over
     whole.heal()
     assert recorder.snapshot().incomplete == ()
 
@@ -156,13 +162,13 @@ def test_a_recorder_goes_on_while_brokers_come_and_go(whole: Estate, spread: Fil
     while not stop.is_set():
         found, seconds = took(recorder.snapshot)
         rounds += 1
-        assert seconds < 15
+        assert seconds < 25
         seen = {group for group, _, _ in found.commits}
         assert set(spread.commits) <= seen or found.incomplete
         time.sleep(0.5)
     thread.join()
     assert rounds > 3
-    wait_for(lambda: not recorder.snapshot().incomplete, 40)
+    recovers(recorder)
 
 
 def test_ages_are_bounded_without_a_broker(whole: Estate, spread: Filled) -> None:

@@ -172,7 +172,11 @@ class KafkaCluster(KafkaConnection):
             limit = reading.list_seconds
             asked = reading.ask(lambda admin, limit=limit: admin.list_consumer_groups(request_timeout=limit))  # type: ignore[misc]
             result = reading.wait(asked, at_least=limit + _LIST_MARGIN_SECONDS)
-            if not any(is_loading(error) for error in result.errors) or time.monotonic() >= patience:
+            silent = len(reading.brokers.silent) if reading.brokers is not None else 0
+            lost = [error for error in result.errors if is_lost(error)]
+            # A second attempt waits little: a broker that lives and is late is asked again.
+            is_late = len(lost) > silent and reading.knows_silent
+            if not (is_late or any(map(is_loading, result.errors))) or time.monotonic() >= patience:
                 break
             time.sleep(_LOADING_PAUSE_SECONDS)
         if result.errors and not result.valid:
@@ -180,11 +184,8 @@ class KafkaCluster(KafkaConnection):
         if reading.brokers is not None and reading.knows_silent:
             of = " and ".join(map(str, reading.brokers.silent))
             reading.incomplete.append(f"list of groups: those that broker {of} coordinates are missing")
-        reading.incomplete += [
-            f"list of groups from one broker: {error_words(error)}"
-            for error in result.errors
-            if not (reading.knows_silent and is_lost(error))
-        ]
+        others = [error for error in result.errors if not is_lost(error)] + lost[silent:]
+        reading.incomplete += [f"list of groups from one broker: {error_words(error)}" for error in others]
         self._check_cluster_right(reading)
         return {item.group_id for item in result.valid}
 
@@ -251,8 +252,10 @@ class KafkaCluster(KafkaConnection):
                         else:
                             found[name] = _not_described(reading, name, error)
 
-        for at in range(0, len(names), _DESCRIBE_BATCH):
-            batch = list(names[at : at + _DESCRIBE_BATCH])
+        # The client answers for all groups of a call at once, when the last of them is known.
+        size, calls = (1, _IN_FLIGHT) if reading.knows_silent else (_DESCRIBE_BATCH, _DESCRIBE_BATCHES)
+        for at in range(0, len(names), size):
+            batch = list(names[at : at + size])
             if is_over(reading.deadline):
                 found |= {name: group_view(name, None) for name in batch}
                 reading.incomplete += [f"group {name!r}: {_NOT_ASKED}" for name in batch]
@@ -264,7 +267,7 @@ class KafkaCluster(KafkaConnection):
                     )
                 )
             )
-            collect(_DESCRIBE_BATCHES - 1)
+            collect(calls - 1)
         collect(0)
         return loading
 
@@ -336,14 +339,34 @@ class KafkaCluster(KafkaConnection):
     ) -> list[dict[Partition, int]]:
         """Look up offsets, for each of several specifications at the same time."""
         found: list[dict[Partition, int]] = [{} for _ in specs]
-        for at in range(0, len(partitions), _OFFSETS_BATCH):
-            left = {what: list(partitions[at : at + _OFFSETS_BATCH]) for what in specs}
+        led = self._without_silent_leaders(reading, partitions, specs)
+        for at in range(0, len(led), _OFFSETS_BATCH):
+            left = {what: list(led[at : at + _OFFSETS_BATCH]) for what in specs}
             for attempt in range(_MOVES + 1):
                 left = self._list_offsets_once(reading, left, specs, found, is_last=attempt == _MOVES)
                 if not any(left.values()):
                     break
                 time.sleep(_MOVED_PAUSE_SECONDS)
         return found
+
+    def _without_silent_leaders(
+        self, reading: Reading, partitions: Sequence[Partition], specs: Iterable[str]
+    ) -> Sequence[Partition]:
+        """Leave out, and note, the partitions of silent brokers: the client answers for all partitions of a call at once."""
+        if reading.brokers is None or not reading.knows_silent:
+            return partitions
+        topics = self.metadata().topics
+        led = []
+        for topic, number in partitions:
+            part = topics[topic].partitions.get(number) if topic in topics else None
+            if part is not None and part.leader in reading.brokers.silent:
+                what = " and ".join(specs)
+                reading.incomplete.append(
+                    f"{what} of {topic}-{number}: its leader, broker {part.leader}, does not answer"
+                )
+            else:
+                led.append((topic, number))
+        return led
 
     def _list_offsets_once(
         self,

@@ -11,8 +11,8 @@ from typing import Any
 from workbench.collect.kafka_errors import ClientErrors
 
 SMALL_TOPIC = "__consumer_offsets"  # metadata of one topic: any broker has them at hand, and they are few
-_SECONDS = 1.0  # a broker that lives answers in some milliseconds
-_SLICE_SECONDS = 0.5  # between two looks at the client's errors
+_SECONDS = 1.3  # a broker that lives answers in some milliseconds
+_SLICE_SECONDS = 0.25  # between two looks at the client's errors
 _ROUND = 8  # clients at a time: each has a thread per broker of the cluster
 
 
@@ -31,18 +31,19 @@ class Brokers:
 
 def look_at_brokers(bootstrap: str, properties: Mapping[str, Any], principal: str) -> Brokers:
     """Ask every broker of a cluster; both parts are empty if none tells which brokers there are."""
-    addresses = [address.strip() for address in bootstrap.split(",")]
-    told = next((it.nodes for it in _ask(addresses[:_ROUND], properties) if it.nodes), {})
-    answering, silent = {}, {}
-    numbers = sorted(told)
-    for at in range(0, len(numbers), _ROUND):
-        several = numbers[at : at + _ROUND]
-        for number, asked in zip(several, _ask([told[it] for it in several], properties), strict=True):
-            if asked.nodes:
-                answering[number] = told[number]
-            else:
-                silent[number] = _sentence(number, told[number], asked.errors, principal, properties)
-    return Brokers(answering=answering, silent=silent)
+    asked = _ask([address.strip() for address in bootstrap.split(",")][:_ROUND], properties)
+    told = next((it.nodes for it in asked.values() if it.nodes), {})
+    others = [address for address in told.values() if address not in asked]
+    for at in range(0, len(others), _ROUND):
+        asked |= _ask(others[at : at + _ROUND], properties)
+    return Brokers(
+        answering={number: address for number, address in told.items() if asked[address].nodes},
+        silent={
+            number: _sentence(number, address, asked[address].errors, principal, properties)
+            for number, address in sorted(told.items())
+            if not asked[address].nodes
+        },
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +52,9 @@ class _Asked:
     nodes: Mapping[int, str]  # none without an answer
 
 
-def _ask(addresses: list[str], properties: Mapping[str, Any]) -> list[_Asked]:
+def _ask(addresses: list[str], properties: Mapping[str, Any]) -> dict[str, _Asked]:
     with ThreadPoolExecutor(_ROUND) as pool:
-        return list(pool.map(lambda address: _ask_one(address, properties), addresses))
+        return dict(zip(addresses, pool.map(lambda address: _ask_one(address, properties), addresses), strict=True))
 
 
 def _ask_one(address: str, properties: Mapping[str, Any]) -> _Asked:

@@ -171,10 +171,17 @@ class Estate:
 
     def move_leaders(self, topic: str | None = None) -> None:
         """Give every partition (of a topic) back to its first replica, as after a rolling restart."""
-        from confluent_kafka import ElectionType, TopicPartition
+        from confluent_kafka import ElectionType, KafkaException, TopicPartition
 
         parts = [TopicPartition(topic, number) for number in self.replicas(topic)] if topic is not None else None
-        self.admin().elect_leaders(ElectionType.PREFERRED, parts, request_timeout=30).result(30)
+
+        def moved() -> bool:
+            with suppress(KafkaException):  # the broker that was asked has just been lost
+                self.admin().elect_leaders(ElectionType.PREFERRED, parts).result(30)
+                return True
+            return False
+
+        wait_until(moved, "the leaders have not moved")
 
     def allow(self, user: str, *rights: Right) -> None:
         """Give rights to a user."""
@@ -291,6 +298,8 @@ def start_estate(
 
 
 def _start_brokers(estate: Estate) -> None:
+    from confluent_kafka import KafkaException
+
     folder = estate.folder
     (folder / "passwords").mkdir(mode=0o700)
     for user, password in estate.passwords.items():
@@ -316,9 +325,11 @@ def _start_brokers(estate: Estate) -> None:
     for path in configurations:
         path.with_name("format.args").unlink()
 
-    def joined(number: int) -> bool:
-        with suppress(Exception):  # it cannot be reached yet
-            return number in estate.admin().list_topics(timeout=2).brokers
+    def joined(broker: EstateBroker) -> bool:
+        # Asked of itself: others count a killed broker among them until its session ends.
+        with suppress(KafkaException):  # it cannot be reached yet
+            client = admin_client(broker.address, estate.properties(ADMIN))
+            return broker.number in client.list_topics(timeout=2).brokers
         return False
 
     for number, (port, path) in enumerate(zip(ports, configurations, strict=True), 1):

@@ -103,7 +103,7 @@ class EstateBroker:
     folder: Path
     command: list[str | Path]
     child: process.Child
-    joined: Callable[[int], bool]
+    joined: Callable[[EstateBroker], bool]
     suspended: bool = False
 
     @property
@@ -166,7 +166,7 @@ class EstateBroker:
             SetupError: if it ends, or takes too long.
         """
         process.wait_until(
-            lambda: self.joined(self.number), child=self.child, seconds=START_SECONDS, what=f"Kafka {self.number}"
+            lambda: self.joined(self), child=self.child, seconds=START_SECONDS, what=f"Kafka {self.number}"
         )
 
 
