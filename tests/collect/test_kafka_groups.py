@@ -23,7 +23,8 @@ from workbench.collect.kafka_answers import (
 )
 from workbench.collect.kafka_groups import NotListedError, Others, addresses, listed_by_librdkafka, read_others
 from workbench.collect.kafka_login import NoCounterpartError, scram_proof, security_of
-from workbench.collect.kafka_views import NOT_PERMITTED, ShareOffset
+from workbench.collect.kafka_reading import Reading
+from workbench.collect.kafka_views import NOT_PERMITTED, GroupView, ShareOffset
 from workbench.collect.kafka_wire import Answer, WireError, array, text
 
 LISTED = {
@@ -326,3 +327,16 @@ def test_a_cluster_without_our_own_requests_falls_back(monkeypatch: pytest.Monke
     cluster = KafkaCluster("127.0.0.1:1", {"security.protocol": "SASL_SSL"}, _admin=Admin())
     monkeypatch.setattr(KafkaCluster, "_list_groups", lambda *_: {"plain"})
     assert set(cluster.others().views) == {"share", "workers"}
+
+
+def test_the_brokers_list_completes_what_the_other_client_does_not_tell() -> None:
+    """A state without a name in librdkafka, and the kind of a group that may not be described."""
+    with WireBroker(ANSWERS) as broker:
+        found = ask(broker)
+    reading = Reading(KafkaCluster("b"), time.monotonic() + 1)
+    new = GroupView(group="new", state="unknown", protocol="consumer", coordinator=1, members=())
+    hidden = GroupView(group="plain", state=NOT_PERMITTED, protocol="unknown", coordinator=None, members=())
+    views = {view.group: (view.protocol, view.state) for view in found.added_to([new, hidden], reading)}
+    assert views["new"] == ("consumer", "reconciling")
+    assert views["plain"] == ("classic", NOT_PERMITTED)
+    assert views["share"] == ("share", "stable")

@@ -135,7 +135,7 @@ def _show(found: SnapshotResult) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from workbench.collect.kafka_kinds import SHARE, cannot_judge
+    from workbench.collect.kafka_kinds import SHARE, UNKNOWN, cannot_judge
     from workbench.console import SafeConsole
     from workbench.humanize import plural, printable
 
@@ -147,7 +147,8 @@ def _show(found: SnapshotResult) -> None:
     for row in found.partitions:
         by_group[row["group"]].append(row)
     for view in found.groups.groups:
-        head = f"{printable(view.group)}  {printable(view.protocol)}, {view.state.replace('_', ' ')}"
+        kind = f"{printable(view.protocol)}, " if view.protocol != UNKNOWN else ""
+        head = f"{printable(view.group)}  {kind}{view.state.replace('_', ' ')}"
         moving = f", {plural(len(view.reassigning), 'partition')} to move" if view.reassigning else ""
         shared = view.protocol == SHARE
         table = Table(

@@ -90,14 +90,21 @@ class Others:
             reading.deny(f"group {name!r}", f"DESCRIBE on group {name!r}")
 
     def added_to(self, views: Sequence[GroupView], reading: Reading) -> list[GroupView]:
-        """All groups, with the broker's state where librdkafka has no name for it; what is missing goes to the reading."""
+        """All groups, completed by the brokers' lists; what is missing goes to the reading."""
         reading.incomplete += self.incomplete
         self.deny(reading)
-        found = []
-        for view in views:
-            listed = self.listed.get(view.group)
-            found.append(replace(view, state=listed.state) if listed is not None and view.state == UNKNOWN else view)
-        return [*found, *self.views.values()]
+        return [*(self._completed(view) for view in views), *self.views.values()]
+
+    def _completed(self, view: GroupView) -> GroupView:
+        """With the kind and the state of the broker's list, where librdkafka does not tell them."""
+        listed = self.listed.get(view.group)
+        if listed is None:
+            return view
+        return replace(
+            view,
+            state=listed.state if view.state == UNKNOWN else view.state,
+            protocol=listed.kind if view.protocol == UNKNOWN else view.protocol,
+        )
 
 
 class OthersAsked:
