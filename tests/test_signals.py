@@ -10,7 +10,7 @@ from workbench.samples import LABEL_COLUMNS
 from workbench.signals import SIGNALS, Kind
 
 # What the coordinator knows and a consumer does not, and what librdkafka does not measure.
-NOT_IN_THE_RUNTIME = {"group_members", "group_state", "fetch_latency"}
+NOT_IN_THE_RUNTIME = {"reassigning_partitions", "group_members", "group_state", "fetch_latency"}
 
 
 def test_the_runtimes_profile_is_the_table() -> None:

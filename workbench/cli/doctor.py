@@ -154,7 +154,7 @@ def _kafka(cluster: object) -> str:
     from workbench.settings import Cluster
 
     assert isinstance(cluster, Cluster) and cluster.bootstrap is not None  # noqa: S101 - for the type checker
-    kafka = KafkaCluster(cluster.bootstrap, cluster.kafka, deadline_seconds=min(10.0, cluster.timeout_seconds))
+    kafka = KafkaCluster(cluster.bootstrap, cluster.kafka, deadline_seconds=cluster.timeout_seconds)
     return f"cluster id {kafka.cluster_id()}"
 
 

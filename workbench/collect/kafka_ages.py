@@ -12,7 +12,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from workbench.collect.kafka import KafkaCluster, Partition, Snapshot
+from workbench.collect.kafka import KafkaCluster
+from workbench.collect.kafka_views import Partition, Snapshot
 
 # From 1 s to 32 days, each √2 times the one before: finer than any action needs.
 RUNGS = tuple(2 ** (step / 2) for step in range(44))

@@ -25,8 +25,8 @@ from workbench.collect.capture import (
 )
 from workbench.collect.events import of_window
 from workbench.collect.join import groups_of_clients, with_derived_lag
-from workbench.collect.kafka import SOURCE as KAFKA_PROFILE
 from workbench.collect.kafka import KafkaCluster
+from workbench.collect.kafka_views import SOURCE as KAFKA_PROFILE
 from workbench.collect.scrape import scrape
 from workbench.errors import SourceUnreachableError, UsageError
 from workbench.files import require_empty

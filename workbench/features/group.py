@@ -6,16 +6,18 @@ from workbench.features.summary import BASELINE_PERIODS, NOW, lower_median, of, 
 
 _RTT = "broker_rtt"
 
-# From the coordinator: members (last, the higher of the last two, and the lowest in the window) and state (see
-# `signals.GROUP_STATES`).
+# From the coordinator: members (last, the higher of the last two, and the lowest in the window), state (see
+# `signals.GROUP_STATES`), and the lowest number of partitions that wait for their target member: above 0, the group has been
+# reconciling all the time.
 GROUP_FEATURES = {
     "group_members": of("max", "last", "group_members"),
     "group_members_recent": of("max", "last_two_high", "group_members"),
     "group_members_low": of("min", "low", "group_members"),
     "group_state": of("max", "last", "group_state"),
     "group_state_low": of("min", "low", "group_state"),
+    "reassigning_low": of("min", "low", "reassigning_partitions"),
 }
-GROUP_SIGNALS = ("group_members", "group_state")
+GROUP_SIGNALS = ("group_members", "group_state", "reassigning_partitions")
 
 # From the members: ages (last), `last_seconds` (of any of their signals, ≤ 0), rebalances in the window, whether they were there
 # in the baseline, restarts in the window, the longest time without a poll in it, the delay queue's fill (0 to 1, mean and highest),

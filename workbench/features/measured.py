@@ -157,6 +157,7 @@ class MeasuredSubscription:
     Attributes:
         oldest: the partition with the longest time lag.
         loss_seconds: until retention deletes messages that are not committed.
+        reassigning_low: lowest number of partitions in the window whose owner is not the target one (KIP-848).
         poll_age_seconds: of the most active member; `rebalances` of the most disturbed one, `delay_fill` of the fullest.
     """
 
@@ -190,6 +191,7 @@ class MeasuredSubscription:
     group_members_low: float | None
     group_state: float | None
     group_state_low: float | None
+    reassigning_low: float | None
     live_members: int | None
     baseline_members: int | None
     poll_age_seconds: float | None
