@@ -242,6 +242,7 @@ def test_twenty_applies_with_a_broker_killed_at_a_random_moment(whole: Estate, t
             outcome = "unreachable"
         timer.join()
         outcomes.append(outcome)
+        print(f"run {number}: broker {broker.number}, {outcome}")  # with -s: which moment led to what
         broker.resume()
         whole.heal()
         found = committed(whole, plan.new_group)
