@@ -142,8 +142,14 @@ def coordinator_of(estate: Estate, group: str) -> int:
 def commit(estate: Estate, group: str, topic: str, offsets: Mapping[int, int]) -> None:
     """Commit offsets for a group without members."""
     parts = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
-    answer = estate.admin().alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, parts)])[group].result(30)
-    assert all(part.error is None for part in answer.topic_partitions)
+
+    def done() -> bool:
+        with suppress(KafkaException):  # brokers that have just come back
+            asked = estate.admin().alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, parts)])
+            return all(part.error is None for part in asked[group].result(30).topic_partitions)
+        return False
+
+    wait_for(done)
 
 
 def document(shown: subprocess.CompletedProcess[str]) -> Any:

@@ -39,6 +39,8 @@ _LOADING_PAUSE_SECONDS = 0.2
 _LIST_MARGIN_SECONDS = 0.5  # the client answers a little after its own time limit
 _MOVES = 3  # a partition's leader that has moved is asked for so often
 _MOVED_PAUSE_SECONDS = 0.3
+_BY_TIME = "offset by time"
+_NO_RECORD = -1  # the broker's answer to a time after the last record
 _NOT_ASKED = "not requested: the deadline has passed"
 _CLUSTER_RIGHT = "DESCRIBE on the cluster"
 
@@ -316,7 +318,7 @@ class KafkaCluster(KafkaConnection):
 
         specs = {"latest offset": OffsetSpec.latest(), "earliest offset": OffsetSpec.earliest()}
         ends, starts = self._list_offsets(reading, partitions, specs)
-        return tuple({part: offset for part, offset in found.items() if offset >= 0} for found in (ends, starts))  # type: ignore[return-value]
+        return ends, starts
 
     def offsets_at(
         self, partitions: Sequence[Partition], instant: float, deadline: float, incomplete: list[str]
@@ -327,7 +329,7 @@ class KafkaCluster(KafkaConnection):
         def work(reading: Reading) -> dict[Partition, int | None]:
             reading.deadline = deadline
             [found] = self._list_offsets(
-                reading, partitions, {"offset by time": OffsetSpec.for_timestamp(round(instant * 1000))}
+                reading, partitions, {_BY_TIME: OffsetSpec.for_timestamp(round(instant * 1000))}
             )
             incomplete.extend(reading.incomplete)
             return {part: offset if offset >= 0 else None for part, offset in found.items()}
@@ -347,6 +349,7 @@ class KafkaCluster(KafkaConnection):
                 if not any(left.values()):
                     break
                 time.sleep(_MOVED_PAUSE_SECONDS)
+                self.refresh({topic for parts in left.values() for topic, _ in parts})
         return found
 
     def _without_silent_leaders(
@@ -400,7 +403,11 @@ class KafkaCluster(KafkaConnection):
         for what, futures, offsets in zip(wanted, asked, found, strict=True):
             for part, future in futures.items():
                 try:
-                    offsets[part.topic, part.partition] = reading.wait(future).offset
+                    offset = reading.wait(future).offset
+                    if offset < (_NO_RECORD if what == _BY_TIME else 0):  # a lost leader has said nothing
+                        reading.incomplete.append(f"{what} of {part.topic}-{part.partition}: no answer from its leader")
+                    else:
+                        offsets[part.topic, part.partition] = offset
                 except (KafkaException, TimeoutError) as error:
                     if denied_resource(error) is not None:
                         reading.deny(f"topic {part.topic!r}", _topic_right(part.topic))

@@ -7,8 +7,9 @@ served while a request waits (`KafkaConnection.wait`), and the refusal becomes t
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -26,6 +27,8 @@ _CLIENT = {
     "log_level": 0,  # our own error reports failures, once
     "reconnect.backoff.max.ms": 1_000,  # a broker that comes back is found within a second, not ten
 }
+
+_retired: list[Any] = []
 
 T = TypeVar("T")
 
@@ -103,6 +106,15 @@ class KafkaConnection:
                     raise self.unreachable(error) from None
                 self.reconnect(self.look())
         raise AssertionError("the second round returns or raises")
+
+    def refresh(self, topics: Iterable[str]) -> None:
+        """Let the client look up the leaders of topics again: it keeps those that it knows, also when they are lost."""
+        from confluent_kafka import KafkaException
+
+        for topic in topics:
+            with suppress(KafkaException):  # the next request says what is wrong
+                self.requests += 1
+                self.connect().list_topics(topic, timeout=self.quiet_seconds)
 
     def first_answer(self, deadline: float) -> None:
         """Of a new client, wait until any broker has answered.
@@ -263,8 +275,11 @@ class KafkaConnection:
 
     def reconnect(self, brokers: Brokers) -> None:
         """Go on with a new client that knows the answering brokers only: the old one may have requests at one that hangs."""
-        if brokers.silent and brokers.answering:
-            self._living = ",".join(brokers.answering.values())
+        living = ",".join(brokers.answering.values())
+        if brokers.silent and living and living != self._living:
+            self._living = living
+            # Kept: a client that goes while requests are under way can end the process (an assertion in librdkafka).
+            _retired.append(self._admin)
             self._admin = None
 
     def unreachable(self, error: BaseException, *, needs: str | None = None) -> WorkbenchError:

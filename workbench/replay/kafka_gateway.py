@@ -166,8 +166,8 @@ class KafkaGateway:
             return LogView(starts={}, ends={}, found={instant: {} for instant in instants_ms})
         deadline = self._deadline()
 
-        def ask(spec: Any, isolation: Any = IsolationLevel.READ_UNCOMMITTED) -> Lookup:
-            lookup = Lookup(self._kafka, spec, isolation, deadline)
+        def ask(spec: Any, isolation: Any = IsolationLevel.READ_UNCOMMITTED, *, is_time: bool = False) -> Lookup:
+            lookup = Lookup(self._kafka, spec, isolation, deadline, is_time=is_time)
             lookup.send(partitions)
             return lookup
 
@@ -176,7 +176,9 @@ class KafkaGateway:
         ending, starting = ask(OffsetSpec.latest()), ask(OffsetSpec.earliest())
         settled = ask(OffsetSpec.latest(), IsolationLevel.READ_COMMITTED) if stable else None
         starts, ends, stable_ends = starting.gather(), ending.gather(), settled.gather() if settled is not None else {}
-        lookups = {instant: ask(OffsetSpec.for_timestamp(instant)) for instant in dict.fromkeys(instants_ms)}
+        lookups = {
+            instant: ask(OffsetSpec.for_timestamp(instant), is_time=True) for instant in dict.fromkeys(instants_ms)
+        }
         found = {instant: lookup.gather() for instant, lookup in lookups.items()}
         return LogView(
             starts={part: info.offset for part, info in starts.items()},
