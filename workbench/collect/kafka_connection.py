@@ -282,6 +282,14 @@ class KafkaConnection:
             _retired.append(self._admin)
             self._admin = None
 
+    def refused(self, words: str, *, needs: str | None = None) -> WorkbenchError:
+        """Make the error for a missing permission, such as "READ on group 'payments'"."""
+        lacking = f"{self.principal} lacks {needs} ({words})" if needs else words
+        return SourceUnreachableError(
+            f"Kafka at {self.bootstrap} refuses: {lacking}.",
+            hint="These credentials lack a permission. Ask for an ACL, or use other credentials in workbench.toml.",
+        )
+
     def unreachable(self, error: BaseException, *, needs: str | None = None) -> WorkbenchError:
         """Make the error for a failed request, with the client's text.
 
@@ -292,11 +300,7 @@ class KafkaConnection:
         if isinstance(error, WorkbenchError):
             return error
         if is_denied(error):
-            lacking = f"{self.principal} lacks {needs} ({error_words(error)})" if needs else error_words(error)
-            return SourceUnreachableError(
-                f"Kafka at {self.bootstrap} refuses: {lacking}.",
-                hint="These credentials lack a permission. Ask for an ACL, or use other credentials in workbench.toml.",
-            )
+            return self.refused(error_words(error), needs=needs)
         return SourceUnreachableError(
             f"Kafka at {self.bootstrap} does not answer: {error_words(error)}.",
             hint="Is the address correct, and the network open? Check the security settings in workbench.toml.",

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from workbench.collect.kafka import KafkaCluster
+from workbench.collect.kafka_commits import CommitsDeniedError, read_commits
 from workbench.collect.kafka_connection import (
     DEADLINE_SECONDS,
     is_over,
@@ -22,7 +23,9 @@ from workbench.collect.kafka_errors import (
     is_loading,
     is_other_kind,
 )
+from workbench.collect.kafka_groups import NotListedError
 from workbench.collect.kafka_views import GroupView, group_view
+from workbench.collect.kafka_wire import WireError
 from workbench.errors import SourceUnreachableError
 from workbench.replay.gateway import (
     ABSENT,
@@ -247,6 +250,15 @@ class KafkaGateway:
         from confluent_kafka import KafkaException
 
         deadline = self._deadline()
+        try:
+            self._kafka.requests += 1
+            return read_commits(self._kafka.servers, self.properties, group, deadline)
+        except NotListedError:  # librdkafka can do what our own requests cannot
+            pass
+        except CommitsDeniedError as error:
+            raise self._kafka.refused(str(error), needs=f"DESCRIBE on group {group!r}") from None
+        except (OSError, WireError) as error:
+            raise self._kafka.unreachable(error) from None
         while True:
             try:
                 answer = self._kafka.answer(
