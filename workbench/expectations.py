@@ -28,7 +28,7 @@ from workbench.window import parse_duration
 if TYPE_CHECKING:
     from workbench.settings import Thresholds
 
-_LONGEST = timedelta(days=366)
+LONGEST = timedelta(days=366)  # more is a mistake in the unit
 _WILD = {"*": ".*", "?": "."}
 
 
@@ -37,7 +37,9 @@ def _duration(value: Any) -> Any:
         # ISO 8601 ("PT18S") is how pydantic itself writes one.
         return parse_duration(value) if isinstance(value, str) and not value.startswith("P") else value
     except WindowError as error:
-        raise ValueError(error.message) from None
+        # A text that does not even begin like a duration is here by mistake, and may be a secret.
+        said = error.message if value[:1].isdigit() else "this is not a duration, such as 15m"
+        raise ValueError(said) from None
 
 
 def _aware(value: datetime) -> datetime:
@@ -46,30 +48,32 @@ def _aware(value: datetime) -> datetime:
     return value
 
 
-_Duration = Annotated[timedelta, BeforeValidator(_duration)]
+Duration = Annotated[timedelta, BeforeValidator(_duration)]
 
 
-class _Strict(BaseModel):
+class Strict(BaseModel):
+    """A table of the settings: no unknown fields, no change, no value in messages."""
+
     model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-class Mute(_Strict):
+class Mute(Strict):
     """A pause of alarms: findings are shown as muted, and do not count for the exit code."""
 
     until: Annotated[datetime, AfterValidator(_aware), PlainSerializer(lambda at: at.isoformat(), when_used="json")]
     reason: str = Field(min_length=1)
 
 
-class GroupSettings(_Strict):
+class GroupSettings(Strict):
     """What is expected of the groups of one pattern."""
 
-    time_lag_objective: _Duration | None = Field(
-        default=None, gt=timedelta(0), le=_LONGEST, description="Older than this is late."
+    time_lag_objective: Duration | None = Field(
+        default=None, gt=timedelta(0), le=LONGEST, description="Older than this is late."
     )
-    commit_every: _Duration | None = Field(
+    commit_every: Duration | None = Field(
         default=None,
         ge=timedelta(0),
-        le=_LONGEST,
+        le=LONGEST,
         description="The group commits this often at most (a batch, a sink, checkpoints): so much older is not late.",
     )
     owner: str | None = Field(default=None, description="Whom to ask: a channel, a team, an address.")
@@ -147,6 +151,11 @@ class Expectations:
 
 
 NOTHING_EXPECTED = Expectations({})
+
+
+def matches(pattern: str, group: str) -> bool:
+    """Whether a pattern covers a group."""
+    return re.fullmatch(_regex(pattern), group, re.DOTALL) is not None
 
 
 def _regex(pattern: str) -> str:

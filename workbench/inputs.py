@@ -7,6 +7,7 @@ import os
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
 
 from workbench.errors import ConfigError
 from workbench.humanize import first_line
@@ -40,6 +41,15 @@ def first_problem(error: ValidationError, *, whole: str = "the whole") -> Proble
     first = error.errors(include_input=False, include_url=False, include_context=False)[0]
     field = ".".join(str(part) for part in first["loc"]) or whole
     return Problem(field, first["msg"].removeprefix("Value error, "), first["type"] == "extra_forbidden")
+
+
+def is_web_address(url: str) -> bool:
+    """Whether a text is an http or https URL with a host."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # a bracket without its pair
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname)
 
 
 def read_within(path: Path, most_bytes: int) -> bytes:

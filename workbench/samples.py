@@ -47,6 +47,8 @@ SAMPLES_SCHEMA = pa.schema(
     ]
 )
 
+# Columns by which the versions of an exporter give way to each other: two members may run two of them.
+OF_A_MEMBER = ("signal", "group", "topic", "member")
 LABEL_COLUMNS = ("group", "topic", "partition", "member", "broker", "processor", "queue")
 
 # In this order every series, and every entity that several members report, is one run of rows (sorted by time).
@@ -311,15 +313,19 @@ def concat_series(tables: Iterable[SeriesTable]) -> SeriesTable:
     return SeriesTable(pa.concat_tables([table.names for table in present]).combine_chunks(), *arrays)
 
 
-def most_trusted(tables: Sequence[SeriesTable]) -> SeriesTable:
+def most_trusted(tables: Sequence[SeriesTable], *, by: Sequence[str] = ("signal", "group", "topic")) -> SeriesTable:
     """Merge series of several profiles, in order of trust: a signal of a subscription comes from the first one that has it.
 
     Two exporters may measure the same lag; mixed in one series, their small differences would look like changes.
+
+    Args:
+        tables: the most trusted first.
+        by: for each value of these columns, only the first table that has it counts.
     """
+    if len(tables) == 1:
+        return tables[0]
     every = concat_series(tables)
     giver = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
     # The first row of a code comes from its most trusted profile.
-    _, first, codes = np.unique(
-        codes_of(every.names, ("signal", "group", "topic")), return_index=True, return_inverse=True
-    )
+    _, first, codes = np.unique(codes_of(every.names, by), return_index=True, return_inverse=True)
     return every.where(pa.array(giver[first][codes] == giver))

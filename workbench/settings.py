@@ -8,16 +8,14 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator
 
-from workbench.errors import ConfigError, UnknownClusterError, UsageError, WindowError
-from workbench.expectations import GroupSettings
-from workbench.inputs import first_problem, read_toml
+from workbench.errors import ConfigError, UnknownClusterError, UsageError
+from workbench.expectations import LONGEST, Duration, GroupSettings, Strict
+from workbench.inputs import first_problem, is_web_address, read_toml
 from workbench.masking import remember, secret_values, secrets_in_header, secrets_in_url
 from workbench.places import config_file, state_dir
-from workbench.window import parse_duration
 
 LAB_CLUSTER = "lab"
 _ENV = re.compile(r"\$\{(\w+)\}")
@@ -25,14 +23,7 @@ _DEFAULT_PROFILES = ["kafka_exporter", "runtime"]
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 
-_LONGEST = timedelta(days=366)  # of a window; more is a mistake in the unit
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class Thresholds(_Strict):
+class Thresholds(Strict):
     """Thresholds of the tree. Relative ones (to the subscription's own baseline, to its peers) come before absolute ones."""
 
     time_lag_objective_seconds: float = Field(
@@ -133,35 +124,24 @@ class Thresholds(_Strict):
     hot_floor_messages: float = Field(default=100.0, ge=0, description="... and more than this many messages.")
 
 
-class Windows(_Strict):
+class Windows(Strict):
     """Default lengths of the window and of the baseline."""
 
-    length: timedelta = Field(
+    length: Duration = Field(
         default=timedelta(minutes=15),
         ge=timedelta(seconds=1),
-        le=_LONGEST,
+        le=LONGEST,
         description="The window that is judged: long enough to see a trend.",
     )
-    baseline: timedelta = Field(
+    baseline: Duration = Field(
         default=timedelta(hours=1),
         ge=timedelta(0),
-        le=_LONGEST,
+        le=LONGEST,
         description="The baseline: the time before the window.",
     )
 
-    @field_validator("length", "baseline", mode="before")
-    @classmethod
-    def _durations(cls, value: Any) -> Any:
-        try:
-            # ISO 8601 ("PT18S") is how pydantic itself writes one.
-            return parse_duration(value) if isinstance(value, str) and not value.startswith("P") else value
-        except WindowError as error:
-            # A text that does not even begin like a duration is here by mistake, and may be a secret.
-            said = error.message if value[:1].isdigit() else "this is not a duration, such as 15m"
-            raise ValueError(said) from None
 
-
-class Cluster(_Strict):
+class Cluster(Strict):
     """One Kafka deployment and where its measurements come from."""
 
     name: str
@@ -206,8 +186,7 @@ class Cluster(_Strict):
     @classmethod
     def _urls(cls, value: Any) -> Any:
         for url in [value] if isinstance(value, str) else value or []:
-            parts = urlsplit(url)
-            if parts.scheme not in ("http", "https") or not parts.hostname:
+            if not is_web_address(url):
                 raise ValueError("this is not an http or https URL, such as http://host:9090")  # it may hold a password
         return value.rstrip("/") if isinstance(value, str) else value
 
@@ -258,10 +237,10 @@ def checked_cluster(values: Mapping[str, Any]) -> Cluster:
         raise UsageError(f"{first_problem(error, whole='the cluster')}.") from None
 
 
-class Settings(_Strict):
+class Settings(Strict):
     """Content of `workbench.toml`."""
 
-    clusters: dict[str, Cluster] = {}
+    clusters: dict[str, Cluster] = Field(default={})
     thresholds: Thresholds = Thresholds()
     windows: Windows = Windows()
 

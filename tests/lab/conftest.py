@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.waiting import wait_for
 from workbench.lab.jars import TOOLS, ensure
+from workbench.lab.kafka import Broker
 from workbench.lab.lab import Lab
 from workbench.spark.java import find_java
 
@@ -24,7 +25,7 @@ def admin(lab: Lab) -> AdminClient:
     return AdminClient({"bootstrap.servers": lab.bootstrap})
 
 
-def produce(lab: Lab, topic: str, counts: dict[int, int]) -> None:
+def produce(lab: Lab | Broker, topic: str, counts: dict[int, int]) -> None:
     """So many records into each partition."""
     producer = Producer({"bootstrap.servers": lab.bootstrap, "linger.ms": 5})
     for partition, count in counts.items():

@@ -12,10 +12,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tests.lab.conftest import kafka_describe_all, workbench
+from tests.lab.conftest import commit, kafka_describe_all, produce, workbench
 from tests.waiting import wait_for
 from workbench.collect.live import collect_series
 from workbench.errors import MixedSourcesError, WorkbenchError
@@ -60,20 +59,9 @@ class Estate:
 def fill(broker: Broker, counts: list[int], commits: list[int]) -> None:
     """Records, and the commits of a group."""
     create_topic(broker.bootstrap, TOPIC, PARTITIONS)
-    producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 5})
-    for number, count in enumerate(counts):
-        for _ in range(count):
-            producer.produce(TOPIC, b"x", partition=number)
-            producer.poll(0)
-    assert producer.flush(30) == 0
+    produce(broker, TOPIC, dict(enumerate(counts)))
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    parts = [TopicPartition(TOPIC, number, offset) for number, offset in enumerate(commits)]
-
-    def committed() -> bool:
-        answer = admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(GROUP, parts)])[GROUP].result(30)
-        return all(part.error is None for part in answer.topic_partitions)
-
-    wait_for(committed)
+    commit(admin, GROUP, TOPIC, dict(enumerate(commits)))
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,9 @@ _G = 'consumergroup="pay",topic="orders",partition="3"'
 _KLE = 'cluster_name="prod",group="pay",topic="orders",partition="3",member_host="10.0.0.1",consumer_id="c-1",client_id="pay-0"'
 
 
-def _client(fetch: str, coordinator: str, consumer: str, label: str, *, collision: bool = False) -> str:
+def _client(
+    fetch: str, coordinator: str, consumer: str, label: str, *, collision: bool = False, start: str = ""
+) -> str:
     own = f'{label}="pay-0"'
     partition = f'{own},topic="orders",partition="3"'
     lag = f"{fetch}_records_lag{{{partition}}} 120\n"
@@ -25,7 +27,7 @@ def _client(fetch: str, coordinator: str, consumer: str, label: str, *, collisio
         f"{lag}{coordinator}_rebalance_total{{{own}}} 4\n{coordinator}_last_heartbeat_seconds_ago{{{own}}} 1\n"
         f"{consumer}_last_poll_seconds_ago{{{own}}} 0.5\n{fetch}_fetch_latency_avg{{{own}}} 503\n"
         f"{fetch}_fetch_throttle_time_avg{{{own}}} 20\n"
-    )
+    ) + (f"{start}\n" if start else "")
 
 
 _PLAIN = (
@@ -122,8 +124,16 @@ messaging_process_duration_seconds_sum{messaging_consumer_group_name="pay",messa
 messaging_process_duration_seconds_count{messaging_consumer_group_name="pay",messaging_destination_name="orders",messaging_client_id="pay-0",messaging_operation_name="process"} 50
 messaging_client_consumed_messages_total{messaging_consumer_group_name="pay",messaging_destination_name="orders",messaging_client_id="pay-0"} 50
 """,
-    "jmx_exporter": _client(*_SHORT, "clientId", collision=True),
-    "jmx_exporter_plain": _client(*_PLAIN, "client_id"),
+    # Of the JMX exporter there are recorded pages too, in recorded/.
+    "jmx_exporter": _client(
+        *_SHORT, "clientId", collision=True, start='kafka_consumer_start_time_seconds{clientId="pay-0"} 1.79e9'
+    ),
+    "jmx_exporter_strimzi": _client(
+        *_SHORT, "clientid", collision=True, start='kafka_consumer_start_time_seconds{clientid="pay-0"} 1.79e9'
+    ),
+    "jmx_exporter_plain": _client(
+        *_PLAIN, "client_id", start='kafka_consumer_app_info_start_time_ms{client_id="pay-0"} 1.79e12'
+    ),
     "micrometer": _client(*_SHORT, "client_id"),
     "strimzi_reporter": _client(*_PLAIN, "client_id"),
     "redpanda": """
@@ -166,6 +176,53 @@ events_runtime_ms_sum{app="pay-app"} 2500
 events_runtime_ms_count{app="pay-app"} 50
 total_rebalances{app="pay-app"} 4
 """,
+    "confluent_cloud": """
+confluent_kafka_server_consumer_lag_offsets{kafka_id="lkc-1",consumer_group_id="pay",topic="orders",partition="3"} 120
+confluent_kafka_server_client_limit_milliseconds{kafka_id="lkc-1",principal_id="sa-1"} 40
+""",
+    "msk": """
+kafka_consumer_group_ConsumerLagMetrics_Value{name="SumOffsetLag",groupId="pay",topic="orders"} 120
+kafka_consumer_group_ConsumerLagMetrics_Value{name="MaxOffsetLag",groupId="pay",topic="orders"} 60
+kafka_consumer_group_ConsumerLagMetrics_Value{name="EstimatedMaxTimeLag",groupId="pay",topic="orders"} 900
+""",
+    "warpstream": """
+warpstream_consumer_group_lag{virtual_cluster_id="vci-1",consumer_group="pay",topic="orders",partition="3"} 120
+warpstream_consumer_group_estimated_lag_very_coarse_do_not_use_to_measure_e2e_seconds{consumer_group="pay",topic="orders",partition="3"} 4
+warpstream_consumer_group_num_members{virtual_cluster_id="vci-1",consumer_group="pay"} 2
+warpstream_consumer_group_state{virtual_cluster_id="vci-1",consumer_group="pay"} 2
+""",
+    "otel_messaging_old": """
+messaging_deliver_duration_seconds_bucket{messaging_kafka_consumer_group="pay",messaging_destination_name="orders",messaging_client_id="pay-0",messaging_operation="process",le="0.1"} 40
+messaging_deliver_duration_seconds_sum{messaging_kafka_consumer_group="pay",messaging_destination_name="orders",messaging_client_id="pay-0",messaging_operation="process"} 2.5
+messaging_deliver_duration_seconds_count{messaging_kafka_consumer_group="pay",messaging_destination_name="orders",messaging_client_id="pay-0",messaging_operation="process"} 50
+messaging_receive_messages_total{messaging_kafka_consumer_group="pay",messaging_destination_name="orders",messaging_client_id="pay-0"} 50
+""",
+    "kip714": "".join(
+        f"org_apache_kafka_consumer_{name} {value}\n"
+        for name, value in (
+            ('fetch_manager_records_lag{client_id="pay-0",group_id="pay",group_member_id="m-1",topic="orders",partition="3"}', 120),
+            ('coordinator_rebalance_total{client_id="pay-0",group_id="pay",group_member_id="m-1"}', 4),
+            ('coordinator_rebalance_latency_total{client_id="pay-0",group_id="pay",group_member_id="m-1"}', 900),
+            ('coordinator_last_heartbeat_seconds_ago{client_id="pay-0",group_id="pay",group_member_id="m-1"}', 1),
+            ('last_poll_seconds_ago{client_id="pay-0",group_id="pay",group_member_id="m-1"}', 0.5),
+            ('fetch_manager_fetch_latency_avg{client_id="pay-0",group_id="pay",group_member_id="m-1"}', 503),
+            ('fetch_manager_fetch_throttle_time_avg{client_id="pay-0",group_id="pay",group_member_id="m-1"}', 20),
+        )
+    ),
+    "kip714_librdkafka": """
+org_apache_kafka_consumer_fetch_manager_fetch_latency_avg{group_id="pay",member_id="m-1"} 503
+org_apache_kafka_consumer_poll_idle_ratio_avg{group_id="pay",member_id="m-1"} 0.9
+""",
+    "flink": """
+flink_taskmanager_job_task_operator_KafkaSourceReader_topic_partition_committedOffset{job_name="pay-app",topic="orders",partition="3"} 880
+flink_taskmanager_job_task_operator_KafkaSourceReader_topic_partition_committedOffset{job_name="pay-app",topic="orders",partition="4"} -1
+flink_taskmanager_job_task_operator_KafkaSourceReader_KafkaConsumer_records_lag_max{job_name="pay-app"} 120
+""",
+    "connect_sink": """
+kafka_connect_sink_task_metrics_sink_record_active_count{connector="pay-sink",task="0"} 17
+kafka_connect_sink_task_metrics_sink_record_active_count_avg{connector="pay-sink",task="0"} 9
+kafka_connect_sink_task_metrics_sink_record_lag_max{connector="pay-sink",task="0"} 4
+""",
     "group_state": 'wb_group_state{group="pay"} 4\n',
 }  # fmt: skip
 
@@ -192,8 +249,9 @@ EXPECTED: dict[str, list[tuple[str, dict[str, Any], float | None]]] = {
     "kafbat": [*_LAGGING, ("group_members", {"group": "pay"}, 2.0)],
     "otel_kafkametrics": _LAGGING,
     "otel_messaging": [("deserialized", {"group": "pay", "topic": "orders", "member": "pay-0"}, 50.0)],
-    "jmx_exporter": _BY_CLIENT,
-    "jmx_exporter_plain": _BY_CLIENT,
+    "jmx_exporter": [*_BY_CLIENT, ("start_time", {"member": "pay-0"}, 1.79e9)],
+    "jmx_exporter_strimzi": [*_BY_CLIENT, ("start_time", {"member": "pay-0"}, 1.79e9)],
+    "jmx_exporter_plain": [*_BY_CLIENT, ("start_time", {"member": "pay-0"}, 1.79e9)],
     "micrometer": _BY_CLIENT,
     "strimzi_reporter": _BY_CLIENT,
     "redpanda": [("committed_offset", _PART, 880.0), ("group_members", {"group": "pay"}, 2.0)],
@@ -202,5 +260,21 @@ EXPECTED: dict[str, list[tuple[str, dict[str, Any], float | None]]] = {
     "faststream": [("in_flight", {"member": "pay-app", "processor": "on_order"}, 3.0)],
     "arroyo": [("time_lag", {"member": "pay-app"}, 4.5)],
     "faust": [("process_time", {"member": "pay-app", "processor": "stream"}, 2.5)],
+    "confluent_cloud": _LAGGING,
+    "msk": [("consumer_lag", {"group": "pay", "topic": "orders", "partition": None}, 120.0)],
+    "warpstream": [*_LAGGING, ("group_members", {"group": "pay"}, 2.0)],
+    "otel_messaging_old": [("deserialized", {"group": "pay", "topic": "orders", "member": "pay-0"}, 50.0)],
+    "kip714": [
+        ("consumer_lag", {**_PART, "member": "m-1"}, 120.0),
+        ("broker_rtt", {"group": "pay", "member": "m-1"}, 0.503),
+        ("throttle_time", {"group": "pay", "member": "m-1"}, 0.02),
+        ("rebalances", {"group": "pay", "member": "m-1"}, 4.0),
+    ],
+    "kip714_librdkafka": [("broker_rtt", {"group": "pay", "member": "m-1"}, 0.503)],
+    "flink": [
+        ("committed_offset", {"member": "pay-app", "topic": "orders", "partition": 3}, 880.0),
+        ("committed_offset", {"member": "pay-app", "topic": "orders", "partition": 4}, None),
+    ],
+    "connect_sink": [("in_flight", {"member": "pay-sink", "processor": "0"}, 17.0)],
     "group_state": [("group_state", {"group": "pay"}, 4.0)],
 }

@@ -158,6 +158,18 @@ def test_the_first_profile_that_has_a_signal_gives_it_after_the_join() -> None:
     assert "micrometer" in both["source"].to_pylist()
 
 
+def test_both_generations_of_the_messaging_conventions_are_never_added_up() -> None:
+    """A client may export both; the profile that is named first gives the signal."""
+    both = most_trusted([series("otel_messaging"), series("otel_messaging_old")]).to_samples().to_pylist()
+    assert {row["source"] for row in both} == {"otel_messaging"}
+    assert [row["value"] for row in both if row["signal"] == "deserialized"] == [50.0]
+
+
+def test_a_time_to_drain_is_no_age() -> None:
+    """MSK's estimated time lag is not read, nor its maximum as a second lag."""
+    assert [(row["signal"], row["value"]) for row in read("msk").to_pylist()] == [("consumer_lag", 120.0)]
+
+
 @pytest.mark.parametrize("name", ["redpanda", "faust"])
 def test_a_lag_is_derived_where_only_the_offsets_are_exported(name: str) -> None:
     """Log end minus commit; and never where a lag is exported already."""

@@ -167,15 +167,8 @@ def _ask(cluster: object) -> str:
     from workbench.window import Window
 
     assert isinstance(cluster, Cluster) and cluster.prometheus is not None  # noqa: S101 - for the type checker
-    source = PrometheusSource(
-        url=cluster.prometheus,
-        cluster=cluster.name,
-        profiles=[load_profile(name) for name in cluster.profiles],
-        headers=cluster.prometheus_headers,
-        timeout_seconds=min(10.0, cluster.timeout_seconds),
-        match=cluster.match,
-        copies=cluster.copies,
-    )
+    profiles = [load_profile(name) for name in cluster.profiles]
+    source = PrometheusSource.of(cluster, profiles, timeout_seconds=min(10.0, cluster.timeout_seconds))
     window = Window.ending(datetime.now(UTC), length=timedelta(minutes=5), baseline=timedelta(seconds=1))
     found = source.collect(window)
     groups = found.series.names["group"].drop_null().unique()

@@ -139,10 +139,9 @@ def _instant(text: str | None) -> datetime | None:
 
 
 def _url(text: str) -> str:
-    from urllib.parse import urlsplit
+    from workbench.inputs import is_web_address
 
-    parts = urlsplit(text)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if not is_web_address(text):
         raise UsageError("This is not an http or https URL.", hint="For example: http://grafana:3000")
     return text
 
@@ -168,12 +167,6 @@ def _of_kubernetes(cluster: Cluster, start: datetime, end: datetime) -> list[Eve
 
     if cluster.prometheus is None:
         raise UsageError(f"The cluster {cluster.name!r} has no Prometheus in the settings.")
-    source = PrometheusSource(
-        url=cluster.prometheus,
-        cluster=cluster.name,
-        profiles=[],
-        headers=cluster.prometheus_headers,
-        timeout_seconds=cluster.timeout_seconds,
-    )
+    source = PrometheusSource.of(cluster, [], match={})  # Kubernetes' own metrics need not have the labels of Kafka's
     window = Window(baseline_start=start, start=start, end=end)
     return [event for name in KUBE_METRICS for event in of_changes(name, source.read(name, window))]

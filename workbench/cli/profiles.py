@@ -12,9 +12,8 @@ from workbench.errors import ExitCode, UsageError
 from workbench.screen import say, tell, tell_page, write_json
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from rich.table import Table
 
-    from workbench.collect.prometheus import PrometheusSource
     from workbench.profiles import Profile, Quality
     from workbench.profiles.fit import Fit
     from workbench.settings import Cluster
@@ -47,13 +46,9 @@ def list_(as_json: bool) -> int:
             ]
         )
         return ExitCode.OK
-    from rich.table import Table
-
     from workbench.console import SafeConsole
 
-    table = Table(box=None, header_style="bold")
-    for name in ("profile", "what it is", "exact", "proxy"):
-        table.add_column(name)
+    table = _table("profile", "what it is", "exact", "proxy")
     for profile in profiles:
         by_quality = {
             quality: ", ".join(name for name in SIGNALS if profile.quality(name) is quality) or "-"
@@ -92,6 +87,7 @@ def check(
 
     Exit code 4 if no profile fits, or if the server's answer is incomplete.
     """
+    from workbench.collect.prometheus import PrometheusSource
     from workbench.profiles import known_profiles, load_profile, name_of
     from workbench.profiles.fit import coverage, fit, fitting, recommended
     from workbench.window import parse_instant
@@ -104,8 +100,9 @@ def check(
     wanted = [*names] or ([*target.profiles] if cluster is not None else [])
     profiles = known_profiles(wanted)
     instant = parse_instant(at) if at is not None else None
-    source = _source(target, profiles)
-    examples, there = source.examples(at=instant), source.names(at=instant)
+    source = PrometheusSource.of(target, profiles)
+    there = source.names(at=instant)
+    examples = source.examples(at=instant, among=there)
     fits = fitting(profiles, examples, names=there)
     checked = [fit(load_profile(name), examples, names=there) for name in dict.fromkeys(wanted)]
     chosen = recommended(fits)
@@ -155,13 +152,14 @@ def new(url: str | None, cluster: str | None, name: str, output: Path | None, co
 
     Check every line, then use it: profiles = ["./ours.yaml"] in workbench.toml. Exit code 4 if no lag was found.
     """
+    from workbench.collect.prometheus import PrometheusSource
     from workbench.files import atomic_write, writing
     from workbench.profiles.draft import draft, interesting
 
     if (url is None) == (cluster is None):
         raise UsageError("Give either --url or --cluster.", hint="For example: --url http://prometheus:9090")
     target = _target(url, cluster, config)
-    source = _source(target, [])
+    source = PrometheusSource.of(target, [])
     candidates = interesting(source.names())
     if len(candidates) > _MOST_CANDIDATES:
         say(f"{len(candidates)} metrics may belong to consumers; only the first {_MOST_CANDIDATES} are looked at.")
@@ -202,19 +200,6 @@ def _target(url: str | None, cluster: str | None, config: Path | None) -> Cluste
     return target
 
 
-def _source(target: Cluster, profiles: Sequence[Profile]) -> PrometheusSource:
-    from workbench.collect.prometheus import PrometheusSource
-
-    return PrometheusSource(
-        url=target.prometheus or "",
-        cluster=target.name,
-        profiles=profiles,
-        headers=target.prometheus_headers,
-        timeout_seconds=target.timeout_seconds,
-        match=target.match,
-    )
-
-
 def _check_capture(folder: Path, *, as_json: bool) -> int:
     """Signals of a recording, and where each comes from."""
     from workbench.collect.capture import read_capture
@@ -237,13 +222,9 @@ def _check_capture(folder: Path, *, as_json: bool) -> int:
     if as_json:
         write_json({"capture": str(folder), "signals": rows, "absent": absent})
         return ExitCode.OK if rows else ExitCode.EVIDENCE
-    from rich.table import Table
-
     from workbench.console import SafeConsole
 
-    shown = Table(box=None, header_style="bold")
-    for column in ("signal", "profile", "samples", "last sample"):
-        shown.add_column(column)
+    shown = _table("signal", "profile", "samples", "last sample")
     for row in rows:
         shown.add_row(row["signal"], row["profile"], f"{row['samples']:,}", row["last"])
     SafeConsole(soft_wrap=True).print(shown)
@@ -251,16 +232,21 @@ def _check_capture(folder: Path, *, as_json: bool) -> int:
     return ExitCode.OK if rows else ExitCode.EVIDENCE
 
 
-def _print_rules(it: Fit) -> None:
+def _table(*names: str) -> Table:
     from rich.table import Table
 
+    table = Table(box=None, header_style="bold")
+    for name in names:
+        table.add_column(name)
+    return table
+
+
+def _print_rules(it: Fit) -> None:
     from workbench.console import SafeConsole
     from workbench.profiles.fit import RuleState
 
     tell(f"Profile {it.profile.name}: {len(it.found)} of {len(it.checks)} signals found.")
-    table = Table(box=None, header_style="bold")
-    for column in ("signal", "", "what is there"):
-        table.add_column(column)
+    table = _table("signal", "", "what is there")
     for rule in it.checks:
         table.add_row(rule.signal, "ok" if rule.state is RuleState.FOUND else str(rule.state), rule.detail)
     SafeConsole(soft_wrap=True).print(table)
@@ -278,8 +264,6 @@ def _print_check(
 ) -> None:
     from urllib.parse import urlsplit
 
-    from rich.table import Table
-
     from workbench.console import SafeConsole
     from workbench.profiles.fit import what_to_add
 
@@ -293,9 +277,7 @@ def _print_check(
         tell(f"  {it.profile.name:20} {len(it.found)} of {len(it.found) + len(it.absent)} signals{absent}")
     names = ", ".join(f'"{it.profile.name}"' for it in chosen)
     tell_page(f"\nFor workbench.toml: profiles = [{names}]\n")
-    table = Table(box=None, header_style="bold")
-    for name in ("signal", "quality", "source, or how to get it"):
-        table.add_column(name)
+    table = _table("signal", "quality", "source, or how to get it")
     for signal, (quality, profile) in covered.items():
         table.add_row(signal, str(quality), profile or what_to_add(signal, profiles))
     SafeConsole(soft_wrap=True).print(table)

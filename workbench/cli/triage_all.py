@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from workbench.errors import ExitCode, UsageError
 from workbench.screen import write_json
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     # Group to its kind, groups that cannot be judged, and what is missing.
     OtherGroups = tuple[dict[str, str], Sequence[Unjudged], list[str]]
 
+Events = tuple[dict[str, Any], ...]
 # Scrapes that are under way, remote writes and the like.
 _SETTLING = timedelta(minutes=1)
 
@@ -46,6 +47,7 @@ class SweepRequest:
 def triage_all(request: SweepRequest) -> int:
     """Land missing slots (of a live cluster), sweep, and show; the exit code is that of `workbench triage`."""
     from workbench.cli.progress import Steps
+    from workbench.collect.events import of_window
     from workbench.spark.session import start_in_background
     from workbench.sweep.store import open_store
 
@@ -65,13 +67,14 @@ def triage_all(request: SweepRequest) -> int:
         else:
             store, window = _landed(request.cluster, request.store, _instant(request.until), request.config, steps)
             asked = _other_groups(request.cluster, request.config, steps)
-        result = _sweep(store, window, request.top, asked, steps)
+        events = of_window(store.info.cluster, window.baseline_start, window.end)
+        result = _sweep(store, window, request.top, events, asked, steps)
         if request.parquet is not None:
             _write_table(request.parquet, result)
             steps.say(f"Wrote the table of all {result.table.num_rows:,} subscriptions to {request.parquet}.")
         if request.html is not None:
             with steps.step("Writing the report") as step:
-                _write_report(request.html, store, result)
+                _write_report(request.html, store, result, events)
                 step.note = str(request.html)
     if request.as_json:
         write_json(result.to_json())
@@ -161,7 +164,7 @@ def _store_name(cluster: Cluster) -> str:
     return f"{cluster.name}-{digest[:8]}"
 
 
-def _sweep(store: Store, window: Window, top: int, asked: OtherGroups, steps: Steps) -> Sweep:
+def _sweep(store: Store, window: Window, top: int, events: Events, asked: OtherGroups, steps: Steps) -> Sweep:
     from workbench.spark.session import for_much_data, session
     from workbench.sweep.engine import sweep
 
@@ -171,7 +174,7 @@ def _sweep(store: Store, window: Window, top: int, asked: OtherGroups, steps: St
         step.note = f"Spark {spark.version}"
     with steps.step("Walking the tree for all subscriptions") as step:
         kinds, others, missing = asked
-        result = sweep(store, spark, window=window, top=top, kinds=kinds, others=others, missing=missing)
+        result = sweep(store, spark, window=window, top=top, events=events, kinds=kinds, others=others, missing=missing)
         read = result.reading
         step.note = (
             f"{result.table.num_rows:,} subscriptions, {read.condensed} of {read.files} files read "
@@ -192,9 +195,8 @@ def _write_table(path: Path, result: Sweep) -> None:
         raise UsageError(f"The table {path} cannot be written: {error.strerror}.") from None
 
 
-def _write_report(path: Path, store: Store, result: Sweep) -> None:
+def _write_report(path: Path, store: Store, result: Sweep, events: Events) -> None:
     from workbench.collect.capture import Capture, new_info
-    from workbench.collect.events import of_window
     from workbench.report.html import write_html
 
     info = new_info(
@@ -209,5 +211,4 @@ def _write_report(path: Path, store: Store, result: Sweep) -> None:
         expected=store.info.expected,
     )
     samples = store.samples_of(result.window, [(it.group, it.topic) for it in result.findings])
-    events = of_window(store.info.cluster, result.window.baseline_start, result.window.end)
     write_html(path, result.as_triage(), Capture(info=info, samples=samples, events=events))

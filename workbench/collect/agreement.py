@@ -20,10 +20,8 @@ def compared_offsets(one: Measured, other: Measured) -> str | None:
 
     An offset that one of them reports must lie between what the other one reported shortly before and shortly after.
     """
-    if not len(one[0]) or not len(other[0]):
+    if _tells_nothing(one, other):
         return None
-    if (one[1] == 0).all() and (other[1] == 0).all():
-        return None  # nothing was ever written: this tells nothing
     first, second = _inside(one, other), _inside(other, one)
     if first is None and second is None:
         return None  # not at the same time: one has followed the other
@@ -42,12 +40,17 @@ def compared_offsets(one: Measured, other: Measured) -> str | None:
 
 def compared_lag(one: Measured, other: Measured) -> str | None:
     """The same for two sources of one lag, which goes up and down: "alike", "contradict" or None."""
-    if not len(one[0]) or not len(other[0]) or ((one[1] == 0).all() and (other[1] == 0).all()):
+    if _tells_nothing(one, other):
         return None
     shares = [share for share in (_inside(one, other, wide=True), _inside(other, one, wide=True)) if share is not None]
     if not shares:
         return None
     return "alike" if min(shares) >= _ALIKE_LAG_RATIO else "contradict"
+
+
+def _tells_nothing(one: Measured, other: Measured) -> bool:
+    """Whether one of them has no samples, or both are always 0."""
+    return not len(one[0]) or not len(other[0]) or bool((one[1] == 0).all() and (other[1] == 0).all())
 
 
 def _inside(one: Measured, other: Measured, *, wide: bool = False) -> float | None:

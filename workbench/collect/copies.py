@@ -31,50 +31,16 @@ from workbench.signals import SIGNALS, Kind
 # Labels that servers add to tell their own copies apart.
 REPLICA_LABELS = frozenset({"replica", "prometheus_replica", "__replica__", "prometheus", "receive_replica", "monitor"})
 # Labels by which estates name a Kafka cluster.
-CLUSTER_LABELS = frozenset(
-    {
-        *(
-            "cluster",
-            "cluster_name",
-            "cluster_id",
-            "clusterid",
-            "kafka_cluster",
-            "kafka_cluster_id",
-            "kafka_id",
-            "kafka",
-        ),
-        *(
-            "strimzi_io_cluster",
-            "msk_cluster",
-            "resource_id",
-            "env",
-            "environment",
-            "stage",
-            "datacenter",
-            "dc",
-            "region",
-        ),
-    }
-)
+CLUSTER_LABELS = frozenset({
+    "cluster", "cluster_name", "cluster_id", "clusterid", "kafka_cluster", "kafka_cluster_id", "kafka_id", "kafka",
+    "strimzi_io_cluster", "msk_cluster", "resource_id", "env", "environment", "stage", "datacenter", "dc", "region",
+})  # fmt: skip
 # Labels of a scrape's target.
-PLACE_LABELS = frozenset(
-    {
-        *("instance", "job", "pod", "pod_name", "kubernetes_pod_name", "container", "endpoint", "service", "namespace"),
-        *(
-            "kubernetes_namespace",
-            "node",
-            "node_name",
-            "host",
-            "hostname",
-            "ip",
-            "uid",
-            "pod_uid",
-            "container_id",
-            "app",
-        ),
-        *("release", "pod_template_hash", "scrape_job", "exported_instance", "exported_job", "exporter"),
-    }
-)
+PLACE_LABELS = frozenset({
+    "instance", "job", "pod", "pod_name", "kubernetes_pod_name", "container", "endpoint", "service", "namespace",
+    "kubernetes_namespace", "node", "node_name", "host", "hostname", "ip", "uid", "pod_uid", "container_id", "app",
+    "release", "pod_template_hash", "scrape_job", "exported_instance", "exported_job", "exporter",
+})  # fmt: skip
 # They name a process best, in this order.
 _NAMING = ("pod", "pod_name", "kubernetes_pod_name", "host", "hostname", "instance")
 _OFFSETS = ("log_end_offset", "committed_offset", "log_start_offset")
@@ -128,7 +94,7 @@ def count_once(
     clashes = {code: found for code, found in by_code.items() if len(found) > 1}
     if not clashes:
         return Counted(series=series, notes=notes)  # one series in several parts of the window
-    return _Clashes(series, profile, clashes, frozenset(copies)).settled()
+    return _Clashes(series, clashes, frozenset(copies)).settled()
 
 
 def _clusters_named(labels: Sequence[Mapping[str, str]]) -> tuple[str, ...]:
@@ -157,12 +123,10 @@ class _Clashes:
     def __init__(
         self,
         series: SeriesTable,
-        profile: Profile,
         clashes: Mapping[int, Mapping[_Source, list[int]]],
         declared: frozenset[str],
     ) -> None:
         self.series = series
-        self.profile = profile
         self.clashes = clashes
         self.declared = declared
         self.starts = series.starts

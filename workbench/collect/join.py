@@ -33,12 +33,16 @@ def with_groups(
 ) -> SeriesTable:
     """Add the group to series of a profile that has only clients; series of unknown members are left out.
 
+    The second name of a topic with a dot is left out too, if the profile says that there is one.
+
     Args:
         series: of one profile.
         profile: says what its label `member` contains.
         members: client id or application to group.
         groups: only these, if any are named.
     """
+    if profile.topics_twice and len(series):
+        series = _without_second_names(series)
     if profile.member_is == "member" or not len(series):
         return series
     names = series.names
@@ -54,6 +58,17 @@ def with_groups(
             keep, pc.or_(pc.is_null(names["group"]), pc.is_in(names["group"], pa.array(groups, pa.string())))
         )
     return replace(series, names=names).where(keep)
+
+
+def _without_second_names(series: SeriesTable) -> SeriesTable:
+    """Drop the series of `pay_events` where the same member has the same signal of `pay.events`: it is one topic (KIP-1109)."""
+    every = list(zip(*(series.names[name].to_pylist() for name in ("signal", "member", "topic")), strict=True))
+    second = {
+        (signal, member, topic.replace(".", "_"))
+        for signal, member, topic in every
+        if topic is not None and "." in topic
+    }
+    return series.where(pa.array([key not in second for key in every])) if second else series
 
 
 def with_derived_lag(series: SeriesTable) -> SeriesTable:

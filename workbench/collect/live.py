@@ -110,16 +110,8 @@ def _series(
     groups: list[str] | None = None,
     topics: list[str] | None = None,
 ) -> Collected:
-    source = PrometheusSource(
-        url=cluster.prometheus or "",
-        cluster=cluster.name,
-        profiles=[load_profile(name) for name in cluster.profiles],
-        headers=cluster.prometheus_headers,
-        timeout_seconds=cluster.timeout_seconds,
-        members={**groups_of_clients(views), **cluster.members},
-        match=cluster.match,
-        copies=cluster.copies,
-    )
+    profiles = [load_profile(name) for name in cluster.profiles]
+    source = PrometheusSource.of(cluster, profiles, members={**groups_of_clients(views), **cluster.members})
     found = source.collect(window, groups=groups, topics=topics)
     if not len(found.series):
         what = " and ".join(

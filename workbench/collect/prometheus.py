@@ -29,7 +29,8 @@ from workbench.collect.join import with_derived_lag, with_groups
 from workbench.collect.selectors import LabelMatcher, matchers_of, one_of, to_promql
 from workbench.errors import SourceUnreachableError
 from workbench.profiles import LeftOut, MappingRule, Profile
-from workbench.samples import STALE_NAN_BITS, SampleBatch, SeriesTable, concat_series, most_trusted
+from workbench.samples import OF_A_MEMBER, STALE_NAN_BITS, SampleBatch, SeriesTable, concat_series, most_trusted
+from workbench.settings import Cluster
 from workbench.web import WebSession
 from workbench.window import Window
 
@@ -108,6 +109,17 @@ class PrometheusSource:
     _chunks_offered: bool = True
     _left_out: LeftOut = field(default_factory=LeftOut)
 
+    @classmethod
+    def of(cls, cluster: Cluster, profiles: Sequence[Profile], **more: Any) -> PrometheusSource:
+        """The Prometheus of a cluster's settings; `more` are further arguments, or others than the settings'."""
+        settings: dict[str, Any] = {
+            "headers": cluster.prometheus_headers,
+            "timeout_seconds": cluster.timeout_seconds,
+            "match": cluster.match,
+            "copies": cluster.copies,
+        }
+        return cls(url=cluster.prometheus or "", cluster=cluster.name, profiles=profiles, **(settings | more))
+
     def collect(
         self, window: Window, *, groups: Sequence[str] | None = None, topics: Sequence[str] | None = None
     ) -> Collected:
@@ -123,25 +135,37 @@ class PrometheusSource:
         tables: list[SeriesTable] = []
         sources: list[str] = []
         for profile in self.profiles:
-            by_group = [rule for rule in profile.signals.values() if "group" in rule.labels]
-            others = [rule for rule in profile.signals.values() if "group" not in rule.labels]
-            found = self._collect(profile, by_group, window, groups=groups, topics=topics)
-            if others and (len(found.series) or not by_group):
-                named = found.series.names["topic"].drop_null()
-                seen = topics or (sorted(pc.unique(named).to_pylist()) if groups else None)
-                found = _joined([found, self._collect(profile, others, window, groups=None, topics=seen)])
-            counted = count_once(found.series, found.labels, profile, copies=self.copies)
-            sources += counted.notes
-            members = {
-                **self.members,
-                **{to: self.members[of] for to, of in counted.aliases.items() if of in self.members},
-            }
-            tables.append(with_groups(counted.series, profile, members, groups=groups))
+            found = [self._of_generation(it, window, groups, topics, sources) for it in profile.generations()]
+            tables.append(most_trusted(found, by=OF_A_MEMBER))
         return Collected(
             series=with_derived_lag(most_trusted(tables)),
             incomplete=(*self.partial, *self._left_out.words()),
             sources=tuple(dict.fromkeys(sources)),
         )
+
+    def _of_generation(
+        self,
+        profile: Profile,
+        window: Window,
+        groups: Sequence[str] | None,
+        topics: Sequence[str] | None,
+        sources: list[str],
+    ) -> SeriesTable:
+        """Series of a profile with one name for each metric, with their groups; notes on copies are added to `sources`."""
+        by_group = [rule for rule in profile.signals.values() if "group" in rule.labels]
+        others = [rule for rule in profile.signals.values() if "group" not in rule.labels]
+        found = self._collect(profile, by_group, window, groups=groups, topics=topics)
+        if others and (len(found.series) or not by_group):
+            named = found.series.names["topic"].drop_null()
+            seen = topics or (sorted(pc.unique(named).to_pylist()) if groups else None)
+            found = _joined([found, self._collect(profile, others, window, groups=None, topics=seen)])
+        counted = count_once(found.series, found.labels, profile, copies=self.copies)
+        sources += counted.notes
+        members = {
+            **self.members,
+            **{to: self.members[of] for to, of in counted.aliases.items() if of in self.members},
+        }
+        return with_groups(counted.series, profile, members, groups=groups)
 
     @property
     def partial(self) -> tuple[str, ...]:
@@ -186,15 +210,20 @@ class PrometheusSource:
                 found[name] = [labels for labels, _, _ in matrix.series()][:most]
         return found
 
-    def examples(self, *, at: datetime | None = None) -> dict[str, dict[str, str]]:
+    def examples(self, *, at: datetime | None = None, among: frozenset[str] | None = None) -> dict[str, dict[str, str]]:
         """Every exported metric name of the profiles, with the labels of one recent series.
+
+        Args:
+            at: the end of the minutes that count as recent; default: now.
+            among: of `names`, if they are known already.
 
         Raises:
             SourceUnreachableError: if Prometheus does not answer.
         """
         known = {name for profile in self.profiles for name in profile.metrics()}
-        known |= {rule.metric for profile in self.profiles for rule in profile.signals.values()}  # native histograms
-        found = self.recent(known & self.names(at=at), at=at)
+        rules = [rule for profile in self.profiles for rule in profile.signals.values()]
+        known |= {metric for rule in rules for metric in rule.metrics}  # native histograms
+        found = self.recent(known & (self.names(at=at) if among is None else among), at=at)
         return {name: series[0] for name, series in found.items()}
 
     def read(self, metric: str, window: Window) -> Iterator[tuple[dict[str, str], np.ndarray, np.ndarray]]:

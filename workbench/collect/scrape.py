@@ -19,7 +19,7 @@ from prometheus_client.parser import text_fd_to_metric_families
 from workbench.collect.join import with_groups
 from workbench.errors import SourceUnreachableError
 from workbench.profiles import LeftOut, Profile
-from workbench.samples import SampleBatch, SeriesTable, concat_series, most_trusted
+from workbench.samples import OF_A_MEMBER, SampleBatch, SeriesTable, concat_series, most_trusted
 from workbench.web import WebSession
 
 MAX_PAGE_BYTES = 64 << 20
@@ -65,18 +65,23 @@ def page_series(
 ) -> list[SeriesTable]:
     """Parse the series of one page, for each profile; invalid ones are noted in `left_out`.
 
+    Of several names of one metric (`also`), the first one that a member has counts.
+
     Raises:
         SourceUnreachableError: if the answer is not a metrics page.
     """
-    batches = [SampleBatch(cluster, profile.name) for profile in profiles]
+    # Of each profile, a batch for each place in its lists of names.
+    generations = [
+        [SampleBatch(cluster, profile.name) for _ in range(profile.names_of_a_metric)] for profile in profiles
+    ]
     ts_us = [round(page.taken_at * 1e6)]
     try:
         for family in text_fd_to_metric_families(cast(TextIO, _lines(page.text, profiles))):
             for sample in family.samples:
-                for profile, batch in zip(profiles, batches, strict=True):
+                for profile, batches in zip(profiles, generations, strict=True):
                     meaning = profile.meaning(sample.name, sample.labels, left_out=left_out)
                     if meaning is not None:
-                        batch.add(
+                        batches[meaning.generation].add(
                             meaning.signal,
                             meaning.labels,
                             ts_us,
@@ -98,7 +103,7 @@ def page_series(
             f"The answer of {host} is not a metrics page ({error.__class__.__name__}).",
             hint="The URL usually ends in /metrics.",
         ) from None
-    return [batch.to_series() for batch in batches]
+    return [most_trusted([it.to_series() for it in batches], by=OF_A_MEMBER) for batches in generations]
 
 
 def _lines(text: str, profiles: Sequence[Profile]) -> Iterator[str]:

@@ -71,12 +71,22 @@ def ensure_prometheus() -> Path | None:
 
 def ensure_alertmanager() -> Path | None:
     """Alertmanager's program, had in the same way."""
-    if on_path := shutil.which("prometheus-alertmanager") or shutil.which("alertmanager"):
-        return Path(on_path)
-    cached = cache_dir() / "prometheus-alertmanager" / "usr" / "bin" / "prometheus-alertmanager"
+    return _ensure("prometheus-alertmanager", "alertmanager")
+
+
+def ensure_victoria_metrics() -> Path | None:
+    """VictoriaMetrics' program, had in the same way."""
+    return _ensure("victoria-metrics")
+
+
+def _ensure(package: str, *other_names: str) -> Path | None:
+    for name in (package, *other_names):
+        if on_path := shutil.which(name):
+            return Path(on_path)
+    cached = cache_dir() / package / "usr" / "bin" / package
     if not cached.exists() and shutil.which("apt-get") and shutil.which("dpkg-deb"):
         with suppress(OSError, StopIteration):
-            _unpack_debian_package("prometheus-alertmanager")
+            _unpack_debian_package(package)
     return cached if cached.exists() else None
 
 

@@ -14,7 +14,7 @@ from enum import StrEnum
 from functools import cache, lru_cache
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
@@ -61,11 +61,16 @@ class Quality(StrEnum):
     ABSENT = "absent"
 
 
+MetricName = Annotated[str, Field(pattern=r"^[a-zA-Z_:][a-zA-Z0-9_:]*$")]
+
+
 class MappingRule(BaseModel):
     """Source of one signal.
 
     Attributes:
         metric: the metric's name; for a histogram without its `_bucket`, `_sum` and `_count`.
+        also: names of the same metric in other versions of the exporter, tried in this order. They are never added up: of each member,
+            the first name with samples counts.
         labels: canonical label to the exporter's label.
         stat_label: an exporter's label whose value becomes `stat` (outcomes).
         scale: factor from the metric's unit to the signal's unit.
@@ -76,7 +81,8 @@ class MappingRule(BaseModel):
 
     model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
 
-    metric: str = Field(pattern=r"^[a-zA-Z_:][a-zA-Z0-9_:]*$")
+    metric: MetricName
+    also: tuple[MetricName, ...] = ()
     labels: dict[str, str]
     constants: dict[str, str] = {}
     where: dict[str, str] = {}
@@ -102,12 +108,17 @@ class MappingRule(BaseModel):
             raise ValueError(f"{sorted(unknown)[0]!r} is not a canonical label (use: {', '.join(LABEL_COLUMNS)})")
         return self
 
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Every name of the metric, the preferred one first."""
+        return (self.metric, *self.also)
+
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
     """Meaning of one exported series: its signal, canonical labels, stat, and the factor to the signal's unit.
 
-    `value` replaces the sample's value if a label has it (a group's state).
+    `value` replaces the sample's value if a label has it (a group's state); `generation` is the place of the metric's name in its rule.
     """
 
     signal: str
@@ -116,6 +127,7 @@ class Meaning:
     le: float | None
     scale: float
     value: float | None = None
+    generation: int = 0
 
 
 @dataclass(slots=True)
@@ -149,8 +161,11 @@ class Profile(BaseModel):
     # Content of the label `member` for metrics without a group: the group is then looked up by it, in Kafka's member list
     # (client ids) or in the cluster's `members` in workbench.toml.
     member_is: Literal["member", "client_id", "application"] = "member"
+    # Whether a topic with a dot is exported twice, as `pay.events` and as `pay_events` (Kafka's Java clients from 4.1 on, KIP-1109).
+    topics_twice: bool = False
     signals: dict[str, MappingRule]
     _index: dict[str, tuple[str, MappingRule, str]] = PrivateAttr(default_factory=dict)
+    _generation: dict[str, int] = PrivateAttr(default_factory=dict)
 
     @field_validator("signals")
     @classmethod
@@ -172,11 +187,33 @@ class Profile(BaseModel):
         """Index the series names once."""
         names = self._index
         for signal, rule in self.signals.items():
-            if SIGNALS[signal].kind is Kind.HISTOGRAM:
-                for suffix in ("bucket", "sum", "count"):
-                    names[f"{rule.metric}_{suffix}"] = (signal, rule, suffix)
-            else:
-                names[rule.metric] = (signal, rule, "value")
+            for generation, metric in enumerate(rule.metrics):
+                if SIGNALS[signal].kind is Kind.HISTOGRAM:
+                    exported = {f"{metric}_{suffix}": suffix for suffix in ("bucket", "sum", "count")}
+                else:
+                    exported = {metric: "value"}
+                for name, stat in exported.items():
+                    names[name] = (signal, rule, stat)
+                    self._generation[name] = generation
+
+    @property
+    def names_of_a_metric(self) -> int:
+        """The largest number of names of one metric."""
+        return max((len(rule.metrics) for rule in self.signals.values()), default=1)
+
+    def generations(self) -> tuple[Profile, ...]:
+        """This profile with one name for each metric: first the preferred names, then those of `also`, where there are any."""
+        if self.names_of_a_metric == 1:
+            return (self,)
+        found = []
+        for at in range(self.names_of_a_metric):
+            rules = {
+                signal: rule.model_copy(update={"metric": rule.metrics[at], "also": ()})
+                for signal, rule in self.signals.items()
+                if at < len(rule.metrics)
+            }
+            found.append(Profile(**{**dict(self), "signals": rules}))
+        return tuple(found)
 
     def meaning(self, metric: str, labels: Mapping[str, str], *, left_out: LeftOut | None = None) -> Meaning | None:
         """Look up a series; None if this profile does not have it, or if a label is invalid, which is noted in `left_out`."""
@@ -217,7 +254,7 @@ class Profile(BaseModel):
             stat = ESTIMATE
         # A count is a number of observations, whatever their unit.
         scale = 1.0 if stat in ("bucket", "count") else rule.scale
-        return Meaning(signal, canonical, stat, le, scale, state)
+        return Meaning(signal, canonical, stat, le, scale, state, self._generation[metric])
 
 
 def _unreadable(left_out: LeftOut | None, metric: str, label: str, value: str | None, *, wanted: str) -> Meaning | None:

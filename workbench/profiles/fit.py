@@ -17,7 +17,7 @@ _NEEDED = ("group", "topic", "partition", "member")
 
 
 class RuleState(StrEnum):
-    """What became of one rule."""
+    """Result of the check of one rule."""
 
     FOUND = "found"
     NO_METRIC = "no such metric"
@@ -32,7 +32,7 @@ class RuleCheck:
 
     Attributes:
         signal, metric: of the rule.
-        state: what became of it.
+        state: the result.
         detail: the same in words, with what is there instead.
     """
 
@@ -73,17 +73,20 @@ def fit(profile: Profile, examples: Examples, *, names: frozenset[str] = frozens
 
 def _check(signal: str, rule: MappingRule, examples: Examples, names: frozenset[str]) -> RuleCheck:
     histogram = SIGNALS[signal].kind is Kind.HISTOGRAM
-    exported = [f"{rule.metric}_{suffix}" for suffix in ("bucket", "sum", "count")] if histogram else [rule.metric]
+    exported = [f"{metric}_{suffix}" for metric in rule.metrics for suffix in ("bucket", "sum", "count")]
+    if not histogram:
+        exported = list(rule.metrics)
     here = [name for name in exported if name in examples]
     needed = {theirs for name, theirs in rule.labels.items() if name in _NEEDED}
     if not here:
-        if histogram and rule.metric in {*examples, *names}:
+        native = next((metric for metric in rule.metrics if histogram and metric in {*examples, *names}), None)
+        if native is not None:
             state, detail = (
                 RuleState.NATIVE,
-                f"{rule.metric} is a native histogram: also scrape the classic one (always_scrape_classic_histograms)",
+                f"{native} is a native histogram: also scrape the classic one (always_scrape_classic_histograms)",
             )
-        elif any(name in names for name in exported):
-            state, detail = RuleState.STALE, f"{rule.metric} has no sample in the last 5 minutes"
+        elif stale := next((name for name in exported if name in names), None):
+            state, detail = RuleState.STALE, f"{stale} has no sample in the last 5 minutes"
         else:
             near = _near(rule.metric, {*names, *examples})
             state, detail = RuleState.NO_METRIC, f"no metric {rule.metric}" + (f"; there is {near}" if near else "")

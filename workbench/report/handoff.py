@@ -14,6 +14,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ex
 
 from workbench.errors import SourceUnreachableError, UsageError
 from workbench.humanize import duration, for_chat, printable
+from workbench.inputs import is_web_address
 from workbench.masking import remember, secrets_in_url
 from workbench.triage.verdict import Verdict
 from workbench.triage.verdicts import leaf_of
@@ -121,9 +122,9 @@ def send(url: str, body: Any, *, what: str, token: str | None = None, sleep: Sle
         UsageError: if the address is no URL.
         SourceUnreachableError: if it was not accepted. The message never contains the token.
     """
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if not is_web_address(url):
         raise UsageError(f"The address of the {what} is not an http or https URL.")
+    parts = urlsplit(url)
     remember(token, *secrets_in_url(url))
     headers = {"Authorization": f"Bearer {token}"} if token else {}
 

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.errors import WindowError
 from workbench.humanize import printable
-from workbench.window import Window, parse_instant
+from workbench.triage.changes import dated
+from workbench.window import Window
 
 _MOST = 200  # marks of one kind; more would be a bar
 
@@ -22,11 +22,7 @@ def happened(
 ) -> dict[str, list[tuple[datetime, str]]]:
     """Kind of event to (instant, words), within baseline and window; rebalances are those of the group."""
     found: dict[str, list[tuple[datetime, str]]] = {}
-    for event in events:
-        try:
-            at = parse_instant(str(event.get("ts", "")))
-        except WindowError:
-            continue  # a mark without a place on the axis
+    for at, event in dated(events):
         if window.baseline_start <= at <= window.end:
             found.setdefault(printable(event.get("kind", "event")), []).append((at, printable(event.get("text", ""))))
     if moves := _rebalances(samples, window, group):

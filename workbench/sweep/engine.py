@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.collect.events import of_window
 from workbench.collect.kafka_kinds import Unjudged
 from workbench.errors import NoSeriesError
 from workbench.expectations import Expectations
@@ -151,6 +150,7 @@ def sweep(
     window: Window | None = None,
     thresholds: Thresholds | None = None,
     top: int = TOP,
+    events: Sequence[Mapping[str, Any]] = (),
     kinds: Mapping[str, str] | None = None,
     others: Sequence[Unjudged] = (),
     missing: Sequence[str] = (),
@@ -163,6 +163,7 @@ def sweep(
         window: of the store (`Store.window`); default: the newest.
         thresholds: replace the store's own.
         top: number of full findings, worst first; healthy subscriptions have none.
+        events: of the cluster, as in a capture.
         kinds: group to its kind, if Kafka was asked (`collect.live.other_groups`).
         others: groups that cannot be judged; each is a row of the table, whatever samples there are of it.
         missing: what Kafka did not tell about them.
@@ -191,7 +192,7 @@ def sweep(
         table = with_kinds(table, kinds or {}, others)
         judged = pc.invert(pc.is_in(table["group"], pa.array([it.group for it in others], pa.string())))
         worst = table.filter(pc.and_(judged, pc.not_equal(table["state"], str(State.HEALTHY)))).slice(0, top)
-        findings = _findings(answered, spark, worst, store, seen, limits, expected, kinds or {})
+        findings = _findings(answered, spark, worst, store, seen, limits, expected, events, kinds or {})
     finally:
         answered.unpersist()
     return Sweep(
@@ -297,6 +298,7 @@ def _findings(
     window: Window,
     limits: Thresholds,
     expected: Expectations,
+    events: Sequence[Mapping[str, Any]],
     kinds: Mapping[str, str],
 ) -> tuple[Finding, ...]:
     wanted = list(zip(worst["group"].to_pylist(), worst["topic"].to_pylist(), strict=True))
@@ -305,7 +307,6 @@ def _findings(
     rows = {(row.group, row.topic): row for row in rows_of(answered, spark, wanted)}
     samples = store.samples_of(window, wanted)
     profiles = profiles_named(store.info.profiles)
-    events = of_window(store.info.cluster, window.baseline_start, window.end)
     return tuple(
         finding_of(
             rows[key],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from workbench.expectations import NOTHING_EXPECTED, Expectations
 from workbench.features.summary import NOW, lower_median, ratio
@@ -30,14 +30,18 @@ def with_suspects(
         `features` with, among others, the booleans `late`, `growing`, `stalled`, `draining`, `one_slow`, and the arrays
         `stuck_partitions`, `hot_partitions` (numbers), `slow_processors` (names), `hot_queues`, `full_queues` (structs).
     """
-    limits = _Limits.of(thresholds, expectations)
-    if expectations:
-        features = extend(features, limits.columns)
-        limits = _Limits("objective_seconds", "commit_every_seconds", {})
+    objective = expectations.sql("time_lag_objective", thresholds.time_lag_objective_seconds)
+    commit_every = expectations.sql("commit_every", thresholds.commit_every_seconds)
+    first = {
+        "objective_seconds": objective,
+        "commit_every_seconds": commit_every,
+        # Four of the later columns need it.
+        "frozen_partitions": f"transform(filter(partitions, p -> {_frozen(objective, commit_every)}), p -> p.partition)",
+    }
+    features = extend(features, first)
     stages = [
-        [limits.columns],
-        _lag(thresholds, limits),
-        _partitions(thresholds, limits),
+        _lag(thresholds),
+        _partitions(thresholds),
         _members(thresholds),
         _queues(thresholds),
         _processors(thresholds),
@@ -47,43 +51,29 @@ def with_suspects(
     return features
 
 
-class _Limits(NamedTuple):
-    """SQL for the objective and the commit interval of a subscription, in seconds, and the columns that hold them."""
-
-    objective: str
-    commit_every: str
-    columns: Mapping[str, str]
-
-    @classmethod
-    def of(cls, t: Thresholds, expectations: Expectations) -> _Limits:
-        objective = expectations.sql("time_lag_objective", t.time_lag_objective_seconds)
-        commit_every = expectations.sql("commit_every", t.commit_every_seconds)
-        return cls(objective, commit_every, {"objective_seconds": objective, "commit_every_seconds": commit_every})
-
-
+_IS_FROZEN = "array_contains(frozen_partitions, p.partition)"
 _SECOND_LOW = 1.5  # times the floor
 _NOTHING: Mapping[str, str] = {}
 _Stages = Sequence[Mapping[str, str]]
 
 
-def _lag(t: Thresholds, limits: _Limits) -> _Stages:
+def _lag(t: Thresholds) -> _Stages:
     """Late, growing, draining, abandoned: the parts of "is it lagging".
 
     All of them use the lows of the last third of the window. Commits at long intervals make a sawtooth whose lows return to nearly 0,
     and a single odd sample must neither cause a verdict nor prevent one.
     """
     # A group that commits every ten minutes is up to ten minutes behind in the best of times.
-    floor = f"({t.growth_floor_ratio} * {limits.objective} + {limits.commit_every})"
+    floor = f"({t.growth_floor_ratio} * objective_seconds + commit_every_seconds)"
     # The lag divided by the arrival rate replaces the time lag where that is not known, or has a single sample.
     waited = _waited("p.lag_recent_low", "p.arrival_per_second")
     surely = _waited("p.lag_recent_low", "p.arrival_per_second", at_least=True)
     lowest = _waited("p.lag_recent_lowest", "p.arrival_per_second")
-    objective = f"({limits.objective} + {limits.commit_every})"
-    frozen = _frozen(limits)
+    objective = "(objective_seconds + commit_every_seconds)"
     # Between two commits of a sawtooth there is at least one low near 0, and a second one not much above it.
     kept_up = f"({{lowest}} <= {floor} AND {{second}} <= {_SECOND_LOW} * {floor})"
     late = (
-        f"({frozen}) OR (p.time_lag_seconds > {objective} AND NOT coalesce({kept_up.format(lowest=lowest, second=waited)}, false))"
+        f"{_IS_FROZEN} OR (p.time_lag_seconds > {objective} AND NOT coalesce({kept_up.format(lowest=lowest, second=waited)}, false))"
         f" OR coalesce({surely} > {objective}, CASE WHEN p.time_lag_seconds IS NOT NULL THEN false END)"
     )
     # Empty, or never committed with no arrivals: nothing can be late there.
@@ -94,13 +84,12 @@ def _lag(t: Thresholds, limits: _Limits) -> _Stages:
     share = f"{t.growth_ratio} * greatest(arrival_per_second, 1)"
     # A sum hides the partition that does not shrink.
     behind = f"p.time_lag_seconds > {objective} AND p.lag_messages > 0"
-    not_shrinking = f"({frozen}) OR ({behind} AND p.lag_slope > 0 AND p.lag_recent_slope > 0)"
+    not_shrinking = f"{_IS_FROZEN} OR ({behind} AND p.lag_slope > 0 AND p.lag_recent_slope > 0)"
     to_drain = ratio("lag_messages", "-least(lag_slope, coalesce(lag_recent_slope, lag_slope))")
     return [
         {
             # The D and the 1e-9: as a decimal, a third of 12 would be 3.9999 and become 3.
             "few_partitions": f"greatest(1, floor(partition_count * {t.few_partitions_ratio!r}D + 1e-9D))",
-            "frozen_partitions": f"transform(filter(partitions, p -> {frozen}), p -> p.partition)",
             "all_shrink": f"NOT exists(partitions, p -> {not_shrinking})",
             "late": f"exists(partitions, p -> NOT ({idle}) AND ({late}))",
             # The burst has ended and the lag shrinks: it is draining.
@@ -128,24 +117,21 @@ _SOONEST_SECONDS = 90.0  # a rebalance or a long garbage collection takes some t
 _LONGEST_DRAIN_SECONDS = 3600.0
 
 
-_LONG = 3
-
-
-def _frozen(limits: _Limits, *, times: int = 1) -> str:
+def _frozen(objective: str, commit_every: str) -> str:
     """SQL for a partition whose commit has stopped, for twice its usual rhythm, while messages wait as long.
 
     Without a rhythm (no commit has moved, and none is expected) this is not known, and counts as false.
     """
-    rhythm = f"CASE WHEN {limits.commit_every} > 0 THEN {limits.commit_every} ELSE p.cadence_seconds END"
+    rhythm = f"CASE WHEN {commit_every} > 0 THEN {commit_every} ELSE p.cadence_seconds END"
     patience = (
         f"greatest(2 * ({rhythm}), {_SCRAPES} * coalesce(p.committed_interval_seconds, 0),"
-        f" least({limits.objective}, {_SOONEST_SECONDS}))"
+        f" least({objective}, {_SOONEST_SECONDS}))"
     )
     # Up to the last sample: what came after it is not known.
     still = "(coalesce(p.moved_ago_seconds, p.committed_since_seconds) + p.committed_last_seconds)"
     return (
-        f"coalesce(p.committed IS NOT NULL AND p.lag_messages > 0 AND ({rhythm}) IS NOT NULL AND {still} >= {times} * {patience}"
-        f" AND coalesce(p.time_lag_seconds > {times} * {patience}, p.lag_recent_lowest > 0), false)"
+        f"coalesce(p.committed IS NOT NULL AND p.lag_messages > 0 AND ({rhythm}) IS NOT NULL AND {still} >= {patience}"
+        f" AND coalesce(p.time_lag_seconds > {patience}, p.lag_recent_lowest > 0), false)"
     )
 
 
@@ -159,14 +145,13 @@ def _waited(low: str, arrival: str, *, at_least: bool = False) -> str:
     return f"CASE WHEN {low} = 0 THEN 0D ELSE {ratio(oldest, arrival)} END"
 
 
-def _partitions(t: Thresholds, limits: _Limits) -> _Stages:
+def _partitions(t: Thresholds) -> _Stages:
     """Stuck partitions: lag all the time, and no commit advanced. Hot partitions: far more lag than is typical."""
-    floor = f"({t.growth_floor_ratio} * {limits.objective} + 2 * {limits.commit_every})"
+    floor = f"({t.growth_floor_ratio} * objective_seconds + 2 * commit_every_seconds)"
+    # Slow events hold commits up for a while, too, so a frozen partition is not stuck yet: the questions about queues come first.
     # In a short window (or with a long commit interval) a missing commit proves nothing; hence the age.
-    frozen = _frozen(limits)
     stuck = (
-        # Slow events hold commits up for a while, too; that is what the questions about queues are for.
-        f"({_frozen(limits, times=_LONG)}) OR (p.lag_recent_low > 0 AND p.committed_moved = 0 AND p.committed_samples >= 3"
+        "(p.lag_recent_low > 0 AND p.committed_moved = 0 AND p.committed_samples >= 3"
         f" AND coalesce(p.time_lag_seconds > {floor}, true))"
     )
     silent = "p.lag_recent_low > 0 AND coalesce(p.committed_samples, 0) < 3"
@@ -175,7 +160,7 @@ def _partitions(t: Thresholds, limits: _Limits) -> _Stages:
     return [
         {
             "stuck_partitions": f"transform(filter(partitions, p -> {stuck}), p -> p.partition)",
-            "moving_partitions": f"size(filter(partitions, p -> p.committed_moved > 0 AND NOT ({frozen})))",
+            "moving_partitions": f"size(filter(partitions, p -> p.committed_moved > 0 AND NOT {_IS_FROZEN}))",
             "silent_partitions": f"size(filter(partitions, p -> {silent}))",
             "new_partitions": f"size(filter(partitions, p -> p.first_period = {NOW}))",
             "lags": "array_compact(transform(partitions, p -> cast(p.lag_messages AS double)))",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workbench.errors import WindowError
+from workbench.expectations import matches
 from workbench.humanize import duration, one_line
 from workbench.triage.finding import Change
 from workbench.window import Window, parse_instant
@@ -61,16 +61,21 @@ def words_of(change: Change) -> str:
     return f"{duration(change.seconds_before)} after {what.strip()} (nearest in time, not necessarily the cause)"
 
 
-def _recorded(events: Sequence[Mapping[str, Any]], group: str) -> Iterator[_At]:
+def dated(events: Sequence[Mapping[str, Any]]) -> Iterator[tuple[datetime, Mapping[str, Any]]]:
+    """Events with their instants; those without a readable one have no place on an axis, and are left out."""
     for event in events:
-        kind = one_line(str(event.get("kind", "event")))
-        pattern = event.get("group")
-        if kind in _CONSEQUENCES or (pattern is not None and not fnmatchcase(group, str(pattern))):
-            continue
         try:
-            yield parse_instant(str(event.get("ts", ""))), kind, one_line(str(event.get("text", "")))
+            yield parse_instant(str(event.get("ts", ""))), event
         except WindowError:
             continue
+
+
+def _recorded(events: Sequence[Mapping[str, Any]], group: str) -> Iterator[_At]:
+    for at, event in dated(events):
+        kind = one_line(str(event.get("kind", "event")))
+        pattern = event.get("group")
+        if kind not in _CONSEQUENCES and (pattern is None or matches(str(pattern), group)):
+            yield at, kind, one_line(str(event.get("text", "")))
 
 
 def restarts(samples: pa.Table, window: Window, group: str) -> Iterator[_At]:

@@ -68,7 +68,7 @@ _NODES = (
             " WHEN size(hung_members) > 0 AND NOT coalesce(rebalances >= {rebalances}, false) THEN false"
             " WHEN live_members = 0 AND baseline_members > 0 AND committed_recent_per_second = 0 THEN false"
             # Some partitions are stuck, and no metric says whether their owner polls.
-            " WHEN poll_age_seconds IS NULL AND (stuck_count > 0 OR moving_partitions = 0 AND size(frozen_partitions) > 0) THEN NULL"
+            " WHEN poll_age_seconds IS NULL AND (stuck_count > 0 OR moving_partitions = 0 AND frozen_count > 0) THEN NULL"
             " WHEN committed_moved > 0 OR group_members > 0 OR live_members > 0 THEN true END"
         ),
         yes=Ask("rebalancing"),
@@ -249,7 +249,7 @@ _NODES = (
         question="Does any partition stand still, for none of these reasons?",
         short="any standing still?",
         # What stands still is not hot, and neither consumers nor partitions move it.
-        test="stuck_count > 0 OR size(frozen_partitions) > 0",
+        test="stalled",
         yes=Conclude(Verdict.STUCK_PARTITION),
         no=Ask("hot_partition"),
         words=wording.frozen,

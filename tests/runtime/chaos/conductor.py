@@ -153,7 +153,14 @@ class Fleet:
 
     def _produce(self) -> None:
         producer = Producer(
-            {"bootstrap.servers": self.broker.bootstrap, "enable.idempotence": True, "linger.ms": 5, "log_level": 0}
+            {
+                "bootstrap.servers": self.broker.bootstrap,
+                "enable.idempotence": True,
+                "linger.ms": 5,
+                "log_level": 0,
+                # What a topic that is made anew never takes is given up before the last flush is; only what is in the log is judged.
+                "message.timeout.ms": 60_000,
+            }
         )
         while self._producing.is_set():
             for _ in range(RATE // 20):

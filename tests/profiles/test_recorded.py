@@ -1,0 +1,104 @@
+"""Pages of real Java consumers (Kafka 4.2) behind the real JMX agent, 0.20.0 and 1.0.1, with three sets of rules.
+
+The recorded lines are those of the metrics that profiles read, and of their neighbours.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.compute as pc
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from workbench.collect.join import with_groups
+from workbench.collect.scrape import Page, page_series
+from workbench.profiles import load_profile, profile_names
+from workbench.profiles.fit import fitting
+from workbench.samples import SeriesTable
+
+RECORDED = Path(__file__).parent / "recorded"
+# File, its profile, and what the page says: partitions, rebalances, start, mean fetch latency, sum of the lag.
+PAGES = [
+    ("connect_classic_agent_0_20_0", "jmx_exporter", "02468", 1, 1795345504.776, 0.013226, 614),
+    ("connect_classic_agent_1_0_1", "jmx_exporter", "02468", 1, 1795345467.82, 0.013469, 0),
+    ("strimzi_classic_agent_1_0_1", "jmx_exporter_strimzi", "02468", 1, 1795345486.326, 0.012236, 0),
+    ("plain_classic_agent_0_20_0", "jmx_exporter_plain", "02468", 1, 1795345522.96, 0.011862, 0),
+    ("plain_kip848_agent_1_0_1", "jmx_exporter_plain", "01234", 2, 1795345425.939, 0.003134, 0),
+]
+
+
+def text(name: str) -> str:
+    """A recorded page."""
+    return (RECORDED / f"{name}.txt").read_text(encoding="utf-8")
+
+
+def joined(page: str, profile: str) -> SeriesTable:
+    """Series of a page, with the group of the client."""
+    known = load_profile(profile)
+    [found] = page_series(Page(url="http://page", taken_at=1000.0, text=page), [known], cluster="c")
+    return with_groups(found, known, {"loyalty-0": "loyalty"})
+
+
+@pytest.mark.parametrize(("name", "profile", "partitions", "rebalances", "start", "latency", "lag"), PAGES)
+def test_a_real_page_is_read_in_full(
+    name: str, profile: str, partitions: str, rebalances: int, start: float, latency: float, lag: int
+) -> None:
+    """Every rule finds the member; a topic with a dot is one subscription, and no series counts twice."""
+    rows = joined(text(name), profile).to_samples().to_pylist()
+    assert {row["signal"] for row in rows} == set(load_profile(profile).signals)
+    assert {(row["group"], row["member"]) for row in rows} == {("loyalty", "loyalty-0")}
+    assert {row["topic"] for row in rows} == {None, "payments.events"}
+    lags = {row["partition"]: row["value"] for row in rows if row["signal"] == "consumer_lag"}
+    assert sorted(lags) == [int(it) for it in partitions]
+    assert sum(lags.values()) == lag
+    assert len([row for row in rows if row["signal"] == "consumer_lag"]) == len(lags)
+    single = {row["signal"]: row["value"] for row in rows if row["signal"] != "consumer_lag"}
+    assert single["rebalances"] == rebalances
+    assert single["start_time"] == pytest.approx(start)
+    assert single["broker_rtt"] == pytest.approx(latency, rel=1e-4)
+    assert len(rows) == len(lags) + len(single)
+
+
+@pytest.mark.parametrize(("name", "profile"), [page[:2] for page in PAGES])
+def test_a_real_page_is_recognised(name: str, profile: str) -> None:
+    """Its own profile fits best, with every signal."""
+    examples = {s.name: dict(s.labels) for family in text_string_to_metric_families(text(name)) for s in family.samples}
+    best = fitting([load_profile(it) for it in profile_names()], examples)[0]
+    assert best.profile.name == profile
+    assert not best.absent
+
+
+def test_two_versions_of_an_agent_side_by_side_are_not_added_up() -> None:
+    """Both names of one member: the first counts. A member that has only the other name keeps it."""
+    metric = "kafka_consumer_consumer_coordinator_metrics_rebalance"
+    page = (
+        f'{metric}{{client_id="loyalty-0"}} 3\n{metric}_total{{client_id="loyalty-0"}} 5\n'
+        f'{metric}_total{{client_id="loyalty-1"}} 7\n'
+    )
+    profile = load_profile("jmx_exporter_plain")
+    [found] = page_series(Page(url="http://page", taken_at=1000.0, text=page), [profile], cluster="c")
+    rows = found.to_samples().to_pylist()
+    assert {row["member"]: row["value"] for row in rows} == {"loyalty-0": 3.0, "loyalty-1": 7.0}
+    assert len(rows) == 2
+
+
+def test_a_topic_with_an_underscore_is_no_second_name() -> None:
+    """Only where the same member has the topic with the dot; and only of clients that export both."""
+    lag = "kafka_consumer_consumer_fetch_manager_metrics_records_lag"
+    page = "".join(
+        f'{lag}{{client_id="{client}",topic="{topic}",partition="0"}} 1\n'
+        for client, topic in (("loyalty-0", "a.b"), ("loyalty-0", "a_b"), ("loyalty-0", "c_d"), ("loyalty-1", "a_b"))
+    )
+    profile = load_profile("jmx_exporter_plain")
+    [found] = page_series(Page(url="http://page", taken_at=1000.0, text=page), [profile], cluster="c")
+    members = {"loyalty-0": "x", "loyalty-1": "y"}
+
+    def topics(of: SeriesTable) -> set[tuple[str, str]]:
+        return set(zip(of.names["member"].to_pylist(), of.names["topic"].to_pylist(), strict=True))
+
+    kept = {("loyalty-0", "a.b"), ("loyalty-0", "c_d"), ("loyalty-1", "a_b")}
+    assert topics(with_groups(found, profile, members)) == kept
+    others = profile.model_copy(update={"topics_twice": False})
+    assert topics(with_groups(found, others, members)) == kept | {("loyalty-0", "a_b")}
+    assert pc.all(pc.is_valid(with_groups(found, profile, members).names["group"])).as_py()
