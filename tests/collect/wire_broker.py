@@ -10,13 +10,16 @@ import socket
 import ssl
 import struct
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from workbench.collect.kafka_wire import array, text
+from workbench.collect.kafka_wire import Answer, array, text
 
-VERSIONS = {3: (0, 13), 15: (0, 6), 16: (0, 5), 17: (0, 1), 18: (0, 4), 36: (0, 2), 77: (1, 1), 89: (0, 0), 90: (0, 1)}
+VERSIONS = {
+    3: (0, 13), 9: (1, 10), 10: (0, 6), 15: (0, 6), 16: (0, 5), 17: (0, 1), 18: (0, 4), 36: (0, 2), 77: (1, 1), 89: (0, 0),
+    90: (0, 1),
+}  # fmt: skip
 
 
 def old(value: str) -> bytes:
@@ -96,19 +99,54 @@ def streams(name: str, client: str, topic: str, now: tuple[int, ...], target: tu
     return int32(0) + array([group + int32(-(2**31)) + b"\0"]) + b"\0"
 
 
+def coordinators(groups: Mapping[str, tuple[int, str, int] | int]) -> bytes:
+    """An answer to FindCoordinator 4: group to (broker, host, port), or to an error."""
+    return int32(0) + array(
+        text(name) + int32(-1) + text("") + int32(-1) + int16(of) + text("no") + b"\0"
+        if isinstance(of, int)
+        else text(name) + int32(of[0]) + text(of[1]) + int32(of[2]) + int16(0) + text(None) + b"\0"
+        for name, of in groups.items()
+    )
+
+
+def commits(
+    groups: Mapping[str, Mapping[tuple[str, int], int] | int], *, errors: Mapping[int, int] | None = None
+) -> bytes:
+    """An answer to OffsetFetch 8: group to (topic, partition) to offset, or to an error; `errors` are those of partitions."""
+
+    def part(number: int, offset: int) -> bytes:
+        return int32(number) + int64(offset) + int32(3) + text("note") + int16((errors or {}).get(number, 0)) + b"\0"
+
+    def group(name: str, of: Mapping[tuple[str, int], int] | int) -> bytes:
+        known = {} if isinstance(of, int) else of
+        topics = array(
+            text(topic) + array(part(number, at) for (which, number), at in known.items() if which == topic) + b"\0"
+            for topic in dict.fromkeys(topic for topic, _ in known)
+        )
+        return text(name) + topics + int16(of if isinstance(of, int) else 0) + b"\0"
+
+    return int32(0) + array(group(*item) for item in groups.items()) + b"\0"
+
+
+def texts(body: bytes, at: int) -> list[str]:
+    """Groups that a request asks for, from the compact array of names at some place of it."""
+    answer = Answer(body[at:])
+    return answer.array(answer.text)
+
+
 @dataclass
 class WireBroker:
     """Serves connections until it is closed.
 
     Attributes:
-        answers: request key to the body of its answer (flexible requests).
+        answers: request key to the body of its answer (flexible requests), or to what makes it from the request's body.
         users: names with their passwords; without any there is no login.
         lies: the proof of the server is wrong.
         hangs: it accepts connections, and says nothing.
         brokers: of the cluster; None: this one.
     """
 
-    answers: dict[int, bytes] = field(default_factory=dict)
+    answers: dict[int, bytes | Callable[[bytes], bytes]] = field(default_factory=dict)
     users: dict[str, str] = field(default_factory=dict)
     tls: ssl.SSLContext | None = None
     lies: bool = False
@@ -124,6 +162,7 @@ class WireBroker:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._server.shutdown(socket.SHUT_RDWR)  # a thread that waits for a connection would take one more
         self._server.close()
 
     @property
@@ -177,7 +216,8 @@ class WireBroker:
             known = self.brokers if self.brokers is not None else [(1, "127.0.0.1", self.port)]
             rows = array(int32(it) + text(host) + int32(port) + text(None) + b"\0" for it, host, port in known)
             return b"\0" + int32(0) + rows + text("id") + int32(1) + array([]) + b"\0"
-        return b"\0" + self.answers[key]
+        said = self.answers[key]
+        return b"\0" + (said if isinstance(said, bytes) else said(body))
 
 
 class _Login:

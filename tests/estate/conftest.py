@@ -19,7 +19,8 @@ from tests.lab.conftest import commit_many, workbench
 from tests.waiting import wait_for
 from workbench.collect.kafka import KafkaCluster
 from workbench.lab.estate import PASSWORD_VARIABLE, Estate, start_estate
-from workbench.lab.estate_access import ONCALL, SERVICE
+from workbench.lab.estate_access import ADMIN, ONCALL, SERVICE
+from workbench.replay.kafka_gateway import KafkaGateway
 
 
 @pytest.fixture(scope="session")
@@ -86,8 +87,7 @@ def filled(estate: Estate, *groups: str, partitions: int = 6, records: int = 30)
 
 def committed(estate: Estate, group: str) -> dict[tuple[str, int], int]:
     """What a group has committed."""
-    answer = estate.admin().list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(30)
-    return {(part.topic, part.partition): part.offset for part in answer.topic_partitions if part.offset >= 0}
+    return KafkaGateway(estate.bootstrap, estate.properties(ADMIN)).commits(group)
 
 
 def source(estate: Estate, user: str = ONCALL, *, seconds: float = 30.0, **properties: str) -> KafkaCluster:

@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.collect.wire_broker import classic, int32, listing, share_offsets, shares, streams
+from tests.collect.wire_broker import classic, commits, coordinators, int32, listing, share_offsets, shares, streams
 from tests.fuzz.mutators import of_bytes
 from tests.fuzz.target import Case, Target
 from workbench.collect.kafka_answers import (
@@ -18,6 +18,7 @@ from workbench.collect.kafka_answers import (
     parse_shares,
     parse_streams,
 )
+from workbench.collect.kafka_offset_fetch import Commits, parse_commits, parse_coordinators
 from workbench.collect.kafka_wire import Answer, WireError, array, text
 from workbench.errors import SourceUnreachableError
 
@@ -30,6 +31,11 @@ _PARSERS: dict[str, tuple[bytes, Callable[[Answer], Any]]] = {
     "share": (shares("s", {"a": ("t", (0, 1))}), lambda it: parse_shares(it, 1, "share")),
     "offsets": (share_offsets("s", "t", {0: (1, 2)}), lambda it: parse_share_offsets(it, 1)),
     "streams": (streams("a", "c", "t", (0,), (0, 1)), lambda it: parse_streams(it, 1, "streams")),
+    "coordinators": (coordinators({"g": (1, "h", 9092), "d": 30}), parse_coordinators),
+    "commits": (
+        commits({"g": {("t", 0): 5, ("u", 1): -1}, "x": 69, "m": 16}),
+        lambda it: parse_commits(it, ("g", "x", "m"), Commits()),
+    ),
     "classic": (classic("w", "connect", ("a", "b")), lambda it: parse_classic(it, 1, "connect")),
 }
 

@@ -1,8 +1,8 @@
 """Snapshot of groups, commits and log ends from Kafka itself.
 
 Commits are read before log ends, so lag may be too high by the messages produced in between, but is never negative. It sends one
-request per group and one per leader (and thousand partitions), none per partition: tools with requests per partition need minutes
-where this needs seconds.
+request per hundred groups of a coordinator and one per leader (and thousand partitions), none per partition: tools with requests per
+partition need minutes where this needs seconds.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
+from workbench.collect.kafka_commits import IN_FLIGHT, commits_of
 from workbench.collect.kafka_connection import KafkaConnection, is_over, seconds_left
 from workbench.collect.kafka_errors import (
     denied_resource,
@@ -28,7 +29,6 @@ from workbench.collect.kafka_reading import Reading, read
 from workbench.collect.kafka_views import NOT_PERMITTED, GroupView, Partition, Snapshot, group_view
 from workbench.errors import UnknownGroupError
 
-_IN_FLIGHT = 64  # concurrent group requests; the broker's request queue holds 500 by default
 _DESCRIBE_BATCH = 200
 _DESCRIBE_BATCHES = 2  # concurrent batches: while one is read here, the broker answers the next
 _OFFSETS_BATCH = 1_000  # partitions per call: the client's work is quadratic (measured, see ARCHITECTURE.md)
@@ -255,7 +255,7 @@ class KafkaCluster(KafkaConnection):
                             found[name] = _not_described(reading, name, error)
 
         # The client answers for all groups of a call at once, when the last of them is known.
-        size, calls = (1, _IN_FLIGHT) if reading.knows_silent else (_DESCRIBE_BATCH, _DESCRIBE_BATCHES)
+        size, calls = (1, IN_FLIGHT) if reading.knows_silent else (_DESCRIBE_BATCH, _DESCRIBE_BATCHES)
         for at in range(0, len(names), size):
             batch = list(names[at : at + size])
             if is_over(reading.deadline):
@@ -274,41 +274,24 @@ class KafkaCluster(KafkaConnection):
         return loading
 
     def _commits(self, reading: Reading, views: Iterable[GroupView]) -> dict[tuple[str, str, int], int | None]:
-        from confluent_kafka import ConsumerGroupTopicPartitions as Ask
-
         commits: dict[tuple[str, str, int], int | None] = {}
-        waiting: list[tuple[str, Future[Any]]] = []
-
-        def collect(keep: int) -> None:
-            while len(waiting) > keep:
-                name, future = waiting.pop(0)
-                result = reading.result(future, f"commits of group {name!r}", _group_right(name))
-                for part in result.topic_partitions if result is not None else ():
-                    never = part.offset < 0 or part.error is not None
-                    commits[name, part.topic, part.partition] = None if never else part.offset
-
+        asked = []
         for view in views:
             if cannot_judge(view.protocol) is not None:  # these commit nothing
                 continue
             for member in view.members:  # also report partitions that are assigned but never committed
                 for topic, number in member.partitions:
-                    commits.setdefault((view.group, topic, number), None)
-            if view.state == NOT_PERMITTED:
-                continue  # the same right would be lacking
-            if is_over(reading.deadline):
-                reading.incomplete.append(f"commits of group {view.group!r}: {_NOT_ASKED}")
-                continue
-            if not view.group:  # Kafka allows this name (the oldest clients use it), but the client does not accept it
-                reading.incomplete.append("commits of group '': the client cannot request them")
-                continue
-            request = reading.ask(
-                lambda admin, view=view: admin.list_consumer_group_offsets(  # type: ignore[misc]
-                    [Ask(view.group)], request_timeout=seconds_left(reading.deadline)
-                )
-            )
-            waiting.append((view.group, request[view.group]))
-            collect(_IN_FLIGHT)
-        collect(0)
+                    commits[view.group, topic, number] = None
+            if view.state != NOT_PERMITTED:  # the same right would be lacking
+                asked.append(view.group)
+        found = commits_of(reading, asked)
+        commits |= found.offsets
+        for name in found.denied:
+            reading.deny(f"commits of group {name!r}", _group_right(name))
+        reading.incomplete += [f"commits of group {name!r}: {words}" for name, words in found.missing.items()]
+        for (name, topic, number), words in found.errors.items():
+            commits.pop((name, topic, number), None)  # one that cannot be read is not a missing one
+            reading.incomplete.append(f"commit of group {name!r} on {topic}-{number}: {words}")
         return commits
 
     def _ends_and_starts(

@@ -1,137 +1,100 @@
-"""Commits of one group, read by our own requests.
-
-librdkafka (2.16) ends the process with a segmentation fault if a coordinator that has just moved answers an admin client's request for
-commits with NOT_COORDINATOR: it looks for the client's own group, and an admin client has none. That is the moment of a lost broker,
-in which a replay must not lose its process.
-"""
+"""Commits of groups for a snapshot: by our own requests, or by librdkafka where the settings have something that ours lack."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Sequence
+from concurrent.futures import Future
 from typing import Any
 
-from workbench.collect.kafka_answers import GROUP_DENIED, error_text
-from workbench.collect.kafka_groups import NotListedError, addresses
-from workbench.collect.kafka_login import NoCounterpartError, Security, logged_in, security_of
-from workbench.collect.kafka_views import Partition
-from workbench.collect.kafka_wire import Answer, Api, WireError, array, text
+from workbench.collect.kafka_connection import is_over, seconds_left
+from workbench.collect.kafka_errors import denied_resource, error_words
+from workbench.collect.kafka_groups import NotListedError, in_background
+from workbench.collect.kafka_offset_fetch import Commits, Limits, read_commits
+from workbench.collect.kafka_reading import AgainError, Reading
 
-_FIND = Api("FindCoordinator", 10, 4, 4)
-_FETCH = Api("OffsetFetch", 9, 8, 8)
-_GROUP = b"\x00"  # type of the coordinator
-_ALL_TOPICS = b"\x00"  # a null array
-_ANY_STATE = b"\x00"  # offsets of open transactions do not hold the answer up
-_ABSENT = 69  # GROUP_ID_NOT_FOUND
-_PAUSE_SECONDS = 0.2
-_ATTEMPT_SECONDS = 3.0
+_MOVED_SECONDS = 10.0  # longest wait for a coordinator that moves or loads its groups, as for their description
+_SILENCE_SECONDS = 1.0  # of a broker, when others are known not to answer
+_MARGIN_SECONDS = 0.3  # before the deadline, for what has been told by then
+IN_FLIGHT = 64  # concurrent group requests; the broker's request queue holds 500 by default
+_NOT_ASKED = "not requested: the deadline has passed"
 
 
-class CommitsDeniedError(WireError):
-    """These credentials may not read the group."""
-
-
-def read_commits(bootstrap: str, properties: Mapping[str, Any], group: str, deadline: float) -> dict[Partition, int]:
-    """Committed offsets of a group by (topic, partition); of a group that does not exist, none.
-
-    Args:
-        bootstrap, properties: as for librdkafka.
-        deadline: monotonic; until then a coordinator that moves or does not answer is looked for again.
+def commits_of(reading: Reading, groups: Sequence[str]) -> Commits:
+    """Commits of some groups, as far as their coordinators answer.
 
     Raises:
-        NotListedError: if the settings have a property, or the brokers a version, that this cannot serve: ask librdkafka.
-        CommitsDeniedError: without the right to describe the group.
-        OSError, WireError: if no coordinator answers in time, or an offset cannot be read.
+        AgainError: of a first attempt, if a coordinator does not answer.
+        SourceUnreachableError: if the brokers refuse this client.
     """
+    if not groups:
+        return Commits()
     try:
-        security = security_of(properties)
-    except NoCounterpartError as error:
-        raise NotListedError(f"{error} is not supported for this request") from None
-    except (OSError, ValueError) as error:
-        raise NotListedError(f"a certificate or key cannot be used: {error}") from None
-    last: Exception = WireError(f"{bootstrap!r} has no address")
-    while True:
-        for address in addresses(bootstrap):
-            limit = min(deadline, time.monotonic() + _ATTEMPT_SECONDS)
+        return _by_own_requests(reading, groups)
+    except NotListedError:
+        return _by_librdkafka(reading, groups)
+
+
+def _by_own_requests(reading: Reading, groups: Sequence[str]) -> Commits:
+    kafka, now = reading.kafka, time.monotonic()
+    deadline = max(now + _MARGIN_SECONDS, reading.deadline - _MARGIN_SECONDS)
+    limits = Limits(
+        deadline=deadline,
+        moved_until=min(deadline, now + _MOVED_SECONDS),
+        lost_until=now,
+        # Of the other attempts, `reading.wait` sees which brokers live.
+        silence_seconds=_SILENCE_SECONDS if reading.knows_silent else deadline - now,
+    )
+    silent = set(reading.brokers.silent) if reading.brokers is not None else set[int]()
+    servers, properties = kafka.servers, kafka.properties
+    asked = in_background(lambda: read_commits(servers, properties, groups, limits, silent=silent, heard=reading.hear))
+    try:
+        found = reading.wait(asked, at_least=deadline - now + _MARGIN_SECONDS)
+    except TimeoutError as error:
+        return Commits(missing=dict.fromkeys(groups, str(error)))
+    kafka.requests += found.requests
+    if found.lost and reading.brokers is None and not is_over(reading.deadline):
+        raise AgainError(kafka.look())
+    return found
+
+
+def _by_librdkafka(reading: Reading, groups: Sequence[str]) -> Commits:
+    """One request per group."""
+    from confluent_kafka import ConsumerGroupTopicPartitions as Ask
+    from confluent_kafka import KafkaException
+
+    found = Commits()
+    waiting: list[tuple[str, Future[Any]]] = []
+
+    def collect(keep: int) -> None:
+        while len(waiting) > keep:
+            name, future = waiting.pop(0)
             try:
-                found = _at(_coordinator(address, security, group, limit), security, group, limit)
-            except (NotListedError, CommitsDeniedError):
-                raise
-            except (OSError, WireError) as error:
-                last = error
-            else:
-                return found
-        if time.monotonic() + _PAUSE_SECONDS >= deadline:
-            raise last
-        time.sleep(_PAUSE_SECONDS)
+                parts = reading.wait(future).topic_partitions
+            except (KafkaException, TimeoutError) as error:
+                if denied_resource(error) is not None:
+                    found.denied.append(name)
+                else:
+                    found.missing[name] = error_words(error)
+                continue
+            for part in parts:
+                if part.error is not None:
+                    found.errors[name, part.topic, part.partition] = error_words(part.error)
+                else:
+                    found.offsets[name, part.topic, part.partition] = part.offset if part.offset >= 0 else None
 
-
-def _coordinator(address: tuple[str, int], security: Security, group: str, deadline: float) -> tuple[str, int]:
-    with logged_in(address, security, deadline) as wire:
-        if not wire.has(_FIND) or not wire.has(_FETCH):
-            raise NotListedError("these brokers are older than Kafka 3.0")
-        _, answer = wire.ask(_FIND, lambda _version: _GROUP + array([text(group)]))
-    answer.int32()  # throttle time
-
-    def one() -> tuple[int, str | None, tuple[str, int]]:
-        answer.text()
-        answer.int32()
-        host, port, code, words = answer.text(), answer.int32(), answer.int16(), answer.maybe_text()
-        answer.tags()
-        return code, words, (host, port)
-
-    for code, words, place in answer.array(one):
-        if code == GROUP_DENIED:
-            raise CommitsDeniedError(error_text(code))
-        if code or not 0 < place[1] < 65_536:
-            raise WireError(words or error_text(code))
-        return place
-    raise WireError("no coordinator")
-
-
-def _at(address: tuple[str, int], security: Security, group: str, deadline: float) -> dict[Partition, int]:
-    with logged_in(address, security, deadline) as wire:
-        wanted = array([text(group) + _ALL_TOPICS + b"\x00"])
-        _, answer = wire.ask(_FETCH, lambda _version: wanted + _ANY_STATE)
-    return parse_commits(answer)
-
-
-def parse_commits(answer: Answer) -> dict[Partition, int]:
-    """Committed offsets of the answer's only group (OffsetFetch 8).
-
-    Raises:
-        CommitsDeniedError, WireError: for an error of the group, or of a partition: an unreadable commit is not a missing one.
-    """
-    answer.int32()
-    found: dict[Partition, int] = {}
-
-    def partition() -> tuple[int, int, int]:
-        number, offset = answer.int32(), answer.int64()
-        answer.int32()  # leader epoch
-        answer.maybe_text()  # metadata
-        code = answer.int16()
-        answer.tags()
-        return number, offset, code
-
-    def topic() -> None:
-        name = answer.text()
-        for number, offset, code in answer.array(partition):
-            if code:
-                raise WireError(f"{name}-{number}: {error_text(code)}")
-            if offset >= 0:
-                found[name, number] = offset
-        answer.tags()
-
-    def group() -> int:
-        answer.text()
-        answer.array(topic)
-        code = answer.int16()
-        answer.tags()
-        return code
-
-    for code in answer.array(group):
-        if code == GROUP_DENIED:
-            raise CommitsDeniedError(error_text(code))
-        if code and code != _ABSENT:
-            raise WireError(error_text(code))
+    for name in groups:
+        if is_over(reading.deadline):
+            found.missing[name] = _NOT_ASKED
+        elif not name:  # Kafka allows this name (the oldest clients use it), but librdkafka does not accept it
+            found.missing[name] = "the client cannot request them"
+        else:
+            request = reading.ask(
+                lambda admin, name=name: admin.list_consumer_group_offsets(  # type: ignore[misc]
+                    [Ask(name)], request_timeout=seconds_left(reading.deadline)
+                )
+            )
+            waiting.append((name, request[name]))
+            collect(IN_FLIGHT)
+    collect(0)
     return found

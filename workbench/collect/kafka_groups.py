@@ -36,6 +36,8 @@ from workbench.collect.kafka_wire import Api, Wire, WireError, array, text
 
 T = TypeVar("T")
 
+Address = tuple[str, int]  # host and port
+
 _METADATA = Api("Metadata", 3, 9, 9)
 _LIST = Api("ListGroups", 16, 3, 5)
 _DESCRIBE = Api("DescribeGroups", 15, 5, 5)
@@ -46,7 +48,7 @@ _DESCRIBE_STREAMS = Api("StreamsGroupDescribe", 89, 0, 0)
 _ALL_TOPICS = b"\x00"  # a null array
 _BATCH = 200  # groups of one request
 _BROKERS_AT_ONCE = 32
-_LOADING = (14, 15, 16)  # COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
+LOADING = (14, 15, 16)  # COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
 _LOADING_SECONDS = 10.0
 _LOADING_PAUSE_SECONDS = 0.2
 
@@ -166,19 +168,14 @@ def read_others(
     Raises:
         NotListedError: if no broker answers, or the settings have a property without a counterpart.
     """
-    try:
-        security = security_of(properties)
-    except NoCounterpartError as error:
-        raise NotListedError(f"{error} is not supported for this request") from None
-    except (OSError, ValueError) as error:
-        raise NotListedError(f"a certificate or key cannot be used: {error}") from None
+    security = own_security(properties)
     found = Others()
-    gone: dict[tuple[str, int], str] = {}
+    gone: dict[Address, str] = {}
     brokers = _brokers(bootstrap, security, deadline, found, gone)
     gone |= {address: "it does not answer" for number, address in brokers.items() if number in silent}
     room = threading.Semaphore(_BROKERS_AT_ONCE)
 
-    def one(number: int, address: tuple[str, int]) -> Others:
+    def one(number: int, address: Address) -> Others:
         with room:
             return _of_broker(number, address, security, deadline, only)
 
@@ -194,6 +191,20 @@ def read_others(
         except (OSError, WireError) as error:  # TimeoutError is an OSError
             found.incomplete.append(_at(number, address, _words(error)))
     return found
+
+
+def own_security(properties: Mapping[str, Any]) -> Security:
+    """How our own requests connect.
+
+    Raises:
+        NotListedError: if the settings have a property without a counterpart.
+    """
+    try:
+        return security_of(properties)
+    except NoCounterpartError as error:
+        raise NotListedError(f"{error} is not supported for this request") from None
+    except (OSError, ValueError) as error:
+        raise NotListedError(f"a certificate or key cannot be used: {error}") from None
 
 
 def in_background(call: Callable[[], T]) -> Future[T]:
@@ -241,7 +252,7 @@ def listed_by_librdkafka(
     return found
 
 
-def addresses(bootstrap: str) -> list[tuple[str, int]]:
+def addresses(bootstrap: str) -> list[Address]:
     """Host and port of each server of `bootstrap.servers`; the port is 9092 if none is given."""
     found = []
     for item in bootstrap.split(","):
@@ -255,8 +266,8 @@ def addresses(bootstrap: str) -> list[tuple[str, int]]:
 
 
 def _brokers(
-    bootstrap: str, security: Security, deadline: float, found: Others, silent: dict[tuple[str, int], str]
-) -> dict[int, tuple[str, int]]:
+    bootstrap: str, security: Security, deadline: float, found: Others, silent: dict[Address, str]
+) -> dict[int, Address]:
     """Addresses of all brokers, from the first server that answers; the others before it get into `silent`."""
     for address in addresses(bootstrap):
         try:
@@ -274,7 +285,7 @@ def _brokers(
 
 
 def _of_broker(
-    number: int, address: tuple[str, int], security: Security, deadline: float, only: Collection[str] | None
+    number: int, address: Address, security: Security, deadline: float, only: Collection[str] | None
 ) -> Others:
     found = Others()
     with logged_in(address, security, deadline) as wire:
@@ -299,7 +310,7 @@ def _list(wire: Wire, number: int, deadline: float) -> dict[str, Listed]:
         code, listed = parse_list(answer, version, number)
         if code == 0:
             return listed
-        if code not in _LOADING or time.monotonic() >= patience:
+        if code not in LOADING or time.monotonic() >= patience:
             raise WireError(error_text(code))
         time.sleep(_LOADING_PAUSE_SECONDS)
 
@@ -338,7 +349,7 @@ def _describe(wire: Wire, number: int, kind: str, names: Sequence[str], found: O
         )
 
 
-def _at(number: int, address: tuple[str, int], words: str) -> str:
+def _at(number: int, address: Address, words: str) -> str:
     return f"groups at broker {number} ({address[0]}:{address[1]}): {words}"
 
 

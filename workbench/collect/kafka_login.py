@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from workbench.collect.kafka_wire import Wire, WireError
+from workbench.collect.kafka_wire import SILENCE_SECONDS, Wire, WireError
 
 _HANDSHAKE, _AUTHENTICATE = 17, 36
 _HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
@@ -124,14 +124,16 @@ def _own_certificate(context: ssl.SSLContext, given: Mapping[str, str]) -> None:
 
 
 @contextmanager
-def logged_in(address: tuple[str, int], security: Security, deadline: float) -> Iterator[Wire]:
+def logged_in(
+    address: tuple[str, int], security: Security, deadline: float, *, silence: float = SILENCE_SECONDS
+) -> Iterator[Wire]:
     """A connection to a broker, logged in if the settings say so.
 
     Raises:
         OSError: if the broker does not answer in time, or the network or TLS fails.
         WireError: if the broker refuses, its proof is wrong, or its answer cannot be understood.
     """
-    with Wire(address, security.tls, deadline) as wire:
+    with Wire(address, security.tls, deadline, silence) as wire:
         _log_in(wire, security)
         yield wire
 

@@ -86,7 +86,8 @@ class Reading:
             try:
                 found = self.kafka.wait(future, self.deadline, quiet_until=self._heard + patience)
             except BrokerSilentError:
-                self._go_on_or_again()
+                if is_over(self._heard + patience):  # else an answer to a part has come meanwhile
+                    self._go_on_or_again()
             except KafkaException as error:
                 if is_lost(error) and self.brokers is None and not is_over(self.deadline):
                     raise AgainError(self.kafka.look()) from None
@@ -95,6 +96,10 @@ class Reading:
             else:
                 self._heard = time.monotonic()
                 return found
+
+    def hear(self) -> None:
+        """Note that a broker has answered a part of what is waited for."""
+        self._heard = time.monotonic()
 
     def _go_on_or_again(self) -> None:
         if self.knows_silent:

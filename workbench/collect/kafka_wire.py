@@ -14,13 +14,13 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
 _MOST_BYTES = 256 << 20  # of one answer: a broker with a million groups sends a quarter of it
 _READ_BYTES = 1 << 16
-_SILENCE_SECONDS = 3.0  # a broker that sends nothing for so long is given up; others may answer
+SILENCE_SECONDS = 3.0  # a broker that sends nothing for so long is given up; others may answer
 _CLIENT_ID = "workbench"
 
 _API_VERSIONS = 18
@@ -94,6 +94,15 @@ class Answer:
     def int64(self) -> int:
         """Eight bytes, signed."""
         return self._number(">q", 8)
+
+    def record(self, form: struct.Struct) -> tuple[Any, ...]:
+        """Several fields of fixed length at once: a snapshot reads hundreds of thousands of them."""
+        at = self._at
+        self._at = at + form.size
+        try:
+            return form.unpack_from(self._data, at)
+        except struct.error:
+            raise WireError("the answer ends too early") from None
 
     def uvarint(self) -> int:
         """A number of variable length, up to 32 bits."""
@@ -174,6 +183,7 @@ class Wire:
         address: host and port.
         tls: None for a plain connection.
         deadline: monotonic; every read and write ends by then.
+        silence: seconds; a broker that sends nothing for so long is given up.
 
     Raises (all methods):
         OSError: if the broker does not answer in time, or the network or TLS fails.
@@ -183,6 +193,7 @@ class Wire:
     address: tuple[str, int]
     tls: ssl.SSLContext | None
     deadline: float
+    silence: float = SILENCE_SECONDS
     requests: int = 0
     versions: dict[int, tuple[int, int]] = field(default_factory=dict)
     _socket: socket.socket | None = None
@@ -274,4 +285,4 @@ class Wire:
         left = self.deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError("no answer in time")
-        return min(left, _SILENCE_SECONDS)
+        return min(left, self.silence)

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from workbench.collect.kafka import KafkaCluster
-from workbench.collect.kafka_commits import CommitsDeniedError, read_commits
 from workbench.collect.kafka_connection import (
     DEADLINE_SECONDS,
     is_over,
@@ -24,8 +23,8 @@ from workbench.collect.kafka_errors import (
     is_other_kind,
 )
 from workbench.collect.kafka_groups import NotListedError
+from workbench.collect.kafka_offset_fetch import Limits, read_commits
 from workbench.collect.kafka_views import GroupView, group_view
-from workbench.collect.kafka_wire import WireError
 from workbench.errors import SourceUnreachableError
 from workbench.replay.gateway import (
     ABSENT,
@@ -51,6 +50,7 @@ _CLIENT_ID = (
     "workbench-replay"  # a separate client id, so that quotas and broker logs can distinguish it from the service
 )
 _RETRY_PAUSE_SECONDS = 0.3
+_ANSWER_SECONDS = 3.0  # for a coordinator's first answer; twice as long each time after that
 _UNSUPPORTED = ("UNSUPPORTED_VERSION", "_UNSUPPORTED_FEATURE")
 _NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # all zeros: from brokers before 2.8
 
@@ -245,20 +245,29 @@ class KafkaGateway:
         return found.views.get(name)
 
     def commits(self, group: str) -> dict[Partition, int]:
-        """See `Gateway.commits`."""
+        """See `Gateway.commits`. Also while coordinators move or brokers are lost, until the deadline."""
+        deadline = self._deadline()
+        self._kafka.first_answer(deadline)  # a refused login is told by its name
+        limits = Limits(deadline=deadline, moved_until=deadline, lost_until=deadline, silence_seconds=_ANSWER_SECONDS)
+        try:
+            found = read_commits(self._kafka.servers, self.properties, [group], limits)
+        except NotListedError:  # librdkafka can do what our own requests cannot
+            return self._commits_by_librdkafka(group, deadline)
+        self._kafka.requests += found.requests
+        if found.denied:
+            raise self._kafka.refused("Group authorization failed", needs=f"DESCRIBE on group {group!r}")
+        for words in found.missing.values():
+            raise SourceUnreachableError(
+                f"The commits of group {group!r} cannot be read: {words}.", hint="Try again once every broker answers."
+            )
+        for (_, topic, number), words in found.errors.items():
+            raise _unreadable(group, topic, number, words)
+        return {(topic, number): at for (_, topic, number), at in found.offsets.items() if at is not None}
+
+    def _commits_by_librdkafka(self, group: str, deadline: float) -> dict[Partition, int]:
         from confluent_kafka import ConsumerGroupTopicPartitions as Ask
         from confluent_kafka import KafkaException
 
-        deadline = self._deadline()
-        try:
-            self._kafka.requests += 1
-            return read_commits(self._kafka.servers, self.properties, group, deadline)
-        except NotListedError:  # librdkafka can do what our own requests cannot
-            pass
-        except CommitsDeniedError as error:
-            raise self._kafka.refused(str(error), needs=f"DESCRIBE on group {group!r}") from None
-        except (OSError, WireError) as error:
-            raise self._kafka.unreachable(error) from None
         while True:
             try:
                 answer = self._kafka.answer(
@@ -274,11 +283,9 @@ class KafkaGateway:
                 if not is_loading(error) or is_over(deadline):
                     raise self._kafka.unreachable(error, needs=_describing(error, group)) from None
                 time.sleep(_RETRY_PAUSE_SECONDS)
-        bad = next((part for part in answer.topic_partitions if part.error is not None), None)
-        if bad is not None:  # an unreadable commit must not look like a missing one
-            raise SourceUnreachableError(
-                f"The committed offset of group {group!r} on {bad.topic}-{bad.partition} cannot be read: {bad.error.str()}."
-            )
+        for part in answer.topic_partitions:
+            if part.error is not None:
+                raise _unreadable(group, part.topic, part.partition, part.error.str())
         return {(part.topic, part.partition): part.offset for part in answer.topic_partitions if part.offset >= 0}
 
     def record_bytes(self, starts: Mapping[Partition, int]) -> dict[str, float]:
@@ -379,6 +386,13 @@ class KafkaGateway:
             lacking = f" ({self._kafka.principal} lacks DELETE on group {name!r})" if is_denied(error) else ""
             return error_words(error) + lacking
         return None
+
+
+def _unreadable(group: str, topic: str, partition: int, words: str) -> SourceUnreachableError:
+    """An unreadable commit must not look like a missing one."""
+    return SourceUnreachableError(
+        f"The committed offset of group {group!r} on {topic}-{partition} cannot be read: {words}."
+    )
 
 
 def reading_properties(bootstrap: str, properties: Mapping[str, Any]) -> dict[str, Any]:
