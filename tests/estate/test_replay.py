@@ -231,18 +231,24 @@ def test_twenty_applies_with_a_broker_killed_at_a_random_moment(whole: Estate, t
         plan = plan_for(gateway_for(whole), topic, old, fresh("team-new"))
         path, journal = kept(tmp_path, plan), Journal(path=tmp_path / f"journal-{number}")
         broker = draw.choice(whole.brokers)
-        timer = threading.Timer(draw.uniform(0.0, 0.6), draw.choice([broker.kill, broker.suspend]))
+        moment, how = draw.uniform(0.0, 0.6), draw.choice(["killed", "hanging"])
+        timer = threading.Timer(moment, broker.kill if how == "killed" else broker.suspend)
         options = Options(quiet_seconds=0.2, limits=Limits(allow_under_replicated=True))
         timer.start()
+        began = time.monotonic()
         try:
             receipt = apply_plan(plan, path, gateway_for(whole), journal, options)
             outcome = receipt.outcome.value
         except SourceUnreachableError as error:
             assert error.message
             outcome = "unreachable"
+        seconds = time.monotonic() - began
         timer.join()
         outcomes.append(outcome)
-        print(f"run {number}: broker {broker.number}, {outcome}")  # with -s: which moment led to what
+        # With -s: which moment led to what.
+        print(
+            f"run {number}: broker {broker.number} {how} at {moment:.2f} s: {outcome} after {seconds:.1f} s", flush=True
+        )
         broker.resume()
         whole.heal()
         found = committed(whole, plan.new_group)
