@@ -144,6 +144,7 @@ class WireBroker:
         lies: the proof of the server is wrong.
         hangs: it accepts connections, and says nothing.
         brokers: of the cluster; None: this one.
+        operations: that the client may do on the cluster, a bit for each; 8 is DESCRIBE.
     """
 
     answers: dict[int, bytes | Callable[[bytes], bytes]] = field(default_factory=dict)
@@ -152,6 +153,7 @@ class WireBroker:
     lies: bool = False
     hangs: bool = False
     brokers: list[tuple[int, str, int]] | None = None
+    operations: int = 1 << 8
     versions: dict[int, tuple[int, int]] = field(default_factory=lambda: dict(VERSIONS))
     asked: list[tuple[int, int, bytes]] = field(default_factory=list)
 
@@ -215,7 +217,7 @@ class WireBroker:
         if key == 3:
             known = self.brokers if self.brokers is not None else [(1, "127.0.0.1", self.port)]
             rows = array(int32(it) + text(host) + int32(port) + text(None) + b"\0" for it, host, port in known)
-            return b"\0" + int32(0) + rows + text("id") + int32(1) + array([]) + b"\0"
+            return b"\0" + int32(0) + rows + text("id") + int32(1) + array([]) + int32(self.operations) + b"\0"
         said = self.answers[key]
         return b"\0" + (said if isinstance(said, bytes) else said(body))
 

@@ -24,7 +24,13 @@ from workbench.errors import SourceUnreachableError
 
 _PARSERS: dict[str, tuple[bytes, Callable[[Answer], Any]]] = {
     "brokers": (
-        int32(0) + array([int32(1) + text("host") + int32(9092) + text(None) + b"\0"]) + text("id"),
+        int32(0)
+        + array([int32(1) + text("host") + int32(9092) + text(None) + b"\0"])
+        + text("id")
+        + int32(1)
+        + array([])
+        + int32(256)
+        + b"\0",
         parse_brokers,
     ),
     "list": (listing({"g": ("consumer", "Stable", "Classic")}), lambda it: parse_list(it, 5, 1)),

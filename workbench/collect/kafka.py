@@ -23,7 +23,7 @@ from workbench.collect.kafka_errors import (
     is_moved,
     is_other_kind,
 )
-from workbench.collect.kafka_groups import Others, OthersAsked
+from workbench.collect.kafka_groups import Others, groups_of
 from workbench.collect.kafka_kinds import cannot_judge
 from workbench.collect.kafka_reading import Reading, read
 from workbench.collect.kafka_views import NOT_PERMITTED, GroupView, Partition, Snapshot, group_view
@@ -43,6 +43,7 @@ _BY_TIME = "offset by time"
 _NO_RECORD = -1  # the broker's answer to a time after the last record
 _NOT_ASKED = "not requested: the deadline has passed"
 _CLUSTER_RIGHT = "DESCRIBE on the cluster"
+_NOT_ALL = "list of groups without those that it may not describe"
 
 
 class KafkaCluster(KafkaConnection):
@@ -131,7 +132,7 @@ class KafkaCluster(KafkaConnection):
         """
 
         def work(reading: Reading) -> Others:
-            found = OthersAsked(reading, only).told(lambda: self._list_groups(reading))
+            found = groups_of(reading, only, lambda: self._list_groups(reading))
             found.deny(reading)
             found.incomplete += reading.incomplete
             return found
@@ -143,24 +144,22 @@ class KafkaCluster(KafkaConnection):
     ) -> tuple[list[GroupView], list[str], Others]:
         """The groups, and requested ones that do not exist. All groups are listed only if none is named, or one does not exist."""
         if groups is None:
-            asked = OthersAsked(reading, None) if every_kind else None  # the answer comes while librdkafka is asked
-            listed = self._list_groups(reading)
-            views, vanished = self._describe(reading, sorted(listed))
+            others = self._groups(reading, None if every_kind else ())
+            views, vanished = self._describe(reading, sorted(others.consumers))
             reading.incomplete += [f"group {name!r}: the cluster has no such group" for name in vanished]
-            others = asked.told(lambda: listed) if asked is not None else Others()
             return sorted(others.added_to(views, reading), key=lambda view: view.group), [], others
         views, absent = self._describe(reading, list(dict.fromkeys(groups)))
         if not absent:
             return views, [], Others()
-        known = self._list_groups(reading)
-        missing = [name for name in absent if name not in known]
-        others = OthersAsked(reading, missing).told(lambda: known) if missing and every_kind else Others()
+        others = self._groups(reading, absent if every_kind else ())
+        missing = [name for name in absent if name not in others.consumers]
         # What some broker did not tell may be there.
         unknown = [name for name in missing if name not in others.views] if not others.incomplete else []
         if unknown and all_known:
             raise UnknownGroupError(
                 f"The cluster at {self.bootstrap} has no group {unknown[0]!r}.",
-                hint=_similar(unknown[0], {*known, *others.listed}) or "List its groups with: workbench snapshot.",
+                hint=_similar(unknown[0], {*others.consumers, *others.listed})
+                or "List its groups with: workbench snapshot.",
             )
         for name in absent:
             if name not in others.views:
@@ -168,7 +167,14 @@ class KafkaCluster(KafkaConnection):
                 reading.incomplete.append(f"group {name!r}: {what}")
         return others.added_to(views, reading), unknown, others
 
+    def _groups(self, reading: Reading, only: Collection[str] | None) -> Others:
+        found = groups_of(reading, only, lambda: self._list_groups(reading))
+        if not found.lists_all:
+            reading.deny(_NOT_ALL, _CLUSTER_RIGHT)
+        return found
+
     def _list_groups(self, reading: Reading) -> set[str]:
+        """List groups by librdkafka."""
         patience = min(reading.deadline, time.monotonic() + _LOADING_SECONDS)
         while True:
             limit = reading.list_seconds
@@ -181,7 +187,10 @@ class KafkaCluster(KafkaConnection):
             if not (is_late or any(map(is_loading, result.errors))) or time.monotonic() >= patience:
                 break
             time.sleep(_LOADING_PAUSE_SECONDS)
-        if result.errors and not result.valid:
+        if lost:
+            reading.begin_again()
+        # Those that answer may have no group.
+        if len(result.errors) > (silent if result.errors == lost else 0) and not result.valid:
             raise self.unreachable(result.errors[0], needs=_CLUSTER_RIGHT)
         if reading.brokers is not None and reading.knows_silent:
             of = " and ".join(map(str, reading.brokers.silent))
@@ -210,7 +219,7 @@ class KafkaCluster(KafkaConnection):
             return
         # None without the right; and from brokers before 2.3, which do not tell.
         if "DESCRIBE" not in {operation.name for operation in described.authorized_operations or ()}:
-            reading.deny("list of groups without those that it may not describe", _CLUSTER_RIGHT)
+            reading.deny(_NOT_ALL, _CLUSTER_RIGHT)
 
     def _describe(self, reading: Reading, names: Sequence[str]) -> tuple[list[GroupView], list[str]]:
         """Describe groups; also those that do not exist. A coordinator that is loading is asked again."""

@@ -8,6 +8,7 @@ from workbench.collect.kafka_kinds import kind_of
 from workbench.collect.kafka_views import GroupView, Member, Partition, ShareOffset
 from workbench.collect.kafka_wire import Answer, WireError
 
+_DESCRIBE_OPERATION = 1 << 8  # of the operations that a client may do, a bit for each
 GROUP_DENIED = 30  # GROUP_AUTHORIZATION_FAILED
 
 _ERRORS = {
@@ -31,8 +32,8 @@ class Listed:
     coordinator: int | None
 
 
-def parse_brokers(answer: Answer) -> dict[int, tuple[str, int]]:
-    """Broker ids with their addresses (Metadata 9)."""
+def parse_brokers(answer: Answer) -> tuple[dict[int, tuple[str, int]], bool]:
+    """Broker ids with their addresses, and whether the client may describe the cluster (Metadata 9, without topics)."""
     answer.int32()  # throttle time
 
     def broker() -> tuple[int, tuple[str, int]]:
@@ -43,7 +44,14 @@ def parse_brokers(answer: Answer) -> dict[int, tuple[str, int]]:
             raise WireError(f"broker {number} has no valid port")
         return number, (host, port)
 
-    return dict(answer.array(broker))
+    def topic() -> None:
+        raise WireError("a topic that was not asked for")
+
+    brokers = dict(answer.array(broker))
+    answer.maybe_text()  # id of the cluster
+    answer.int32()  # controller
+    answer.array(topic)
+    return brokers, bool(answer.int32() & _DESCRIBE_OPERATION)
 
 
 def parse_list(answer: Answer, version: int, number: int) -> tuple[int, dict[str, Listed]]:

@@ -11,11 +11,9 @@ from workbench.collect.kafka_connection import is_over, seconds_left
 from workbench.collect.kafka_errors import denied_resource, error_words
 from workbench.collect.kafka_groups import NotListedError, in_background
 from workbench.collect.kafka_offset_fetch import Commits, Limits, read_commits
-from workbench.collect.kafka_reading import AgainError, Reading
+from workbench.collect.kafka_reading import Reading
 
 _MOVED_SECONDS = 10.0  # longest wait for a coordinator that moves or loads its groups, as for their description
-_SILENCE_SECONDS = 1.0  # of a broker, when others are known not to answer
-_MARGIN_SECONDS = 0.3  # before the deadline, for what has been told by then
 IN_FLIGHT = 64  # concurrent group requests; the broker's request queue holds 500 by default
 _NOT_ASKED = "not requested: the deadline has passed"
 
@@ -37,24 +35,22 @@ def commits_of(reading: Reading, groups: Sequence[str]) -> Commits:
 
 def _by_own_requests(reading: Reading, groups: Sequence[str]) -> Commits:
     kafka, now = reading.kafka, time.monotonic()
-    deadline = max(now + _MARGIN_SECONDS, reading.deadline - _MARGIN_SECONDS)
     limits = Limits(
-        deadline=deadline,
-        moved_until=min(deadline, now + _MOVED_SECONDS),
+        deadline=reading.own_deadline,
+        moved_until=min(reading.own_deadline, now + _MOVED_SECONDS),
         lost_until=now,
-        # Of the other attempts, `reading.wait` sees which brokers live.
-        silence_seconds=_SILENCE_SECONDS if reading.knows_silent else deadline - now,
+        silence_seconds=reading.silence_seconds,
     )
     silent = set(reading.brokers.silent) if reading.brokers is not None else set[int]()
     servers, properties = kafka.servers, kafka.properties
     asked = in_background(lambda: read_commits(servers, properties, groups, limits, silent=silent, heard=reading.hear))
     try:
-        found = reading.wait(asked, at_least=deadline - now + _MARGIN_SECONDS)
+        found = reading.wait_for_own(asked)
     except TimeoutError as error:
         return Commits(missing=dict.fromkeys(groups, str(error)))
     kafka.requests += found.requests
-    if found.lost and reading.brokers is None and not is_over(reading.deadline):
-        raise AgainError(kafka.look())
+    if found.lost:
+        reading.begin_again()
     return found
 
 

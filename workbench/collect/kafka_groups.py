@@ -1,7 +1,8 @@
-"""Groups that librdkafka does not list: share, Streams, Connect and other programs' groups, with members and the lag of share groups.
+"""All groups of a cluster, and those that librdkafka does not describe: share, Streams, Connect and other programs' groups.
 
 Each broker lists the groups that it coordinates, with their types, and describes those of the other kinds: one request per broker and
-kind. `kafka_wire` says why this is not librdkafka, and not Java.
+kind. librdkafka lists consumer groups only, waits for a lost broker until the time limit, and keeps a processor busy meanwhile.
+`kafka_wire` says why this is not Java.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from workbench.collect.kafka_kinds import CLASSIC, CONSUMER, HIDDEN, SHARE, STRE
 from workbench.collect.kafka_login import NoCounterpartError, Security, logged_in, security_of
 from workbench.collect.kafka_reading import Reading
 from workbench.collect.kafka_views import NOT_PERMITTED, GroupView, Member, ShareOffset
-from workbench.collect.kafka_wire import Api, Wire, WireError, array, text
+from workbench.collect.kafka_wire import SILENCE_SECONDS, Api, Wire, WireError, array, text
 
 T = TypeVar("T")
 
@@ -62,24 +63,31 @@ class Others:
     """What the brokers tell about all groups, and about those of the other kinds.
 
     Attributes:
-        listed: every group of the cluster.
+        listed: every group of the cluster, with its kind.
+        consumers: names of the classic and consumer groups, which librdkafka describes.
         views: the groups that librdkafka does not list, described.
         shares: start offset and lag of share groups.
         denied: groups that may not be described.
         incomplete: what else could not be read, in words.
+        is_lost: whether a broker has not answered.
+        lists_all: whether groups that may not be described are in the list too.
         requests: number of requests sent.
     """
 
     listed: dict[str, Listed] = field(default_factory=dict)
+    consumers: set[str] = field(default_factory=set)
     views: dict[str, GroupView] = field(default_factory=dict)
     shares: dict[tuple[str, str, int], ShareOffset] = field(default_factory=dict)
     denied: list[str] = field(default_factory=list)
     incomplete: list[str] = field(default_factory=list)
+    is_lost: bool = False
+    lists_all: bool = True
     requests: int = 0
 
     def add(self, other: Others) -> None:
         """Add what another broker told."""
         self.listed |= other.listed
+        self.consumers |= other.consumers
         self.views |= other.views
         self.shares |= other.shares
         self.denied += other.denied
@@ -109,44 +117,44 @@ class Others:
         )
 
 
-class OthersAsked:
-    """Groups of all kinds, asked for in the background; librdkafka is asked for what it can tell where that fails.
+def groups_of(reading: Reading, only: Collection[str] | None, known: Callable[[], Collection[str]]) -> Others:
+    """Groups of all kinds; librdkafka is asked for what it can tell where our own requests fail.
 
     Args:
         reading: the attempt that this belongs to.
-        only: describe these; None: all.
+        only: describe these of the other kinds; None: all.
+        known: the groups that librdkafka lists, if they are needed.
+
+    Raises:
+        AgainError: of a first attempt, if a broker does not answer.
+        SourceUnreachableError: if the brokers refuse this client.
     """
+    kafka, deadline = reading.kafka, reading.own_deadline
+    silent = set(reading.brokers.silent) if reading.brokers is not None else set[int]()
+    servers, properties, silence = kafka.servers, kafka.properties, reading.silence_seconds
+    asked = in_background(lambda: read_others(servers, properties, deadline, only=only, silent=silent, silence=silence))
+    try:
+        found = reading.wait_for_own(asked)
+    except (NotListedError, TimeoutError) as error:
+        return _by_librdkafka(reading, set(known()), only, str(error) or "no answer in time")
+    kafka.requests += found.requests
+    if found.is_lost:
+        reading.begin_again()
+    return found
 
-    def __init__(self, reading: Reading, only: Collection[str] | None) -> None:
-        self._reading, self._only = reading, only
-        kafka = reading.kafka
-        silent = set(reading.brokers.silent) if reading.brokers is not None else set[int]()
-        servers = kafka.servers
-        self._future = in_background(
-            lambda: read_others(servers, kafka.properties, reading.deadline, only=only, silent=silent)
-        )
 
-    def told(self, known: Callable[[], Collection[str]]) -> Others:
-        """What the brokers have told; `known` are the groups that librdkafka lists, if they are needed."""
-        reading = self._reading
-        try:
-            found = self._future.result(seconds_left(reading.deadline))
-        except (NotListedError, TimeoutError) as error:
-            return self._by_librdkafka(known(), str(error) or "no answer in time")
-        reading.kafka.requests += found.requests
-        return found
+def _by_librdkafka(reading: Reading, known: set[str], only: Collection[str] | None, why: str) -> Others:
+    from confluent_kafka import KafkaException
 
-    def _by_librdkafka(self, known: Collection[str], why: str) -> Others:
-        from confluent_kafka import KafkaException
-
-        seconds = seconds_left(self._reading.deadline)
-        try:
-            admin = self._reading.kafka.connect()
-            self._reading.kafka.requests += 1
-            return listed_by_librdkafka(admin, known, why, seconds, only=self._only)
-        except KafkaException as error:
-            words = f"share, Streams and Connect groups are not listed: {why}; {error_words(error)}"
-            return Others(incomplete=[words])
+    if only is not None and not only:
+        return Others(consumers=known)
+    try:
+        admin = reading.kafka.connect()
+        reading.kafka.requests += 1
+        return listed_by_librdkafka(admin, known, why, seconds_left(reading.deadline), only=only)
+    except KafkaException as error:
+        words = f"share, Streams and Connect groups are not listed: {why}; {error_words(error)}"
+        return Others(consumers=known, incomplete=[words])
 
 
 def read_others(
@@ -156,14 +164,16 @@ def read_others(
     *,
     only: Collection[str] | None = None,
     silent: Collection[int] = (),
+    silence: float = SILENCE_SECONDS,
 ) -> Others:
-    """List all groups, and describe those that librdkafka does not list.
+    """List all groups, and describe those that librdkafka does not describe.
 
     Args:
         bootstrap, properties: as for librdkafka.
         deadline: monotonic.
         only: describe these; None: all.
         silent: brokers that are known not to answer; they are not waited for.
+        silence: seconds; a broker that sends nothing for so long is given up.
 
     Raises:
         NotListedError: if no broker answers, or the settings have a property without a counterpart.
@@ -171,13 +181,13 @@ def read_others(
     security = own_security(properties)
     found = Others()
     gone: dict[Address, str] = {}
-    brokers = _brokers(bootstrap, security, deadline, found, gone)
+    brokers = _brokers(bootstrap, security, deadline, silence, found, gone)
     gone |= {address: "it does not answer" for number, address in brokers.items() if number in silent}
     room = threading.Semaphore(_BROKERS_AT_ONCE)
 
     def one(number: int, address: Address) -> Others:
         with room:
-            return _of_broker(number, address, security, deadline, only)
+            return _of_broker(number, address, security, deadline, silence, only)
 
     waiting = [
         (number, address, in_background(lambda number=number, address=address: one(number, address)))  # type: ignore[misc]
@@ -185,10 +195,12 @@ def read_others(
         if address not in gone  # it is not waited for a second time
     ]
     found.incomplete += [_at(number, it, gone[it]) for number, it in brokers.items() if it in gone]
+    found.is_lost = any(it in gone for it in brokers.values())
     for number, address, future in waiting:
         try:
             found.add(future.result(max(0.1, deadline - time.monotonic())))
         except (OSError, WireError) as error:  # TimeoutError is an OSError
+            found.is_lost |= isinstance(error, OSError)
             found.incomplete.append(_at(number, address, _words(error)))
     return found
 
@@ -232,7 +244,7 @@ def listed_by_librdkafka(
         seconds: for the answer.
         only: these; None: all.
     """
-    found = Others()
+    found = Others(consumers=set(known))
     with warnings.catch_warnings():  # its successors leave out the groups that are looked for here
         warnings.simplefilter("ignore", DeprecationWarning)
         listed = admin.list_groups(timeout=seconds)
@@ -266,16 +278,19 @@ def addresses(bootstrap: str) -> list[Address]:
 
 
 def _brokers(
-    bootstrap: str, security: Security, deadline: float, found: Others, silent: dict[Address, str]
+    bootstrap: str, security: Security, deadline: float, silence: float, found: Others, silent: dict[Address, str]
 ) -> dict[int, Address]:
     """Addresses of all brokers, from the first server that answers; the others before it get into `silent`."""
     for address in addresses(bootstrap):
         try:
-            with logged_in(address, security, deadline) as wire:
+            with logged_in(address, security, deadline, silence=silence) as wire:
                 try:
-                    # No topic, no creation of topics, no permissions.
-                    _, answer = wire.ask(_METADATA, lambda _version: array(()) + b"\x00\x00\x00")
-                    return parse_brokers(answer)
+                    # No topic, no creation of topics; permissions on the cluster, none on topics.
+                    _, answer = wire.ask(_METADATA, lambda _version: array(()) + b"\x00\x01\x00")
+                    brokers, may_describe = parse_brokers(answer)
+                    # Without the right, brokers list only the groups that the client may describe, and do not say so.
+                    found.lists_all = may_describe or not security.knows_client
+                    return brokers
                 finally:
                     found.requests += wire.requests
         except (OSError, WireError) as error:
@@ -285,15 +300,22 @@ def _brokers(
 
 
 def _of_broker(
-    number: int, address: Address, security: Security, deadline: float, only: Collection[str] | None
+    number: int,
+    address: Address,
+    security: Security,
+    deadline: float,
+    silence: float,
+    only: Collection[str] | None,
 ) -> Others:
     found = Others()
-    with logged_in(address, security, deadline) as wire:
+    with logged_in(address, security, deadline, silence=silence) as wire:
         try:
             found.listed = _list(wire, number, deadline)
             kinds: dict[str, list[str]] = {}
             for it in found.listed.values():
-                if it.kind not in (CLASSIC, CONSUMER) and (only is None or it.group in only):
+                if it.kind in (CLASSIC, CONSUMER):
+                    found.consumers.add(it.group)
+                elif only is None or it.group in only:
                     kinds.setdefault(it.kind, []).append(it.group)
             for kind, names in kinds.items():
                 for at in range(0, len(names), _BATCH):

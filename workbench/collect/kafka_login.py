@@ -56,6 +56,11 @@ class Security:
     password: str = field(default="", repr=False)
     tokens: Mapping[str, str] = field(default_factory=dict, repr=False)
 
+    @property
+    def knows_client(self) -> bool:
+        """Whether brokers know who the client is, and so may hide something from it."""
+        return self.tls is not None or self.mechanism is not None
+
 
 def security_of(properties: Mapping[str, Any]) -> Security:
     """Translate librdkafka properties.

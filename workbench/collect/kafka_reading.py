@@ -18,6 +18,9 @@ from workbench.collect.kafka_errors import denied_resource, error_words, is_lost
 
 _REST_SECONDS = 0.5  # without any answer for so long, when it is known that some brokers do not answer
 _LIST_SECONDS = 1.0  # for a list of all groups, which ends only when the last broker has answered or the time is over
+_SILENCE_SECONDS = 1.0  # of a broker that our own requests ask, when others are known not to answer
+_MARGIN_SECONDS = 0.3  # before the deadline
+_AGAIN_SECONDS = 2.0  # that a look at the brokers and another attempt need
 _SILENT = "its broker does not answer"
 
 T = TypeVar("T")
@@ -64,6 +67,23 @@ class Reading:
         left = seconds_left(self.deadline)
         return min(left, _LIST_SECONDS) if self.knows_silent else left
 
+    @property
+    def own_deadline(self) -> float:
+        """Monotonic; for our own requests, which tell by then what they have."""
+        return max(time.monotonic(), self.deadline - _MARGIN_SECONDS)
+
+    @property
+    def silence_seconds(self) -> float:
+        """Time in which a broker must send something to our own requests.
+
+        A first attempt gives up after a while: the cluster may no longer count a broker that hangs, so that the next one does not ask
+        it. A second attempt is short where others do not answer; where all answer, the cluster is slow.
+        """
+        left = seconds_left(self.own_deadline)
+        if self.knows_silent:
+            return min(left, _SILENCE_SECONDS)
+        return left if self.brokers is not None else min(left, 2 * self.kafka.quiet_seconds)
+
     def ask(self, call: Callable[[Any], T]) -> T:
         """Send a request; it gets the admin client."""
         admin = self.kafka.connect()
@@ -89,13 +109,26 @@ class Reading:
                 if is_over(self._heard + patience):  # else an answer to a part has come meanwhile
                     self._go_on_or_again()
             except KafkaException as error:
-                if is_lost(error) and self.brokers is None and not is_over(self.deadline):
-                    raise AgainError(self.kafka.look()) from None
+                if is_lost(error):
+                    self.begin_again()
                 self._heard = time.monotonic()
                 raise
             else:
                 self._heard = time.monotonic()
                 return found
+
+    def wait_for_own(self, future: Future[T]) -> T:
+        """Wait for our own requests, which have limits of their own.
+
+        Raises:
+            TimeoutError: if they do not keep them. AgainError, SourceUnreachableError: as `wait`.
+        """
+        return self.wait(future, at_least=seconds_left(self.deadline))
+
+    def begin_again(self) -> None:
+        """A connection is lost: of a first attempt, see which brokers live, and begin again."""
+        if self.brokers is None and seconds_left(self.deadline) > _AGAIN_SECONDS:
+            raise AgainError(self.kafka.look()) from None
 
     def hear(self) -> None:
         """Note that a broker has answered a part of what is waited for."""
