@@ -42,7 +42,7 @@ def _by_own_requests(reading: Reading, groups: Sequence[str]) -> Commits:
         silence_seconds=reading.silence_seconds,
     )
     silent = set(reading.brokers.silent) if reading.brokers is not None else set[int]()
-    servers, properties = kafka.servers, kafka.properties
+    servers, properties = kafka.own_servers, kafka.properties
     asked = in_background(lambda: read_commits(servers, properties, groups, limits, silent=silent, heard=reading.hear))
     try:
         found = reading.wait_for_own(asked)

@@ -55,6 +55,7 @@ class KafkaConnection:
     is_patient: bool = False
     _admin: Any = None
     _errors: ClientErrors = field(default_factory=ClientErrors)
+    server: tuple[str, int] | None = None  # that has answered our own requests
     _living: str | None = None  # addresses of the brokers that answer, once some did not
 
     @property
@@ -67,6 +68,14 @@ class KafkaConnection:
     def servers(self) -> str:
         """Addresses to begin with: those of the settings, or those that answered, once some did not."""
         return self._living or self.bootstrap
+
+    @property
+    def own_servers(self) -> str:
+        """The same for our own requests, which ask one after the other: first the one that has answered before."""
+        if self.server is None:
+            return self.servers
+        host, port = self.server
+        return f"{f'[{host}]' if ':' in host else host}:{port},{self.servers}"
 
     @property
     def has_login(self) -> bool:

@@ -49,6 +49,7 @@ _DESCRIBE_STREAMS = Api("StreamsGroupDescribe", 89, 0, 0)
 _ALL_TOPICS = b"\x00"  # a null array
 _BATCH = 200  # groups of one request
 _BROKERS_AT_ONCE = 32
+_QUICK_SECONDS = 1.0
 LOADING = (14, 15, 16)  # COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
 _LOADING_SECONDS = 10.0
 _LOADING_PAUSE_SECONDS = 0.2
@@ -71,6 +72,7 @@ class Others:
         incomplete: what else could not be read, in words.
         is_lost: whether a broker has not answered.
         lists_all: whether groups that may not be described are in the list too.
+        server: that has told which brokers there are.
         requests: number of requests sent.
     """
 
@@ -82,6 +84,7 @@ class Others:
     incomplete: list[str] = field(default_factory=list)
     is_lost: bool = False
     lists_all: bool = True
+    server: Address | None = None
     requests: int = 0
 
     def add(self, other: Others) -> None:
@@ -131,13 +134,14 @@ def groups_of(reading: Reading, only: Collection[str] | None, known: Callable[[]
     """
     kafka, deadline = reading.kafka, reading.own_deadline
     silent = set(reading.brokers.silent) if reading.brokers is not None else set[int]()
-    servers, properties, silence = kafka.servers, kafka.properties, reading.silence_seconds
+    servers, properties, silence = kafka.own_servers, kafka.properties, reading.silence_seconds
     asked = in_background(lambda: read_others(servers, properties, deadline, only=only, silent=silent, silence=silence))
     try:
         found = reading.wait_for_own(asked)
     except (NotListedError, TimeoutError) as error:
         return _by_librdkafka(reading, set(known()), only, str(error) or "no answer in time")
     kafka.requests += found.requests
+    kafka.server = found.server
     if found.is_lost:
         reading.begin_again()
     return found
@@ -277,26 +281,50 @@ def addresses(bootstrap: str) -> list[Address]:
     return found
 
 
+def first_to_answer(
+    servers: Sequence[Address], silence: float, ask: Callable[[Address, float], T], failed: dict[Address, str]
+) -> T | None:
+    """What the first server that answers says; None if none does. The others before it get into `failed`, with the reason.
+
+    Args:
+        silence: seconds that a server may send nothing. At first each has a second of it: the next one may answer at once.
+        ask: gets the address and the time; it may raise OSError and WireError.
+    """
+    late: list[Address] = []
+    for limit, asked in ((min(_QUICK_SECONDS, silence), list(servers)), (silence, late)):
+        for address in asked:
+            try:
+                return ask(address, limit)
+            except (OSError, WireError) as error:
+                failed[address] = _words(error)
+                if isinstance(error, TimeoutError) and limit < silence:
+                    late.append(address)
+    return None
+
+
 def _brokers(
     bootstrap: str, security: Security, deadline: float, silence: float, found: Others, silent: dict[Address, str]
 ) -> dict[int, Address]:
     """Addresses of all brokers, from the first server that answers; the others before it get into `silent`."""
-    for address in addresses(bootstrap):
-        try:
-            with logged_in(address, security, deadline, silence=silence) as wire:
-                try:
-                    # No topic, no creation of topics; permissions on the cluster, none on topics.
-                    _, answer = wire.ask(_METADATA, lambda _version: array(()) + b"\x00\x01\x00")
-                    brokers, may_describe = parse_brokers(answer)
-                    # Without the right, brokers list only the groups that the client may describe, and do not say so.
-                    found.lists_all = may_describe or not security.knows_client
-                    return brokers
-                finally:
-                    found.requests += wire.requests
-        except (OSError, WireError) as error:
-            silent[address] = _words(error)
-    problems = [f"{host}:{port}: {words}" for (host, port), words in silent.items()]
-    raise NotListedError("; ".join(problems) or f"{bootstrap!r} has no address")
+
+    def ask(address: Address, limit: float) -> dict[int, Address]:
+        with logged_in(address, security, deadline, silence=limit) as wire:
+            try:
+                # No topic, no creation of topics; permissions on the cluster, none on topics.
+                _, answer = wire.ask(_METADATA, lambda _version: array(()) + b"\x00\x01\x00")
+                brokers, may_describe = parse_brokers(answer)
+            finally:
+                found.requests += wire.requests
+        # Without the right, brokers list only the groups that the client may describe, and do not say so.
+        found.lists_all = may_describe or not security.knows_client
+        found.server = address
+        return brokers
+
+    brokers = first_to_answer(addresses(bootstrap), silence, ask, silent)
+    if brokers is None:
+        problems = [f"{host}:{port}: {words}" for (host, port), words in silent.items()]
+        raise NotListedError("; ".join(problems) or f"{bootstrap!r} has no address")
+    return brokers
 
 
 def _of_broker(

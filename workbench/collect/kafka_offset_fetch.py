@@ -14,7 +14,15 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from workbench.collect.kafka_answers import GROUP_DENIED, error_text
-from workbench.collect.kafka_groups import LOADING, Address, NotListedError, addresses, in_background, own_security
+from workbench.collect.kafka_groups import (
+    LOADING,
+    Address,
+    NotListedError,
+    addresses,
+    first_to_answer,
+    in_background,
+    own_security,
+)
 from workbench.collect.kafka_login import Security, logged_in
 from workbench.collect.kafka_wire import Answer, Api, WireError, array, text
 
@@ -170,29 +178,33 @@ class _Asked:
 
     def _coordinators(self, groups: Sequence[str], silence: float, found: Commits) -> dict[str, _Place]:
         """Coordinators as the first server that answers knows them; refusals go to `found`."""
-        words = ["no address"]
-        for server in list(self.servers):
+        failed: dict[Address, str] = {}
+
+        def ask(server: Address, limit: float) -> tuple[dict[str, _Place], Commits]:
             places: dict[str, _Place] = {}
             refused = Commits()
-            try:
-                with logged_in(server, self.security, self.limits.deadline, silence=silence) as wire:
-                    try:
-                        if not wire.has(_FIND) or not wire.has(_FETCH):
-                            raise NotListedError("these brokers are older than Kafka 3.0")
-                        for names in _batches(groups, _FIND_BATCH):
-                            _, answer = wire.ask(_FIND, lambda _version, names=names: _GROUP + array(map(text, names)))  # type: ignore[misc]
-                            self.heard()
-                            _sort(names, parse_coordinators(answer), places, refused)
-                    finally:
-                        found.requests += wire.requests
-            except (OSError, WireError) as error:
-                words.append(f"{server[0]}:{server[1]}: {error!s}" if str(error) else _NO_ANSWER)
-                self.servers.append(self.servers.pop(self.servers.index(server)))  # the next time, ask the others first
-            else:
-                found.add(refused)
-                return places
-        found.lose(groups, words[-1])
-        return {}
+            with logged_in(server, self.security, self.limits.deadline, silence=limit) as wire:
+                try:
+                    if not wire.has(_FIND) or not wire.has(_FETCH):
+                        raise NotListedError("these brokers are older than Kafka 3.0")
+                    for names in _batches(groups, _FIND_BATCH):
+                        _, answer = wire.ask(_FIND, lambda _version, names=names: _GROUP + array(map(text, names)))  # type: ignore[misc]
+                        self.heard()
+                        _sort(names, parse_coordinators(answer), places, refused)
+                finally:
+                    found.requests += wire.requests
+            return places, refused
+
+        told = first_to_answer(self.servers, silence, ask, failed)
+        self.servers.sort(key=failed.__contains__)  # the next time, ask the others first
+        if told is None:
+            found.lose(
+                groups, "; ".join(f"{host}:{port}: {words}" for (host, port), words in failed.items()) or "no address"
+            )
+            return {}
+        places, refused = told
+        found.add(refused)
+        return places
 
     def _fetch(self, place: _Place, groups: Sequence[str], silence: float) -> Commits:
         found = Commits()

@@ -250,7 +250,7 @@ class KafkaGateway:
         self._kafka.first_answer(deadline)  # a refused login is told by its name
         limits = Limits(deadline=deadline, moved_until=deadline, lost_until=deadline, silence_seconds=_ANSWER_SECONDS)
         try:
-            found = read_commits(self._kafka.servers, self.properties, [group], limits)
+            found = read_commits(self._kafka.own_servers, self.properties, [group], limits)
         except NotListedError:  # librdkafka can do what our own requests cannot
             return self._commits_by_librdkafka(group, deadline)
         self._kafka.requests += found.requests
