@@ -6,7 +6,7 @@ import json
 import subprocess
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,10 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Produc
 from tests.lab.conftest import commit_many, workbench
 from tests.waiting import wait_for
 from workbench.collect.kafka import KafkaCluster
+from workbench.collect.kafka_groups import addresses, own_security
+from workbench.collect.kafka_login import logged_in
+from workbench.collect.kafka_offset_fetch import FIND, parse_coordinators
+from workbench.collect.kafka_wire import WireError, array, text
 from workbench.lab.estate import PASSWORD_VARIABLE, Estate, start_estate
 from workbench.lab.estate_access import ADMIN, ONCALL, SERVICE
 from workbench.replay.kafka_gateway import KafkaGateway
@@ -126,17 +130,26 @@ def leader_of(estate: Estate, topic: str, partition: int) -> int:
     return estate.replicas(topic)[partition][0]
 
 
-def coordinator_of(estate: Estate, group: str) -> int:
-    """Broker id of a group's coordinator."""
-    found: list[int] = []
+def coordinators_of(estate: Estate, groups: Collection[str]) -> dict[str, int]:
+    """Group to the broker id of its coordinator, as broker after broker says it."""
+    security, found = own_security(estate.properties(ADMIN)), dict[str, int]()
 
     def known() -> bool:
-        with suppress(KafkaException):  # a client that is told of a former coordinator
-            found.append(estate.admin().describe_consumer_groups([group])[group].result(30).coordinator.id)
-        return bool(found)
+        for address in addresses(estate.bootstrap):
+            with suppress(OSError, WireError), logged_in(address, security, time.monotonic() + 5, silence=1) as wire:
+                _, answer = wire.ask(FIND, lambda _version: b"\x00" + array(map(text, groups)))
+                told = parse_coordinators(answer)
+                found.update({name: place.number for name, (code, place) in told.items() if code == 0})
+                return len(found) == len(groups)
+        return False
 
     wait_for(known)
-    return found[0]
+    return found
+
+
+def coordinator_of(estate: Estate, group: str) -> int:
+    """The same of one group."""
+    return coordinators_of(estate, [group])[group]
 
 
 def commit(estate: Estate, group: str, topic: str, offsets: Mapping[int, int]) -> None:

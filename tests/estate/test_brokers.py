@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.estate.conftest import Filled, coordinator_of, filled, fresh, leader_of, source, took
+from tests.estate.conftest import Filled, coordinators_of, filled, fresh, leader_of, source, took
 from workbench.collect.kafka import KafkaCluster
 from workbench.collect.kafka_ages import ages
 from workbench.collect.kafka_brokers import look_at_brokers
@@ -29,7 +29,7 @@ def spread(estate: Estate) -> Filled:
     estate.heal()
     estate.move_leaders()
     made = filled(estate, *(fresh(f"{PREFIX}spread") for _ in range(30)))
-    assert {coordinator_of(estate, group) for group in made.commits} == {1, 2, 3}
+    assert set(coordinators_of(estate, made.commits).values()) == {1, 2, 3}
     return made
 
 
@@ -78,7 +78,7 @@ def test_a_snapshot_without_one_broker(whole: Estate, spread: Filled, how: str, 
     """From a new client, as a command has it; and from one that was connected before, as a recorder has it."""
     whole.move_leaders()
     broker = whole.brokers[number - 1]
-    owners = {group: coordinator_of(whole, group) for group in spread.commits}
+    owners = coordinators_of(whole, spread.commits)
     recorder = source(whole)
     _, normal = took(recorder.snapshot)
     with lost(broker, how):
@@ -101,7 +101,7 @@ def test_a_snapshot_without_one_broker(whole: Estate, spread: Filled, how: str, 
 def test_one_group_whose_coordinator_is_lost(whole: Estate, spread: Filled, how: str) -> None:
     """It is named with its broker; one with another coordinator is not affected."""
     whole.move_leaders()
-    owners = {group: coordinator_of(whole, group) for group in spread.commits}
+    owners = coordinators_of(whole, spread.commits)
     broker = whole.brokers[1]
     theirs = next(group for group, owner in owners.items() if owner == 2)
     other = next(group for group, owner in owners.items() if owner != 2)
@@ -126,7 +126,7 @@ def test_a_broker_is_lost_in_the_middle_of_a_snapshot(
     for step in ("_list_groups", "_describe", "_commits", "_ends_and_starts"):
         whole.heal()
         whole.move_leaders()
-        owners = {group: coordinator_of(whole, group) for group in spread.commits}
+        owners = coordinators_of(whole, spread.commits)
         broker = whole.brokers[2]
         cluster = source(whole)
         _, normal = took(cluster.snapshot)

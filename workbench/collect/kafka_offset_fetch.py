@@ -26,7 +26,7 @@ from workbench.collect.kafka_groups import (
 from workbench.collect.kafka_login import Security, logged_in
 from workbench.collect.kafka_wire import Answer, Api, WireError, array, text
 
-_FIND = Api("FindCoordinator", 10, 4, 4)
+FIND = Api("FindCoordinator", 10, 4, 4)
 _FETCH = Api("OffsetFetch", 9, 8, 8)
 _FIND_BATCH, _FETCH_BATCH = 1_000, 100  # groups of one request
 _GROUP = b"\x00"  # type of the coordinator
@@ -185,10 +185,10 @@ class _Asked:
             refused = Commits()
             with logged_in(server, self.security, self.limits.deadline, silence=limit) as wire:
                 try:
-                    if not wire.has(_FIND) or not wire.has(_FETCH):
+                    if not wire.has(FIND) or not wire.has(_FETCH):
                         raise NotListedError("these brokers are older than Kafka 3.0")
                     for names in _batches(groups, _FIND_BATCH):
-                        _, answer = wire.ask(_FIND, lambda _version, names=names: _GROUP + array(map(text, names)))  # type: ignore[misc]
+                        _, answer = wire.ask(FIND, lambda _version, names=names: _GROUP + array(map(text, names)))  # type: ignore[misc]
                         self.heard()
                         _sort(names, parse_coordinators(answer), places, refused)
                 finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,10 +21,9 @@ from workbench.collect.kafka_errors import (
     is_absent,
     is_denied,
     is_loading,
+    is_lost,
     is_other_kind,
 )
-from workbench.collect.kafka_groups import NotListedError
-from workbench.collect.kafka_offset_fetch import Limits, read_commits
 from workbench.collect.kafka_views import GroupView, group_view
 from workbench.errors import SourceUnreachableError
 from workbench.replay.gateway import (
@@ -35,6 +35,7 @@ from workbench.replay.gateway import (
     TopicSettings,
     TopicView,
 )
+from workbench.replay.kafka_commits import commits_of_group
 from workbench.replay.kafka_lookup import Lookup
 
 # A coordinator writes the offsets of one request as one batch, which must fit into the `message.max.bytes` of its topic (1 MiB by
@@ -50,7 +51,6 @@ _CLIENT_ID = (
     "workbench-replay"  # a separate client id, so that quotas and broker logs can distinguish it from the service
 )
 _RETRY_PAUSE_SECONDS = 0.3
-_ANSWER_SECONDS = 3.0  # for a coordinator's first answer; twice as long each time after that
 _UNSUPPORTED = ("UNSUPPORTED_VERSION", "_UNSUPPORTED_FEATURE")
 _NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # all zeros: from brokers before 2.8
 
@@ -120,7 +120,7 @@ class KafkaGateway:
         ids, denied = {}, {}
         for name, future in futures.items():
             try:
-                found = str(self._kafka.wait(future, deadline).topic_id or _NO_TOPIC_ID)
+                found = str(self._topic(name, future, deadline).topic_id or _NO_TOPIC_ID)
             except (KafkaException, TimeoutError) as error:
                 code = getattr(error.args[0], "name", str)() if error.args else ""
                 if is_denied(error):
@@ -131,6 +131,22 @@ class KafkaGateway:
                 if found != _NO_TOPIC_ID:
                     ids[name] = found
         return ids, denied
+
+    def _topic(self, name: str, future: Future[Any], deadline: float) -> Any:
+        """The answer about a topic; another broker is asked if one is lost just now."""
+        from confluent_kafka import KafkaException, TopicCollection
+
+        limit = min(deadline, time.monotonic() + 2 * self._kafka.quiet_seconds)
+        try:
+            return self._kafka.wait(future, limit)
+        except (KafkaException, TimeoutError) as error:
+            if is_over(deadline) or not (isinstance(error, TimeoutError) or is_lost(error)):
+                raise
+        self._kafka.reconnect(self._kafka.look())
+        return self._kafka.answer(
+            lambda admin, seconds: admin.describe_topics(TopicCollection([name]), request_timeout=seconds)[name],
+            deadline,
+        )
 
     def settings(self, topics: Iterable[str]) -> dict[str, TopicSettings]:
         """See `Gateway.settings`. Without permission they are "not known", and the safety checks report it."""
@@ -246,47 +262,7 @@ class KafkaGateway:
 
     def commits(self, group: str) -> dict[Partition, int]:
         """See `Gateway.commits`. Also while coordinators move or brokers are lost, until the deadline."""
-        deadline = self._deadline()
-        self._kafka.first_answer(deadline)  # a refused login is told by its name
-        limits = Limits(deadline=deadline, moved_until=deadline, lost_until=deadline, silence_seconds=_ANSWER_SECONDS)
-        try:
-            found = read_commits(self._kafka.own_servers, self.properties, [group], limits)
-        except NotListedError:  # librdkafka can do what our own requests cannot
-            return self._commits_by_librdkafka(group, deadline)
-        self._kafka.requests += found.requests
-        if found.denied:
-            raise self._kafka.refused("Group authorization failed", needs=f"DESCRIBE on group {group!r}")
-        for words in found.missing.values():
-            raise SourceUnreachableError(
-                f"The commits of group {group!r} cannot be read: {words}.", hint="Try again once every broker answers."
-            )
-        for (_, topic, number), words in found.errors.items():
-            raise _unreadable(group, topic, number, words)
-        return {(topic, number): at for (_, topic, number), at in found.offsets.items() if at is not None}
-
-    def _commits_by_librdkafka(self, group: str, deadline: float) -> dict[Partition, int]:
-        from confluent_kafka import ConsumerGroupTopicPartitions as Ask
-        from confluent_kafka import KafkaException
-
-        while True:
-            try:
-                answer = self._kafka.answer(
-                    lambda admin, seconds: admin.list_consumer_group_offsets([Ask(group)], request_timeout=seconds)[
-                        group
-                    ],
-                    deadline,
-                )
-                break
-            except (KafkaException, TimeoutError) as error:
-                if is_absent(error):
-                    return {}
-                if not is_loading(error) or is_over(deadline):
-                    raise self._kafka.unreachable(error, needs=_describing(error, group)) from None
-                time.sleep(_RETRY_PAUSE_SECONDS)
-        for part in answer.topic_partitions:
-            if part.error is not None:
-                raise _unreadable(group, part.topic, part.partition, part.error.str())
-        return {(part.topic, part.partition): part.offset for part in answer.topic_partitions if part.offset >= 0}
+        return commits_of_group(self._kafka, group, self._deadline())
 
     def record_bytes(self, starts: Mapping[Partition, int]) -> dict[str, float]:
         """See `Gateway.record_bytes`. Reads by assignment and never commits; bounded in partitions, records and time."""
@@ -386,13 +362,6 @@ class KafkaGateway:
             lacking = f" ({self._kafka.principal} lacks DELETE on group {name!r})" if is_denied(error) else ""
             return error_words(error) + lacking
         return None
-
-
-def _unreadable(group: str, topic: str, partition: int, words: str) -> SourceUnreachableError:
-    """An unreadable commit must not look like a missing one."""
-    return SourceUnreachableError(
-        f"The committed offset of group {group!r} on {topic}-{partition} cannot be read: {words}."
-    )
 
 
 def reading_properties(bootstrap: str, properties: Mapping[str, Any]) -> dict[str, Any]:
