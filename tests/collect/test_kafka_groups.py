@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,9 +22,19 @@ from workbench.collect.kafka_answers import (
     parse_streams,
     spelled,
 )
-from workbench.collect.kafka_groups import NotListedError, Others, addresses, listed_by_librdkafka, read_others
+from workbench.collect.kafka_brokers import Brokers
+from workbench.collect.kafka_connection import KafkaConnection
+from workbench.collect.kafka_groups import (
+    NotListedError,
+    Others,
+    addresses,
+    first_to_answer,
+    groups_of,
+    listed_by_librdkafka,
+    read_others,
+)
 from workbench.collect.kafka_login import NoCounterpartError, scram_proof, security_of
-from workbench.collect.kafka_reading import Reading
+from workbench.collect.kafka_reading import AgainError, Reading
 from workbench.collect.kafka_views import NOT_PERMITTED, GroupView, ShareOffset
 from workbench.collect.kafka_wire import Answer, WireError, array, text
 
@@ -340,3 +351,83 @@ def test_the_brokers_list_completes_what_the_other_client_does_not_tell() -> Non
     assert views["new"] == ("consumer", "reconciling")
     assert views["plain"] == ("classic", NOT_PERMITTED)
     assert views["share"] == ("share", "stable")
+
+
+def test_a_list_without_what_may_not_be_described_says_so() -> None:
+    """Brokers leave it out without a word; the answer about the brokers tells whether the client may describe the cluster."""
+    user = {
+        "security.protocol": "sasl_plaintext",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "a",
+        "sasl.password": "b",
+    }
+    with WireBroker(ANSWERS, users={"a": "b"}) as broker:
+        assert ask(broker, user).lists_all
+        broker.operations = 1 << 3
+        assert not ask(broker, user).lists_all
+    with WireBroker(ANSWERS, operations=0) as broker:  # nobody has said who we are
+        assert ask(broker).lists_all
+
+
+def test_consumer_groups_are_told_from_the_others() -> None:
+    """By their kind: librdkafka describes them."""
+    with WireBroker(ANSWERS) as broker:
+        assert ask(broker).consumers == {"plain", "new", "manual"}
+
+
+def test_a_server_that_hangs_costs_a_second_at_first() -> None:
+    """The next one may answer at once; if none does, they are asked again with all of the time."""
+    asked: list[tuple[tuple[str, int], float]] = []
+
+    def one(address: tuple[str, int], limit: float) -> str:
+        asked.append((address, limit))
+        if address[1] == 1:
+            raise TimeoutError
+        if address[1] == 2:
+            raise ConnectionRefusedError("refused")
+        if address[1] == 3 and limit < 5:
+            raise TimeoutError
+        return "told"
+
+    failed: dict[tuple[str, int], str] = {}
+    assert first_to_answer([("h", 1), ("h", 2), ("h", 4)], 9.0, one, failed) == "told"
+    assert asked == [(("h", 1), 1.0), (("h", 2), 1.0), (("h", 4), 1.0)]
+    assert failed == {("h", 1): "no answer in time", ("h", 2): "refused"}
+    asked.clear()
+    assert first_to_answer([("h", 1), ("h", 2), ("h", 3)], 9.0, one, {}) == "told"
+    assert asked[3:] == [(("h", 1), 9.0), (("h", 3), 9.0)]
+    assert first_to_answer([("h", 2)], 9.0, one, {}) is None
+
+
+def test_a_lost_broker_begins_the_first_attempt_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the second one tells what is missing."""
+    with WireBroker() as dead:
+        pass
+    brokers = Brokers(answering={}, silent={2: "broker 2 does not answer"})
+    monkeypatch.setattr(KafkaConnection, "look", lambda _: brokers)
+    with WireBroker(ANSWERS) as broker:
+        broker.brokers = [(1, "127.0.0.1", broker.port), (2, "127.0.0.1", dead.port)]
+        kafka = KafkaConnection(broker.address, _admin=SimpleNamespace(poll=lambda _: 0))
+        with pytest.raises(AgainError):
+            groups_of(Reading(kafka, time.monotonic() + 5), None, set)
+        found = groups_of(Reading(kafka, time.monotonic() + 5, brokers), None, set)
+    assert found.consumers == {"plain", "new", "manual"}
+    assert found.incomplete == [f"groups at broker 2 (127.0.0.1:{dead.port}): it does not answer"]
+    assert kafka.own_servers == f"127.0.0.1:{broker.port},127.0.0.1:{broker.port}"
+    kafka.server = ("::1", 9092)
+    assert kafka.own_servers.startswith("[::1]:9092,")
+
+
+@pytest.mark.parametrize(
+    ("brokers", "seconds", "expected"),
+    [
+        (None, 30.0, 3.0),  # the first attempt
+        (Brokers(answering={}, silent={}), 30.0, 29.7),  # all answer: the cluster is slow
+        (Brokers(answering={}, silent={2: "gone"}), 30.0, 1.0),
+        (None, 1.0, 0.7),
+    ],
+)
+def test_how_long_a_broker_may_say_nothing(brokers: Brokers | None, seconds: float, expected: float) -> None:
+    """It depends on what is known of the others."""
+    reading = Reading(KafkaConnection("b"), time.monotonic() + seconds, brokers)
+    assert reading.silence_seconds == pytest.approx(expected, abs=0.1)

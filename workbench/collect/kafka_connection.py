@@ -282,11 +282,18 @@ class KafkaConnection:
         self.requests += 1
         return look_at_brokers(self.bootstrap, {**_CLIENT, **self.properties}, self.principal)
 
-    def reconnect(self, brokers: Brokers) -> None:
-        """Go on with a new client that knows the answering brokers only: the old one may have requests at one that hangs."""
+    def reconnect(self, brokers: Brokers, *, is_stuck: bool = False) -> None:
+        """Go on with a new client that knows the answering brokers only: the old one may have requests at one that hangs.
+
+        Args:
+            brokers: that were seen.
+            is_stuck: a new client also where all brokers answer.
+        """
         living = ",".join(brokers.answering.values())
-        if brokers.silent and living and living != self._living:
+        is_news = brokers.silent and living and living != self._living
+        if is_news:
             self._living = living
+        if is_news or is_stuck:
             # Kept: a client that goes while requests are under way can end the process (an assertion in librdkafka).
             _retired.append(self._admin)
             self._admin = None

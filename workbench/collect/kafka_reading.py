@@ -1,7 +1,9 @@
 """One reading of a cluster: it waits for the answers of many brokers, and goes on without those that are known to be silent.
 
-The first attempt is patient. If nothing is answered for a while, every broker is asked whether it lives. If all do, the cluster is only
-slow, and the attempt goes on until its deadline. If some do not, a second attempt reads what the others have, and waits little.
+The first attempt is patient. If nothing is answered for a while, every broker is asked whether it lives. If some do not, a second attempt
+reads what the others have, and waits little. If all do, the cluster is slow, or librdkafka still waits for a broker that was lost and is
+back, or that the cluster no longer counts: after some more time without an answer, a second attempt with a new client waits until the
+deadline.
 """
 
 from __future__ import annotations
@@ -29,8 +31,9 @@ T = TypeVar("T")
 class AgainError(Exception):
     """The first attempt has met brokers that do not answer, or has lost a connection."""
 
-    def __init__(self, brokers: Brokers) -> None:
+    def __init__(self, brokers: Brokers, *, is_stuck: bool = False) -> None:
         self.brokers = brokers
+        self.is_stuck = is_stuck
 
 
 @dataclass(slots=True)
@@ -138,8 +141,11 @@ class Reading:
         if self.knows_silent:
             raise TimeoutError(_SILENT)
         brokers = self.kafka.look()
-        if brokers.silent and brokers.answering and self.brokers is None:
-            raise AgainError(brokers)
+        if self.brokers is None and brokers.answering and seconds_left(self.deadline) > _AGAIN_SECONDS:
+            if brokers.silent:
+                raise AgainError(brokers)
+            if self._patience > self.kafka.quiet_seconds:
+                raise AgainError(brokers, is_stuck=True)
         self._heard = time.monotonic()
         self._patience *= 2
 
@@ -186,7 +192,7 @@ def read(kafka: KafkaConnection, work: Callable[[Reading], T]) -> T:
         try:
             return work(Reading(kafka, deadline))
         except AgainError as again:
-            kafka.reconnect(again.brokers)
+            kafka.reconnect(again.brokers, is_stuck=again.is_stuck)
             return work(Reading(kafka, deadline, again.brokers))
     except (KafkaException, TimeoutError) as error:
         raise kafka.unreachable(error) from None
