@@ -184,10 +184,12 @@ def read(kafka: KafkaConnection, work: Callable[[Reading], T]) -> T:
 
     Raises:
         SourceUnreachableError: if nothing can be read.
+        ConfigError: if librdkafka does not accept the settings.
     """
     from confluent_kafka import KafkaException
 
     deadline = time.monotonic() + kafka.deadline_seconds
+    kafka.connect()  # it checks the settings, and logs in while our own requests are under way
     try:
         try:
             return work(Reading(kafka, deadline))
