@@ -29,6 +29,10 @@ class LoadingAdmin:
     ) -> None:
         self.refusals, self.code, self.bare = refusals, code, bare
 
+    def poll(self, _seconds: float) -> int:
+        """No error."""
+        return 0
+
     def list_groups(self, timeout: float) -> list[Any]:
         """What the client tells of all groups, where the brokers cannot be asked in their own protocol."""
         return []
