@@ -13,8 +13,12 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError
 
+from tests.collect.wire_broker import WireBroker
 from workbench.collect.kafka import KafkaCluster
+from workbench.collect.kafka_brokers import Brokers, _by_own_request, _kept, look_at_brokers
 from workbench.collect.kafka_errors import ClientErrors, certificate_problem, known_properties
+from workbench.collect.kafka_login import security_of
+from workbench.collect.kafka_wire import addresses
 from workbench.errors import ConfigError, ExitCode, SourceUnreachableError
 from workbench.lab.certificates import Authority, new_authority
 from workbench.lab.process import free_port
@@ -152,3 +156,46 @@ def test_a_cluster_that_refuses_connections_is_not_waited_for_until_the_deadline
     with pytest.raises(SourceUnreachableError, match="refused"):
         cluster.snapshot()
     assert time.monotonic() - began < 10
+
+
+def test_each_broker_is_asked_for_itself(authority: Authority, tmp_path: Path) -> None:
+    """By our own request: one answers; one is dead, one hangs, one refuses the login; no client of librdkafka is left behind."""
+    user = {
+        "security.protocol": "sasl_plaintext",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "a",
+        "sasl.password": "b",
+    }
+    with (
+        WireBroker(users={"a": "b"}) as good,
+        WireBroker(users={"a": "c"}) as strict,
+        WireBroker(hangs=True) as hanging,
+    ):
+        dead = free_port()
+        good.brokers = [
+            (it, "127.0.0.1", port) for it, port in enumerate((good.port, strict.port, hanging.port, dead), 1)
+        ]
+        found = look_at_brokers(f"127.0.0.1:{dead},{good.address}", user, "'a'")
+    assert found.answering == {1: good.address}
+    assert found.silent == {
+        2: f"broker 2 ({strict.address}): Kafka's broker {strict.address} refuses the login of 'a' with PLAIN: "
+        "the login failed: Authentication failed",
+        3: f"broker 3 ({hanging.address}) does not answer",
+        4: f"broker 4 (127.0.0.1:{dead}) does not answer: Connection refused",
+    }
+    theirs = tmp_path / "theirs.pem"
+    theirs.write_text(new_authority("Another authority").pem)
+    with server(authority.issue("broker"), tmp_path) as address, WireBroker(users={"a": "b"}) as good:
+        good.brokers = [(1, "127.0.0.1", good.port), (2, *addresses(address)[0])]
+        tls = {"security.protocol": "ssl", "ssl.ca.location": str(theirs)}
+        assert _by_own_request(address, security_of(tls)).refusal is not None
+        assert look_at_brokers("127.0.0.1:1", tls, "'a'") == Brokers(answering={}, silent={})
+
+
+def test_settings_that_our_requests_lack_leave_it_to_librdkafka() -> None:
+    """Such as providers of OpenSSL; a client with a request under way is kept."""
+    before = len(_kept)
+    assert look_at_brokers(f"127.0.0.1:{free_port()}", {"ssl.providers": "default"}, "'a'") == Brokers(
+        answering={}, silent={}
+    )
+    assert len(_kept) == before + 1

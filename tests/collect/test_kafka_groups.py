@@ -27,7 +27,6 @@ from workbench.collect.kafka_connection import KafkaConnection
 from workbench.collect.kafka_groups import (
     NotListedError,
     Others,
-    addresses,
     first_to_answer,
     groups_of,
     listed_by_librdkafka,
@@ -36,7 +35,7 @@ from workbench.collect.kafka_groups import (
 from workbench.collect.kafka_login import NoCounterpartError, scram_proof, security_of
 from workbench.collect.kafka_reading import AgainError, Reading
 from workbench.collect.kafka_views import NOT_PERMITTED, GroupView, ShareOffset
-from workbench.collect.kafka_wire import Answer, WireError, array, text
+from workbench.collect.kafka_wire import Answer, WireError, addresses, array, text
 
 LISTED = {
     "plain": ("consumer", "Stable", "Classic"),

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from workbench.collect.kafka_kinds import kind_of
 from workbench.collect.kafka_views import GroupView, Member, Partition, ShareOffset
-from workbench.collect.kafka_wire import Answer, WireError
+from workbench.collect.kafka_wire import Answer, Api, Wire, WireError, array
 
+_METADATA = Api("Metadata", 3, 9, 9)
 _DESCRIBE_OPERATION = 1 << 8  # of the operations that a client may do, a bit for each
 GROUP_DENIED = 30  # GROUP_AUTHORIZATION_FAILED
 
@@ -52,6 +53,13 @@ def parse_brokers(answer: Answer) -> tuple[dict[int, tuple[str, int]], bool]:
     answer.int32()  # controller
     answer.array(topic)
     return brokers, bool(answer.int32() & _DESCRIBE_OPERATION)
+
+
+def ask_brokers(wire: Wire) -> tuple[dict[int, tuple[str, int]], bool]:
+    """Ask for what `parse_brokers` tells."""
+    # No topic, no creation of topics; permissions on the cluster, none on topics.
+    _, answer = wire.ask(_METADATA, lambda _version: array(()) + b"\x00\x01\x00")
+    return parse_brokers(answer)
 
 
 def parse_list(answer: Answer, version: int, number: int) -> tuple[int, dict[str, Listed]]:

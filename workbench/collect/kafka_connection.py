@@ -251,9 +251,16 @@ class KafkaConnection:
                 return found
             self._heed()
             if is_over(deadline):
+                self._retire()
                 raise TimeoutError("no answer in time")
             if quiet_until is not None and is_over(quiet_until):
+                self._retire()
                 raise BrokerSilentError
+
+    def _retire(self) -> None:
+        """Keep the client: one that goes while requests are under way can end the process (an assertion in librdkafka)."""
+        if not any(it is self._admin for it in _retired):
+            _retired.append(self._admin)
 
     def _heed(self) -> None:
         """Serve the client's error callback, and raise what it means if no broker has answered since."""
@@ -294,8 +301,7 @@ class KafkaConnection:
         if is_news:
             self._living = living
         if is_news or is_stuck:
-            # Kept: a client that goes while requests are under way can end the process (an assertion in librdkafka).
-            _retired.append(self._admin)
+            self._retire()
             self._admin = None
 
     def refused(self, words: str, *, needs: str | None = None) -> WorkbenchError:

@@ -18,8 +18,8 @@ from typing import Any, TypeVar
 from workbench.collect.kafka_answers import (
     GROUP_DENIED,
     Listed,
+    ask_brokers,
     error_text,
-    parse_brokers,
     parse_classic,
     parse_list,
     parse_share_offsets,
@@ -33,13 +33,10 @@ from workbench.collect.kafka_kinds import CLASSIC, CONSUMER, HIDDEN, SHARE, STRE
 from workbench.collect.kafka_login import NoCounterpartError, Security, logged_in, security_of
 from workbench.collect.kafka_reading import Reading
 from workbench.collect.kafka_views import NOT_PERMITTED, GroupView, Member, ShareOffset
-from workbench.collect.kafka_wire import SILENCE_SECONDS, Api, Wire, WireError, array, text
+from workbench.collect.kafka_wire import SILENCE_SECONDS, Address, Api, Wire, WireError, addresses, array, text
 
 T = TypeVar("T")
 
-Address = tuple[str, int]  # host and port
-
-_METADATA = Api("Metadata", 3, 9, 9)
 _LIST = Api("ListGroups", 16, 3, 5)
 _DESCRIBE = Api("DescribeGroups", 15, 5, 5)
 _DESCRIBE_SHARE = Api("ShareGroupDescribe", 77, 1, 1)
@@ -268,19 +265,6 @@ def listed_by_librdkafka(
     return found
 
 
-def addresses(bootstrap: str) -> list[Address]:
-    """Host and port of each server of `bootstrap.servers`; the port is 9092 if none is given."""
-    found = []
-    for item in bootstrap.split(","):
-        server = item.strip().rpartition("://")[2]
-        host, colon, port = server.rpartition(":")
-        if not colon or "]" in port or (":" in host and not host.endswith("]")):
-            host, port = server, "9092"
-        if server and port.isdigit():
-            found.append((host.strip("[]"), int(port)))
-    return found
-
-
 def first_to_answer(
     servers: Sequence[Address], silence: float, ask: Callable[[Address, float], T], failed: dict[Address, str]
 ) -> T | None:
@@ -310,9 +294,7 @@ def _brokers(
     def ask(address: Address, limit: float) -> dict[int, Address]:
         with logged_in(address, security, deadline, silence=limit) as wire:
             try:
-                # No topic, no creation of topics; permissions on the cluster, none on topics.
-                _, answer = wire.ask(_METADATA, lambda _version: array(()) + b"\x00\x01\x00")
-                brokers, may_describe = parse_brokers(answer)
+                brokers, may_describe = ask_brokers(wire)
             finally:
                 found.requests += wire.requests
         # Without the right, brokers list only the groups that the client may describe, and do not say so.

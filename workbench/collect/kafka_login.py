@@ -40,6 +40,10 @@ class NoCounterpartError(ValueError):
     """A property of the settings that has no counterpart here."""
 
 
+class LoginRefusedError(WireError):
+    """The broker refuses the login."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Security:
     """How to connect; secrets are in no repr.
@@ -152,7 +156,9 @@ def _log_in(wire: Wire, security: Security) -> None:
     code = answer.int16()
     offered = answer.old_array(answer.old_text)
     if code:
-        raise WireError(f"the broker does not offer the login {mechanism}; it offers {', '.join(offered) or 'none'}")
+        raise LoginRefusedError(
+            f"the broker does not offer the login {mechanism}; it offers {', '.join(offered) or 'none'}"
+        )
     if mechanism == "PLAIN":
         _exchange(wire, f"\0{security.user}\0{security.password}".encode())
     elif mechanism == "OAUTHBEARER":
@@ -168,7 +174,7 @@ def _exchange(wire: Wire, message: bytes) -> bytes:
     answer = wire.ask_old(_AUTHENTICATE, 1, struct.pack(">i", len(message)) + message)
     code, words = answer.int16(), answer.old_text()
     if code:
-        raise WireError(f"the login failed: {words or f'error {code}'}")
+        raise LoginRefusedError(f"the login failed: {words or f'error {code}'}")
     return answer.old_bytes()
 
 

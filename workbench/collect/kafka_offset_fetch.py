@@ -16,15 +16,13 @@ from typing import Any, NamedTuple
 from workbench.collect.kafka_answers import GROUP_DENIED, error_text
 from workbench.collect.kafka_groups import (
     LOADING,
-    Address,
     NotListedError,
-    addresses,
     first_to_answer,
     in_background,
     own_security,
 )
 from workbench.collect.kafka_login import Security, logged_in
-from workbench.collect.kafka_wire import Answer, Api, WireError, array, text
+from workbench.collect.kafka_wire import Address, Answer, Api, WireError, addresses, array, text
 
 FIND = Api("FindCoordinator", 10, 4, 4)
 _FETCH = Api("OffsetFetch", 9, 8, 8)

@@ -1,9 +1,9 @@
 """One reading of a cluster: it waits for the answers of many brokers, and goes on without those that are known to be silent.
 
-The first attempt is patient. If nothing is answered for a while, every broker is asked whether it lives. If some do not, a second attempt
-reads what the others have, and waits little. If all do, the cluster is slow, or librdkafka still waits for a broker that was lost and is
-back, or that the cluster no longer counts: after some more time without an answer, a second attempt with a new client waits until the
-deadline.
+The first attempt is patient. If nothing is answered for a while, every broker is asked whether it lives. If some do not, a second
+attempt reads what the others have, and waits little. If all do, the cluster is slow, or librdkafka still waits for a broker that was
+lost and is back, or that the cluster no longer counts: after some more time without an answer, a second attempt with a new client waits
+until the deadline.
 """
 
 from __future__ import annotations

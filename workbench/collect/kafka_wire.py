@@ -25,6 +25,8 @@ _CLIENT_ID = "workbench"
 
 _API_VERSIONS = 18
 
+Address = tuple[str, int]  # host and port
+
 
 class WireError(ValueError):
     """The broker's answer does not have the expected form, it refuses, or it lacks a request."""
@@ -175,6 +177,19 @@ class Answer:
             self.raw(self.uvarint())
 
 
+def addresses(bootstrap: str) -> list[Address]:
+    """Host and port of each server of `bootstrap.servers`; the port is 9092 if none is given."""
+    found = []
+    for item in bootstrap.split(","):
+        server = item.strip().rpartition("://")[2]
+        host, colon, port = server.rpartition(":")
+        if not colon or "]" in port or (":" in host and not host.endswith("]")):
+            host, port = server, "9092"
+        if server and port.isdigit():
+            found.append((host.strip("[]"), int(port)))
+    return found
+
+
 @dataclass(slots=True)
 class Wire:
     """A connection to one broker. Use it in `with`, by `kafka_login.logged_in`.
@@ -190,7 +205,7 @@ class Wire:
         WireError: if its answer cannot be understood.
     """
 
-    address: tuple[str, int]
+    address: Address
     tls: ssl.SSLContext | None
     deadline: float
     silence: float = SILENCE_SECONDS
