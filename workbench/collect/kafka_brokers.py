@@ -96,7 +96,7 @@ def _by_librdkafka(address: str, properties: Mapping[str, Any]) -> _Asked:
     from confluent_kafka.admin import AdminClient
 
     errors = ClientErrors()
-    settings: dict[str, Any] = {**properties, "error_cb": errors, "bootstrap.servers": address}
+    settings: dict[str, Any] = {"log_level": 0, **properties, "error_cb": errors, "bootstrap.servers": address}
     client = AdminClient(settings)
     deadline = time.monotonic() + _SECONDS
     while time.monotonic() < deadline and not errors.are_all_down:
