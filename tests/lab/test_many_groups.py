@@ -63,7 +63,7 @@ def test_requests_are_of_the_order_of_groups_and_brokers(lab: Lab, many: tuple[s
     cluster = KafkaCluster(lab.bootstrap, {"statistics.interval.ms": 50, "stats_cb": count})
     snapshot = cluster.snapshot(groups=sorted(many[1]))
     assert snapshot.incomplete == ()
-    assert cluster.requests <= GROUPS + 5
+    assert cluster.requests <= 2 * (GROUPS // 100) + 15
     for _ in range(20):  # some more reports
         cluster.connect().poll(0.1)
 
@@ -75,7 +75,7 @@ def test_requests_are_of_the_order_of_groups_and_brokers(lab: Lab, many: tuple[s
     assert total("ListOffsets") == 2, "one broker leads all: one request for the ends, one for the beginnings"
     assert total("DescribeGroups") + total("ConsumerGroupDescribe") <= 2 * GROUPS
     assert total("FindCoordinator") <= 3 * GROUPS
-    assert GROUPS <= sent - named <= GROUPS + 10, "an admin client's statistics do not name the request for commits"
+    assert sent - named <= 10, "an admin client's statistics do not name a request for commits: those are our own"
 
 
 def test_ages_are_closed_in_without_reading_a_record(lab: Lab, many: tuple[str, dict[str, dict[int, int]]]) -> None:

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from workbench.collect.kafka_commits import IN_FLIGHT, commits_of
-from workbench.collect.kafka_connection import KafkaConnection, is_over, seconds_left
+from workbench.collect.kafka_connection import COORDINATOR_SECONDS, KafkaConnection, is_over, seconds_left
 from workbench.collect.kafka_errors import (
     denied_resource,
     error_words,
@@ -274,7 +274,7 @@ class KafkaCluster(KafkaConnection):
             waiting.append(
                 reading.ask(
                     lambda admin, batch=batch: admin.describe_consumer_groups(  # type: ignore[misc]
-                        batch, request_timeout=seconds_left(reading.deadline)
+                        batch, request_timeout=COORDINATOR_SECONDS
                     )
                 )
             )

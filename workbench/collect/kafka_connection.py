@@ -6,6 +6,7 @@ served while a request waits (`KafkaConnection.wait`), and the refusal becomes t
 
 from __future__ import annotations
 
+import ctypes
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
@@ -27,6 +28,10 @@ _CLIENT = {
     "log_level": 0,  # our own error reports failures, once
     "reconnect.backoff.max.ms": 1_000,  # a broker that comes back is found within a second, not ten
 }
+
+# Time limit that librdkafka (2.16) gets for what it asks a coordinator to read. If its own limit passes while a request is under way,
+# the late answer ends the process (`eonce->refcnt > 0`). So we stop waiting ourselves, and the client goes on until it has its answer.
+COORDINATOR_SECONDS = 3_600.0
 
 _retired: list[Any] = []
 
@@ -261,6 +266,7 @@ class KafkaConnection:
         """Keep the client: one that goes while requests are under way can end the process (an assertion in librdkafka)."""
         if not any(it is self._admin for it in _retired):
             _retired.append(self._admin)
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._admin))  # also when the interpreter ends
 
     def _heed(self) -> None:
         """Serve the client's error callback, and raise what it means if no broker has answered since."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from workbench.collect.kafka import KafkaCluster
 from workbench.collect.kafka_connection import (
+    COORDINATOR_SECONDS,
     DEADLINE_SECONDS,
     is_over,
     seconds_left,
@@ -233,7 +234,9 @@ class KafkaGateway:
                 view = group_view(
                     name,
                     self._kafka.answer(
-                        lambda admin, seconds: admin.describe_consumer_groups([name], request_timeout=seconds)[name],
+                        lambda admin, _seconds: admin.describe_consumer_groups(
+                            [name], request_timeout=COORDINATOR_SECONDS
+                        )[name],
                         deadline,
                     ),
                 )
