@@ -193,7 +193,7 @@ def test_an_unknown_group_is_still_unknown(estate: Estate, sixty: Filled) -> Non
 def test_a_group_that_may_not_be_seen_does_not_keep_prometheus_from_being_asked(estate: Estate, sixty: Filled) -> None:
     """Its lag comes from there, and the capture says what Kafka did not tell."""
     one = min(hidden(sixty.commits))
-    now = time.time()
+    now = time.time() - 1
     window = Window.ending(datetime.now(UTC), length=timedelta(minutes=1), baseline=timedelta(minutes=1))
     with scripted(Script(body=body(({**LAG, "consumergroup": one}, [[now, "7"]])))) as server:
         cluster = estate.cluster(READER, prometheus=server.url, profiles=["kafka_exporter"])
