@@ -126,6 +126,7 @@ def test_capture_from_prometheus_and_members_from_kafka(estate: Estate, quiet: F
 
 
 @pytest.mark.jvm
+@pytest.mark.slow
 def test_triage_judges_two_thirds_and_names_the_others(estate: Estate, spark: Any) -> None:
     """Sixty groups: forty findings, twenty not permitted, and what is incomplete is part of the result."""
     names = [fresh(f"{PREFIX}judged" if number % 3 else "concealed") for number in range(60)]
@@ -143,6 +144,7 @@ def test_triage_judges_two_thirds_and_names_the_others(estate: Estate, spark: An
 
 
 @pytest.mark.jvm
+@pytest.mark.slow
 def test_the_triage_command(estate: Estate, quiet: Filled, tmp_path: Path) -> None:
     """Live, of one group, with members from Kafka."""
     group = min(quiet.commits)
@@ -174,6 +176,7 @@ def test_the_runtime_processes_and_commits(estate: Estate) -> None:
 
 
 @pytest.mark.jvm
+@pytest.mark.slow
 def test_records_are_read_into_spark(estate: Estate, spark: Any) -> None:
     """By a principal with READ on the topic; without it, the topic is named."""
     made = filled(estate, records=50)
