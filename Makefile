@@ -38,7 +38,7 @@ test-slow: $(READY)  ## the other live incidents, long replays, and the installe
 
 test-estate: $(READY)  ## three secured brokers: every way to lose one of them (about 12 minutes)  [RUNS=20 SEED=1]
 	@$(BIN)/workbench lab setup
-	@ESTATE_RUNS=$(or $(RUNS),20) ESTATE_SEED=$(or $(SEED),1) $(BIN)/python -m pytest -s --durations=10 tests/estate
+	@ESTATE_RUNS=$(or $(RUNS),20) ESTATE_SEED=$(or $(SEED),1) $(BIN)/python -m pytest -s -m estate --durations=10
 
 pictures: $(READY)  ## retake the README's screenshots from the current pages
 	@$(BIN)/python -m tests.browser.pictures
