@@ -45,7 +45,15 @@ def markers_of_targets() -> dict[str, str]:
 def test_every_test_has_one_target() -> None:
     """Whatever its markers are: none is left out, and none runs twice. Who fetches a browser or starts a cluster is asked for it."""
     targets = markers_of_targets()
-    assert set(targets) == {"test: unit", "test: spark", "test: kafka", "test-slow", "test-pages", "test-cluster", "test-estate"}
+    assert set(targets) == {
+        "test: unit",
+        "test: spark",
+        "test: kafka",
+        "test-slow",
+        "test-pages",
+        "test-cluster",
+        "test-estate",
+    }
     names = ("jvm", "lab", "slow", "apt", "cluster", "estate")
     for count in range(len(names)):
         for markers in itertools.combinations(names, count):
