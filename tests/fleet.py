@@ -82,6 +82,9 @@ def _lags(group: np.ndarray, rate: np.ndarray, seconds: np.ndarray) -> np.ndarra
     lag = np.broadcast_to(wave, (len(group), PARTITIONS, len(seconds))).copy()
     since = np.maximum(0.0, seconds + 900)
     kind = _kind(group)
+    # A commit that stands still does not even waver.
+    still = (kind == "stopped")[:, None] | ((kind == "stuck")[:, None] & (np.arange(PARTITIONS) == 3)[None, :])
+    lag = np.where(still[:, :, None] & (since > 0)[None, None, :], (3 + group % 5)[:, None, None], lag)
     lag[kind == "stopped"] += np.floor(rate[kind == "stopped"][:, :, None] * since)
     lag[kind == "late"] += np.floor(0.5 * rate[kind == "late"][:, :, None] * since)
     for name, factor in (("stuck", 1.0), ("hot", 0.6)):

@@ -105,7 +105,7 @@ def test_every_command_explains_itself() -> None:
 
 def test_data_flows_one_way() -> None:
     """A module imports from its own step or from steps before it, never from one that comes after (ARCHITECTURE.md)."""
-    order = ["ground", "spark", "profiles", "collect", "features", "triage", "sweep", "report"]
+    order = ["ground", "spark", "profiles", "collect", "chronicle", "features", "triage", "sweep", "report"]
     aside = {
         "api": {"replay", *order},
         "widgets": {"api", "replay", "lab", *order},

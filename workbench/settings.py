@@ -121,6 +121,25 @@ class Thresholds(Strict):
         gt=1,
         description="A hot partition lags more than this times min(mean, median) of all (Bilibili's rule).",
     )
+    burst_ratio: float = Field(
+        default=2.0, gt=1, description="Arrivals at this many times their baseline are a burst, not a want of capacity."
+    )
+    failing_ratio: float = Field(
+        default=0.02,
+        gt=0,
+        le=1,
+        description="More than this share of the attempts fail, and three times as many as in the baseline: records fail.",
+    )
+    silent_seconds: float = Field(
+        default=300.0,
+        gt=0,
+        description="Nothing arrives for this long, and three times as long as ever before: the producer is silent.",
+    )
+    skip_pace_ratio: float = Field(
+        default=20.0,
+        gt=1,
+        description="A commit that reaches the end at this many times the usual pace has skipped records, not read them.",
+    )
     hot_floor_messages: float = Field(default=100.0, ge=0, description="... and more than this many messages.")
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.stories.book import draw
 from workbench.errors import SetupError, UsageError
 from workbench.lab.jars import BROKER, CONNECT, STREAMS, TOOLS, check
 from workbench.lab.kafka import new_cluster_id
@@ -58,9 +59,18 @@ def test_a_seed_decides_everything(name: str) -> None:
 
 
 def test_every_verdict_has_a_scenario() -> None:
-    """A verdict that the lab cannot provoke is one that nobody has seen; "cannot tell" is a matter of what is measured."""
+    """A verdict that the lab cannot provoke is one that nobody has seen; "cannot tell" is a matter of what is measured.
+
+    Those that are about hours (what is usual, what retention does) are told as stories at the pace of real life: `tests/stories`.
+    """
     expected = {make_scenario(name, 1, bootstrap="b", run_id="r").expected for name in SCENARIOS}
-    assert expected == set(Verdict) - {Verdict.CANNOT_TELL}
+    stories = {
+        Verdict.RECOVERED, Verdict.PRODUCER_SILENT, Verdict.RECORDS_LOST, Verdict.OFFSETS_RESET, Verdict.FAILING_RECORDS,
+        Verdict.BURST,
+    }  # fmt: skip
+    told = {name for story in draw(1) for truth in story.truths for name in truth.verdicts}
+    assert stories <= told
+    assert expected == set(Verdict) - {Verdict.CANNOT_TELL} - stories
 
 
 @pytest.mark.parametrize("name", [*SCENARIOS, "demo"])

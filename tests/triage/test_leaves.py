@@ -47,7 +47,10 @@ def test_a_lagging_verdict_is_never_called_healthy() -> None:
     """Every cause is a cause of lagging; missing data is "cannot tell"."""
     states = {verdict: leaf_of(verdict).state for verdict in Verdict}
     assert {verdict for verdict, state in states.items() if state is not State.LAGGING} == {
-        Verdict.HEALTHY, Verdict.PRODUCER_BURST, Verdict.NO_DATA, Verdict.UNUSABLE_DATA, Verdict.CANNOT_TELL,
+        Verdict.HEALTHY, Verdict.RECOVERED, Verdict.PRODUCER_SILENT, Verdict.PRODUCER_BURST,
+        Verdict.NO_DATA, Verdict.UNUSABLE_DATA, Verdict.CANNOT_TELL,
     }  # fmt: skip
-    assert {verdict for verdict, state in states.items() if state is State.HEALTHY} == {Verdict.HEALTHY}
+    assert {verdict for verdict, state in states.items() if state is State.HEALTHY} == {
+        Verdict.HEALTHY, Verdict.RECOVERED, Verdict.PRODUCER_SILENT,
+    }  # fmt: skip
     assert states[Verdict.NO_DATA] is states[Verdict.UNUSABLE_DATA] is State.CANNOT_TELL

@@ -58,6 +58,7 @@ def test_all_that_does_not_fit_is_named_at_once(table: pa.Table) -> None:
     partitions = [{**it, "age": 1.0} for it in table["partitions"][0].as_py()]
     for it in partitions:
         del it["log_end"]
+        it["story"] = None  # a map cannot be inferred from its items
         it["committed"] = "12"
     wrong = changed(table.slice(0, 1).drop_columns(["late", "answer_stuck"]), "partitions", pa.array([partitions]))
     wrong = changed(wrong, "lag_slope", pa.array(["fast"])).append_column("later", pa.array([True]))

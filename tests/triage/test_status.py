@@ -119,7 +119,8 @@ WINDOWS: dict[str, Told] = {
         "STOP (#237)", "ok", "one message is not twenty seconds of arrivals",
     ),
     "low traffic, and its one message waits": Told(
-        lambda s: one(s, 1.0, age=100.0, rate=0.05), "OK or STOP", "late", "the age of what waits counts, not how much it is"
+        lambda s: one(s, 1.0, age=growing(1.0, since=-100.0), rate=0.05), "OK or STOP", "late",
+        "the age of what waits counts, not how much it is"
     ),
     "low traffic": Told(
         lambda s: one(s, lambda t: 1.0 * (np.arange(len(t)) % 9 == 0), rate=0.1), "STOP (#237)", "ok", "a message now and then"
@@ -156,6 +157,7 @@ def test_a_killed_consumer_is_seen_within_two_samples_whatever_its_commit_interv
         for samples in (1, 2, 3):
             dead = TIMES[-1] - 2 * samples + 1 < TIMES
             saw = np.maximum(1.0, RATE * ((TIMES - TIMES[0]) % interval))
+            saw[dead] = saw[~dead][-1] + RATE * (TIMES[dead] - TIMES[~dead][-1])  # the dead commit nothing
             story = Story(group=f"{interval}-{samples}", topic=f"{interval}-{samples}", members=1)
             stories.append(one(story, saw.tolist(), age=0.1, group_members=np.where(dead, 0.0, 1.0).tolist()))
     rows = rows_of(spark, stories)

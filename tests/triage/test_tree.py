@@ -44,9 +44,15 @@ def test_what_a_question_needs_is_a_signal_and_its_thresholds_exist() -> None:
 def test_both_answers_of_the_design_lead_where_it_says() -> None:
     """The order of the questions and their leaves, as the design has them."""
     ways = {node.id: node.outcomes for node in TREE.values()}
+    assert ways["data_usable"][0] == Ask("lost")
+    assert ways["lost"] == (Conclude(Verdict.RECORDS_LOST), Ask("reset"))
+    assert ways["reset"] == (Conclude(Verdict.OFFSETS_RESET), Ask("lagging"))
+    assert ways["lagging"] == (Ask("consuming"), Ask("draining"))
+    assert ways["failing"] == (Conclude(Verdict.FAILING_RECORDS), Ask("silent"))
     assert ways["consuming"] == (Ask("rebalancing"), Conclude(Verdict.CONSUMER_STOPPED))
     assert ways["queue_backed_up"] == (Ask("delay_full"), Ask("throttled"))
-    assert ways["all_slow"] == (Conclude(Verdict.SLOW_DOWNSTREAM), Conclude(Verdict.SATURATED_PROCESSORS))
+    assert ways["all_slow"][0] == Conclude(Verdict.SLOW_DOWNSTREAM)
+    assert ways["all_slow"][1].verdicts == (Verdict.BURST, Verdict.SATURATED_PROCESSORS)
     assert ways["frozen"] == (Conclude(Verdict.STUCK_PARTITION), Ask("hot_partition"))
     assert ways["too_few"] == (Conclude(Verdict.TOO_FEW_CONSUMERS), Conclude(Verdict.PARTITION_CEILING))
 
@@ -75,8 +81,10 @@ def test_spark_walks_as_the_declaration_says(spark: Any) -> None:
     extra = [
         "cast(0 AS double) AS lag_samples",
         "cast(0 AS double) AS lag_bad_samples",
-        "false AS draining",
         "0D AS last_sample_age_seconds",
+        "90D AS stale_seconds",
+        "cast(NULL AS double) AS recovered_seconds",
+        "1D AS arrival_ratio",
     ]
     sql = verdict_sql().format(**Thresholds().model_dump())
     found = (
@@ -99,6 +107,8 @@ def test_candidates_are_what_is_left_when_open_questions_go_both_ways() -> None:
     sick = {
         **nothing,
         "data_usable": Answer.YES,
+        "lost": Answer.NO,
+        "reset": Answer.NO,
         "lagging": Answer.YES,
         "consuming": Answer.YES,
         "rebalancing": Answer.NO,

@@ -218,14 +218,13 @@ def features(
         config=config,
     )
     found = measure(request)
-    from workbench.features.subscriptions import of_summary
-    from workbench.features.summarise import summarise
+    from workbench.expectations import Expectations
     from workbench.spark.session import session
-    from workbench.triage.anomalies import with_suspects
+    from workbench.triage.engine import suspects
 
-    limits = found.capture.info.thresholds
-    summary = summarise(session(), found.capture.samples_of(request.groups, request.topics), found.window)
-    return with_suspects(of_summary(summary, stale_after_seconds=limits.stale_after_seconds), limits)
+    info = found.capture.info
+    samples = found.capture.samples_of(request.groups, request.topics)
+    return suspects(session(), samples, found.window, info.thresholds, Expectations(info.expected))
 
 
 def _path(folder: str | Path | None) -> Path | None:

@@ -8,7 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from workbench.features.group import GROUP_FEATURES, GROUP_SIGNALS, MEMBER_DERIVED, MEMBER_FEATURES, MEMBER_SIGNALS
-from workbench.features.lag import LOG_FEATURES, PARTITION_DERIVED, PARTITION_FEATURES, PARTITION_SIGNALS
+from workbench.features.lag import (
+    LOG_FEATURES,
+    NO_STORY,
+    PARTITION_DERIVED,
+    PARTITION_FEATURES,
+    PARTITION_SIGNALS,
+    STORY_OF_PARTITION,
+    stale_seconds,
+)
 from workbench.features.queues import (
     PROCESSOR_DERIVED,
     PROCESSOR_FEATURES,
@@ -32,7 +40,7 @@ def entities(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
     """Compute the features of all entities that belong to a group.
 
     Args:
-        summary: of `features.summarise`.
+        summary: of `features.each`, where every subscription has its own rows, those of its logs among them.
         stale_after_seconds: a series whose last sample is older has ended.
 
     Returns:
@@ -41,7 +49,7 @@ def entities(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
         of these.
     """
     rows = aggregate(
-        summary.where(*columns(f"signal IN {_SIGNALS}")),
+        summary.where(*columns(f"signal IN {_SIGNALS} AND `group` IS NOT NULL")),
         _KEY,
         {
             **PARTITION_FEATURES,
@@ -50,26 +58,22 @@ def entities(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
             **MEMBER_FEATURES,
             **QUEUE_FEATURES,
             **PROCESSOR_FEATURES,
+            "story": STORY_OF_PARTITION,
         },
     )
-    # The log is measured once for all its groups, in a row without a group: copy it to the rows of the groups. Rows of other entities
-    # are partitioned by their group; otherwise they would all be in one task.
-    log = "OVER (PARTITION BY cluster, topic, partition, CASE WHEN partition IS NULL THEN `group` END)"
-    shared = ", ".join(LOG_FEATURES)
-    spread = rows.select(
+    stale = stale_seconds(stale_after_seconds, "lag_interval_seconds")
+    known = rows.select(
         *columns(
-            f"* EXCEPT ({shared})",
+            "*",
             f"{_KIND} AS kind",
-            *(f"any_value({name}, true) {log} AS {name}" for name in LOG_FEATURES if name != "history"),
-            f"flatten(collect_list(history) {log}) AS history",
             # Values without a recent sample count as unknown: an old last value would look like a stuck one.
-            f"CASE WHEN lag_last_seconds >= -{stale_after_seconds} THEN lag_last END AS lag_messages",
-            f"CASE WHEN committed_last_seconds >= -{stale_after_seconds} THEN committed_last END AS committed",
+            f"CASE WHEN lag_last_seconds >= -{stale} THEN lag_last END AS lag_messages",
+            f"CASE WHEN committed_last_seconds >= -{stale} THEN committed_last END AS committed",
             *(f"{sql} AS {name}" for name, sql in PARTITION_DERIVED.items()),
             *_derived(stale_after_seconds),
         )
-    ).where(*columns("`group` IS NOT NULL"))
-    return with_time_lag(spread, stale_after_seconds=stale_after_seconds)
+    )
+    return with_time_lag(known, stale_after_seconds=stale_after_seconds)
 
 
 def _derived(stale_after_seconds: float) -> list[str]:
@@ -93,13 +97,15 @@ def fleet_entities(summary: DataFrame, *, stale_after_seconds: float) -> DataFra
     parts = summary.where(*columns(f"partition IS NOT NULL AND signal IN {PARTITION_SIGNALS}"))
     # Both partitioned by the log's key: neither the join nor the aggregation of its groups then needs another shuffle.
     own = parts.where(*columns(f"NOT {log} AND `group` IS NOT NULL")).repartition(*key)
+    stale = stale_seconds(stale_after_seconds, "lag_interval_seconds")
+    counted = aggregate(own, ("cluster", "`group`", "topic", "partition"), PARTITION_FEATURES)
     known = extend(
-        aggregate(own, ("cluster", "`group`", "topic", "partition"), PARTITION_FEATURES),
+        extend(counted, {"story": NO_STORY}),
         {
             "kind": "'partition'",
             **PARTITION_DERIVED,
-            "lag_messages": f"CASE WHEN lag_last_seconds >= -{stale_after_seconds} THEN lag_last END",
-            "committed": f"CASE WHEN committed_last_seconds >= -{stale_after_seconds} THEN committed_last END",
+            "lag_messages": f"CASE WHEN lag_last_seconds >= -{stale} THEN lag_last END",
+            "committed": f"CASE WHEN committed_last_seconds >= -{stale} THEN committed_last END",
         },
     )
     logs = with_search(aggregate(parts.where(*columns(log)).repartition(*key), key, LOG_FEATURES))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.features.summary import BASELINE_PERIODS, NOW, lower_median, of, ratio
+from workbench.features.summary import BASELINE_PERIODS, NOW, STORY, lower_median, of, ratio
 
 _RTT = "broker_rtt"
 
@@ -16,8 +16,15 @@ GROUP_FEATURES = {
     "group_state": of("max", "last", "group_state"),
     "group_state_low": of("min", "low", "group_state"),
     "reassigning_low": of("min", "low", "reassigning_partitions"),
+    "group_state_mean": of("max", "mean", "group_state"),
+    "usual_members": lower_median(
+        "array(" + ", ".join(of("max", "mean", "group_members", period=at) for at in range(BASELINE_PERIODS)) + ")"
+    ),
+    # How the subscription is judged (`features.each`).
+    "onset_seconds": of("min", "last", STORY, stat="group_onset"),
+    "without_baseline": of("max", "last", STORY, stat="group_without_baseline"),
 }
-GROUP_SIGNALS = ("group_members", "group_state", "reassigning_partitions")
+GROUP_SIGNALS = ("group_members", "group_state", "reassigning_partitions", STORY)
 
 # From the members: ages (last), `last_seconds` (of any of their signals, ≤ 0), rebalances in the window, whether they were there
 # in the baseline, restarts in the window, the longest time without a poll in it, the delay queue's fill (0 to 1, mean and highest),
@@ -27,6 +34,10 @@ MEMBER_FEATURES = {
     "poll_age_seconds": of("max", "last", "poll_age"),
     "last_seconds": f"max(last_seconds) FILTER (WHERE period = {NOW})",
     "poll_age_high": of("max", "high", "poll_age"),
+    "poll_age_low": of("min", "low", "poll_age"),
+    "poll_age_usual": lower_median(
+        "array(" + ", ".join(of("max", "high", "poll_age", period=at) for at in range(BASELINE_PERIODS)) + ")"
+    ),
     "rebalances": of("max", "increase", "rebalances"),
     # By the start times of its process if they are known, else by counter resets.
     "restarts": f"coalesce({of('max', 'starts', 'start_time')} - 1, {of('max', 'resets', 'rebalances')})",

@@ -5,9 +5,10 @@ A feature is a name and its SQL over the summary's rows; `features.entities` com
 
 from __future__ import annotations
 
-from workbench.features.summary import BASELINE_PERIODS, lower_median, of, ratio
+from workbench.features.summary import BASELINE_PERIODS, STORY, lower_median, of, ratio
 
 _LAG, _COMMITTED, _TIME_LAG, _ENQUEUE = "consumer_lag", "committed_offset", "time_lag", "enqueue_time"
+_USUAL_SECONDS = 900.0  # of the baseline, at least, to say what arrives usually
 _END, _START = "log_end_offset", "log_start_offset"
 
 # All over the window unless noted: `lag_last`, `lag_low`, `lag_mean` (messages), `lag_slope` (messages/s), `lag_samples`,
@@ -27,9 +28,15 @@ PARTITION_FEATURES = {
     "lag_recent_slope": of("max", "recent_slope", _LAG),
     "lag_samples": of("sum", "samples", _LAG),
     "lag_bad_samples": of("sum", "bad_samples", _LAG),
+    "lag_ever_high": of("max", "high", _LAG, period=None),
+    "committed_high": of("max", "high", _COMMITTED, period=None),
     "lag_ever_samples": of("sum", "samples", _LAG, period=None),
     "first_period": "min(period)",
     "lag_last_seconds": of("max", "last_seconds", _LAG),
+    "lag_interval_seconds": ratio(
+        f"{of('max', 'last_seconds', _LAG)} - {of('min', 'first_seconds', _LAG, period=None)}",
+        f"{of('sum', 'samples', _LAG, period=None)} - 1",
+    ),
     "committed_last": of("max", "last", _COMMITTED),
     "committed_last_seconds": of("max", "last_seconds", _COMMITTED),
     "committed_moved": f"{of('max', 'high', _COMMITTED)} - {of('min', 'low', _COMMITTED)}",
@@ -44,6 +51,8 @@ PARTITION_FEATURES = {
     "gap_quarters": "array("
     + ", ".join(of("max", "longest_gap", _COMMITTED, period=at) for at in range(BASELINE_PERIODS))
     + ")",
+    "loss_told": of("max", "last", STORY, stat="loss_in"),
+    "cadence_told": of("max", "last", STORY, stat="cadence"),
     "committed_per_second": of("max", "slope", _COMMITTED),
     "committed_recent_per_second": of("max", "recent_slope", _COMMITTED),
     "time_lag_exact_seconds": of("max", "last", _TIME_LAG, stat="value"),
@@ -59,7 +68,23 @@ PARTITION_FEATURES = {
 }
 
 # `cadence_seconds`: the usual longest time between two commits, by the baseline, or else by the window.
-PARTITION_DERIVED = {"cadence_seconds": f"coalesce({lower_median('gap_quarters')}, gap_now)"}
+PARTITION_DERIVED = {"cadence_seconds": f"coalesce(cadence_told, {lower_median('gap_quarters')}, gap_now)"}
+# The facts of `chronicle.series.Story` by name; a fleet has none.
+STORY_OF_PARTITION = (
+    f"collect_list(struct(stat AS key, last AS value)) FILTER (WHERE signal = '{STORY}' AND partition IS NOT NULL)"
+)
+NO_STORY = "cast(NULL AS array<struct<key: string, value: double>>)"
+
+
+def stale_seconds(stale_after_seconds: float, interval: str) -> str:
+    """SQL for the age from which a lag or a commit counts as unknown: some missed scrapes, and a clock that is a minute off, are none.
+
+    Args:
+        stale_after_seconds: of the settings.
+        interval: SQL for the time between two samples.
+    """
+    return f"greatest({1.5 * stale_after_seconds!r}D, 3.5 * coalesce({interval}, 0))"
+
 
 # Of the log itself, for all groups: `log_end`, `log_start` (last), `arrival_per_second` (messages/s, over the window, and
 # `arrival_recent_per_second` over its last third),
@@ -67,11 +92,18 @@ PARTITION_DERIVED = {"cadence_seconds": f"coalesce({lower_median('gap_quarters')
 LOG_FEATURES = {
     "log_end": of("max", "last", _END),
     "log_start": of("max", "last", _START),
+    "log_end_high": of("max", "high", _END, period=None),
     "arrival_per_second": ratio(
         f"{of('max', 'high', _END)} - {of('min', 'low', _END)}",
         f"{of('max', 'last_seconds', _END)} - {of('min', 'first_seconds', _END)}",
     ),
+    "arrived": f"{of('max', 'high', _END)} - {of('min', 'low', _END)}",
     "arrival_recent_per_second": of("max", "recent_slope", _END),
+    # What is usual cannot be known from a few minutes.
+    "arrival_baseline_per_second": f"CASE WHEN {of('max', 'last_seconds', _END, baseline=True)}"
+    f" - {of('min', 'first_seconds', _END, baseline=True)} >= {_USUAL_SECONDS} THEN "
+    + lower_median("array(" + ", ".join(of("max", "slope", _END, period=at) for at in range(BASELINE_PERIODS)) + ")")
+    + " END",
     "log_start_per_second": ratio(
         f"{of('max', 'high', _START, period=None)} - {of('min', 'low', _START, period=None)}",
         f"{of('max', 'last_seconds', _START, period=None)} - {of('min', 'first_seconds', _START, period=None)}",
@@ -88,4 +120,5 @@ PARTITION_SIGNALS = (
     _START,
     "oldest_incomplete_age",
     "fetch_queue_length",
+    STORY,
 )

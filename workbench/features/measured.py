@@ -5,6 +5,7 @@ Names include the unit (`_seconds`, `_per_second`, `_messages`), fills are 0 to 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 
@@ -15,12 +16,13 @@ class PartitionFeatures:
     Attributes:
         committed, log_end, log_start: offsets; `committed` and `lag_messages` only with a recent sample.
         lag_recent_low, lag_recent_lowest: the second lowest and the lowest lag in the window's last third.
-        lag_ever_samples: including the baseline.
+        lag_ever_samples, lag_ever_high, committed_high, log_end_high: including the baseline.
         first_period: the quarter of the baseline with its first sample; `features.summary.NOW` for the window.
         committed_interval_seconds: time between two samples of the commit.
         committed_last_seconds: time of its last sample, relative to the window's end, 0 or less.
         committed_since_seconds, moved_ago_seconds: since the first sample of the commit, and since its last change (None: never).
         cadence_seconds: the usual longest time between two commits, by the baseline; None without changes in it.
+        story: facts of `chronicle.series.Story`, by name; booleans as 0 and 1. None in a sweep's first pass.
         time_lag_method: method of the time lag (`features.timelag`), with its bounds in `time_lag_low` and `time_lag_high`.
     """
 
@@ -38,6 +40,9 @@ class PartitionFeatures:
     lag_recent_slope: float | None
     lag_samples: int | None
     lag_ever_samples: int | None
+    lag_ever_high: float | None
+    committed_high: float | None
+    log_end_high: float | None
     lag_bad_samples: int | None
     lag_last_seconds: float | None
     committed_moved: float | None
@@ -49,8 +54,10 @@ class PartitionFeatures:
     cadence_seconds: float | None
     committed_per_second: float | None
     committed_recent_per_second: float | None
+    arrived: float | None
     arrival_per_second: float | None
     arrival_recent_per_second: float | None
+    arrival_baseline_per_second: float | None
     first_period: int | None
     log_start_per_second: float | None
     time_lag_seconds: float | None
@@ -63,6 +70,7 @@ class PartitionFeatures:
     enqueue_count: float | None
     enqueue_baseline_sum: float | None
     enqueue_baseline_count: float | None
+    story: Mapping[str, float] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +79,8 @@ class MemberFeatures:
 
     Attributes:
         live: whether it still reports.
-        poll_age_high: the longest time without a poll in the window, in seconds.
+        poll_age_high, poll_age_usual: the longest time without a poll in the window, and in a quarter of the baseline, in seconds;
+        poll_age_low: the shortest in the window.
         last_seconds: time of its last sample, relative to the window's end, 0 or less; None if it has none in the window.
         delay_fill, delay_high: of the delay queue, mean and highest.
         rtt_seconds, rtt_broker: mean round trip to the slowest broker, and which one that is.
@@ -83,6 +92,8 @@ class MemberFeatures:
     heartbeat_age_seconds: float | None
     poll_age_seconds: float | None
     poll_age_high: float | None
+    poll_age_usual: float | None
+    poll_age_low: float | None
     last_seconds: float | None
     rebalances: float | None
     restarts: int | None
@@ -116,6 +127,8 @@ class ProcessorFeatures:
     Attributes:
         process_seconds, baseline_seconds: mean duration of an attempt in the window and in the baseline; `slow_down` is their ratio.
         attempts, baseline_attempts: in the window and in the whole baseline; `rate_per_second` in the window.
+        failed, outcomes: attempts that failed, timed out or went to dead letters, and all that ended.
+        failing_baseline: share of failures in the best quarter of the baseline.
         fill: of its fullest queue.
     """
 
@@ -128,6 +141,10 @@ class ProcessorFeatures:
     rate_per_second: float | None
     slow_down: float | None
     retries: float | None
+    baseline_retries: float | None
+    failed: float | None
+    outcomes: float | None
+    failing_baseline: float | None
     fill: float | None
 
 
@@ -156,8 +173,12 @@ class MeasuredSubscription:
 
     Attributes:
         oldest: the partition with the longest time lag.
+        sample_interval_seconds: between two samples of the lag.
         loss_seconds: until retention deletes messages that are not committed.
         reassigning_low: lowest number of partitions in the window whose owner is not the target one (KIP-848).
+        usual_members: of the group in the baseline.
+        onset_seconds: when it fell behind, relative to the window's end; None if it is not behind, or for longer than the data show.
+        without_baseline: 1 if no good time was seen to compare with.
         poll_age_seconds: of the most active member; `rebalances` of the most disturbed one, `delay_fill` of the fullest.
     """
 
@@ -174,11 +195,13 @@ class MeasuredSubscription:
     lag_recent_slope: float | None
     arrival_per_second: float | None
     arrival_recent_per_second: float | None
+    arrival_baseline_per_second: float | None
     committed_moved: float | None
     committed_recent_per_second: float | None
     lag_samples: int
     lag_bad_samples: int
     last_sample_age_seconds: float | None
+    sample_interval_seconds: float | None
     oldest: OldestMessage | None
     oldest_incomplete_seconds: float | None
     fetch_queue_mean: float | None
@@ -192,6 +215,10 @@ class MeasuredSubscription:
     group_state: float | None
     group_state_low: float | None
     reassigning_low: float | None
+    group_state_mean: float | None
+    usual_members: float | None
+    onset_seconds: float | None
+    without_baseline: float | None
     live_members: int | None
     baseline_members: int | None
     poll_age_seconds: float | None

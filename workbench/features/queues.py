@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.features.summary import BASELINE_PERIODS, lower_median, of, ratio
+from workbench.features.summary import BASELINE_PERIODS, NOW, lower_median, of, ratio
 
 _TOOK = "process_time"
 
@@ -12,6 +12,13 @@ def _mean(period: int) -> str:
         of("sum", "increase", _TOOK, stat="sum", period=period),
         of("sum", "increase", _TOOK, stat="count", period=period),
     )
+
+
+_FAILED = "stat IN ('failed', 'timeout', 'dead')"
+
+
+def _outcomes(period: int, where: str = "true") -> str:
+    return f"sum(increase) FILTER (WHERE signal = 'processed' AND period = {period} AND {where})"
 
 
 # In-process queues, over the window: `length_mean`, `length_last`, `capacity` (events), `fill` (mean, 0 to 1).
@@ -34,11 +41,19 @@ PROCESSOR_FEATURES = {
         f"{of('max', 'last_seconds', _TOOK, stat='count')} - {of('min', 'first_seconds', _TOOK, stat='count')}",
     ),
     "retries": of("sum", "increase", "processed", stat="retry"),
+    "baseline_retries": of("sum", "increase", "processed", stat="retry", baseline=True),
+    "failed": _outcomes(NOW, _FAILED),
+    "outcomes": _outcomes(NOW),
+    "failing_quarters": "array("
+    + ", ".join(ratio(f"coalesce({_outcomes(at, _FAILED)}, 0)", _outcomes(at)) for at in range(BASELINE_PERIODS))
+    + ")",
     "quarters": "array(" + ", ".join(_mean(period) for period in range(BASELINE_PERIODS)) + ")",
 }
 PROCESSOR_SIGNALS = (_TOOK, "processed")
 # `baseline_seconds` is the lower median of the quarters; `slow_down` is the window's mean divided by it.
+# `failing_baseline` is the share of failures in the best quarter: it may have begun in the middle of the baseline.
 PROCESSOR_DERIVED = {
+    "failing_baseline": "array_min(array_compact(failing_quarters))",
     "baseline_seconds": lower_median("quarters"),
     "slow_down": ratio("process_seconds", lower_median("quarters")),
 }

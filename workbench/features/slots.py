@@ -36,9 +36,19 @@ def of_slots(slots: DataFrame, ends: Sequence[datetime], *, counters: bool = Tru
     Returns:
         The columns of `features.summarise`.
     """
-    end = ends[-1].timestamp()
     periods = " ".join(f"WHEN {round(at.timestamp() * 1e6)} THEN {number}" for number, at in enumerate(ends))
     timed = slots.select(*columns("*", f"CASE slot_us {periods} END AS period")).where(*columns("period IS NOT NULL"))
+    return of_periods(timed, ends[-1].timestamp(), counters=counters)
+
+
+def of_periods(timed: DataFrame, end: float, *, counters: bool = True) -> DataFrame:
+    """Do the same for slots with their `period`.
+
+    Args:
+        timed: in `SLOT_COLUMNS`, and `period`.
+        end: of the window, seconds since the epoch.
+        counters: as in `of_slots`.
+    """
     gauges = timed.where(*columns(f"signal NOT IN {sql_list(CUMULATIVE)}")).select(
         *columns(
             *(f"`{name}`" for name in LABELS),
@@ -58,7 +68,7 @@ def of_slots(slots: DataFrame, ends: Sequence[datetime], *, counters: bool = Tru
 
 def _counters(timed: DataFrame, end: float) -> DataFrame:
     """Growth within and between the slots; then all series of an entity together, whichever member reported it."""
-    series = f"OVER (PARTITION BY {_LABELS}, signal, stat, source ORDER BY period)"
+    series = f"OVER (PARTITION BY {_LABELS}, signal, stat, source ORDER BY first_us)"
     counted = timed.where(*columns(f"signal IN {sql_list(CUMULATIVE)} AND samples > 0"))
     joined = counted.select(*columns("*", f"lag(last) {series} AS before")).select(
         *columns(

@@ -35,24 +35,28 @@ def of_summary(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
     """Compute all features of all subscriptions in one plan.
 
     Args:
-        summary: of `features.summarise`, or of `features.slots` for slots that were kept.
+        summary: of `features.each`: every row belongs to one subscription.
         stale_after_seconds: a series whose last sample is older has ended.
 
     Returns:
         One row per (cluster, group, topic): the columns of `features.measured.MeasuredSubscription`.
     """
-    return _subscriptions(entities(summary, stale_after_seconds=stale_after_seconds))
+    things = entities(summary, stale_after_seconds=stale_after_seconds)
+    grouped = aggregate(things, SUBSCRIPTION, {**_OVERVIEW, **_GROUP_COLUMNS, **_DETAILS})
+    return _finished(grouped.where(*columns("partition_count > 0")))
 
 
 def of_fleet(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
-    """Compute the same for thousands of groups: one shuffle by group, with a fixed order of rows, so that sums are stable."""
+    """Compute the same for thousands of groups: one shuffle by group, with a fixed order of rows, so that sums are stable.
+
+    Args:
+        summary: of `features.slots`, for slots that were kept: logs, members and queues are there once.
+        stale_after_seconds: as in `of_summary`.
+    """
     things = fleet_entities(summary, stale_after_seconds=stale_after_seconds)
     order = ("cluster", "group", "topic", "kind", "partition", "member", "processor", "queue")
-    return _subscriptions(things.repartition("cluster", "group").sortWithinPartitions(*order))
-
-
-def _subscriptions(things: DataFrame) -> DataFrame:
-    grouped = aggregate(things, SUBSCRIPTION, {**_OVERVIEW, **_GROUP_COLUMNS, **_DETAILS})
+    sorted_things = things.repartition("cluster", "group").sortWithinPartitions(*order)
+    grouped = aggregate(sorted_things, SUBSCRIPTION, {**_OVERVIEW, **_GROUP_COLUMNS, **_DETAILS})
     # Values of the group are in the row without a topic: copy them to the rows with a topic (there they are null, 0 or empty, so the
     # maximum finds them).
     group = "OVER (PARTITION BY cluster, `group`)"
@@ -64,13 +68,21 @@ def _subscriptions(things: DataFrame) -> DataFrame:
             f"concat(processors, flatten(collect_list(CASE WHEN topic IS NULL THEN processors END) {group})) AS processors",
         )
     ).where(*columns("partition_count > 0"))
+    return _finished(spread)
+
+
+def _finished(grouped: DataFrame) -> DataFrame:
     # Each processor with the fill and the number of its queues.
     with_fill = f"""transform(processors, p -> struct({", ".join(f"p.{name} AS {name}" for name in _ELEMENTS["processor"])},
         array_max(transform(filter(queues, q -> q.processor = p.processor), q -> q.fill)) AS fill))"""
-    return spread.select(
+    # A map cannot be sorted, so it is made at the end.
+    named = ", ".join(f"p.{name} AS {name}" for name in _ELEMENTS["partition"] if name != "story")
+    with_story = f"transform(partitions, p -> struct({named}, map_from_entries(p.story) AS story))"
+    return grouped.select(
         *columns(
-            "* EXCEPT (processors)",
+            "* EXCEPT (processors, partitions)",
             f"{with_fill} AS processors",
+            f"{with_story} AS partitions",
             "oldest.time_lag_seconds AS time_lag_seconds",
             "worst_rtt.rtt_seconds AS rtt_seconds",
             "worst_rtt.rtt_baseline_seconds AS rtt_baseline_seconds",
@@ -98,6 +110,7 @@ _OVERVIEW = {
     "lag_recent_slope": "sum(lag_recent_slope)",
     "arrival_per_second": "sum(arrival_per_second)",
     "arrival_recent_per_second": "sum(arrival_recent_per_second)",
+    "arrival_baseline_per_second": "sum(arrival_baseline_per_second)",
     "committed_moved": "sum(committed_moved)",
     "committed_recent_per_second": "sum(committed_recent_per_second)",
     "lag_samples": "coalesce(sum(lag_samples), 0)",
@@ -105,13 +118,16 @@ _OVERVIEW = {
     "lag_bad_samples": "coalesce(sum(CASE WHEN coalesce(lag_ever_samples, 0) = 0 AND coalesce(log_end <= log_start, true)"
     " THEN 0 ELSE lag_bad_samples END), 0)",
     "last_sample_age_seconds": "-max(lag_last_seconds)",
+    "sample_interval_seconds": "max(lag_interval_seconds)",
     "oldest": "max_by(struct(time_lag_seconds, time_lag_low, time_lag_high, time_lag_method, partition), time_lag_seconds)",
     "oldest_incomplete_seconds": "max(oldest_incomplete_seconds)",
     "fetch_queue_mean": "sum(fetch_queue_mean)",
     # Of the partition with the longest time lag: one full queue delays only the partitions of its keys.
     "enqueue_mean_seconds": f"max({_ENTRY})",
     "enqueue_baseline_seconds": f"max_by({ratio('enqueue_baseline_sum', 'enqueue_baseline_count')}, {_ENTRY})",
-    "loss_seconds": f"min(CASE WHEN lag_messages > 0 AND {_closing} > 0 THEN greatest(committed - log_start, 0) / {_closing} END)",
+    # By segments where the partition's story shows them; at the mean rate in a sweep's first pass.
+    "loss_seconds": "min(CASE WHEN lag_messages > 0 THEN CASE WHEN story IS NOT NULL THEN loss_told"
+    f" WHEN {_closing} > 0 THEN greatest(committed - log_start, 0) / {_closing} END END)",
 }
 # Of the group: the coordinator's values; `live_members` and `baseline_members` by their own signals, `poll_age_seconds` of the most
 # active one, `rebalances` of the most disturbed one, `delay_fill` of the fullest, `worst_rtt` of the slowest round trips.

@@ -1,13 +1,14 @@
 """The sweep: triage of every subscription of a cluster in one Spark plan, from a store of landed samples.
 
-files → condensed, each once (`condense_store`) → summary → features → answers → verdicts → a table; findings for the worst only
+files → condensed, each once (`condense_store`) → summary → features → what is certainly healthy (`screen`)
+→ the rest from its samples, as a triage does → a table; findings for the worst only
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,7 +21,7 @@ from workbench.settings import Thresholds
 from workbench.spark.columns import columns
 from workbench.sweep.condense_store import Reading, condense_missing
 from workbench.sweep.store import Store
-from workbench.triage.engine import ORDER, Triage, answered_from, finding_of, profiles_named
+from workbench.triage.engine import ORDER, Triage, answered, answered_fleet, finding_of, profiles_named
 from workbench.triage.finding import Finding
 from workbench.triage.rows import features_of
 from workbench.triage.subscription import SubscriptionFeatures
@@ -182,19 +183,27 @@ def sweep(
         )
     reading = condense_missing(store, spark, ends)
     expected = Expectations(store.info.expected)
-    answered = answered_from(_summary(spark, reading, seen, store), limits, expected, fleet=True).persist(_disk())
-    try:
-        found = _ordered(answered.select(*columns(*(f"{sql} AS `{name}`" for name, sql in _TABLE.items()))).toArrow())
-        table = _with_mutes(found, expected, seen)
-        if not table.num_rows:
-            raise NoSeriesError(f"No lag of any group in the window's slots of {store.root}.")
-        others = tuple(replace(it, muted=expected.of(it.group).muted(seen.end)) for it in others)
-        table = with_kinds(table, kinds or {}, others)
-        judged = pc.invert(pc.is_in(table["group"], pa.array([it.group for it in others], pa.string())))
-        worst = table.filter(pc.and_(judged, pc.not_equal(table["state"], str(State.HEALTHY)))).slice(0, top)
-        findings = _findings(answered, spark, worst, store, seen, limits, expected, events, kinds or {})
-    finally:
-        answered.unpersist()
+    from workbench.sweep.screen import SCREEN, with_screen
+
+    first = with_screen(answered_fleet(_summary(spark, reading, seen, store), limits, expected), limits)
+    wanted = [f"{sql} AS `{name}`" for name, sql in _TABLE.items()]
+    cleared = first.select(*columns(*wanted, SCREEN)).toArrow()
+    if not cleared.num_rows:
+        raise NoSeriesError(f"No lag of any group in the window's slots of {store.root}.")
+    unclear = cleared.filter(cleared[SCREEN]).select(["group", "topic"]).to_pylist()
+    looked = _Looked(store, spark, seen, limits, expected)
+    parts = [cleared.filter(pc.invert(cleared[SCREEN])).drop_columns([SCREEN])]
+    for batch in _batches([(it["group"], it["topic"]) for it in unclear]):
+        parts.append(looked.at(batch).cast(parts[0].schema))
+    # What has no sample of its own any more keeps the answer of the first pass.
+    lost = [at for at, it in enumerate(unclear) if (it["group"], it["topic"]) not in looked.answered]
+    parts.append(cleared.filter(cleared[SCREEN]).take(pa.array(lost, pa.int64())).drop_columns([SCREEN]))
+    table = _with_mutes(_ordered(pa.concat_tables(parts)), expected, seen)
+    others = tuple(replace(it, muted=expected.of(it.group).muted(seen.end)) for it in others)
+    table = with_kinds(table, kinds or {}, others)
+    judged = pc.invert(pc.is_in(table["group"], pa.array([it.group for it in others], pa.string())))
+    worst = table.filter(pc.and_(judged, pc.not_equal(table["state"], str(State.HEALTHY)))).slice(0, top)
+    findings = _findings(looked, worst, events, kinds or {})
     return Sweep(
         window=seen,
         source={"kind": store.info.source, "cluster": store.info.cluster, "profiles": store.info.profiles},
@@ -216,14 +225,54 @@ def sweep(
     )
 
 
-def rows_of(answered: DataFrame, spark: SparkSession, wanted: Sequence[tuple[str, str]]) -> list[SubscriptionFeatures]:
-    """Full rows of some (group, topic)."""
-    from pyspark.sql import functions as F
+_BATCH = 2_000  # subscriptions that are judged in one plan
 
-    schema = pa.schema([("group", pa.string()), ("topic", pa.string())])
-    names = pa.Table.from_pylist([{"group": group, "topic": topic} for group, topic in wanted], schema)
-    chosen = answered.join(F.broadcast(spark.createDataFrame(names)), ["group", "topic"], "left_semi")
-    return features_of(chosen.toArrow())
+
+def _batches(names: list[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
+    names = sorted(names)
+    return (names[at : at + _BATCH] for at in range(0, len(names), _BATCH))
+
+
+@dataclass(slots=True)
+class _Looked:
+    """The closer look: triage of some subscriptions from their samples, each by its own onset; its rows are kept for the findings."""
+
+    store: Store
+    spark: SparkSession
+    window: Window
+    limits: Thresholds
+    expected: Expectations
+    answered: dict[tuple[str, str], pa.Table] = field(default_factory=dict)
+
+    def at(self, names: Sequence[tuple[str, str]]) -> pa.Table:
+        """The columns of `_TABLE` for these (group, topic)."""
+        samples = self.samples(names)
+        rows = answered(self.spark, samples, self.window, self.limits, self.expected).toArrow()
+        keys = zip(rows["group"].to_pylist(), rows["topic"].to_pylist(), strict=True)
+        chosen = set(names)
+        mine = [at for at, key in enumerate(keys) if key in chosen]
+        rows = rows.take(pa.array(mine, pa.int64()))
+        for at, key in enumerate(zip(rows["group"].to_pylist(), rows["topic"].to_pylist(), strict=True)):
+            self.answered[key] = rows.slice(at, 1)
+        oldest = rows["oldest"].combine_chunks()
+        given = {
+            **{name: rows[sql.strip("`")] for name, sql in _TABLE.items() if "." not in sql},
+            "time_lag_method": pc.struct_field(oldest, "time_lag_method"),
+        }
+        return pa.table({name: given[name] for name in _TABLE})
+
+    def samples(self, names: Sequence[tuple[str, str]]) -> pa.Table:
+        """Samples of these subscriptions, their logs and their groups, and of no other topic of theirs."""
+        found = self.store.samples_of(self.window, names)
+        groups = pa.array([group for group, _ in names], pa.string())
+        pairs = pa.array(sorted({f"{group}\0{topic}" for group, topic in names}), pa.string())
+        both = pc.binary_join_element_wise(found["group"], found["topic"], "\0")
+        keep = pc.or_kleene(pc.is_in(both, pairs), pc.or_(pc.is_null(found["group"]), pc.is_null(found["topic"])))
+        return found.filter(pc.and_(keep, pc.or_(pc.is_null(found["group"]), pc.is_in(found["group"], groups))))
+
+    def row(self, key: tuple[str, str]) -> SubscriptionFeatures:
+        """All features of one subscription."""
+        return features_of(self.answered[key])[0]
 
 
 def _summary(spark: SparkSession, reading: Reading, window: Window, store: Store) -> DataFrame:
@@ -231,13 +280,6 @@ def _summary(spark: SparkSession, reading: Reading, window: Window, store: Store
 
     slots = spark.read.schema(SLOT_COLUMNS).parquet(*reading.summaries)
     return of_slots(slots, store.slots_of(window), counters=reading.counters)
-
-
-def _disk() -> Any:
-    from pyspark import StorageLevel
-
-    # It is read twice, and must leave enough memory for the plan itself.
-    return StorageLevel.DISK_ONLY
 
 
 def _ordered(table: pa.Table) -> pa.Table:
@@ -291,31 +333,22 @@ def _with_mutes(table: pa.Table, expected: Expectations, window: Window) -> pa.T
 
 
 def _findings(
-    answered: DataFrame,
-    spark: SparkSession,
-    worst: pa.Table,
-    store: Store,
-    window: Window,
-    limits: Thresholds,
-    expected: Expectations,
-    events: Sequence[Mapping[str, Any]],
-    kinds: Mapping[str, str],
+    looked: _Looked, worst: pa.Table, events: Sequence[Mapping[str, Any]], kinds: Mapping[str, str]
 ) -> tuple[Finding, ...]:
     wanted = list(zip(worst["group"].to_pylist(), worst["topic"].to_pylist(), strict=True))
     if not wanted:
         return ()
-    rows = {(row.group, row.topic): row for row in rows_of(answered, spark, wanted)}
-    samples = store.samples_of(window, wanted)
-    profiles = profiles_named(store.info.profiles)
+    samples = looked.samples(wanted)
+    profiles = profiles_named(looked.store.info.profiles)
     return tuple(
         finding_of(
-            rows[key],
+            looked.row(key),
             samples,
-            window,
-            limits,
-            expected,
+            looked.window,
+            looked.limits,
+            looked.expected,
             profiles=profiles,
-            bootstrap=store.info.bootstrap,
+            bootstrap=looked.store.info.bootstrap,
             events=events,
             kind=kinds.get(key[0]),
         )

@@ -7,6 +7,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from workbench.expectations import NOTHING_EXPECTED, Expectations
+from workbench.features.lag import stale_seconds
 from workbench.features.summary import NOW, lower_median, ratio
 from workbench.spark.columns import extend
 
@@ -35,6 +36,7 @@ def with_suspects(
     first = {
         "objective_seconds": objective,
         "commit_every_seconds": commit_every,
+        "stale_seconds": stale_seconds(thresholds.stale_after_seconds, "sample_interval_seconds"),
         # Four of the later columns need it.
         "frozen_partitions": f"transform(filter(partitions, p -> {_frozen(objective, commit_every)}), p -> p.partition)",
     }
@@ -60,32 +62,57 @@ _Stages = Sequence[Mapping[str, str]]
 def _lag(t: Thresholds) -> _Stages:
     """Late, growing, draining, abandoned: the parts of "is it lagging".
 
-    All of them use the lows of the last third of the window. Commits at long intervals make a sawtooth whose lows return to nearly 0,
-    and a single odd sample must neither cause a verdict nor prevent one.
+    The stories of the partitions (`chronicle`) say who is late beyond its own cadence. Without them (a sweep's first pass) the lows of
+    the window's last third decide: commits at long intervals make a sawtooth whose lows return to nearly 0.
     """
     # A group that commits every ten minutes is up to ten minutes behind in the best of times.
     floor = f"({t.growth_floor_ratio} * objective_seconds + commit_every_seconds)"
     # The lag divided by the arrival rate replaces the time lag where that is not known, or has a single sample.
     waited = _waited("p.lag_recent_low", "p.arrival_per_second")
-    surely = _waited("p.lag_recent_low", "p.arrival_per_second", at_least=True)
+    # Where the last third has no sample, the whole window has to do.
+    surely = _waited("coalesce(p.lag_recent_low, p.lag_low)", "p.arrival_per_second", at_least=True)
     lowest = _waited("p.lag_recent_lowest", "p.arrival_per_second")
     objective = "(objective_seconds + commit_every_seconds)"
     # Between two commits of a sawtooth there is at least one low near 0, and a second one not much above it.
     kept_up = f"({{lowest}} <= {floor} AND {{second}} <= {_SECOND_LOW} * {floor})"
-    late = (
-        f"{_IS_FROZEN} OR (p.time_lag_seconds > {objective} AND NOT coalesce({kept_up.format(lowest=lowest, second=waited)}, false))"
+    by_lows = (
+        f"(p.time_lag_seconds > {objective} AND NOT coalesce({kept_up.format(lowest=lowest, second=waited)}, false))"
         f" OR coalesce({surely} > {objective}, CASE WHEN p.time_lag_seconds IS NOT NULL THEN false END)"
     )
+    rhythm = "CASE WHEN commit_every_seconds > 0 THEN commit_every_seconds ELSE coalesce(p.cadence_seconds, 0) END"
+    # Two views of the same: when what waits was produced, and how long arrivals take to make so much of it.
+    late = f"{_IS_FROZEN} OR coalesce(p.story['late'] = 1 OR coalesce({surely} > objective_seconds + {rhythm}, false), {by_lows})"
     # Empty, or never committed with no arrivals: nothing can be late there.
     idle = (
-        "coalesce(p.log_end <= p.log_start, false)"
+        f"coalesce(p.log_end <= p.log_start, false) OR {_IS_TAIL}"
         " OR (coalesce(p.lag_ever_samples, 0) = 0 AND coalesce(p.arrival_per_second = 0, false))"
     )
+    half = f"{t.growth_floor_ratio} * objective_seconds"
     share = f"{t.growth_ratio} * greatest(arrival_per_second, 1)"
     # A sum hides the partition that does not shrink.
     behind = f"p.time_lag_seconds > {objective} AND p.lag_messages > 0"
     not_shrinking = f"{_IS_FROZEN} OR ({behind} AND p.lag_slope > 0 AND p.lag_recent_slope > 0)"
     to_drain = ratio("lag_messages", "-least(lag_slope, coalesce(lag_recent_slope, lag_slope))")
+    bound = f"greatest({_LONGEST_DRAIN_SECONDS}, 2 * coalesce(time_lag_seconds, 0))"
+    by_sum = (
+        f"((lag_slope < -({share}) AND coalesce(lag_recent_slope < 0, true)) OR burst_over)"
+        " AND committed_moved > 0 AND coalesce(all_shrink, true)"
+        f" AND coalesce({to_drain} <= {bound}, true)"
+    )
+    # Of every partition that is behind, and not of their sum.
+    each_drains = (
+        f"size(frozen_partitions) = 0 AND eta_drain_seconds <= {bound} AND coalesce(lag_recent_slope < 0, true)"
+    )
+    late_and_known = "filter(partitions, p -> p.story['late'] = 1)"
+    going = (
+        f"filter(partitions, p -> (p.story['late'] = 1 OR p.story['waiting'] > {half} + {rhythm}) AND NOT {_IS_FROZEN})"
+    )
+    behind_and_known = f"filter(partitions, p -> p.story['late'] = 1 OR p.story['waiting'] > {half} + {rhythm})"
+    # The time lag is of now: since the last sample it may have caught up, if it was moving then and not far behind.
+    unproven = (
+        f"NOT ({idle}) AND p.lag_messages > 0 AND p.time_lag_seconds > objective_seconds + {rhythm}"
+        f" AND (p.moved_ago_seconds + p.committed_last_seconds > 0 OR coalesce(p.story['waiting'] > {half}, true))"
+    )
     return [
         {
             # The D and the 1e-9: as a decimal, a third of 12 would be 3.9999 and become 3.
@@ -96,25 +123,65 @@ def _lag(t: Thresholds) -> _Stages:
             "burst_over": f"arrival_recent_per_second < {t.burst_over_ratio} * arrival_per_second AND lag_recent_slope < -({share})",
             "waited_seconds": _waited("lag_recent_low", "arrival_per_second", at_least=True),
             "waited_lowest_seconds": _waited("lag_recent_lowest", "arrival_per_second", at_least=True),
-            "abandoned": "lag_messages > 0 AND lag_recent_low > 0 AND (group_members_recent = 0"
-            " OR (live_members = 0 AND baseline_members > 0 AND committed_recent_per_second = 0))",
+            # A count of members that has always been 0 counts something else, and so does one that is 0 while commits move.
+            "abandoned": "lag_messages > 0 AND lag_recent_low > 0 AND"
+            f" ((group_members_recent = 0 AND coalesce(usual_members >= {_SOMEBODY}, true) AND NOT {_moving_now()})"
+            " OR (live_members = 0 AND baseline_members > 0 AND committed_recent_per_second = 0"
+            # A batch that ends its process each time is expected to commit no more often.
+            " AND (commit_every_seconds = 0 OR late)))",
+            "eta_drain_seconds": f"CASE WHEN forall({behind_and_known}, p -> p.story['drain_in'] IS NOT NULL)"
+            f" THEN array_max(transform({behind_and_known}, p -> p.story['drain_in'])) END",
+            "comes_and_goes": f"exists(partitions, p -> p.story['late_times'] >= {_SEVERAL - 1}"
+            f" OR p.story['pauses'] >= {_SEVERAL} AND p.story['pause_share'] >= {_OFTEN})",
+            # The oldest events of late partitions have been read and wait inside, while commits move: the consumer's side is the limit.
+            "held_inside": f"size({going}) > 0 AND 2 * size(filter({going},"
+            f" p -> p.oldest_incomplete_seconds >= {_HELD} * p.story['waiting'])) > size({going})",
+            # Late all the time, and no more or less so: on purpose, or for longer than the data show.
+            "steady": f"size({late_and_known}) > 0 AND size(frozen_partitions) = 0"
+            f" AND size({late_and_known}) = size(filter(partitions, p -> NOT ({idle})))"
+            f" AND forall({late_and_known}, p -> coalesce(p.story['steady'] = 1, false))",
+            "moving_now": _moving_now(),
+            "just_resumed": f"size({late_and_known}) > 0 AND forall({late_and_known}, p -> coalesce(p.story['resumed'] = 1, false))",
+            "unproven": f"coalesce(exists(partitions, p -> p.story IS NOT NULL AND {unproven}), false)",
+            # It stood still before the data began, and usually has no members: when it is due is not known.
+            "batch_perhaps": f"coalesce(usual_members < {_SOMEBODY} AND late"
+            " AND exists(partitions, p -> p.story['silent_before'] >= 0.3 * p.story['waiting']), false)",
+            "behind_partitions": f"transform(filter({behind_and_known}, p -> NOT ({idle}) AND p.story['drain_in'] IS NULL),"
+            " p -> p.partition)",
+            "recovered_seconds": "array_min(transform(filter(partitions, p -> p.story['late_to'] IS NOT NULL),"
+            " p -> -p.story['late_to']))",
         },
         {
             "growing": f"lag_slope > {share} AND lag_messages > 0"
             f" AND NOT {kept_up.format(lowest='waited_lowest_seconds', second='waited_seconds')}"
-            " AND NOT coalesce(burst_over, false)",
-            "draining": f"late AND ((lag_slope < -({share}) AND coalesce(lag_recent_slope < 0, true)) OR burst_over)"
-            " AND committed_moved > 0 AND coalesce(all_shrink, true)"
+            " AND NOT coalesce(burst_over, false)"
+            # Between two commits every lag grows.
+            f" AND coalesce(exists(partitions, p -> greatest(p.story['waiting'], {waited}) > {rhythm} + {half}"
+            # With more arrivals the lag of a constant delay grows, too.
+            f" AND coalesce(p.story['age_slope'] > {t.growth_ratio / 2}, true)), true)",
             # An end that is days away, or after the loss of messages, calms nobody.
-            f" AND coalesce({to_drain} <= greatest({_LONGEST_DRAIN_SECONDS}, 2 * coalesce(time_lag_seconds, 0)), true)"
-            f" AND coalesce({to_drain} < loss_seconds, true)",
+            "draining": f"(CASE WHEN size({behind_and_known}) > 0 THEN {each_drains} ELSE late AND {by_sum} END)"
+            f" AND coalesce(coalesce(eta_drain_seconds, {to_drain}) < loss_seconds, true)",
         },
     ]
 
 
 _SCRAPES = 2  # one may fall between two commits
+_SURELY = 5  # times the shortest freeze: no handler holds its commits for so long
 _SOONEST_SECONDS = 90.0  # a rebalance or a long garbage collection takes some tens of seconds
 _LONGEST_DRAIN_SECONDS = 3600.0
+_JUST_NOW = 1.5  # samples
+_SOMEBODY = 0.5  # of a member, on average
+_SEVERAL, _OFTEN = 3, 0.15  # stretches in the window, and their share of it
+_IS_TAIL = "coalesce(p.story['idle'] = 1, false)"
+
+
+def _moving_now() -> str:
+    """SQL for whether any commit has moved in the last two samples (an exporter's count of members may be older than that)."""
+    recently = (
+        f"p.moved_ago_seconds + p.committed_last_seconds <= {_JUST_NOW} * coalesce(p.committed_interval_seconds, 0)"
+    )
+    return f"exists(partitions, p -> coalesce({recently}, false))"
 
 
 def _frozen(objective: str, commit_every: str) -> str:
@@ -122,16 +189,19 @@ def _frozen(objective: str, commit_every: str) -> str:
 
     Without a rhythm (no commit has moved, and none is expected) this is not known, and counts as false.
     """
-    rhythm = f"CASE WHEN {commit_every} > 0 THEN {commit_every} ELSE p.cadence_seconds END"
+    learned = "greatest(p.cadence_seconds, coalesce(p.story['rhythm'], p.cadence_seconds))"
+    rhythm = f"CASE WHEN {commit_every} > 0 THEN {commit_every} ELSE {learned} END"
     patience = (
         f"greatest(2 * ({rhythm}), {_SCRAPES} * coalesce(p.committed_interval_seconds, 0),"
         f" least({objective}, {_SOONEST_SECONDS}))"
     )
     # Up to the last sample: what came after it is not known.
     still = "(coalesce(p.moved_ago_seconds, p.committed_since_seconds) + p.committed_last_seconds)"
+    waiting = "coalesce(p.story['waiting'], p.time_lag_seconds)"
     return (
-        f"coalesce(p.committed IS NOT NULL AND p.lag_messages > 0 AND ({rhythm}) IS NOT NULL AND {still} >= {patience}"
-        f" AND coalesce(p.time_lag_seconds > {patience}, p.lag_recent_lowest > 0), false)"
+        f"coalesce(p.committed IS NOT NULL AND p.lag_messages > 0 AND NOT {_IS_TAIL}"
+        f" AND ({rhythm}) IS NOT NULL AND {still} >= {patience}"
+        f" AND coalesce({waiting} >= {patience}, p.lag_recent_lowest > 0), false)"
     )
 
 
@@ -146,21 +216,30 @@ def _waited(low: str, arrival: str, *, at_least: bool = False) -> str:
 
 
 def _partitions(t: Thresholds) -> _Stages:
-    """Stuck partitions: lag all the time, and no commit advanced. Hot partitions: far more lag than is typical."""
-    floor = f"({t.growth_floor_ratio} * objective_seconds + 2 * commit_every_seconds)"
-    # Slow events hold commits up for a while, too, so a frozen partition is not stuck yet: the questions about queues come first.
+    """Stuck partitions: frozen, and nothing in the consumer explains it. Hot partitions: far more lag than is typical."""
+    floor = f"({t.growth_floor_ratio} * objective_seconds + 2 * greatest(commit_every_seconds, coalesce(p.cadence_seconds, 0)))"
+    # Slow events hold commits up for a while, too: with full queues, only a partition that has not moved in the whole time is stuck.
     # In a short window (or with a long commit interval) a missing commit proves nothing; hence the age.
+    full = f"exists(queues, q -> coalesce(q.fill >= {t.queue_fill_ratio}, false))"
+    longer = f"p.moved_ago_seconds >= {_SURELY} * least(objective_seconds, {_SOONEST_SECONDS})"
+    quiet = f"CASE WHEN size(queues) > 0 AND NOT {full} THEN true ELSE {longer} END"
     stuck = (
-        "(p.lag_recent_low > 0 AND p.committed_moved = 0 AND p.committed_samples >= 3"
-        f" AND coalesce(p.time_lag_seconds > {floor}, true))"
+        f"NOT {_IS_TAIL} AND CASE WHEN p.story['moved_ago'] IS NOT NULL THEN {_IS_FROZEN} AND {quiet}"
+        " ELSE p.lag_recent_low > 0 AND p.committed_moved = 0 AND p.committed_samples >= 3"
+        f" AND coalesce(p.time_lag_seconds > {floor}, true) END"
     )
     silent = "p.lag_recent_low > 0 AND coalesce(p.committed_samples, 0) < 3"
     mean = "aggregate(lags, 0D, (sum, x) -> sum + x) / size(lags)"
-    hot = f"p.lag_messages > {t.hot_factor} * typical_lag AND p.lag_messages > {t.hot_floor_messages}"
+    # What may have stopped is not hot.
+    hot = (
+        f"p.lag_messages > {t.hot_factor} * typical_lag AND p.lag_messages > {t.hot_floor_messages}"
+        " AND NOT array_contains(standing_partitions, p.partition)"
+    )
     return [
         {
             "stuck_partitions": f"transform(filter(partitions, p -> {stuck}), p -> p.partition)",
             "moving_partitions": f"size(filter(partitions, p -> p.committed_moved > 0 AND NOT {_IS_FROZEN}))",
+            "standing_partitions": f"transform(filter(partitions, p -> {_standing()}), p -> p.partition)",
             "silent_partitions": f"size(filter(partitions, p -> {silent}))",
             "new_partitions": f"size(filter(partitions, p -> p.first_period = {NOW}))",
             "lags": "array_compact(transform(partitions, p -> cast(p.lag_messages AS double)))",
@@ -168,20 +247,100 @@ def _partitions(t: Thresholds) -> _Stages:
         {
             "stuck_count": "size(stuck_partitions)",
             "stalled": "size(stuck_partitions) > 0 OR size(frozen_partitions) > 0",
+            **_events(t),
             "frozen_count": "size(frozen_partitions)",
             "typical_lag": f"CASE WHEN size(lags) > 0 THEN least({mean}, {lower_median('lags')}) END",
             "highest_lag": "array_max(lags)",
         },
         {
-            "hot_partitions": f"transform(filter(partitions, p -> {hot}), p -> p.partition)",
-            "hot_count": f"size(filter(partitions, p -> {hot}))",
+            # A few that fall behind while the others keep up or catch up; or far more lag than is typical.
+            "hot_partitions": "CASE WHEN size(behind_partitions) BETWEEN 1 AND least(few_partitions, partition_count - 1)"
+            f" THEN behind_partitions ELSE transform(filter(partitions, p -> {hot}), p -> p.partition) END",
+            "stall_cause": _stall_cause(),
         },
+        {"hot_count": "size(hot_partitions)"},
     ]
+
+
+def _standing() -> str:
+    """SQL for a partition that may have stopped: no commit for longer than usual, and not long enough to be sure."""
+    still = "(p.moved_ago_seconds + p.committed_last_seconds)"
+    usual = "1.5 * greatest(coalesce(p.committed_interval_seconds, 0), coalesce(p.cadence_seconds, 0))"
+    return (
+        f"coalesce(p.lag_messages > 0 AND NOT {_IS_TAIL} AND NOT {_IS_FROZEN} AND {still} > {usual}"
+        f" AND {still} >= least(objective_seconds, {_SOONEST_SECONDS}) / 2 AND p.story['waiting'] > 0.8 * {still}, false)"
+    )
+
+
+_READ_ON = 0.7  # of what arrives in the judged time, some of which is before the stop
+_HELD = 0.5  # of the age of what waits
+
+
+def _stall_cause() -> str:
+    """SQL for why partitions stand still, by what goes on in their consumers; null where that is not measured."""
+    still = "array_union(frozen_partitions, stuck_partitions)"
+    them = f"filter(partitions, p -> array_contains({still}, p.partition))"
+    held = f"filter({them}, p -> p.oldest_incomplete_seconds >= {_HELD} * p.story['waiting'])"
+    entered = f"aggregate({them}, 0D, (sum, p) -> sum + p.enqueue_count)"
+    arrived = f"aggregate({them}, 0D, (sum, p) -> sum + p.arrived)"
+    attempts = "aggregate(processors, 0D, (sum, p) -> sum + coalesce(p.attempts, 0))"
+    everywhere = "aggregate(partitions, 0D, (sum, p) -> sum + coalesce(p.arrived, 0))"
+    # Without entry times only all of it together can be compared.
+    all_of_it = f"CASE WHEN moving_partitions = 0 AND size(processors) > 0 THEN {ratio(attempts, everywhere)} END"
+    read = f"coalesce({ratio(entered, arrived)}, {all_of_it})"
+    # The same record again and again.
+    again = (
+        "exists(processors, p -> p.retries >= 3"
+        " AND p.retries * p.baseline_attempts > 3 * coalesce(p.baseline_retries, 0) * p.attempts)"
+    )
+    paused = "exists(members, m -> m.live AND m.paused_mean >= 0.5)"
+    return f"""CASE WHEN size({still}) = 0 THEN NULL
+        WHEN size({held}) > 0 AND size({held}) <= few_partitions THEN 'poison_record'
+        WHEN {read} >= {_READ_ON} THEN 'commit_fails'
+        WHEN {again} AND size({still}) <= few_partitions THEN 'poison_record'
+        WHEN {paused} AND NOT coalesce(queue_fill >= 0.5, false) THEN 'paused'
+        WHEN {read} < {_READ_ON} AND size({held}) = 0 AND poll_age_seconds IS NOT NULL THEN 'client_stalled' END"""
+
+
+_SKIP_RATE = 500.0  # messages/s
+
+
+def _events(t: Thresholds) -> Mapping[str, str]:
+    """What happened to the offsets, and what arrives: losses, resets, silence, bursts."""
+
+    def total(name: str, where: str = "true") -> str:
+        return f"aggregate(filter(partitions, p -> p.story['{name}'] > 0 AND {where}), 0D, (sum, p) -> sum + p.story['{name}'])"
+
+    fast = f"p.story['skip_pace'] >= {t.skip_pace_ratio}"
+    return {
+        "lost_messages": total("lost"),
+        # A slow topic's consumer has room to read whole hours in seconds, so the pace counts, too.
+        "skipped_messages": f"CASE WHEN {total('skip_rate')} >= {_SKIP_RATE} THEN {total('skipped', fast)} ELSE 0D END",
+        "doubtful_messages": f"CASE WHEN {total('skip_rate')} < {_SKIP_RATE} THEN {total('skipped', fast)} ELSE 0D END",
+        "back_messages": total("back"),
+        "above_end_messages": total("above_end"),
+        "quiet_seconds": "array_min(transform(partitions, p -> p.story['quiet']))",
+        "usual_gap_seconds": "array_min(transform(partitions, p -> p.story['usual_gap']))",
+        "arrival_ratio": ratio("arrival_per_second", "arrival_baseline_per_second"),
+        "failing_share": ratio(
+            "aggregate(processors, 0D, (sum, p) -> sum + coalesce(p.failed, 0))",
+            "aggregate(processors, 0D, (sum, p) -> sum + coalesce(p.outcomes, 0))",
+        ),
+        "failing_baseline_share": ratio(
+            "aggregate(processors, 0D, (sum, p) -> sum + p.failing_baseline * coalesce(p.outcomes, 0))",
+            "aggregate(processors, 0D, (sum, p) -> sum + coalesce(p.outcomes, 0))",
+        ),
+    }
 
 
 def _members(t: Thresholds) -> _Stages:
     """Members that do not poll, joined or left; and the cause of a rebalance storm."""
-    hung = f"m.live AND m.poll_age_seconds > {t.poll_age_seconds}"
+    # Some handlers take minutes: what is usual is no hang.
+    hung = (
+        f"m.live AND m.poll_age_seconds > greatest({t.poll_age_seconds}, 1.5 * coalesce(m.poll_age_usual, 0))"
+        # Without a good time to compare with: not once in the whole window.
+        f" AND (m.poll_age_usual IS NOT NULL OR m.poll_age_low > {t.poll_age_seconds})"
+    )
     paused = f"m.poll_age_high > {t.poll_age_seconds}"
     # Members that left, joined or restarted in the window. (Without a baseline, every member is new.)
     came_or_went = (
@@ -193,6 +352,8 @@ def _members(t: Thresholds) -> _Stages:
             "hung_members": f"transform(filter(members, m -> {hung}), m -> m.member)",
             "paused_members": f"transform(filter(members, m -> {paused}), m -> m.member)",
             "changed_members": f"transform(filter(members, m -> {came_or_went}), m -> m.member)",
+            # Started after the baseline, and gone again: a crash loop under new names.
+            "passing_members": "size(filter(members, m -> NOT m.in_baseline AND m.last_seconds IS NOT NULL AND NOT m.live))",
             "most_restarts": "array_max(transform(members, m -> m.restarts))",
             "known_members": "size(filter(members, m -> m.last_seconds IS NOT NULL))",
         },
@@ -216,6 +377,10 @@ def _queues(t: Thresholds) -> _Stages:
     idle = f"filter({siblings}, o -> o.fill <= {t.idle_queue_ratio})"
     return [
         {
+            "busy_share": ratio(
+                "aggregate(processors, 0D, (sum, p) -> sum + coalesce(p.rate_per_second * p.process_seconds, 0))",
+                "size(queues)",
+            ),
             "queue_fill": "array_max(transform(queues, q -> q.fill))",
             "full_queues": f"filter(queues, q -> {full})",
             "hot_queues": f"filter(queues, q -> {full} AND size({siblings}) > 0 AND 2 * size({idle}) > size({siblings}))",
@@ -235,7 +400,7 @@ def _processors(t: Thresholds) -> _Stages:
     """Slow processors: compared with their own baseline first, then with the slow-down of their peers."""
     peers = "transform(filter(processors, o -> o.processor != p.processor AND o.attempts > 0), o -> o.slow_down)"
     # A slow processor with an empty queue delays nothing.
-    held_up = f"coalesce(p.fill >= {t.queue_fill_ratio}, true)"
+    held_up = f"coalesce(p.fill >= {t.queue_fill_ratio} OR held_inside, true)"
     slow = (
         f"p.slow_down >= {t.slow_ratio} AND {held_up}"
         f" AND p.slow_down >= {t.slow_peers_ratio} * coalesce({lower_median(peers)}, 0)"

@@ -69,31 +69,48 @@ def answered(
     expectations: Expectations = NOTHING_EXPECTED,
 ) -> DataFrame:
     """Samples to one answered row per subscription; all of it after the summary is one Spark plan."""
-    from workbench.features.summarise import summarise
+    from workbench.triage.walk import with_verdicts
 
-    return answered_from(summarise(spark, samples, window), thresholds, expectations)
+    return with_verdicts(suspects(spark, samples, window, thresholds, expectations), thresholds)
 
 
-def answered_from(
-    summary: DataFrame,
+def suspects(
+    spark: SparkSession,
+    samples: pa.Table,
+    window: Window,
     thresholds: Thresholds,
     expectations: Expectations = NOTHING_EXPECTED,
-    *,
-    fleet: bool = False,
 ) -> DataFrame:
-    """Answer all questions from a summary, one row per series and period; `fleet` for thousands of groups."""
-    from workbench.features.subscriptions import of_fleet, of_summary
+    """Samples to one row of features per subscription, with what the questions test (`triage.anomalies`)."""
+    from workbench.features.each import summarise_each
+    from workbench.features.subscriptions import of_summary
+    from workbench.triage.anomalies import with_suspects
+
+    def limits_of(group: str) -> tuple[float, float, float]:
+        limits = expectations.limits(thresholds, group) if expectations else thresholds
+        objective = limits.time_lag_objective_seconds
+        return objective, limits.commit_every_seconds, limits.growth_floor_ratio * objective
+
+    summary = summarise_each(spark, samples, window, limits_of)
+    features = of_summary(summary, stale_after_seconds=thresholds.stale_after_seconds)
+    return with_suspects(features, thresholds, expectations)
+
+
+def answered_fleet(
+    summary: DataFrame, thresholds: Thresholds, expectations: Expectations = NOTHING_EXPECTED
+) -> DataFrame:
+    """Answer all questions for thousands of groups, from the summary of kept slots: all by the same window."""
+    from workbench.features.subscriptions import of_fleet
     from workbench.triage.anomalies import with_suspects
     from workbench.triage.walk import with_verdicts
 
-    together = of_fleet if fleet else of_summary
-    features = together(summary, stale_after_seconds=thresholds.stale_after_seconds)
+    features = of_fleet(summary, stale_after_seconds=thresholds.stale_after_seconds)
     return with_verdicts(with_suspects(features, thresholds, expectations), thresholds)
 
 
 def load() -> None:
     """Import the modules of a triage, pyspark among them, while Spark starts."""
-    from workbench.features import subscriptions, summarise  # noqa: F401
+    from workbench.features import each, subscriptions  # noqa: F401
     from workbench.triage import anomalies, walk  # noqa: F401
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +12,7 @@ import pyarrow as pa
 from workbench.features.series import Series, highest, series_of
 from workbench.settings import Thresholds
 from workbench.triage.subscription import SubscriptionFeatures
-from workbench.triage.verdict import State
+from workbench.triage.verdict import State, Verdict
 from workbench.triage.verdicts import leaf_of
 from workbench.window import Window
 
@@ -26,10 +26,18 @@ _STEADY = 0.8
 def onset(samples: pa.Table, window: Window, row: SubscriptionFeatures, thresholds: Thresholds) -> datetime | None:
     """Find the onset; None if it is not visible (the incident is older than the data, or no series shows it).
 
-    Uses the line that the verdict's leaf names, or else the time lag above the floor of growth.
+    The stories of the partitions say when the group fell behind. Where they do not (it keeps up, and something else is wrong), the line
+    that the verdict's leaf names, or else the time lag above the floor of growth.
     """
     leaf = leaf_of(row.verdict)
-    if leaf.state is not State.LAGGING:
+    if leaf.state not in (State.LAGGING, State.CANNOT_TELL):
+        return None
+    began = _of_events(row)
+    if began is not None:
+        return window.end - timedelta(seconds=began)
+    if row.onset_seconds is not None:
+        return window.end + timedelta(seconds=row.onset_seconds)
+    if row.without_baseline or leaf.state is State.CANNOT_TELL:
         return None
     series = series_of(samples, window, group=row.group, topic=row.topic)
     line, limit = leaf.onset(series, row, thresholds) if leaf.onset is not None else _time_lag(series, thresholds)
@@ -37,6 +45,20 @@ def onset(samples: pa.Table, window: Window, row: SubscriptionFeatures, threshol
         return None
     at = first_steady(line, limit)
     return None if at is None else datetime.fromtimestamp(float(series.times[at]), UTC)
+
+
+# Facts of the partitions' stories that say when, in seconds ago, by verdict.
+_WHEN = {
+    Verdict.RECORDS_LOST: ("lost_ago", "skipped_ago"),
+    Verdict.OFFSETS_RESET: ("recreated_ago", "back_ago"),
+}
+
+
+def _of_events(row: SubscriptionFeatures) -> float | None:
+    """Seconds since the earliest event that the verdict is about; None if it is about none."""
+    names = _WHEN.get(row.verdict, ())
+    told = [it.story[name] for name in names for it in row.partitions if it.story and name in it.story]
+    return max(told, default=None)
 
 
 def _time_lag(series: Series, thresholds: Thresholds) -> Sign:

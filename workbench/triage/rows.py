@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from functools import cache
 from types import NoneType
@@ -76,6 +76,8 @@ def _makers(cls: type) -> dict[str, Callable[[Any], Any]]:
 def _maker(kind: Any) -> Callable[[Any], Any] | None:
     if kind in _SCALARS:
         return None
+    if get_origin(kind) is Mapping:
+        return lambda value: dict(value or ())
     if get_origin(kind) is not tuple:
         return lambda value: None if value is None else _made(kind, value)
     make = _maker(get_args(kind)[0])
@@ -105,6 +107,9 @@ def _problems(given: pa.DataType, hint: Any, name: str) -> Iterator[str]:
     if kind in _SCALARS:
         if not _SCALARS[kind](given):
             yield f"{name} is {given} and not {kind.__name__}"
+    elif get_origin(kind) is Mapping:
+        if not pa.types.is_map(given):
+            yield f"{name} is {given} and no map"
     elif get_origin(kind) is tuple:
         if pa.types.is_list(given) or pa.types.is_large_list(given):
             yield from _problems(given.value_type, get_args(kind)[0], f"{name}[]")
@@ -129,7 +134,7 @@ def _nulls(column: pa.ChunkedArray, hint: Any, name: str) -> Iterator[str]:
         return
     if required and column.null_count:
         yield name
-    if kind not in _SCALARS:
+    if kind not in _SCALARS and get_origin(kind) is not Mapping:
         present = column.filter(pc.is_valid(column))
         for field, of in _declared(kind).items():
             yield from _nulls(pc.struct_field(present, field), of, f"{name}.{field}")

@@ -31,7 +31,25 @@ class SubscriptionFeatures(MeasuredSubscription):
         all_shrink: no late partition grows or stands still.
         few_partitions: the largest number of partitions that counts as "a few".
         waited_seconds, waited_lowest_seconds: the lag divided by the arrival rate, from the lows of the window's last third.
+        eta_drain_seconds: until the last of the late partitions has caught up; None if one of them does not.
+        comes_and_goes: late several times in the window. steady: late all the time, and by the same.
+        moving_now: whether any commit has moved in the last two samples.
+        just_resumed: what is late has begun to move again, too lately to say how fast.
+        unproven: so late by now that only a commit since the last sample could make it well.
+        batch_perhaps: it may be a batch whose time has not come.
+        behind_partitions: those that are late, or on the way to it, and do not catch up.
+        held_inside: most late partitions wait for events that the consumer has read.
+        recovered_seconds: since the latest lateness ended.
+        lost_messages, skipped_messages: deleted by retention, or passed by a commit, before they were read.
+        doubtful_messages: passed so fast that they were skipped, or read by a consumer with much room.
+        back_messages, above_end_messages: by which commits went back, or are above the log's end.
+        quiet_seconds, usual_gap_seconds: since the last arrival, and the longest time without one before.
+        arrival_ratio: arrivals as a multiple of the baseline's; `failing_share` of the attempts.
+        passing_members: those that came after the baseline and have gone again.
         frozen_partitions: those whose commit has stopped, for longer than usual, while messages wait.
+        standing_partitions: those that may have stopped, too lately to be sure.
+        stall_cause: why partitions stand still: poison_record, commit_fails, paused or client_stalled; None if it is not visible.
+        busy_share: process time per second and queue: of one thread for each queue.
         stuck_partitions, hot_partitions: their numbers; `stuck_count` and `hot_count` how many.
         lags: of the partitions where it is known, in messages; `typical_lag` and `highest_lag` of these.
         hung_members, paused_members, changed_members: those that do not poll, polled too late, or joined or left.
@@ -42,6 +60,7 @@ class SubscriptionFeatures(MeasuredSubscription):
 
     objective_seconds: float
     commit_every_seconds: float
+    stale_seconds: float
     few_partitions: int
     late: bool | None
     all_shrink: bool | None
@@ -49,6 +68,16 @@ class SubscriptionFeatures(MeasuredSubscription):
     waited_seconds: float | None
     waited_lowest_seconds: float | None
     abandoned: bool | None
+    eta_drain_seconds: float | None
+    comes_and_goes: bool | None
+    held_inside: bool | None
+    steady: bool | None
+    recovered_seconds: float | None
+    moving_now: bool
+    just_resumed: bool
+    unproven: bool
+    batch_perhaps: bool
+    behind_partitions: tuple[int, ...]
     growing: bool | None
     draining: bool | None
     # Partitions.
@@ -60,8 +89,20 @@ class SubscriptionFeatures(MeasuredSubscription):
     lags: tuple[float, ...]
     stuck_count: int
     frozen_count: int
+    standing_partitions: tuple[int, ...]
+    stall_cause: str | None
     stalled: bool
     typical_lag: float | None
+    lost_messages: float | None
+    skipped_messages: float | None
+    doubtful_messages: float | None
+    back_messages: float | None
+    above_end_messages: float | None
+    quiet_seconds: float | None
+    usual_gap_seconds: float | None
+    arrival_ratio: float | None
+    failing_share: float | None
+    failing_baseline_share: float | None
     highest_lag: float | None
     hot_partitions: tuple[int, ...]
     hot_count: int
@@ -69,10 +110,12 @@ class SubscriptionFeatures(MeasuredSubscription):
     hung_members: tuple[str, ...]
     paused_members: tuple[str, ...]
     changed_members: tuple[str, ...]
+    passing_members: int | None
     most_restarts: int | None
     known_members: int | None
     storm_cause: str | None
     # Queues.
+    busy_share: float | None
     queue_fill: float | None
     full_queues: tuple[QueueFeatures, ...]
     hot_queues: tuple[QueueFeatures, ...]

@@ -1,7 +1,7 @@
 """The decision tree as data: Spark evaluates it, the report draws it, the documentation lists it.
 
 A test is SQL over the features of a subscription (`features.subscriptions`, `triage.anomalies`) with thresholds in braces; NULL
-means "cannot tell". Questions 6, 8, 10 to 12, 14 and 15 follow the usual procedure for a consumer framework with in-process queues:
+means "cannot tell". Questions 11, 13, 15 to 17, 19 and 21 follow the usual procedure for a consumer framework with in-process queues:
 enqueue time and queue length first, then process time by event type, then the network, then the number of consumers and of partitions.
 """
 
@@ -18,14 +18,13 @@ _NODES = (
         question="Is there data, and is it finite and consistent?",
         short="data usable?",
         test=(
-            "lag_known_partitions > 0 AND last_sample_age_seconds <= {stale_after_seconds}"
-            " AND lag_bad_samples <= lag_samples"
+            "lag_known_partitions > 0 AND last_sample_age_seconds <= stale_seconds AND lag_bad_samples <= lag_samples"
         ),
-        yes=Ask("lagging"),
+        yes=Ask("lost"),
         no=Choose(
             (
                 ("lag_samples = 0 AND lag_bad_samples = 0", Verdict.NO_DATA),
-                ("lag_samples > 0 AND last_sample_age_seconds > {stale_after_seconds}", Verdict.NO_DATA),
+                ("lag_bad_samples = 0 AND last_sample_age_seconds > stale_seconds", Verdict.NO_DATA),
             ),
             otherwise=Verdict.UNUSABLE_DATA,
         ),
@@ -40,14 +39,56 @@ _NODES = (
         ),
     ),
     Node(
-        id="lagging",
+        id="lost",
         number=2,
+        question="Were records deleted or skipped before they were read?",
+        short="records lost?",
+        test=(
+            "CASE WHEN coalesce(lost_messages, 0) > 0 OR coalesce(skipped_messages, 0) > 0 THEN true"
+            " WHEN doubtful_messages > 0 THEN NULL ELSE false END"
+        ),
+        yes=Conclude(Verdict.RECORDS_LOST),
+        no=Ask("reset"),
+        words=wording.lost,
+        needs=("log_start_offset", "committed_offset"),
+        measures=(
+            Measure("log_start_offset", "lost_messages", "messages deleted before they were read"),
+            Measure("committed_offset", "skipped_messages", "messages passed by a commit", threshold="skip_pace_ratio"),
+        ),
+    ),
+    Node(
+        id="reset",
+        number=3,
+        question="Did commits go back, or are they above the log's end?",
+        short="offsets reset?",
+        test="coalesce(back_messages, 0) > 0 OR coalesce(above_end_messages, 0) > 0",
+        yes=Conclude(Verdict.OFFSETS_RESET),
+        no=Ask("lagging"),
+        words=wording.reset,
+        needs=("committed_offset", "log_end_offset"),
+        measures=(
+            Measure("committed_offset", "back_messages", "messages back"),
+            Measure("committed_offset", "above_end_messages", "messages above the end"),
+        ),
+    ),
+    Node(
+        id="lagging",
+        number=4,
         question="Is the group lagging: late, growing or stalled?",
         short="lagging?",
         # Abandoned: no member will read these messages, however few they still are.
-        test="(late AND NOT coalesce(draining, false)) OR growing OR stalled OR coalesce(abandoned, false)",
+        test=(
+            "CASE WHEN steady OR batch_perhaps THEN NULL"
+            " WHEN just_resumed AND NOT coalesce(comes_and_goes, false) THEN NULL"
+            # What comes and goes is not over because it ends once more.
+            " WHEN ((late OR growing) AND NOT coalesce(draining, false))"
+            " OR stalled OR coalesce(comes_and_goes, false) OR coalesce(abandoned, false) THEN true"
+            # An all-clear needs its proof.
+            " WHEN unproven AND NOT coalesce(draining, false) THEN NULL"
+            " WHEN late IS NULL OR growing IS NULL THEN NULL ELSE false END"
+        ),
         yes=Ask("consuming"),
-        no=Choose((("draining", Verdict.PRODUCER_BURST),), otherwise=Verdict.HEALTHY),
+        no=Ask("draining"),
         words=wording.lagging,
         needs=("time_lag", "log_end_offset"),
         measures=(
@@ -58,17 +99,73 @@ _NODES = (
         ),
     ),
     Node(
+        id="draining",
+        number=5,
+        question="Is it catching up?",
+        short="catching up?",
+        test="coalesce(draining, false)",
+        yes=Conclude(Verdict.PRODUCER_BURST),
+        no=Ask("failing"),
+        words=wording.draining,
+        needs=("consumer_lag",),
+        measures=(Measure("consumer_lag", "eta_drain_seconds", "s until nothing waits"),),
+    ),
+    Node(
+        id="failing",
+        number=6,
+        question="Do more records fail than usual, although the group keeps up?",
+        short="records failing?",
+        test=(
+            "coalesce(failing_share >= {failing_ratio}"
+            " AND (failing_share >= 3 * failing_baseline_share OR failing_share >= 0.5), false)"
+        ),
+        yes=Conclude(Verdict.FAILING_RECORDS),
+        no=Ask("silent"),
+        words=wording.failing,
+        needs=("processed",),
+        measures=(
+            Measure(
+                "processed",
+                "failing_share",
+                "of the attempts",
+                threshold="failing_ratio",
+                baseline="failing_baseline_share",
+            ),
+        ),
+        contributes=True,
+    ),
+    Node(
+        id="silent",
+        number=7,
+        question="Does nothing arrive, although records usually do?",
+        short="producer silent?",
+        test="coalesce(quiet_seconds >= {silent_seconds} AND quiet_seconds >= 3 * usual_gap_seconds, false)",
+        yes=Conclude(Verdict.PRODUCER_SILENT),
+        no=Choose((("recovered_seconds IS NOT NULL", Verdict.RECOVERED),), otherwise=Verdict.HEALTHY),
+        words=wording.silent,
+        needs=("log_end_offset",),
+        measures=(
+            Measure("log_end_offset", "quiet_seconds", "s since the last arrival", threshold="silent_seconds"),
+            Measure("log_end_offset", "usual_gap_seconds", "s at most before"),
+            Measure("log_end_offset", "arrival_per_second", "messages/s arriving"),
+        ),
+    ),
+    Node(
         id="consuming",
-        number=3,
+        number=8,
         question="Is the group consuming: members, polls, commits?",
         short="group consuming?",
         test=(
-            "CASE WHEN group_members_recent = 0 THEN false"
+            # A commit that moves proves a consumer, whatever an exporter counts.
+            "CASE WHEN group_members_recent = 0 AND NOT moving_now THEN false"
             # In a rebalance storm, members leave because they did not poll, and rejoin: the next question covers that.
-            " WHEN size(hung_members) > 0 AND NOT coalesce(rebalances >= {rebalances}, false) THEN false"
-            " WHEN live_members = 0 AND baseline_members > 0 AND committed_recent_per_second = 0 THEN false"
-            # Some partitions are stuck, and no metric says whether their owner polls.
-            " WHEN poll_age_seconds IS NULL AND (stuck_count > 0 OR moving_partitions = 0 AND frozen_count > 0) THEN NULL"
+            " WHEN group_state IN (2, 3) AND group_state_mean < 3.2 THEN true"
+            " WHEN size(hung_members) > 0 AND (stalled OR size(standing_partitions) > 0 OR coalesce(committed_moved, 0) = 0)"
+            " AND NOT coalesce(rebalances >= {rebalances}, false) THEN false"
+            " WHEN live_members = 0 AND baseline_members > 0 AND NOT moving_now THEN false"
+            # Some partitions are stuck, and no metric says whether their owner polls. Fewer than one member owns are no lost member.
+            " WHEN poll_age_seconds IS NULL AND (moving_partitions = 0 AND frozen_count > 0 OR stuck_count > 0"
+            " AND NOT coalesce(stuck_count < floor(partition_count / group_members), false)) THEN NULL"
             " WHEN committed_moved > 0 OR group_members > 0 OR live_members > 0 THEN true END"
         ),
         yes=Ask("rebalancing"),
@@ -83,10 +180,15 @@ _NODES = (
     ),
     Node(
         id="rebalancing",
-        number=4,
+        number=9,
         question="Does the group rebalance repeatedly?",
         short="rebalancing?",
-        test="rebalances >= {rebalances}",
+        test=(
+            "CASE WHEN passing_members >= 3 AND baseline_members > 0 THEN true"
+            # Two to three is a group whose members wait for each other.
+            " WHEN group_state IN (2, 3) AND group_state_mean < 3.2 THEN true"
+            " ELSE rebalances >= {rebalances} END"
+        ),
         yes=Conclude(Verdict.REBALANCE_STORM),
         no=Ask("stuck"),
         words=wording.rebalancing,
@@ -99,12 +201,14 @@ _NODES = (
     ),
     Node(
         id="stuck",
-        number=5,
+        number=10,
         question="Are some partitions stuck while others advance?",
         short="partitions stuck?",
         test=(
             "CASE WHEN size(stuck_partitions) > 0 AND size(stuck_partitions) <= few_partitions AND moving_partitions > 0 THEN true"
-            " WHEN silent_partitions > 0 THEN NULL ELSE false END"
+            " WHEN frozen_count > 0 AND frozen_count <= few_partitions AND moving_partitions > 0"
+            " AND queue_fill IS NULL AND enqueue_mean_seconds IS NULL THEN NULL"
+            " WHEN silent_partitions > 0 AND moving_partitions = 0 THEN NULL ELSE false END"
         ),
         yes=Conclude(Verdict.STUCK_PARTITION),
         no=Ask("queue_backed_up"),
@@ -119,13 +223,13 @@ _NODES = (
     ),
     Node(
         id="queue_backed_up",
-        number=6,
+        number=11,
         question="Is the in-process queue backed up (enqueue time, queue length)?",
         short="queue backed up?",
         # One of the two signals is enough; without both, the answer is "cannot tell".
         test=(
             "coalesce(queue_long, entry_slow) OR coalesce(entry_slow, queue_long)"
-            " OR (coalesce(queue_long, entry_slow) IS NOT NULL AND coalesce(delay_full, false))"
+            " OR (coalesce(queue_long, entry_slow) IS NOT NULL AND (coalesce(delay_full, false) OR coalesce(held_inside, false)))"
         ),
         yes=Ask("delay_full"),
         no=Ask("throttled"),
@@ -144,7 +248,7 @@ _NODES = (
     ),
     Node(
         id="delay_full",
-        number=7,
+        number=12,
         question="Is the delay queue full?",
         short="delay queue full?",
         test="delay_full",
@@ -159,7 +263,7 @@ _NODES = (
     ),
     Node(
         id="one_slow",
-        number=8,
+        number=13,
         question="Is one processor slow compared with its peers and its own baseline?",
         short="one processor slow?",
         test="one_slow",
@@ -184,7 +288,7 @@ _NODES = (
     ),
     Node(
         id="one_queue",
-        number=9,
+        number=14,
         question="Is one queue full while the others are idle (uneven keys)?",
         short="one queue full?",
         # If most of the full queues have full siblings, the keys are spread evenly, and the cause is another one.
@@ -201,19 +305,27 @@ _NODES = (
     ),
     Node(
         id="all_slow",
-        number=10,
+        number=15,
         question="Are all processors slower than their baseline?",
         short="all slower?",
-        test="median_slow_down >= {all_slow_ratio}",
+        # Full queues before idle threads are no want of threads: something holds them.
+        test=(
+            "CASE WHEN median_slow_down < {all_slow_ratio}"
+            " AND (busy_share < 0.3 OR NOT coalesce(queue_long OR entry_slow, false)) THEN NULL"
+            " ELSE median_slow_down >= {all_slow_ratio} END"
+        ),
         yes=Conclude(Verdict.SLOW_DOWNSTREAM),
-        no=Conclude(Verdict.SATURATED_PROCESSORS),
+        no=Choose(
+            (("coalesce(arrival_ratio >= {burst_ratio}, false)", Verdict.BURST),),
+            otherwise=Verdict.SATURATED_PROCESSORS,
+        ),
         words=wording.all_slow,
         needs=("process_time",),
         measures=(Measure("process_time", "median_slow_down", "× their baseline", threshold="all_slow_ratio"),),
     ),
     Node(
         id="throttled",
-        number=11,
+        number=16,
         question="Is the broker throttling this client?",
         short="throttled?",
         test="throttle_seconds > {throttle_seconds}",
@@ -226,7 +338,7 @@ _NODES = (
     ),
     Node(
         id="slow_network",
-        number=12,
+        number=17,
         question="Are fetches or round trips slow?",
         short="network slow?",
         # Fetched messages that wait in the client show that the network delivers enough, whatever the round trips.
@@ -245,11 +357,15 @@ _NODES = (
     ),
     Node(
         id="frozen",
-        number=13,
+        number=18,
         question="Does any partition stand still, for none of these reasons?",
         short="any standing still?",
         # What stands still is not hot, and neither consumers nor partitions move it.
-        test="stalled",
+        test=(
+            "CASE WHEN stalled THEN true"
+            " WHEN size(standing_partitions) > 0 AND size(array_except(behind_partitions, standing_partitions)) = 0 THEN NULL"
+            " ELSE false END"
+        ),
         yes=Conclude(Verdict.STUCK_PARTITION),
         no=Ask("hot_partition"),
         words=wording.frozen,
@@ -258,12 +374,12 @@ _NODES = (
     ),
     Node(
         id="hot_partition",
-        number=14,
+        number=19,
         question="Is most of the lag in a few partitions?",
         short="hot partitions?",
         test="size(hot_partitions) > 0 AND size(hot_partitions) <= few_partitions",
         yes=Conclude(Verdict.HOT_PARTITION),
-        no=Ask("too_few"),
+        no=Ask("burst"),
         words=wording.hot,
         needs=("consumer_lag",),
         measures=(
@@ -273,8 +389,26 @@ _NODES = (
         contributes=True,
     ),
     Node(
+        id="burst",
+        number=20,
+        question="Do far more records arrive than usual?",
+        short="a burst?",
+        test="coalesce(arrival_ratio >= {burst_ratio}, false)",
+        yes=Conclude(Verdict.BURST),
+        no=Ask("too_few"),
+        words=wording.burst,
+        needs=("log_end_offset",),
+        measures=(
+            Measure("log_end_offset", "arrival_ratio", "× the baseline", threshold="burst_ratio"),
+            Measure(
+                "log_end_offset", "arrival_per_second", "messages/s arriving", baseline="arrival_baseline_per_second"
+            ),
+        ),
+        contributes=True,
+    ),
+    Node(
         id="too_few",
-        number=15,
+        number=21,
         question="Are there fewer consumers than partitions?",
         short="fewer consumers?",
         test="group_members < partition_count",

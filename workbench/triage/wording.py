@@ -31,7 +31,79 @@ def lagging(row: SubscriptionFeatures) -> str:
         )
     if behind is None:
         return f"{count(row.lag_messages)} messages behind, {trend}; in time: unknown"
-    return f"{duration(behind)} behind ({count(row.lag_messages)} messages), {trend}"
+    return f"{age(row)} behind ({count(row.lag_messages)} messages), {trend}{_besides(row)}"
+
+
+def age(row: SubscriptionFeatures) -> str:
+    """The time lag; "at least" where the data do not reach back to the message that waits."""
+    capped = row.oldest is not None and row.oldest.time_lag_method == "extrapolated_capped"
+    return f"{'at least ' if capped else ''}{duration(row.time_lag_seconds)}"
+
+
+def _besides(row: SubscriptionFeatures) -> str:
+    if row.comes_and_goes:
+        return "; late again and again"
+    if row.steady:
+        return "; as late all the time: on purpose, or for longer than the data show"
+    behind = row.time_lag_seconds or 0.0
+    rhythm = max((it.cadence_seconds or 0.0 for it in row.partitions), default=0.0)
+    if not row.late and behind > row.objective_seconds and rhythm > row.objective_seconds / 2:
+        return f"; it commits every {duration(rhythm)} or so"
+    return ""
+
+
+def lost(row: SubscriptionFeatures) -> str:
+    """Messages that nobody read."""
+    parts = []
+    if row.lost_messages:
+        parts.append(f"retention deleted {count(row.lost_messages)} messages before they were read")
+    if row.skipped_messages:
+        parts.append(f"commits passed {count(row.skipped_messages)} messages in one step")
+    if row.doubtful_messages and not parts:
+        parts.append(f"commits passed {count(row.doubtful_messages)} messages in one step: read very fast, or skipped")
+    if parts:
+        return ", ".join(parts)
+    return "none that the offsets show" if any(it.log_start is not None for it in row.partitions) else "no log start"
+
+
+def reset(row: SubscriptionFeatures) -> str:
+    """Commits that went back, or are above the end."""
+    parts = []
+    if row.back_messages:
+        parts.append(f"commits went back by {count(row.back_messages)} messages")
+    if row.above_end_messages:
+        parts.append(f"commits are {count(row.above_end_messages)} messages above the log's end")
+    return ", ".join(parts) or "commits only went forward"
+
+
+def draining(row: SubscriptionFeatures) -> str:
+    """How long until nothing waits."""
+    if row.draining and row.eta_drain_seconds is not None:
+        return f"caught up in about {duration(row.eta_drain_seconds)} at this pace"
+    return "nothing to catch up" if not row.draining else "the lag shrinks"
+
+
+def failing(row: SubscriptionFeatures) -> str:
+    """The share of attempts that fail."""
+    if row.failing_share is None:
+        return "no outcomes of attempts"
+    was = f", was {percent(row.failing_baseline_share)}" if row.failing_baseline_share is not None else ""
+    return f"{percent(row.failing_share)} of the attempts fail{was}"
+
+
+def silent(row: SubscriptionFeatures) -> str:
+    """Time since the last arrival."""
+    if row.quiet_seconds is None:
+        return "no arrival in the data"
+    gap = f", before at most {duration(row.usual_gap_seconds)} apart" if row.usual_gap_seconds is not None else ""
+    return f"last arrival {duration(row.quiet_seconds)} ago{gap}"
+
+
+def burst(row: SubscriptionFeatures) -> str:
+    """Arrivals against their baseline."""
+    if row.arrival_ratio is None:
+        return f"{rate(row.arrival_per_second)} arriving, no baseline"
+    return f"{rate(row.arrival_per_second)} arriving, {times(row.arrival_ratio)} the baseline"
 
 
 def consuming(row: SubscriptionFeatures) -> str:

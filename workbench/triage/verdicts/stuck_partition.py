@@ -27,19 +27,29 @@ def _offset(row: SubscriptionFeatures) -> int | None:
     return None if committed is None else round(committed)
 
 
+_WHY = {
+    "poison_record": "a record that the handler cannot process holds the commit",
+    "commit_fails": "records are read and processed, but the commits do not arrive",
+    "paused": "consumption is paused",
+    "client_stalled": "the members poll, and get no records",
+}
+
+
 def _headline(row: SubscriptionFeatures) -> str:
     offset = _offset(row)
     where = f"partition {_first(row).partition}" + (f" at offset {offset:,}" if offset is not None else "")
     if len(_still(row)) > 1:
         where = f"partitions {listed(_still(row))}"
+    why = f": {_WHY[row.stall_cause]}" if row.stall_cause else ""
     moving = row.moving_partitions
     if not moving:
-        return f"Stuck: {where} not advancing, and no other partition is, although the group has members."
-    return f"Stuck: {where} not advancing, while {plural(moving, 'other')} {'is' if moving == 1 else 'are'}."
+        but = "" if why else ", although the group has members"
+        return f"Stuck: {where} not advancing, and no other partition is{but}{why}."
+    return f"Stuck: {where} not advancing, while {plural(moving, 'other')} {'is' if moving == 1 else 'are'}{why}."
 
 
 def _scope(row: SubscriptionFeatures) -> Scope:
-    return Scope(partitions=tuple(_still(row)), offset=_offset(row))
+    return Scope(partitions=tuple(_still(row)), offset=_offset(row), cause=row.stall_cause)
 
 
 def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
@@ -47,33 +57,69 @@ def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
     if offset is None:
         ask = f"Ask Kafka for the committed offset of partition {number}; the metrics have no recent one"
         return [Action(title=ask, command=it.describe, verify="you know the offset, and the record there")]
-    if not row.moving_partitions and row.partition_count > 1:
-        # All of them at once: hardly a record, rather something that all consumers share.
-        log = "Look into the consumers' logs for what all partitions share: paused consumption, refused commits, a call that hangs"
-        return [
-            Action(title=log, command=it.describe, verify="you know what they wait for"),
-            Action(
-                title="Restart one member, and see whether its partitions move",
-                command=None,
-                verify=f"the committed offset of partition {number} passes {offset:,}",
-            ),
-        ]
-    read = f"kcat -b {it.brokers} -C -t {shell_word(it.topic)} -p {number} -o {offset} -c 1 -J"
-    return [
-        Action(
-            title=f"Read the record that blocks partition {number}, at offset {offset:,}",
-            command=read,
-            verify="you know why the handler cannot process it",
-        ),
-        Action(
-            title="Send it to the dead-letter topic (lower max_attempts, or return Dead from the handler)",
-            command=None,
-            verify=f"the committed offset of partition {number} passes {offset:,}",
-            kind="dead_letter",
-            parameters={"partition": number, "offset": offset, "max_attempts": 3},
-            checks=(Check(feature="partitions", field="committed", items=(str(number),), relation=">", value=offset),),
-        ),
-    ]
+    moves = Check(feature="partitions", field="committed", items=(str(number),), relation=">", value=offset)
+    passes = f"the committed offset of partition {number} passes {offset:,}"
+    read = Action(
+        title=f"Read the record at offset {offset:,} of partition {number}, where it stands",
+        command=f"kcat -b {it.brokers} -C -t {shell_word(it.topic)} -p {number} -o {offset} -c 1 -J",
+        verify="you know whether the handler can process it",
+    )
+    match row.stall_cause:
+        case "poison_record":
+            return [
+                read,
+                Action(
+                    title="Send it to the dead-letter topic (lower max_attempts, or return Dead from the handler)",
+                    command=None,
+                    verify=passes,
+                    kind="dead_letter",
+                    parameters={"partition": number, "offset": offset, "max_attempts": 3},
+                    checks=(moves,),
+                ),
+            ]
+        case "commit_fails":
+            return [
+                Action(
+                    title="Read the members' log for refused commits: rights on the group, a fenced member, a commit that times out; "
+                    "what was processed since then is processed again after a restart",
+                    command=it.members,
+                    verify=passes,
+                    checks=(moves,),
+                )
+            ]
+        case "paused":
+            return [
+                Action(
+                    title="Find who paused the partitions (a switch, a circuit breaker, a rate limit), and resume them",
+                    command=it.members,
+                    verify=passes,
+                    checks=(moves,),
+                )
+            ]
+        case "client_stalled":
+            return [
+                Action(
+                    title=f"Take a thread dump of the members that own {listed(_still(row))} (py-spy dump, jstack): "
+                    "their client polls, and fetches nothing",
+                    command=it.members,
+                    verify="you know what the client waits for",
+                ),
+                Action(
+                    title="Then restart these members, one at a time",
+                    command=None,
+                    verify=passes,
+                    kind="restart_consumers",
+                    parameters={"members": []},
+                    checks=(moves,),
+                ),
+            ]
+    look = Action(
+        title="Look at the owners' logs for what these partitions share: paused consumption, refused commits, a call that hangs",
+        command=it.members,
+        verify=passes,
+        checks=(moves,),
+    )
+    return [look] if len(_still(row)) > row.few_partitions else [read, look]
 
 
 LEAF = Leaf(verdict=Verdict.STUCK_PARTITION, headline=_headline, scope=_scope, actions=_actions)

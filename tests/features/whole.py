@@ -1,4 +1,4 @@
-"""The first step: each series becomes one row per period, in numpy; what belongs together is put together in Spark."""
+"""The summary of one window for all: `condense` and `slots`, as a sweep puts them together."""
 
 from __future__ import annotations
 

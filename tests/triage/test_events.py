@@ -1,0 +1,207 @@
+"""What happens to offsets, records and producers: seen just over each threshold, and not just under it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tests.triage.judging import rows_of
+from workbench.samples import SampleBatch, concat
+from workbench.settings import Thresholds
+from workbench.triage.subscription import SubscriptionFeatures
+from workbench.triage.verdict import Verdict
+from workbench.window import Window
+
+pytestmark = pytest.mark.jvm
+
+END = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
+WINDOW = Window.ending(END, length=timedelta(minutes=15), baseline=timedelta(hours=1))
+TIMES = np.arange(-4500.0, 1.0, 30.0)
+RATE = 50.0
+Line = np.ndarray
+
+
+@dataclass
+class Group:
+    """One partition with its offsets; a member that polls, with queues that are empty and handlers at their usual pace."""
+
+    name: str
+    end: Line
+    committed: Line
+    start: Line | None = None
+    failed: Line | None = None
+    members: int = 1
+
+    def samples(self) -> pa.Table:
+        """As an exporter and the runtime show it."""
+        batch = SampleBatch("c", "runtime")
+        stamps = np.round((END.timestamp() + TIMES) * 1e6).astype(np.int64)
+        log = {"topic": self.name, "partition": 0}
+        place = {"group": self.name, **log}
+        member = {"group": self.name, "member": "m"}
+        batch.add("log_end_offset", log, stamps, self.end)
+        batch.add("log_start_offset", log, stamps, np.zeros(len(TIMES)) if self.start is None else self.start)
+        batch.add("committed_offset", place, stamps, self.committed)
+        batch.add("consumer_lag", place, stamps, np.maximum(self.end - self.committed, 0))
+        batch.add("group_members", {"group": self.name}, stamps, np.full(len(TIMES), float(self.members)))
+        batch.add("poll_age", member, stamps, np.full(len(TIMES), 0.1))
+        batch.add("rebalances", member, stamps, np.ones(len(TIMES)))
+        batch.add("throttle_time", {**member, "broker": "1"}, stamps, np.zeros(len(TIMES)))
+        batch.add("broker_rtt", {**member, "broker": "1"}, stamps, np.full(len(TIMES), 0.01))
+        batch.add("fetch_queue_length", place, stamps, np.zeros(len(TIMES)))
+        handler = {"group": self.name, "topic": self.name, "member": "m", "processor": "order"}
+        queue = {"group": self.name, "member": "m", "processor": "order", "queue": "0"}
+        batch.add("queue_length", queue, stamps, np.zeros(len(TIMES)))
+        batch.add("queue_capacity", queue, stamps, np.full(len(TIMES), 100.0))
+        done = self.committed - self.committed[0] + 100.0
+        batch.add("process_time", handler, stamps, done, stat="count")
+        batch.add("process_time", handler, stamps, done * 0.01, stat="sum")
+        failed = np.zeros(len(TIMES)) if self.failed is None else self.failed
+        batch.add("processed", handler, stamps, done - failed, stat="ok")
+        batch.add("processed", handler, stamps, failed, stat="failed")
+        return batch.to_arrow()
+
+
+def arriving(rate: float = RATE) -> Line:
+    """A log that grows evenly."""
+    return np.floor(1e6 + rate * (TIMES - TIMES[0]))
+
+
+def followed(end: Line) -> Line:
+    """Commits a second behind."""
+    return np.floor(end - RATE)
+
+
+def burst(name: str, ratio: float) -> Group:
+    """So many times the arrivals for the last 20 min, of which the group reads a little more than the usual."""
+    later = np.maximum(0.0, TIMES + 1200)
+    end = np.floor(1e6 + RATE * (TIMES - TIMES[0]) + (ratio - 1) * RATE * later)
+    return Group(name, end, np.floor(1e6 + RATE * (TIMES - TIMES[0]) + 0.1 * RATE * later - RATE))
+
+
+def failing(name: str, share: float) -> Group:
+    """So many of the attempts of the last 20 min fail."""
+    end = arriving()
+    done = followed(end)
+    return Group(name, end, done, failed=np.floor(share * np.maximum(0.0, done - done[TIMES <= -1200][-1])))
+
+
+def silent(name: str, seconds: float) -> Group:
+    """The last record came so long ago, up to a scrape."""
+    end = np.floor(1e6 + RATE * (np.minimum(TIMES, -seconds) - TIMES[0]))
+    return Group(name, end, end.copy())
+
+
+def jump(name: str, ratio: float) -> Group:
+    """It stood still for some minutes, and then reached the end within a scrape, at so many times the usual pace."""
+    end = arriving()
+    at = int(np.flatnonzero(TIMES >= -600)[0])
+    still = round(ratio) - 1  # scrapes
+    committed = followed(end)
+    committed[at - still : at] = committed[at - still - 1]
+    committed[at:] = end[at:] - 1
+    return Group(name, end, committed)
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A story with one number, just under and just over its threshold, and what it is over it."""
+
+    make: Callable[[str, float], Group]
+    under: float
+    over: float
+    verdict: Verdict
+
+
+EDGES = {
+    "burst_ratio": Edge(burst, 1.9, 2.1, Verdict.BURST),
+    "failing_ratio": Edge(failing, 0.018, 0.022, Verdict.FAILING_RECORDS),
+    "silent_seconds": Edge(silent, 280.0, 345.0, Verdict.PRODUCER_SILENT),
+    "skip_pace_ratio": Edge(jump, 18.0, 22.0, Verdict.RECORDS_LOST),
+}
+
+
+def lost(name: str) -> Group:
+    """It stood still, retention passed it, and it went on at the end."""
+    end = arriving()
+    committed = followed(end)
+    gap = (TIMES > -2400) & (TIMES <= -600)
+    committed[gap] = committed[TIMES <= -2400][-1]
+    start = np.where(TIMES > -900, end[TIMES <= -1200][-1], 0.0)
+    return Group(name, end, committed, start)
+
+
+def follows(name: str) -> Group:
+    """Records are deleted once they are read."""
+    end = arriving()
+    committed = followed(end)
+    return Group(name, end, committed, start=np.maximum(0.0, committed - 20))
+
+
+def back(name: str) -> Group:
+    """Reset to an earlier offset ten minutes ago, and reading again."""
+    end = arriving()
+    committed = followed(end)
+    since = np.maximum(0.0, TIMES + 600)
+    return Group(name, end, np.where(TIMES > -600, committed - 60_000 + 2 * RATE * since, committed))
+
+
+def above(name: str) -> Group:
+    """The topic was made anew, and the commit is from before."""
+    end = arriving()
+    committed = followed(end)
+    anew = TIMES > -600
+    return Group(name, np.where(anew, RATE * (TIMES + 600), end), np.where(anew, committed[~anew][-1], committed))
+
+
+def again(name: str) -> Group:
+    """Some seconds of work are done twice after a hand-over."""
+    end = arriving()
+    committed = followed(end)
+    committed[np.flatnonzero(TIMES >= -600)[0]] -= 40 * RATE
+    return Group(name, end, committed)
+
+
+MADE: dict[str, tuple[Callable[[str], Group], Verdict]] = {
+    "retention passed a commit that stood still": (lost, Verdict.RECORDS_LOST),
+    "a log start that follows the commits": (follows, Verdict.HEALTHY),
+    "commits went back": (back, Verdict.OFFSETS_RESET),
+    "a commit above the end": (above, Verdict.OFFSETS_RESET),
+    "a hand-over does some work twice": (again, Verdict.HEALTHY),
+}
+
+
+@pytest.fixture(scope="module")
+def rows(spark: Any) -> dict[str, SubscriptionFeatures]:
+    """All of them in one job."""
+    groups = [
+        edge.make(f"{name}/{side}", getattr(edge, side)) for name, edge in EDGES.items() for side in ("under", "over")
+    ]
+    groups += [make(name) for name, (make, _) in MADE.items()]
+    return rows_of(spark, concat(it.samples() for it in groups), thresholds=Thresholds(), window=WINDOW)
+
+
+@pytest.mark.parametrize("name", EDGES)
+def test_both_sides(name: str, rows: dict[str, SubscriptionFeatures]) -> None:
+    """Just over it the verdict is this one, just under it another."""
+    under, over = rows[f"{name}/under"], rows[f"{name}/over"]
+    assert over.verdict is EDGES[name].verdict, over
+    assert under.verdict is not EDGES[name].verdict, under
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_what_happened_to_the_offsets(name: str, rows: dict[str, SubscriptionFeatures]) -> None:
+    """Losses and resets are named, and what only looks like them is not."""
+    assert rows[name].verdict is MADE[name][1], rows[name]
+
+
+def test_the_lost_are_counted(rows: dict[str, SubscriptionFeatures]) -> None:
+    """From the commit to where the log begins."""
+    row = rows["retention passed a commit that stood still"]
+    assert row.lost_messages == pytest.approx(1200 * RATE + RATE, abs=2 * 30 * RATE)

@@ -1,0 +1,79 @@
+"""How old the next message is at each sample of a commit, by the moments at which the log's end passed it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from workbench.chronicle.series import BoolArray, FloatArray, Line
+
+_COVERED = 0.5  # of the commit's samples: with fewer, a measured age does not count
+GLITCH = 2.5  # seconds per second: the moments of production are known to a sample
+
+
+def ages(committed: Line, end: Line, time_lag: Line, step: float) -> tuple[FloatArray | None, BoolArray]:
+    """Age of the oldest waiting message at each commit's sample, and whether its production was observed; None without a log."""
+    at, offset = committed.at, committed.value
+    known = np.ones(len(at), dtype=bool)
+    age: FloatArray | None = None
+    if len(end):
+        rising = np.maximum.accumulate(end.value)
+        after = np.searchsorted(rising, offset, side="right")
+        seen = np.minimum(after, len(rising) - 1)
+        before = np.maximum(seen - 1, 0)
+        span = rising[seen] - rising[before]
+        # The first of several messages between two samples: half a message after the commit, so that a single one is in the middle.
+        part = np.divide(offset + 0.5 - rising[before], span, out=np.full(len(at), 0.5), where=span > 0)
+        produced = end.at[before] + np.clip(part, 0, 1) * (end.at[seen] - end.at[before])
+        known = after > 0
+        produced = np.where(known, produced, end.at[0])
+        waits = (after < len(rising)) & (produced < at)
+        age = np.where(waits, at - produced, 0.0)
+    if len(time_lag) and len(time_lag) >= _COVERED * len(at):
+        near = (at >= time_lag.at[0] - step) & (at <= time_lag.at[-1] + 2 * step)
+        # The latest one, and nothing between two: a commit makes a step.
+        exact = time_lag.value[np.maximum(np.searchsorted(time_lag.at, at, side="right") - 1, 0)]
+        age = np.where(near, exact, age if age is not None else exact)
+        known = known | near
+    return age, known
+
+
+def without_glitches(at: FloatArray, age: FloatArray) -> FloatArray:
+    """Replace single samples that cannot be: in a second, an age grows by a second at most."""
+    if len(age) < 3:
+        return age
+    step = np.diff(at)
+    most = GLITCH * step + 1.0
+    before, here, after = age[:-2], age[1:-1], age[2:]
+    dip = (after > here + most[1:]) & (before > here + most[:-1])
+    spike = (here > before + most[:-1]) & (here > after + most[1:])
+    cleaned = age.copy()
+    cleaned[1:-1] = np.where(dip | spike, (before + after) / 2, here)
+    return cleaned
+
+
+def from_lag(lag: Line, end: Line) -> Line:
+    """Commits where only the lag is exported."""
+    if not len(lag) or not len(end):
+        return Line()
+    return Line(lag.at, np.round(np.interp(lag.at, end.at, end.value)) - lag.value)
+
+
+def newest_log(end: Line) -> tuple[Line, float | None]:
+    """The log since it last began anew, and when that was: a topic that was deleted and created again."""
+    if len(end) < 2:
+        return end, None
+    fallen = np.diff(end.value)
+    lowest = int(np.argmin(fallen))
+    if fallen[lowest] >= 0:
+        return end, None
+    pace = float(np.max(fallen, initial=0.0))
+    # Two sources that take turns differ by no more than some samples' arrivals.
+    anew = np.flatnonzero((fallen < -5 * pace - 5) | (end.value[1:] < 0.5 * end.value[:-1])) + 1
+    if not len(anew):
+        return end, None
+    return Line(end.at[anew[-1] :], end.value[anew[-1] :]), float(end.at[anew[-1]])
+
+
+def lag_at(at: FloatArray, offset: FloatArray, lag: Line | None, end: Line) -> FloatArray:
+    """Messages that wait: as exported, or else by the two offsets, which may be read at different moments."""
+    return np.interp(at, lag.at, lag.value) if lag is not None else np.interp(at, end.at, end.value) - offset

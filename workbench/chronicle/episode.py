@@ -1,0 +1,174 @@
+"""Since when a partition is behind, what its rhythm is, and whether it catches up."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from workbench.chronicle.ages import lag_at
+from workbench.chronicle.series import FEW_MOVES, BoolArray, FloatArray, IntArray, Limits, Line, Story
+
+_CAUGHT_UP = 0.7  # of the highest lag
+_SHRUNK = 0.95  # of the highest lag: less is noise
+_HINGE_BEFORE, _HINGE_AFTER = 24, 12
+_STEADY_SPREAD = 0.1  # of an age that does not change, besides the cadence
+
+
+def episode(
+    found: Story,
+    committed: Line,
+    age: FloatArray,
+    changed: IntArray,
+    limits: Limits,
+    step: float,
+    lag: Line | None,
+    end: Line,
+) -> None:
+    """Cadence, onset, and the stretches in which it was late."""
+    at, offset = committed.at, committed.value
+    bound = limits.objective
+    noise = 2 * step + 0.02 * limits.objective
+    cadence = _cadence(age, changed, len(age))
+    low = float(np.quantile(age, 0.25))
+    band = min(4 * low + noise, bound + (limits.commit_every or cadence or 0.0))
+    well = np.flatnonzero(age <= band)
+    if len(well):
+        # Again with what lies before: the incident itself says nothing about good times.
+        last = int(well[-1]) + 1
+        # What comes and goes in the window is no rhythm yet, if there is time before it to learn from.
+        learned = int(np.searchsorted(at, limits.window_start))
+        if (changed < learned).sum() >= FEW_MOVES:
+            last = min(last, learned)
+        cadence = _cadence(age, changed, last)
+        before = age[:last]
+        usual = float(np.quantile(before, 0.98))
+        rhythm = limits.commit_every or cadence or 0.0
+        band = min(max(1.25 * usual, rhythm) + noise, bound + rhythm)
+        well = np.flatnonzero(age <= band)
+    found.cadence = cadence
+    stops = np.flatnonzero(np.diff(at[changed]) > max(limits.objective, 3 * step, 2 * (cadence or 0.0)))
+    found.resumed = bool(len(stops) and len(changed) - 1 - stops[-1] <= FEW_MOVES)
+    found.rhythm = (
+        None if not len(changed) else _rhythm(at, age, changed, len(at) if not len(well) else int(well[-1]) + 1)
+    )
+    # What is expected of a group counts more than what it did.
+    late = age > bound + (limits.commit_every or cadence or 0.0)
+    found.late = bool(late[-1])
+    recent = at > limits.window_start / 2
+    if recent.sum() >= FEW_MOVES:
+        found.age_slope = float(np.polyfit(at[recent], age[recent], 1)[0])
+    _stretches(found, at, age, late, limits)
+    pauses = age > max(bound / 2, step) + (limits.commit_every or cadence or 0.0)
+    found.pauses, found.pause_share = _counted(at, pauses, limits)
+    found.late_times, _ = _counted(at, late, limits)
+    if age[-1] <= band:
+        return
+    if not len(well):
+        found.sick_from_start = True
+        spread = float(np.max(age) - np.min(age))
+        found.steady = (
+            bool(len(changed) >= FEW_MOVES)
+            and spread <= _STEADY_SPREAD * float(np.median(age)) + 2 * (cadence or 0.0) + noise
+        )
+        return
+    found.onset = _hinge(at, age, int(well[-1]))
+    # It caught up with something, and then stood still: what matters began when it stopped.
+    if (
+        len(changed)
+        and at[changed[-1]] > found.onset
+        and age[-1] - age[changed[-1]] > 0.9 * (at[-1] - at[changed[-1]]) > 2 * step
+    ):
+        since = slice(int(np.searchsorted(at, found.onset)), int(changed[-1]) + 1)
+        waits = lag_at(at[since], offset[since], lag, end)
+        if len(waits) and waits[-1] < _CAUGHT_UP * np.max(waits):
+            found.onset = float(at[changed[-1]])
+
+
+def _cadence(age: FloatArray, changed: IntArray, until: int) -> float | None:
+    """Usual drop of the age at a commit, up to a sample; None without commits."""
+    if not (changed < until).any():
+        return None
+    # Measured ages and commits come from different scrapes, so a drop may be seen a sample after its commit.
+    drops = -np.diff(age[:until])
+    drops = np.sort(drops[drops > 0])
+    if not len(drops):
+        return 0.0
+    middle = float(drops[(len(drops) - 1) // 2])
+    high = float(np.quantile(drops, 0.95))
+    # One long pause among many short ones is no rhythm.
+    return min(high, 3 * middle) if len(drops) >= FEW_MOVES else middle
+
+
+def _rhythm(at: FloatArray, age: FloatArray, changed: IntArray, until: int) -> float | None:
+    """Usual time between two commits while something waits, up to a sample: of a group that is late, too."""
+    inside = changed[changed < until] if until > changed[0] else changed
+    gaps = np.diff(at[inside])
+    busy = age[inside[1:] - 1] > 0
+    gaps = np.sort(gaps[busy])
+    if not len(gaps):
+        return None
+    return min(float(np.quantile(gaps, 0.95)), 3 * float(gaps[(len(gaps) - 1) // 2]))
+
+
+def _stretches(found: Story, at: FloatArray, age: FloatArray, late: BoolArray, limits: Limits) -> None:
+    if len(at) < 2:
+        return
+    edges = np.diff(np.concatenate([[0], late.astype(np.int8), [0]]))
+    begins, ends = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
+    over = ends < len(at)
+    if over.any() and at[ends[over][-1]] > limits.window_start:
+        begin, end = int(begins[over][-1]), int(ends[over][-1])
+        first = max(begin - 1, 0)
+        found.late_peak = float(np.max(age[begin:end]))
+        found.late_from, found.late_to = float(at[begin] - age[begin] if begin else at[first]), float(at[end])
+
+
+def _counted(at: FloatArray, there: BoolArray, limits: Limits) -> tuple[int, float | None]:
+    """In how many stretches of the window something was so, and its share of the window's samples."""
+    seen = there[at > limits.window_start]
+    if not len(seen):
+        return 0, None
+    return int(seen[0]) + int((np.diff(seen.astype(np.int8)) == 1).sum()), float(seen.mean())
+
+
+def drain(found: Story, committed: Line, lag: Line | None, end: Line, changed: IntArray) -> None:
+    """The lag right after each commit, from where it was highest: a line that reaches 0 at some time."""
+    if (lag is None and not len(end)) or (found.onset is None and not found.sick_from_start):
+        return
+    from_at = found.onset if found.onset is not None else committed.at[0]
+    at = committed.at[changed]
+    whole = lag_at(np.append(at, committed.at[-1]), np.append(committed.value[changed], committed.value[-1]), lag, end)
+    last = float(whole[-1])
+    seen = at >= from_at
+    at, waits = at[seen], whole[:-1][seen]
+    if len(at) < FEW_MOVES:
+        return
+    peak = int(np.argmax(waits))
+    x, y = at[peak:], waits[peak:]
+    if len(x) < FEW_MOVES or y[-1] > _SHRUNK * y[0]:
+        return
+    recent = slice(-max(FEW_MOVES, len(x) // 2), None)
+    slopes = [float(np.polyfit(x[part], y[part], 1)[0]) for part in (slice(None), recent)]
+    if max(slopes) < 0:
+        found.drain_in = last / -max(slopes)
+
+
+def _hinge(at: FloatArray, age: FloatArray, last_well: int) -> float:
+    """Where a flat line turns into a rising one, by least squares over the turn; not later than the first sample that is behind."""
+    first = max(0, last_well - _HINGE_BEFORE)
+    to = min(len(at), last_well + 1 + _HINGE_AFTER)
+    # Not beyond a peak: after it the age falls again.
+    to = last_well + 1 + int(np.argmax(age[last_well + 1 : to])) + 1
+    x, y = at[first:to], age[first:to]
+    if len(x) < 3:
+        return float(at[last_well])
+    turns = np.linspace(x[0], x[min(last_well + 1 - first, len(x) - 1)], 4 * len(x))
+    best, chosen = np.inf, float(at[last_well])
+    for turn in turns:
+        rise = np.maximum(0.0, x - turn)
+        mean_r, mean_y = rise.mean(), y.mean()
+        spread = float(((rise - mean_r) ** 2).sum())
+        slope = float(((rise - mean_r) * (y - mean_y)).sum()) / spread if spread > 0 else 0.0
+        wrong = float(((y - mean_y - slope * (rise - mean_r)) ** 2).sum())
+        if wrong < best and slope > 0:
+            best, chosen = wrong, float(turn)
+    return chosen

@@ -1,0 +1,67 @@
+"""The story of one partition as a group reads it: how old its next message was, since when it is behind, what was lost."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from workbench.chronicle.ages import GLITCH, ages, from_lag, newest_log, without_glitches
+from workbench.chronicle.episode import drain, episode
+from workbench.chronicle.offsets import back_and_above, losses
+from workbench.chronicle.series import Limits, Line, Measured, Story
+
+_TAIL_MESSAGES = 2  # a transaction leaves its marker behind the last record
+
+
+def told(it: Measured, limits: Limits) -> Story:
+    """Tell the story of one partition from its series."""
+    found = Story()
+    end, recreated = newest_log(it.log_end)
+    if recreated is not None:
+        found.recreated_ago = -recreated
+    committed = it.committed if len(it.committed) else from_lag(it.lag, it.log_end)
+    _arrivals(found, end)
+    if not len(committed):
+        return found
+    at, offset = committed.at, committed.value
+    found.interval = float(np.median(np.diff(at))) if len(at) > 2 else None
+    step = found.interval or 0.0
+    changed = np.flatnonzero(np.diff(offset) != 0) + 1
+    found.moved_ago = float(at[-1] - at[changed[-1]]) if len(changed) else None
+    back_and_above(found, committed, end, limits)
+    age, known = ages(committed, end, it.time_lag, step)
+    age = None if age is None else without_glitches(at, age)
+    losses(found, it, committed, end, age, changed, limits)
+    if age is None:
+        return found
+    by_offsets, _ = ages(committed, end, Line(), step)
+    if len(age) > 1:
+        # One odd sample at the end changes nothing, unless the offsets say the same: an age grows by a second in a second.
+        slack = GLITCH * step + 1.0
+        odd = abs(float(age[-1]) - float(age[-2])) > slack
+        if odd and (by_offsets is None or abs(float(age[-1]) - float(by_offsets[-1])) > slack):
+            age = np.append(age[:-1], age[-2])
+    found.waiting, found.at_least = float(age[-1]), not bool(known[-1])
+    if len(changed) and age[changed[0] - 1] > 0 and not known[changed[0] - 1]:
+        found.silent_before = float(at[changed[0]] - at[0])
+    found.idle = is_idle(committed, end)
+    lag = it.lag if len(it.lag) else None
+    episode(found, committed, age, changed, limits, step, lag, end)
+    drain(found, committed, lag, end, changed)
+    return found
+
+
+def _arrivals(found: Story, end: Line) -> None:
+    if len(end) < 2:
+        return
+    grown = np.flatnonzero(np.diff(end.value) > 0) + 1
+    if len(grown):
+        found.quiet = float(end.at[-1] - end.at[grown[-1]])
+        edges = np.concatenate([[end.at[0]], end.at[grown]])
+        found.usual_gap = float(np.max(np.diff(edges)))
+
+
+def is_idle(committed: Line, end: Line) -> bool:
+    """Nothing has arrived all the time, and what waits may be the mark of a transaction."""
+    if len(end) < 2 or end.value[-1] != end.value[0] or committed.value[-1] != committed.value[0]:
+        return False
+    return bool(0 <= end.value[-1] - committed.value[-1] <= _TAIL_MESSAGES)

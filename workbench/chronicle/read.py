@@ -1,0 +1,174 @@
+"""From samples to the story of each partition of each subscription, and to the time that each subscription is judged by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workbench.chronicle.partition import told
+from workbench.chronicle.series import Limits, Line, Measured, Story
+from workbench.window import Window
+
+Subscription = tuple[str, str, str]  # cluster, group, topic
+_Key = tuple[str, str | None, str, int]  # cluster, group (None: the log's own), topic, partition
+
+_SIGNALS = {
+    "committed_offset": "committed",
+    "log_end_offset": "log_end",
+    "log_start_offset": "log_start",
+    "consumer_lag": "lag",
+    "time_lag": "time_lag",
+}
+_MICRO = 1_000_000
+_SHORTEST_SAMPLES = 5  # fewer make no trend
+_SHORTEST_SHARE = 0.1  # of the window
+_MOST_FROM_START = 1 / 3  # of the partitions: more of them, and there is no good time to compare with
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What time a subscription is judged by, in µs since the epoch.
+
+    Attributes:
+        start_us: from here to the window's end: from the onset on, where there is one.
+        good_until_us: up to here it is the baseline; None: it was not well at any time that the data show.
+        onset: seconds before the window's end, negative; None if it is not behind, or since longer than the data show.
+    """
+
+    start_us: int
+    good_until_us: int | None
+    onset: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chronicle:
+    """Stories by partition, and the judged time of each subscription that differs from the window."""
+
+    stories: Mapping[Subscription, Mapping[int, Story]]
+    judged: Mapping[Subscription, Judged]
+
+
+def read(samples: pa.Table, window: Window, limits_of: Callable[[str], tuple[float, float, float]]) -> Chronicle:
+    """Read the stories of all partitions that have a group.
+
+    Args:
+        samples: in the order of `workbench.samples.SERIES_ORDER`, then time.
+        window: baseline and window.
+        limits_of: (objective, expected commit interval, age from which growth counts) of a group, in seconds.
+    """
+    lines = _lines(samples, window)
+    stories: dict[Subscription, dict[int, Story]] = {}
+    for (cluster, group, topic, partition), own in lines.items():
+        if group is None:
+            continue
+        objective, every, _ = limits_of(group)
+        limits = Limits(objective=objective, commit_every=every, window_start=-window.seconds)
+        log = lines.get((cluster, None, topic, partition), {})
+        stories.setdefault((cluster, group, topic), {})[partition] = told(Measured(**{**log, **own}), limits)
+    judged = {}
+    for key, parts in stories.items():
+        found = _judged(parts, window, limits_of(key[1])[2])
+        if found is not None:
+            judged[key] = found
+    return Chronicle(stories=stories, judged=judged)
+
+
+def _judged(parts: Mapping[int, Story], window: Window, floor: float) -> Judged | None:
+    behind = [it for it in parts.values() if not it.idle and (it.waiting or 0.0) > floor]
+    behind = [it for it in behind if it.sick_from_start or it.onset is not None]
+    if not behind:
+        return None
+    end_us, start_us = round(window.end.timestamp() * _MICRO), round(window.start.timestamp() * _MICRO)
+    from_start = [it for it in behind if it.sick_from_start]
+    # What drains is no news where something else does not.
+    worst = [it for it in behind if it.drain_in is None] or behind
+    begun = [it.onset for it in worst if it.onset is not None]
+    moving = [it for it in from_start if it.moved_ago is not None and it.moved_ago <= 2 * (it.interval or 0.0)]
+    if len(from_start) > max(len(begun), _MOST_FROM_START * len(parts)) or (moving and not begun):
+        return Judged(start_us=start_us, good_until_us=None)
+    if not begun:  # a few that have stood still all the time say nothing about the others
+        return None
+    onset = min(begun)
+    step = max((it.interval or 0.0) for it in behind)
+    shortest = max(_SHORTEST_SAMPLES * step, _SHORTEST_SHARE * window.seconds)
+    # The last good sample belongs to the judged time: growth needs a beginning.
+    from_us = end_us + round((onset - step) * _MICRO)
+    judged_us = max(start_us, min(from_us, end_us - round(shortest * _MICRO)))
+    good_us = min(from_us, judged_us)
+    first_us = round(window.baseline_start.timestamp() * _MICRO)
+    enough = good_us - first_us >= _SHORTEST_SAMPLES * step * _MICRO
+    return Judged(start_us=judged_us, good_until_us=good_us if enough else None, onset=onset)
+
+
+def _lines(samples: pa.Table, window: Window) -> dict[_Key, dict[str, Line]]:
+    """Series of partitions by what they are of."""
+    wanted = pc.and_(
+        pc.is_in(samples["signal"], pa.array(list(_SIGNALS))),
+        pc.and_(pc.is_valid(samples["value"]), pc.equal(samples["stat"], "value")),
+    )
+    rows = samples.filter(pc.and_(wanted, pc.is_valid(samples["partition"])))
+    if not rows.num_rows:
+        return {}
+    end = window.end.timestamp()
+    seconds = pc.cast(rows["ts"], pa.int64()).to_numpy() / 1e6 - end
+    values = rows["value"].to_numpy()
+    first = -window.seconds - window.baseline_seconds
+    inside = (seconds >= first - 1e-6) & (seconds <= 1e-6)
+    names = ("cluster", "group", "topic", "signal", "partition")
+    codes = {name: _codes(rows[name]) for name in names}
+    changed = np.zeros(len(seconds), dtype=bool)
+    changed[0] = True
+    for code in codes.values():
+        changed[1:] |= code[1:] != code[:-1]
+    starts = np.flatnonzero(changed)
+    ends = np.append(starts[1:], len(seconds))
+    labels = {name: rows[name].take(pa.array(starts)).to_pylist() for name in names}
+    found: dict[_Key, dict[str, Line]] = {}
+    for number, (begin, until) in enumerate(zip(starts, ends, strict=True)):
+        mask = inside[begin:until]
+        at, value = seconds[begin:until][mask], values[begin:until][mask]
+        if not len(at):
+            continue
+        if (np.diff(at) < 0).any():  # several members, one after the other
+            order = np.argsort(at, kind="stable")
+            at, value = at[order], value[order]
+        signal = labels["signal"][number]
+        group = labels["group"][number] if signal not in ("log_end_offset", "log_start_offset") else None
+        key = (labels["cluster"][number], group, labels["topic"][number], labels["partition"][number])
+        if group is None and not signal.startswith("log_"):
+            continue
+        found.setdefault(key, {})[_SIGNALS[signal]] = Line(at, value)
+    return found
+
+
+def _codes(column: pa.ChunkedArray) -> np.ndarray:
+    if pa.types.is_integer(column.type):
+        return column.to_numpy()  # type: ignore[no-any-return]
+    encoded = column.combine_chunks().dictionary_encode()
+    encoded = encoded.chunk(0) if isinstance(encoded, pa.ChunkedArray) else encoded
+    return pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+
+
+FACTS = tuple(it.name for it in fields(Story))
+
+
+def facts(chronicle: Chronicle) -> tuple[Sequence[Subscription], Sequence[int], Sequence[str], Sequence[float]]:
+    """Facts as columns: the subscription, its partition, the name of the fact, and its number (booleans as 0 or 1)."""
+    keys: list[Subscription] = []
+    partitions: list[int] = []
+    names: list[str] = []
+    values: list[float] = []
+    for key, parts in chronicle.stories.items():
+        for partition, story in parts.items():
+            for name in FACTS:
+                value = getattr(story, name)
+                if value is not None:
+                    keys.append(key)
+                    partitions.append(partition)
+                    names.append(name)
+                    values.append(float(value))
+    return keys, partitions, names, values

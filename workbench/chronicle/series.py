@@ -1,0 +1,123 @@
+"""What the story of a partition is told from, and what it says.
+
+Everything is in seconds before the window's end (so ≤ 0) and in messages. "Age" is the time since the oldest message that waits was
+produced: 0 when none waits. Commits at intervals make a sawtooth of it; its usual height is the partition's `cadence`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+_EMPTY: FloatArray = np.empty(0)
+FEW_MOVES = 3  # fewer changes of a commit make no rhythm
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One series: times in seconds before the end, ascending, and values without NaN."""
+
+    at: FloatArray = field(default_factory=lambda: _EMPTY)
+    value: FloatArray = field(default_factory=lambda: _EMPTY)
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    def since(self, start: float) -> Line:
+        """The samples from an instant on."""
+        first = int(np.searchsorted(self.at, start))
+        return Line(self.at[first:], self.value[first:])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """The series of one partition and group; any of them may be empty."""
+
+    committed: Line = field(default_factory=Line)
+    log_end: Line = field(default_factory=Line)
+    log_start: Line = field(default_factory=Line)
+    lag: Line = field(default_factory=Line)
+    time_lag: Line = field(default_factory=Line)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What is expected of the group, and the window: seconds, `window_start` before the end."""
+
+    objective: float
+    commit_every: float
+    window_start: float
+
+
+@dataclass(slots=True, kw_only=True)
+class Story:
+    """Facts about one partition; None: not known. Times in seconds before the window's end.
+
+    Attributes:
+        interval: between two samples of the commit.
+        cadence: usual height of the sawtooth of ages: how long a message waits for its commit in good times.
+        rhythm: usual time between two commits while something waits.
+        moved_ago: time from the last change of the commit to the last sample.
+        silent_before: how long the data show it standing still before its first commit, while messages waited: a batch, perhaps.
+        waiting: age of the oldest waiting message at the last sample; `at_least` if its production was not observed.
+        onset: when it fell behind, negative; None if it is not behind, or was so from the first sample on (`sick_from_start`).
+        resumed: whether it has begun to move again in the last samples, after a stop that was longer than the objective.
+        steady: whether it has been equally late all the time, while its commits moved.
+        idle: nothing arrives, and what waits are at most the marks of transactions.
+        age_slope: of the age over the last half of the window, in seconds per second.
+        late: whether it waits for longer than the objective and its cadence explain.
+        late_times: in how many stretches of the window it was late.
+        pauses, pause_share: of the window, in how many stretches it was half an objective behind, and their share of the time.
+        drain_in: until nothing waits, at the pace since the lag was highest; None if it does not shrink.
+        late_from, late_to, late_peak: the latest stretch in which it was late, if it ended in the window, and the highest age.
+        lost, lost_from, lost_ago: messages that retention deleted before they were committed, the first of them, and when.
+        skipped, skipped_from, skipped_ago: messages that a commit passed in one step; `skip_pace` times the usual pace, at `skip_rate`.
+        back, back_ago: messages by which the commit went back, and when.
+        above_end: messages by which the commit is above the log's end.
+        recreated_ago: when the log began anew.
+        loss_in: time until retention deletes a message that waits.
+        quiet, usual_gap: time since the last arrival, and the longest time between two arrivals before.
+    """
+
+    interval: float | None = None
+    cadence: float | None = None
+    rhythm: float | None = None
+    moved_ago: float | None = None
+    silent_before: float | None = None
+    waiting: float | None = None
+    at_least: bool = False
+    onset: float | None = None
+    sick_from_start: bool = False
+    resumed: bool = False
+    steady: bool = False
+    idle: bool = False
+    late: bool | None = None
+    age_slope: float | None = None
+    late_times: int = 0
+    pauses: int = 0
+    pause_share: float | None = None
+    drain_in: float | None = None
+    late_from: float | None = None
+    late_to: float | None = None
+    late_peak: float | None = None
+    lost: float | None = None
+    lost_from: float | None = None
+    lost_ago: float | None = None
+    skipped: float | None = None
+    skipped_from: float | None = None
+    skipped_ago: float | None = None
+    skip_pace: float | None = None
+    skip_rate: float | None = None
+    back: float | None = None
+    back_ago: float | None = None
+    above_end: float | None = None
+    recreated_ago: float | None = None
+    loss_in: float | None = None
+    quiet: float | None = None
+    usual_gap: float | None = None

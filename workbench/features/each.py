@@ -1,0 +1,253 @@
+"""The first step for a triage: each subscription is condensed for its own judged time, with its own copies of what it shares.
+
+`features.summarise` does the same for one window that fits all. Here each has rows of its own: those of the log under the name of its
+group, those of members and queues under the topic that they serve; so nothing has to be spread afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workbench.chronicle.read import Chronicle, Judged, Subscription, facts
+from workbench.chronicle.read import read as read_chronicle
+from workbench.features.condense import COLUMNS, SUMMARY_SCHEMA, condense
+from workbench.features.slots import of_periods
+from workbench.features.summary import BASELINE_PERIODS, CUMULATIVE, LATER, NOW, STORY
+from workbench.samples import SERIES_ORDER
+from workbench.spark.session import frame_of
+from workbench.window import Window
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_PERIOD = pa.field("period", pa.int32())
+_ONE_TASK_ROWS = 10_000
+
+
+def summarise_each(
+    spark: SparkSession, samples: pa.Table, window: Window, limits_of: Callable[[str], tuple[float, float, float]]
+) -> DataFrame:
+    """Reduce samples to one row per subscription, series and period, each subscription by its own onset.
+
+    Args:
+        spark: the session to work in.
+        samples: `workbench.samples.SAMPLES_SCHEMA`, in any order.
+        window: baseline and window; samples outside are left out.
+        limits_of: as in `chronicle.read`.
+
+    Returns:
+        The columns of `features.summarise`; every row has a group and a topic. The facts of `chronicle.series.Story` are rows of
+        the signal `features.summary.STORY`, their name in `stat`, their number in `last`.
+
+    Raises:
+        SetupError: if they are too many for a Spark Connect server.
+    """
+    rows = condense_each(samples, window, limits_of)
+    frame = frame_of(spark, rows)
+    if rows.num_rows <= _ONE_TASK_ROWS:
+        frame = frame.coalesce(1)
+    counters = bool(pc.any(pc.is_in(rows["signal"], pa.array(CUMULATIVE))).as_py())
+    return of_periods(frame, window.end.timestamp(), counters=counters)
+
+
+def condense_each(
+    samples: pa.Table, window: Window, limits_of: Callable[[str], tuple[float, float, float]]
+) -> pa.Table:
+    """The rows of `condense` with `period`, for each subscription."""
+    order = [(name, "ascending") for name in (*SERIES_ORDER, "ts")]
+    ordered = samples.select(list(COLUMNS)).sort_by(order)
+    chronicle = read_chronicle(ordered, window, limits_of)
+    places = _Places(ordered)
+    parts = [_facts(chronicle, window)]
+    usual = [key for key in places.subscriptions if key not in chronicle.judged]
+    if usual:
+        whole = ordered if len(usual) == len(places.subscriptions) else places.of(usual)
+        parts.append(_for(whole, _whole(window), window, usual, places))
+    for key, judged in chronicle.judged.items():
+        parts.append(_for(places.of([key]), judged, window, [key], places))
+    return pa.concat_tables(parts)
+
+
+def _whole(window: Window) -> Judged:
+    start = _micros(window.start.timestamp())
+    return Judged(start_us=start, good_until_us=start if window.baseline_seconds > 0 else None)
+
+
+def _for(
+    samples: pa.Table, judged: Judged, window: Window, wanted: Sequence[Subscription], places: _Places
+) -> pa.Table:
+    edges, periods = _edges(judged, window)
+    rows = condense(samples, edges)
+    slots = dict(zip(edges[1:], periods, strict=True))
+    numbers = pa.array([slots[at] for at in rows["slot_us"].to_pylist()], pa.int32())
+    return _shared(rows.append_column(_PERIOD, numbers), wanted, places)
+
+
+def _edges(judged: Judged, window: Window) -> tuple[list[int], list[int]]:
+    """Bounds of the slots in µs, and the period of each."""
+    first, end = _micros(window.baseline_start.timestamp()) - 1, _micros(window.end.timestamp())
+    start = max(judged.start_us, first + 1)
+    if judged.good_until_us is None:
+        return ([first, start, end], [LATER, NOW]) if start > first + 1 else ([first, end], [NOW])
+    good = min(judged.good_until_us, start)
+    inner = [first + 1 + (good - first - 1) * number // BASELINE_PERIODS for number in range(1, BASELINE_PERIODS)]
+    edges, periods = [first, *inner, good], list(range(BASELINE_PERIODS))
+    if good < start:  # since the onset, and before the window
+        edges, periods = [*edges, start], [*periods, LATER]
+    return [*edges, end], [*periods, NOW]
+
+
+def _micros(seconds: float) -> int:
+    return round(seconds * 1e6)
+
+
+class _Places:
+    """Where the rows of each group and topic are in a sorted table, and which topic a member or a queue serves."""
+
+    def __init__(self, ordered: pa.Table) -> None:
+        self._ordered = ordered
+        self._groups, self._topics = ordered["group"], ordered["topic"]
+        groups, topics = self._groups.combine_chunks(), self._topics.combine_chunks()
+        changed = np.ones(ordered.num_rows, dtype=bool)
+        if ordered.num_rows:
+            differs = np.zeros(ordered.num_rows - 1, dtype=bool)
+            for column in (groups, topics):
+                codes = _code(column)
+                differs |= codes[1:] != codes[:-1]
+            changed[1:] = differs
+        starts = np.flatnonzero(changed)
+        ends = np.append(starts[1:], ordered.num_rows)
+        names = zip(groups.take(pa.array(starts)).to_pylist(), topics.take(pa.array(starts)).to_pylist(), strict=True)
+        self._slices = {name: (int(a), int(b)) for name, a, b in zip(names, starts, ends, strict=True)}
+        own = ordered.filter(pc.and_(pc.is_valid(ordered["group"]), pc.is_valid(ordered["partition"])))
+        own = own.select(["cluster", "group", "topic", "member"])
+        pairs = own.group_by(["cluster", "group", "topic"]).aggregate([]).to_pylist()
+        self.subscriptions: list[Subscription] = sorted((it["cluster"], it["group"], it["topic"]) for it in pairs)
+        self.topics: dict[str, list[str]] = {}
+        self.groups: dict[str, list[str]] = {}
+        for _, group, topic in self.subscriptions:
+            self.topics.setdefault(group, []).append(topic)
+            self.groups.setdefault(topic, []).append(group)
+        self._serves(ordered, own)
+
+    def _serves(self, ordered: pa.Table, own: pa.Table) -> None:
+        """What of a group with several topics belongs to one of them."""
+        many = pa.array([group for group, topics in self.topics.items() if len(topics) > 1], pa.string())
+        self.by_member: dict[tuple[str, str], set[str]] = {}
+        self.by_processor: dict[tuple[str, str], set[str]] = {}
+        if not len(many):
+            return
+        named = own.filter(pc.and_(pc.is_valid(own["member"]), pc.is_in(own["group"], many)))
+        for it in named.group_by(["group", "topic", "member"]).aggregate([]).to_pylist():
+            self.by_member.setdefault((it["group"], it["member"]), set()).add(it["topic"])
+        rows = ordered.filter(
+            pc.and_(
+                pc.is_in(ordered["group"], many),
+                pc.and_(pc.is_valid(ordered["topic"]), pc.is_valid(ordered["processor"])),
+            )
+        )
+        for it in rows.group_by(["group", "topic", "processor"]).aggregate([]).to_pylist():
+            self.by_processor.setdefault((it["group"], it["processor"]), set()).add(it["topic"])
+
+    def of(self, wanted: Iterable[Subscription]) -> pa.Table:
+        """Rows of some subscriptions, with those of their groups and logs, in order."""
+        groups: dict[str, list[str]] = {}
+        for _, group, topic in wanted:
+            groups.setdefault(group, []).append(topic)
+        keys: list[tuple[str | None, str | None]] = []
+        for group in sorted(groups):
+            keys += [*((group, topic) for topic in sorted(groups[group])), (group, None)]
+        keys += [(None, topic) for topic in sorted({topic for topics in groups.values() for topic in topics})]
+        parts = [self._slices[key] for key in keys if key in self._slices]
+        return pa.concat_tables(self._ordered.slice(a, b - a) for a, b in parts)
+
+
+def _shared(rows: pa.Table, wanted: Sequence[Subscription], places: _Places) -> pa.Table:
+    """Rows of logs under each group that reads them, rows of groups under each topic that they serve."""
+    chosen = set(wanted)
+    take: list[np.ndarray] = []
+    group_of: list[str] = []
+    topic_of: list[str] = []
+    names = ("cluster", "group", "topic", "member", "processor")
+    columns = [_code(rows[name].combine_chunks()) for name in names]
+    changed = np.ones(rows.num_rows, dtype=bool)
+    if rows.num_rows:
+        differs = np.zeros(rows.num_rows - 1, dtype=bool)
+        for codes in columns:
+            differs |= codes[1:] != codes[:-1]
+        changed[1:] = differs
+    starts = np.flatnonzero(changed)
+    ends = np.append(starts[1:], rows.num_rows)
+    labels = rows.select(list(names)).take(pa.array(starts)).to_pylist()
+    for label, begin, end in zip(labels, starts, ends, strict=True):
+        cluster, group, topic = label["cluster"], label["group"], label["topic"]
+        if group is None:
+            targets = [(it, topic) for it in places.groups.get(topic, ())]
+        elif topic is None:
+            targets = [(group, it) for it in _topics_of(label, places)]
+        else:
+            targets = [(group, topic)]
+        for target in targets:
+            if (cluster, *target) in chosen:
+                take.append(np.arange(begin, end))
+                group_of += [target[0]] * int(end - begin)
+                topic_of += [target[1]] * int(end - begin)
+    at = np.concatenate(take) if take else np.empty(0, dtype=np.int64)
+    made = rows.take(pa.array(at))
+    for name, values in (("group", group_of), ("topic", topic_of)):
+        made = made.set_column(made.schema.get_field_index(name), name, pa.array(values, pa.string()))
+    return made
+
+
+def _topics_of(label: dict[str, str | None], places: _Places) -> Iterable[str]:
+    """Topics that a row of a group is about: those that its processor or its member serves, or all."""
+    group = label["group"] or ""
+    topics = places.topics.get(group, [])
+    if len(topics) < 2:
+        return topics
+    processor, member = label["processor"], label["member"]
+    if processor is not None and (served := places.by_processor.get((group, processor))):
+        return [it for it in topics if it in served]
+    if member is not None and (served := places.by_member.get((group, member))):
+        return [it for it in topics if it in served]
+    return topics
+
+
+def _facts(chronicle: Chronicle, window: Window) -> pa.Table:
+    told = facts(chronicle)
+    keys, stats, values = list(told[0]), list(told[2]), list(told[3])
+    partitions: list[int | None] = list(told[1])
+    for key, judged in chronicle.judged.items():
+        for stat, value in (("onset", judged.onset), ("without_baseline", float(judged.good_until_us is None))):
+            if value is not None:
+                keys.append(key)
+                partitions.append(None)
+                stats.append(f"group_{stat}")
+                values.append(value)
+    count, end = len(keys), _micros(window.end.timestamp())
+    given = {
+        "cluster": [key[0] for key in keys],
+        "group": [key[1] for key in keys],
+        "topic": [key[2] for key in keys],
+        "partition": partitions,
+        "signal": [STORY] * count,
+        "stat": stats,
+        "slot_us": [end] * count,
+        "samples": [1] * count,
+        "bad_samples": [0] * count,
+        "last": values,
+    }
+    columns = [
+        pa.array(given[it.name], it.type) if it.name in given else pa.nulls(count, it.type) for it in SUMMARY_SCHEMA
+    ]
+    return pa.table(columns, schema=SUMMARY_SCHEMA).append_column(_PERIOD, pa.array([NOW] * count, pa.int32()))
+
+
+def _code(column: pa.Array) -> np.ndarray:
+    column = column if isinstance(column, pa.DictionaryArray) else column.dictionary_encode()
+    return pc.fill_null(column.indices, -1).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]

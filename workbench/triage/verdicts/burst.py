@@ -1,0 +1,53 @@
+"""Far more arrives than usual: consumers at their usual pace fall behind."""
+
+from __future__ import annotations
+
+from workbench.humanize import duration, rate, times
+from workbench.triage import capacity
+from workbench.triage.actions import SHRINKS
+from workbench.triage.finding import Action
+from workbench.triage.leaf import Leaf
+from workbench.triage.subject import Subject
+from workbench.triage.subscription import SubscriptionFeatures
+from workbench.triage.verdict import Verdict
+
+
+def _pace(row: SubscriptionFeatures) -> float | None:
+    """Messages/s that the group reads now."""
+    if row.arrival_per_second is None or row.lag_slope is None:
+        return None
+    return max(0.0, row.arrival_per_second - row.lag_slope)
+
+
+def _headline(row: SubscriptionFeatures) -> str:
+    return (
+        f"Burst: {rate(row.arrival_per_second)} arrive, {times(row.arrival_ratio)} the usual, and it goes on; "
+        f"the group reads {rate(_pace(row))}."
+    )
+
+
+def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
+    pace, usual = _pace(row), row.arrival_baseline_per_second
+    spare = pace - usual if pace is not None and usual is not None else None
+    if spare is not None and spare > 0 and row.lag_messages:
+        then = f"once it ends, the present pace needs {duration(row.lag_messages / spare)} for the backlog of now"
+    else:
+        then = "at the present pace the backlog stays, even when it ends"
+    sizing = capacity.consumers(row, objective_seconds=it.thresholds.time_lag_objective_seconds)
+    more = f" ({sizing.words})" if sizing is not None else ""
+    return [
+        Action(
+            title=f"Ask the producers whether it is meant, and how long it lasts; {then}",
+            command=it.triage,
+            verify="the arrivals are at their usual rate again, or you know until when they are not",
+        ),
+        Action(
+            title=f"If it lasts: add capacity for that time{more}",
+            command=it.members,
+            verify="the lag shrinks",
+            checks=(SHRINKS,),
+        ),
+    ]
+
+
+LEAF = Leaf(verdict=Verdict.BURST, headline=_headline, actions=_actions)

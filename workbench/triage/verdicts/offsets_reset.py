@@ -1,0 +1,59 @@
+"""Commits went back, so records are read again; or they are above the end of a log that began anew."""
+
+from __future__ import annotations
+
+from workbench.humanize import count, duration, listed
+from workbench.triage.finding import Action, Scope
+from workbench.triage.leaf import Leaf
+from workbench.triage.subject import Subject
+from workbench.triage.subscription import SubscriptionFeatures
+from workbench.triage.verdict import Verdict
+
+
+def _hit(row: SubscriptionFeatures) -> tuple[int, ...]:
+    return tuple(it.partition for it in row.partitions if it.story and ("back" in it.story or "above_end" in it.story))
+
+
+def _cause(row: SubscriptionFeatures) -> str:
+    if row.above_end_messages:
+        return "above_end"
+    anew = any("recreated_ago" in (it.story or {}) for it in row.partitions)
+    return "topic_recreated" if anew else "went_back"
+
+
+def _headline(row: SubscriptionFeatures) -> str:
+    where = f"partitions {listed(_hit(row))}" if len(_hit(row)) > 1 else f"partition {listed(_hit(row))}"
+    if row.above_end_messages:
+        return (
+            f"Offsets above the end: the commits of {where} are {count(row.above_end_messages)} messages above the log's end. "
+            "The topic was created anew, or its log was cut."
+        )
+    ago = min((it.story["back_ago"] for it in row.partitions if it.story and "back_ago" in it.story), default=None)
+    when = f" {duration(ago)} ago" if ago is not None else ""
+    return f"Offsets reset: commits of {where} went back by {count(row.back_messages)} messages{when}; they are read again."
+
+
+def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
+    if row.above_end_messages:
+        return [
+            Action(
+                title="Find out whether the topic was created anew, and what auto.offset.reset will do to the records in it",
+                command=it.describe,
+                verify="you know from where the group goes on: latest loses what is in the log now",
+            )
+        ]
+    return [
+        Action(
+            title="Ask who reset the offsets; a replay on purpose belongs into a new group",
+            command=it.describe,
+            verify="you know whether records may be processed twice",
+        )
+    ]
+
+
+LEAF = Leaf(
+    verdict=Verdict.OFFSETS_RESET,
+    headline=_headline,
+    scope=lambda row: Scope(partitions=_hit(row), cause=_cause(row)),
+    actions=_actions,
+)
