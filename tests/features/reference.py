@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def summarise(samples: DataFrame, window: Window, *, counters: bool = True) -> DataFrame:
-    """The rows of `features.summarise`, of samples that are in Spark already."""
+    """The rows of `features.slots`, of samples that are in Spark already."""
     end, first = window.end.timestamp(), -window.seconds - window.baseline_seconds
     seconds = f"(unix_micros(ts) / 1e6D - {end!r}D)"
     timed = samples.select(

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from tests.stories import END
 from tests.stories.book import draw
 from tests.stories.score import Judged, Mark, score, shares, table
+from workbench.triage.verdict import State
 
 pytestmark = pytest.mark.jvm
 
@@ -47,3 +49,31 @@ def test_no_advice_does_harm(judged: list[Judged]) -> None:
     """No consumers, partitions, restarts or skipped records for a cause that is another one."""
     failed = [it for it in judged if it.harmful]
     assert not failed, told(judged, failed)
+
+
+def test_words_agree_with_numbers(judged: list[Judged]) -> None:
+    """Headlines, ages, estimates and advice of 300 findings never contradict what was measured."""
+    for it in judged:
+        finding = it.finding
+        if finding is None:
+            continue
+        row, name = finding.features, str(it)
+        late = finding.time_lag.seconds or 0.0
+        if finding.state is State.HEALTHY and late > row.objective_seconds + row.commit_every_seconds:
+            rhythm = max(part.cadence_seconds or 0.0 for part in row.partitions)
+            waits = max((part.story or {}).get("waiting", 0.0) for part in row.partitions)
+            # The cadence explains it, or it was well at the last sample, some time ago.
+            assert late <= row.objective_seconds + rhythm or waits <= row.objective_seconds / 2, name
+        if finding.time_lag.method == "extrapolated_capped":
+            assert finding.time_lag.words.startswith("over "), name
+        if finding.eta_drain_seconds is not None and finding.eta_drain_seconds > 0:
+            assert not row.frozen_partitions, name
+            assert not row.behind_partitions, name
+        if row.frozen_partitions or row.stuck_partitions:
+            assert not {"add_consumers", "add_partitions"} & {action.kind for action in finding.actions}, name
+        if any(action.kind == "dead_letter" for action in finding.actions):
+            assert finding.scope.cause == "poison_record", name
+        if row.without_baseline:
+            assert "normal" not in finding.headline, name
+        if finding.since is not None:
+            assert finding.since <= END, name

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from workbench.chronicle.ages import lag_at
-from workbench.chronicle.series import FEW_MOVES, BoolArray, FloatArray, IntArray, Limits, Line, Story
+from workbench.chronicle.series import FEW_MOVES, BoolArray, FloatArray, IntArray, Limits, Line, Story, slope
 
 _CAUGHT_UP = 0.7  # of the highest lag
 _SHRUNK = 0.95  # of the highest lag: less is noise
 _HINGE_BEFORE, _HINGE_AFTER = 24, 12
+_TURNS = 48
 _STEADY_SPREAD = 0.1  # of an age that does not change, besides the cadence
 
 
@@ -51,13 +52,14 @@ def episode(
         None if not len(changed) else _rhythm(at, age, changed, len(at) if not len(well) else int(well[-1]) + 1)
     )
     # What is expected of a group counts more than what it did.
-    late = age > bound + (limits.commit_every or cadence or 0.0)
+    explained = limits.commit_every or cadence or 0.0
+    late = age > bound + explained
     found.late = bool(late[-1])
     recent = at > limits.window_start / 2
     if recent.sum() >= FEW_MOVES:
-        found.age_slope = float(np.polyfit(at[recent], age[recent], 1)[0])
+        found.age_slope = slope(at[recent], age[recent])
     _stretches(found, at, age, late, limits)
-    pauses = age > max(bound / 2, step) + (limits.commit_every or cadence or 0.0)
+    pauses = age > max(bound / 2, step) + explained
     found.pauses, found.pause_share = _counted(at, pauses, limits)
     found.late_times, _ = _counted(at, late, limits)
     if age[-1] <= band:
@@ -147,28 +149,39 @@ def drain(found: Story, committed: Line, lag: Line | None, end: Line, changed: I
     if len(x) < FEW_MOVES or y[-1] > _SHRUNK * y[0]:
         return
     recent = slice(-max(FEW_MOVES, len(x) // 2), None)
-    slopes = [float(np.polyfit(x[part], y[part], 1)[0]) for part in (slice(None), recent)]
+    slopes = [slope(x[part], y[part]) for part in (slice(None), recent)]
     if max(slopes) < 0:
         found.drain_in = last / -max(slopes)
 
 
 def _hinge(at: FloatArray, age: FloatArray, last_well: int) -> float:
     """Where a flat line turns into a rising one, by least squares over the turn; not later than the first sample that is behind."""
-    first = max(0, last_well - _HINGE_BEFORE)
+    # Back to where it was as low as in good times, and some samples more: a slow rise takes long to be seen.
+    low = np.flatnonzero(age[: last_well + 1] <= float(np.quantile(age[: last_well + 1], 0.25)) + 1.0)
+    first = max(0, min(last_well, int(low[-1])) - _HINGE_BEFORE)
     to = min(len(at), last_well + 1 + _HINGE_AFTER)
     # Not beyond a peak: after it the age falls again.
     to = last_well + 1 + int(np.argmax(age[last_well + 1 : to])) + 1
     x, y = at[first:to], age[first:to]
     if len(x) < 3:
         return float(at[last_well])
-    turns = np.linspace(x[0], x[min(last_well + 1 - first, len(x) - 1)], 4 * len(x))
-    best, chosen = np.inf, float(at[last_well])
-    for turn in turns:
-        rise = np.maximum(0.0, x - turn)
-        mean_r, mean_y = rise.mean(), y.mean()
-        spread = float(((rise - mean_r) ** 2).sum())
-        slope = float(((rise - mean_r) * (y - mean_y)).sum()) / spread if spread > 0 else 0.0
-        wrong = float(((y - mean_y - slope * (rise - mean_r)) ** 2).sum())
-        if wrong < best and slope > 0:
-            best, chosen = wrong, float(turn)
-    return chosen
+    latest = x[min(last_well + 1 - first, len(x) - 1)]
+    coarse = np.linspace(x[0], latest, _TURNS)
+    best = _best_turn(x, y, coarse)
+    if best is None:
+        return float(at[last_well])
+    apart = coarse[1] - coarse[0]
+    fine = np.linspace(max(x[0], best - apart), min(latest, best + apart), _TURNS)
+    return _best_turn(x, y, fine) or best
+
+
+def _best_turn(x: FloatArray, y: FloatArray, turns: FloatArray) -> float | None:
+    """The turn from which a rising line leaves the least squares; None if nothing rises."""
+    rise = np.maximum(0.0, x[None, :] - turns[:, None])
+    rise -= rise.mean(axis=1, keepdims=True)
+    spread = (rise * rise).sum(axis=1)
+    moved = (rise * (y - y.mean())[None, :]).sum(axis=1)
+    # What the line explains of the squares: the more, the less is left.
+    explained = np.where((moved > 0) & (spread > 0), moved * moved / np.where(spread > 0, spread, 1.0), -1.0)
+    best = int(np.argmax(explained))
+    return float(turns[best]) if explained[best] > 0 else None

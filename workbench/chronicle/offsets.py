@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from workbench.chronicle.series import FEW_MOVES, FloatArray, IntArray, Limits, Line, Measured, Story
+from workbench.chronicle.series import FEW_MOVES, FloatArray, IntArray, Limits, Line, Measured, Story, pace_of
 
 _SKIP_PACE = 5.0  # times the usual pace: less is catching up
 
@@ -14,17 +14,15 @@ def back_and_above(found: Story, committed: Line, end: Line, limits: Limits) -> 
     at, offset = committed.at, committed.value
     high = np.maximum.accumulate(offset)
     below = high - offset
-    span = float(end.at[-1] - end.at[0]) if len(end) >= 2 else 0.0
-    pace = max(0.0, float(end.value[-1] - end.value[0])) / span if span > 0 else 0.0
+    pace, spacing = pace_of(end), found.interval or 0.0
     worst = int(np.argmax(below))
     # A member that hands over commits a little less than its successor: some seconds of work, done twice.
-    if below[worst] > pace * max(2 * float(np.median(np.diff(at))) if len(at) > 2 else 0.0, limits.objective / 2) + 10:
+    if below[worst] > pace * max(2 * spacing, limits.objective / 2) + 10:
         found.back = float(below[worst])
         found.back_ago = float(at[-1] - at[np.flatnonzero(below[: worst + 1] == 0)[-1]])
     if len(end) >= 2:
         recent = slice(-3, None)
         over = offset[recent] - np.interp(at[recent], end.at, end.value)
-        spacing = float(np.median(np.diff(at))) if len(at) > 2 else 0.0
         # An exporter reads the two at different moments.
         if len(over) and np.min(over) > 2 * spacing * pace + 10:
             found.above_end = float(over[-1])
@@ -86,10 +84,10 @@ def _skips(found: Story, committed: Line, end: Line, age: FloatArray | None, cha
     most = int(np.argmax(step[forward - 1]))
     jump = int(forward[most])
     others = np.delete(pace, most)
-    arriving = max(0.0, float(end.value[-1] - end.value[0])) / max(1e-9, float(end.at[-1] - end.at[0]))
+    arriving = pace_of(end)
     usual = max(float(np.max(others)) if len(others) else 0.0, arriving)
     landed = np.interp(at[jump], end.at, end.value) - offset[jump]
-    spacing = float(np.median(np.diff(at)))
+    spacing = found.interval or 0.0
     was_late = age[jump - 1] > limits.objective + limits.commit_every
     # A batch reads an hour's records at once, each time.
     if most < FEW_MOVES or usual <= 0 or not was_late or landed > 3 * spacing * arriving + 10:
@@ -119,9 +117,7 @@ def _loss_in(found: Story, committed: Line, start: Line) -> None:
     sizes = np.diff(np.concatenate([[start.value[jumps[0] - 1]], start.value[jumps]]))
     every = float(np.median(np.diff(start.at[jumps])))
     size = float(np.median(sizes))
-    span = float(committed.at[-1] - committed.at[0])
-    own = max(0.0, float(committed.value[-1] - committed.value[0]) / span) if span > 0 else 0.0
-    closing = size / every - own if every > 0 else 0.0
+    closing = size / every - pace_of(committed) if every > 0 else 0.0
     if closing <= 0:
         return
     # A segment that is reached in part goes as a whole.

@@ -15,6 +15,13 @@ _TAIL_MESSAGES = 2  # a transaction leaves its marker behind the last record
 def told(it: Measured, limits: Limits) -> Story:
     """Tell the story of one partition from its series."""
     found = Story()
+    it = Measured(
+        committed=it.committed.once(),
+        log_end=it.log_end.once(),
+        log_start=it.log_start.once(),
+        lag=it.lag.once(),
+        time_lag=it.time_lag.once(),
+    )
     end, recreated = newest_log(it.log_end)
     if recreated is not None:
         found.recreated_ago = -recreated
@@ -33,14 +40,13 @@ def told(it: Measured, limits: Limits) -> Story:
     losses(found, it, committed, end, age, changed, limits)
     if age is None:
         return found
-    by_offsets, _ = ages(committed, end, Line(), step)
-    if len(age) > 1:
+    slack = GLITCH * step + 1.0
+    if len(age) > 1 and abs(float(age[-1]) - float(age[-2])) > slack:
         # One odd sample at the end changes nothing, unless the offsets say the same: an age grows by a second in a second.
-        slack = GLITCH * step + 1.0
-        odd = abs(float(age[-1]) - float(age[-2])) > slack
-        if odd and (by_offsets is None or abs(float(age[-1]) - float(by_offsets[-1])) > slack):
+        by_offsets, _ = ages(committed, end, Line(), step)
+        if by_offsets is None or abs(float(age[-1]) - float(by_offsets[-1])) > slack:
             age = np.append(age[:-1], age[-2])
-    found.waiting, found.at_least = float(age[-1]), not bool(known[-1])
+    found.waiting = float(age[-1])
     if len(changed) and age[changed[0] - 1] > 0 and not known[changed[0] - 1]:
         found.silent_before = float(at[changed[0]] - at[0])
     found.idle = is_idle(committed, end)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +12,8 @@ import pyarrow.compute as pc
 
 from workbench.chronicle.partition import told
 from workbench.chronicle.series import Limits, Line, Measured, Story
+from workbench.runs import runs_of
+from workbench.settings import Thresholds
 from workbench.window import Window
 
 Subscription = tuple[str, str, str]  # cluster, group, topic
@@ -52,26 +55,31 @@ class Chronicle:
     judged: Mapping[Subscription, Judged]
 
 
-def read(samples: pa.Table, window: Window, limits_of: Callable[[str], tuple[float, float, float]]) -> Chronicle:
+def read(samples: pa.Table, window: Window, limits_of: Callable[[str], Thresholds]) -> Chronicle:
     """Read the stories of all partitions that have a group.
 
     Args:
         samples: in the order of `workbench.samples.SERIES_ORDER`, then time.
         window: baseline and window.
-        limits_of: (objective, expected commit interval, age from which growth counts) of a group, in seconds.
+        limits_of: thresholds of a group.
     """
     lines = _lines(samples, window)
     stories: dict[Subscription, dict[int, Story]] = {}
+    expected = {group: limits_of(group) for group in {key[1] for key in lines} if group is not None}
     for (cluster, group, topic, partition), own in lines.items():
         if group is None:
             continue
-        objective, every, _ = limits_of(group)
-        limits = Limits(objective=objective, commit_every=every, window_start=-window.seconds)
+        limits = Limits(
+            objective=expected[group].time_lag_objective_seconds,
+            commit_every=expected[group].commit_every_seconds,
+            window_start=-window.seconds,
+        )
         log = lines.get((cluster, None, topic, partition), {})
         stories.setdefault((cluster, group, topic), {})[partition] = told(Measured(**{**log, **own}), limits)
     judged = {}
     for key, parts in stories.items():
-        found = _judged(parts, window, limits_of(key[1])[2])
+        limit = expected[key[1]]
+        found = _judged(parts, window, limit.growth_floor_ratio * limit.time_lag_objective_seconds)
         if found is not None:
             judged[key] = found
     return Chronicle(stories=stories, judged=judged)
@@ -119,13 +127,7 @@ def _lines(samples: pa.Table, window: Window) -> dict[_Key, dict[str, Line]]:
     first = -window.seconds - window.baseline_seconds
     inside = (seconds >= first - 1e-6) & (seconds <= 1e-6)
     names = ("cluster", "group", "topic", "signal", "partition")
-    codes = {name: _codes(rows[name]) for name in names}
-    changed = np.zeros(len(seconds), dtype=bool)
-    changed[0] = True
-    for code in codes.values():
-        changed[1:] |= code[1:] != code[:-1]
-    starts = np.flatnonzero(changed)
-    ends = np.append(starts[1:], len(seconds))
+    starts, ends = runs_of(rows, names)
     labels = {name: rows[name].take(pa.array(starts)).to_pylist() for name in names}
     found: dict[_Key, dict[str, Line]] = {}
     for number, (begin, until) in enumerate(zip(starts, ends, strict=True)):
@@ -145,30 +147,27 @@ def _lines(samples: pa.Table, window: Window) -> dict[_Key, dict[str, Line]]:
     return found
 
 
-def _codes(column: pa.ChunkedArray) -> np.ndarray:
-    if pa.types.is_integer(column.type):
-        return column.to_numpy()  # type: ignore[no-any-return]
-    encoded = column.combine_chunks().dictionary_encode()
-    encoded = encoded.chunk(0) if isinstance(encoded, pa.ChunkedArray) else encoded
-    return pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+_FACTS = tuple(it.name for it in fields(Story))
 
 
-FACTS = tuple(it.name for it in fields(Story))
+class Fact(NamedTuple):
+    """A fact about a subscription, or about one of its partitions; booleans are 0 and 1."""
+
+    key: Subscription
+    partition: int | None
+    name: str
+    value: float
 
 
-def facts(chronicle: Chronicle) -> tuple[Sequence[Subscription], Sequence[int], Sequence[str], Sequence[float]]:
-    """Facts as columns: the subscription, its partition, the name of the fact, and its number (booleans as 0 or 1)."""
-    keys: list[Subscription] = []
-    partitions: list[int] = []
-    names: list[str] = []
-    values: list[float] = []
+def facts(chronicle: Chronicle) -> Iterator[Fact]:
+    """All that is known, by the names of `Story`; of a subscription `group_onset` and `group_without_baseline`."""
     for key, parts in chronicle.stories.items():
         for partition, story in parts.items():
-            for name in FACTS:
+            for name in _FACTS:
                 value = getattr(story, name)
                 if value is not None:
-                    keys.append(key)
-                    partitions.append(partition)
-                    names.append(name)
-                    values.append(float(value))
-    return keys, partitions, names, values
+                    yield Fact(key, partition, name, float(value))
+    for key, judged in chronicle.judged.items():
+        if judged.onset is not None:
+            yield Fact(key, None, "group_onset", judged.onset)
+        yield Fact(key, None, "group_without_baseline", float(judged.good_until_us is None))

@@ -16,6 +16,7 @@ IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
 _EMPTY: FloatArray = np.empty(0)
+_SAME_SECONDS = 1e-3  # two exporters, or a sample that came twice
 FEW_MOVES = 3  # fewer changes of a commit make no rhythm
 
 
@@ -29,10 +30,12 @@ class Line:
     def __len__(self) -> int:
         return len(self.at)
 
-    def since(self, start: float) -> Line:
-        """The samples from an instant on."""
-        first = int(np.searchsorted(self.at, start))
-        return Line(self.at[first:], self.value[first:])
+    def once(self) -> Line:
+        """One value for each instant, the last one."""
+        if len(self.at) < 2 or (np.diff(self.at) > _SAME_SECONDS).all():
+            return self
+        last = np.append(np.diff(self.at) > _SAME_SECONDS, True)
+        return Line(self.at[last], self.value[last])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +68,7 @@ class Story:
         rhythm: usual time between two commits while something waits.
         moved_ago: time from the last change of the commit to the last sample.
         silent_before: how long the data show it standing still before its first commit, while messages waited: a batch, perhaps.
-        waiting: age of the oldest waiting message at the last sample; `at_least` if its production was not observed.
+        waiting: age of the oldest waiting message at the last sample, at least.
         onset: when it fell behind, negative; None if it is not behind, or was so from the first sample on (`sick_from_start`).
         resumed: whether it has begun to move again in the last samples, after a stop that was longer than the objective.
         steady: whether it has been equally late all the time, while its commits moved.
@@ -91,7 +94,6 @@ class Story:
     moved_ago: float | None = None
     silent_before: float | None = None
     waiting: float | None = None
-    at_least: bool = False
     onset: float | None = None
     sick_from_start: bool = False
     resumed: bool = False
@@ -121,3 +123,16 @@ class Story:
     loss_in: float | None = None
     quiet: float | None = None
     usual_gap: float | None = None
+
+
+def pace_of(end: Line) -> float:
+    """Growth of a line per second, from its first to its last sample; 0 where it falls or has no length."""
+    span = float(end.at[-1] - end.at[0]) if len(end) >= 2 else 0.0
+    return max(0.0, float(end.value[-1] - end.value[0])) / span if span > 0 else 0.0
+
+
+def slope(x: FloatArray, y: FloatArray) -> float:
+    """Least-squares slope; 0 without a spread of `x`."""
+    from_mean = x - x.mean()
+    spread = float((from_mean * from_mean).sum())
+    return float((from_mean * (y - y.mean())).sum()) / spread if spread > 0 else 0.0

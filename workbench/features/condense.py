@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workbench.features.summary import BAD_FLAGS, CUMULATIVE, MEMBERLESS, RECENT_SHARE
+from workbench.runs import codes_in, encoded, is_one, runs_of
 from workbench.samples import SERIES_ORDER
 
 FloatArray = npt.NDArray[np.float64]
@@ -72,13 +73,8 @@ def _cuts(samples: pa.Table) -> list[int]:
     rows = samples.num_rows
     if rows < 2 * _PIECE_ROWS:
         return [0, rows]
-    changed = np.zeros(rows, dtype=bool)
-    for name in ("group", "topic", "signal", "stat", "partition"):
-        column = samples[name].combine_chunks() if name == "partition" else _encoded(samples[name])
-        if not _is_one(column):
-            code = _codes(column)
-            changed[1:] |= code[1:] != code[:-1]
-    borders = np.flatnonzero(changed)
+    starts, _ = runs_of(samples, ("group", "topic", "signal", "stat", "partition"))
+    borders = starts[1:]
     wanted = np.searchsorted(borders, np.arange(_PIECE_ROWS, rows, _PIECE_ROWS))
     inner = sorted({int(borders[at]) for at in wanted if at < len(borders)})
     return [0, *inner, rows]
@@ -89,7 +85,7 @@ def _condense(samples: pa.Table, edges_us: Sequence[int]) -> pa.Table:
     stamps = pc.cast(samples["ts"], pa.int64()).to_numpy()
     inside = (stamps > edges[0]) & (stamps <= edges[-1])
     # Buckets are for charts; the tree needs sums and counts, which are exact.
-    inside &= ~_is_in(_encoded(samples["stat"]), ("bucket",))
+    inside &= ~_is_in(encoded(samples["stat"]), ("bucket",))
     if not inside.all():
         samples, stamps = samples.filter(pa.array(inside)), stamps[inside]
     if not len(stamps):
@@ -120,12 +116,12 @@ class _Rows:
 
 
 def _rows(samples: pa.Table, stamps: IntArray, edges: IntArray) -> _Rows:
-    columns = {name: _encoded(samples[name]) for name in NAMES}
+    columns = {name: encoded(samples[name]) for name in NAMES}
     columns["partition"] = samples["partition"].combine_chunks()
     counters = _is_in(columns["signal"], CUMULATIVE)
     memberless = _is_in(columns["signal"], MEMBERLESS)
     # A counter has a row per series; a gauge has a row per entity, whichever member reports it.
-    codes = {name: _codes(columns[name]) for name in _KEYS if not _is_one(columns[name])}
+    codes = {name: codes_in(columns[name]) for name in _KEYS if not is_one(columns[name])}
     if "member" in codes:
         codes["member"] = np.where(memberless & ~counters, -1, codes["member"])
     if "source" in codes:
@@ -138,7 +134,7 @@ def _rows(samples: pa.Table, stamps: IntArray, edges: IntArray) -> _Rows:
     backwards = np.zeros(len(stamps), dtype=bool)
     backwards[1:] = (stamps[1:] < stamps[:-1]) & ~changed[1:]
     values = samples["value"].to_numpy()
-    bad = _is_in(_encoded(samples["flag"]), BAD_FLAGS)
+    bad = _is_in(encoded(samples["flag"]), BAD_FLAGS)
     if backwards.any():  # several members reported one entity
         order = np.lexsort((stamps, np.cumsum(changed)))
         stamps, values, bad, slots = stamps[order], values[order], bad[order], slots[order]
@@ -321,35 +317,10 @@ def _maybe(numbers: FloatArray, where: BoolArray | None = None) -> pa.Array:
     return pa.array(numbers, mask=absent if where is None else absent | ~where)
 
 
-def _encoded(column: pa.ChunkedArray) -> pa.DictionaryArray:
-    """Dictionary-encode text, in one chunk."""
-    if column.num_chunks == 1 and pa.types.is_dictionary(column.type):
-        return column.chunk(0)
-    if not pa.types.is_dictionary(column.type):
-        column = pc.cast(column, pa.string()).dictionary_encode()
-    whole = column.unify_dictionaries().combine_chunks()
-    if isinstance(whole, pa.ChunkedArray):  # an empty column has no chunks to combine
-        whole = pa.array([], column.type) if not whole.num_chunks else whole.chunk(0)
-    return whole
-
-
-def _codes(column: pa.Array) -> npt.NDArray[np.int32]:
-    """Equal numbers for equal values, -1 for null."""
-    codes = column.indices if isinstance(column, pa.DictionaryArray) else column
-    return pc.fill_null(codes, -1).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
-
-
-def _is_one(column: pa.Array) -> bool:
-    """Whether all rows are certainly the same."""
-    if column.null_count == len(column):
-        return True
-    return isinstance(column, pa.DictionaryArray) and len(column.dictionary) == 1 and column.null_count == 0
-
-
 def _is_in(column: pa.DictionaryArray, names: Sequence[str]) -> BoolArray:
     wanted = np.array([value in names for value in column.dictionary.to_pylist()] + [False], dtype=bool)
     if not wanted.any():
         return np.zeros(len(column), dtype=bool)
     if wanted[:-1].all() and not column.null_count:
         return np.ones(len(column), dtype=bool)
-    return wanted[_codes(column)]
+    return wanted[codes_in(column)]

@@ -1,12 +1,13 @@
 """The first step for a triage: each subscription is condensed for its own judged time, with its own copies of what it shares.
 
-`features.summarise` does the same for one window that fits all. Here each has rows of its own: those of the log under the name of its
+A sweep's slots are the same for all. Here each has rows of its own: those of the log under the name of its
 group, those of members and queues under the topic that they serve; so nothing has to be spread afterwards.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +19,9 @@ from workbench.chronicle.read import read as read_chronicle
 from workbench.features.condense import COLUMNS, SUMMARY_SCHEMA, condense
 from workbench.features.slots import of_periods
 from workbench.features.summary import BASELINE_PERIODS, CUMULATIVE, LATER, NOW, STORY
+from workbench.runs import runs_of
 from workbench.samples import SERIES_ORDER
+from workbench.settings import Thresholds
 from workbench.spark.session import frame_of
 from workbench.window import Window
 
@@ -26,11 +29,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _PERIOD = pa.field("period", pa.int32())
+# Up to so many rows all of it is one task: what is in one place needs no shuffle, and each costs more than it saves (an incident of
+# one group: a third off the time that the job takes).
 _ONE_TASK_ROWS = 10_000
 
 
 def summarise_each(
-    spark: SparkSession, samples: pa.Table, window: Window, limits_of: Callable[[str], tuple[float, float, float]]
+    spark: SparkSession, samples: pa.Table, window: Window, limits_of: Callable[[str], Thresholds]
 ) -> DataFrame:
     """Reduce samples to one row per subscription, series and period, each subscription by its own onset.
 
@@ -41,7 +46,7 @@ def summarise_each(
         limits_of: as in `chronicle.read`.
 
     Returns:
-        The columns of `features.summarise`; every row has a group and a topic. The facts of `chronicle.series.Story` are rows of
+        The columns of `features.slots.of_periods`; every row has a group and a topic. The facts of `chronicle.series.Story` are rows of
         the signal `features.summary.STORY`, their name in `stat`, their number in `last`.
 
     Raises:
@@ -55,9 +60,7 @@ def summarise_each(
     return of_periods(frame, window.end.timestamp(), counters=counters)
 
 
-def condense_each(
-    samples: pa.Table, window: Window, limits_of: Callable[[str], tuple[float, float, float]]
-) -> pa.Table:
+def condense_each(samples: pa.Table, window: Window, limits_of: Callable[[str], Thresholds]) -> pa.Table:
     """The rows of `condense` with `period`, for each subscription."""
     order = [(name, "ascending") for name in (*SERIES_ORDER, "ts")]
     ordered = samples.select(list(COLUMNS)).sort_by(order)
@@ -74,7 +77,7 @@ def condense_each(
 
 
 def _whole(window: Window) -> Judged:
-    start = _micros(window.start.timestamp())
+    start = _micros(window.start)
     return Judged(start_us=start, good_until_us=start if window.baseline_seconds > 0 else None)
 
 
@@ -90,7 +93,7 @@ def _for(
 
 def _edges(judged: Judged, window: Window) -> tuple[list[int], list[int]]:
     """Bounds of the slots in µs, and the period of each."""
-    first, end = _micros(window.baseline_start.timestamp()) - 1, _micros(window.end.timestamp())
+    first, end = _micros(window.baseline_start) - 1, _micros(window.end)
     start = max(judged.start_us, first + 1)
     if judged.good_until_us is None:
         return ([first, start, end], [LATER, NOW]) if start > first + 1 else ([first, end], [NOW])
@@ -102,8 +105,8 @@ def _edges(judged: Judged, window: Window) -> tuple[list[int], list[int]]:
     return [*edges, end], [*periods, NOW]
 
 
-def _micros(seconds: float) -> int:
-    return round(seconds * 1e6)
+def _micros(at: datetime) -> int:
+    return round(at.timestamp() * 1e6)
 
 
 class _Places:
@@ -111,19 +114,11 @@ class _Places:
 
     def __init__(self, ordered: pa.Table) -> None:
         self._ordered = ordered
-        self._groups, self._topics = ordered["group"], ordered["topic"]
-        groups, topics = self._groups.combine_chunks(), self._topics.combine_chunks()
-        changed = np.ones(ordered.num_rows, dtype=bool)
-        if ordered.num_rows:
-            differs = np.zeros(ordered.num_rows - 1, dtype=bool)
-            for column in (groups, topics):
-                codes = _code(column)
-                differs |= codes[1:] != codes[:-1]
-            changed[1:] = differs
-        starts = np.flatnonzero(changed)
-        ends = np.append(starts[1:], ordered.num_rows)
-        names = zip(groups.take(pa.array(starts)).to_pylist(), topics.take(pa.array(starts)).to_pylist(), strict=True)
-        self._slices = {name: (int(a), int(b)) for name, a, b in zip(names, starts, ends, strict=True)}
+        starts, ends = runs_of(ordered, ("group", "topic"))
+        names = (ordered[name].take(pa.array(starts)).to_pylist() for name in ("group", "topic"))
+        self._slices = {
+            name: (int(a), int(b)) for name, a, b in zip(zip(*names, strict=True), starts, ends, strict=True)
+        }
         own = ordered.filter(pc.and_(pc.is_valid(ordered["group"]), pc.is_valid(ordered["partition"])))
         own = own.select(["cluster", "group", "topic", "member"])
         pairs = own.group_by(["cluster", "group", "topic"]).aggregate([]).to_pylist()
@@ -174,15 +169,7 @@ def _shared(rows: pa.Table, wanted: Sequence[Subscription], places: _Places) -> 
     group_of: list[str] = []
     topic_of: list[str] = []
     names = ("cluster", "group", "topic", "member", "processor")
-    columns = [_code(rows[name].combine_chunks()) for name in names]
-    changed = np.ones(rows.num_rows, dtype=bool)
-    if rows.num_rows:
-        differs = np.zeros(rows.num_rows - 1, dtype=bool)
-        for codes in columns:
-            differs |= codes[1:] != codes[:-1]
-        changed[1:] = differs
-    starts = np.flatnonzero(changed)
-    ends = np.append(starts[1:], rows.num_rows)
+    starts, ends = runs_of(rows, names)
     labels = rows.select(list(names)).take(pa.array(starts)).to_pylist()
     for label, begin, end in zip(labels, starts, ends, strict=True):
         cluster, group, topic = label["cluster"], label["group"], label["topic"]
@@ -219,35 +206,19 @@ def _topics_of(label: dict[str, str | None], places: _Places) -> Iterable[str]:
 
 
 def _facts(chronicle: Chronicle, window: Window) -> pa.Table:
-    told = facts(chronicle)
-    keys, stats, values = list(told[0]), list(told[2]), list(told[3])
-    partitions: list[int | None] = list(told[1])
-    for key, judged in chronicle.judged.items():
-        for stat, value in (("onset", judged.onset), ("without_baseline", float(judged.good_until_us is None))):
-            if value is not None:
-                keys.append(key)
-                partitions.append(None)
-                stats.append(f"group_{stat}")
-                values.append(value)
-    count, end = len(keys), _micros(window.end.timestamp())
+    told = list(facts(chronicle))
+    count, end = len(told), _micros(window.end)
     given = {
-        "cluster": [key[0] for key in keys],
-        "group": [key[1] for key in keys],
-        "topic": [key[2] for key in keys],
-        "partition": partitions,
+        **{name: [it.key[at] for it in told] for at, name in enumerate(("cluster", "group", "topic"))},
+        "partition": [it.partition for it in told],
         "signal": [STORY] * count,
-        "stat": stats,
+        "stat": [it.name for it in told],
         "slot_us": [end] * count,
         "samples": [1] * count,
         "bad_samples": [0] * count,
-        "last": values,
+        "last": [it.value for it in told],
     }
     columns = [
         pa.array(given[it.name], it.type) if it.name in given else pa.nulls(count, it.type) for it in SUMMARY_SCHEMA
     ]
     return pa.table(columns, schema=SUMMARY_SCHEMA).append_column(_PERIOD, pa.array([NOW] * count, pa.int32()))
-
-
-def _code(column: pa.Array) -> np.ndarray:
-    column = column if isinstance(column, pa.DictionaryArray) else column.dictionary_encode()
-    return pc.fill_null(column.indices, -1).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]

@@ -34,7 +34,7 @@ def of_slots(slots: DataFrame, ends: Sequence[datetime], *, counters: bool = Tru
         counters: whether there may be counters; a lag exporter has none, which saves two shuffles.
 
     Returns:
-        The columns of `features.summarise`.
+        The columns of `of_periods`.
     """
     periods = " ".join(f"WHEN {round(at.timestamp() * 1e6)} THEN {number}" for number, at in enumerate(ends))
     timed = slots.select(*columns("*", f"CASE slot_us {periods} END AS period")).where(*columns("period IS NOT NULL"))
@@ -48,6 +48,16 @@ def of_periods(timed: DataFrame, end: float, *, counters: bool = True) -> DataFr
         timed: in `SLOT_COLUMNS`, and `period`.
         end: of the window, seconds since the epoch.
         counters: as in `of_slots`.
+
+    Returns:
+        One row per (labels, signal, stat, period) with: `samples`, `bad_samples` (unusable ones), `first`, `last`, `low`, `high`,
+        `mean` (signal's unit), `first_seconds`, `last_seconds` (time relative to the window's end, so ≤ 0), `increase` (counters:
+        growth within the period, resets taken care of), `resets` (counters: how often they restarted), `slope` (gauges: unit per
+        second, least squares), `recent_slope` (the same over the last third of the window), and of single signals: `recent_low`
+        (the lag's second lowest value in the last third: one odd sample does not count; `recent_lowest` is the lowest),
+        `moved_seconds`, `longest_gap` (of commits: the last change, and the longest time between two changes, in seconds),
+        `last_two_high` (of the members, the higher of the last two samples), `starts` (the different start times), `history` (of log
+        ends: the samples themselves).
     """
     gauges = timed.where(*columns(f"signal NOT IN {sql_list(CUMULATIVE)}")).select(
         *columns(

@@ -221,7 +221,7 @@ def overview(health: Health, *, most: int = 30) -> str:
         (
             str(line.finding.state).replace("_", " "),
             str(line.finding.verdict),
-            duration(line.finding.time_lag.seconds),
+            line.finding.time_lag.words,
             count(line.finding.lag_messages),
             line.trend or "-",
             line.finding.kind or "-",

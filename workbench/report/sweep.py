@@ -77,7 +77,7 @@ def _worst(result: Sweep) -> Table:
         if it.owner:
             why.append(f"  owner: {one_line(it.owner)}", style="dim")
         name = Text(f"{printable(it.group)} ← {printable(it.topic)}")
-        table.add_row(name, printable(it.kind or "-"), duration(it.time_lag.seconds), count(it.lag_messages), why)
+        table.add_row(name, printable(it.kind or "-"), it.time_lag.words, count(it.lag_messages), why)
     return table
 
 

@@ -67,7 +67,7 @@ def _overview(findings: Sequence[Finding], title: str) -> Table:
             Text(printable(it.group)),
             Text(printable(it.topic)),
             Text(str(it.verdict), style=STATE_STYLE[it.state]),
-            duration(it.time_lag.seconds),
+            it.time_lag.words,
             count(it.lag_messages),
         )
     return table
@@ -101,7 +101,7 @@ def _title(finding: Finding) -> Text:
     line.append(f" {finding.verdict}", style=STATE_STYLE[finding.state])
     lag = finding.time_lag
     if lag.seconds is not None:
-        line.append(f"  {duration(lag.seconds)} behind ({_method(finding)})")
+        line.append(f"  {lag.words} behind ({_method(finding)})")
     line.append(f"   {count(finding.lag_messages)} messages")
     if finding.since is not None:
         line.append(f"   since {finding.since:%H:%M:%S} UTC")

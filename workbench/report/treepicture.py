@@ -13,8 +13,15 @@ from workbench.triage.tree import TREE
 from workbench.triage.verdict import Answer, Verdict
 
 _ROW, _BOX_WIDTH, _BOX_HEIGHT, _LEFT = 34, 206, 24, 24
-_LEAF_X, _LEAF_WIDTH = 330, 250
-_CHARACTERS = 42
+_LEAF_X, _CHARACTER_WIDTH = 330, 6.5
+
+
+def _label(node: Node) -> str:
+    return " · ".join(map(str, node.verdicts))
+
+
+# Wide enough for the longest list of verdicts.
+_LEAF_WIDTH = round(_CHARACTER_WIDTH * max(len(_label(node)) for node in TREE.values()))
 
 
 def tree_svg(finding: Finding) -> Markup:
@@ -61,9 +68,7 @@ def _leaves(node: Node, y: int, finding: Finding) -> list[str]:
         return []
     last = finding.path[-1].node if finding.path else ""
     lit = node.id == last and str(finding.verdict) in names
-    label = str(finding.verdict) if lit else " · ".join(names)
-    if len(label) > _CHARACTERS:
-        label = label[: _CHARACTERS - 1] + "…"
+    label = str(finding.verdict) if lit else _label(node)
     state = "taken" if lit else "off"
     return [
         f'<g class="leaf {state}"><title>{escape(" or ".join(names))}</title>'

@@ -264,11 +264,10 @@ class _Looked:
     def samples(self, names: Sequence[tuple[str, str]]) -> pa.Table:
         """Samples of these subscriptions, their logs and their groups, and of no other topic of theirs."""
         found = self.store.samples_of(self.window, names)
-        groups = pa.array([group for group, _ in names], pa.string())
         pairs = pa.array(sorted({f"{group}\0{topic}" for group, topic in names}), pa.string())
         both = pc.binary_join_element_wise(found["group"], found["topic"], "\0")
         keep = pc.or_kleene(pc.is_in(both, pairs), pc.or_(pc.is_null(found["group"]), pc.is_null(found["topic"])))
-        return found.filter(pc.and_(keep, pc.or_(pc.is_null(found["group"]), pc.is_in(found["group"], groups))))
+        return found.filter(keep)
 
     def row(self, key: tuple[str, str]) -> SubscriptionFeatures:
         """All features of one subscription."""
@@ -335,7 +334,9 @@ def _with_mutes(table: pa.Table, expected: Expectations, window: Window) -> pa.T
 def _findings(
     looked: _Looked, worst: pa.Table, events: Sequence[Mapping[str, Any]], kinds: Mapping[str, str]
 ) -> tuple[Finding, ...]:
-    wanted = list(zip(worst["group"].to_pylist(), worst["topic"].to_pylist(), strict=True))
+    keys = zip(worst["group"].to_pylist(), worst["topic"].to_pylist(), strict=True)
+    # What kept the answer of the first pass has no features to tell from.
+    wanted = [key for key in keys if key in looked.answered]
     if not wanted:
         return ()
     samples = looked.samples(wanted)

@@ -26,6 +26,14 @@ def see_the_source(it: Subject) -> Action:
     )
 
 
+def keep_longer(it: Subject) -> str:
+    """Command that raises the topic's retention to a week."""
+    return (
+        f"kafka-configs --bootstrap-server {it.brokers} --alter --entity-type topics"
+        f" --entity-name {shell_word(it.topic)} --add-config retention.ms=604800000"
+    )
+
+
 def more_threads(it: Subject, row: SubscriptionFeatures, names: set[str], title: str) -> Action:
     """Add processor threads for some event types; `title` says how."""
     sizing = capacity.processor_threads(row, names, objective_seconds=it.thresholds.time_lag_objective_seconds)

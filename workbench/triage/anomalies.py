@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from workbench.expectations import NOTHING_EXPECTED, Expectations
 from workbench.features.lag import stale_seconds
 from workbench.features.summary import NOW, lower_median, ratio
+from workbench.signals import GROUP_STATES
 from workbench.spark.columns import extend
 
 if TYPE_CHECKING:
@@ -104,10 +105,8 @@ def _lag(t: Thresholds) -> _Stages:
         f"size(frozen_partitions) = 0 AND eta_drain_seconds <= {bound} AND coalesce(lag_recent_slope < 0, true)"
     )
     late_and_known = "filter(partitions, p -> p.story['late'] = 1)"
-    going = (
-        f"filter(partitions, p -> (p.story['late'] = 1 OR p.story['waiting'] > {half} + {rhythm}) AND NOT {_IS_FROZEN})"
-    )
     behind_and_known = f"filter(partitions, p -> p.story['late'] = 1 OR p.story['waiting'] > {half} + {rhythm})"
+    going = f"filter({behind_and_known}, p -> NOT {_IS_FROZEN})"
     # The time lag is of now: since the last sample it may have caught up, if it was moving then and not far behind.
     unproven = (
         f"NOT ({idle}) AND p.lag_messages > 0 AND p.time_lag_seconds > objective_seconds + {rhythm}"
@@ -256,7 +255,7 @@ def _partitions(t: Thresholds) -> _Stages:
             # A few that fall behind while the others keep up or catch up; or far more lag than is typical.
             "hot_partitions": "CASE WHEN size(behind_partitions) BETWEEN 1 AND least(few_partitions, partition_count - 1)"
             f" THEN behind_partitions ELSE transform(filter(partitions, p -> {hot}), p -> p.partition) END",
-            "stall_cause": _stall_cause(),
+            "stall_cause": _stall_cause(t),
         },
         {"hot_count": "size(hot_partitions)"},
     ]
@@ -276,7 +275,7 @@ _READ_ON = 0.7  # of what arrives in the judged time, some of which is before th
 _HELD = 0.5  # of the age of what waits
 
 
-def _stall_cause() -> str:
+def _stall_cause(t: Thresholds) -> str:
     """SQL for why partitions stand still, by what goes on in their consumers; null where that is not measured."""
     still = "array_union(frozen_partitions, stuck_partitions)"
     them = f"filter(partitions, p -> array_contains({still}, p.partition))"
@@ -298,7 +297,7 @@ def _stall_cause() -> str:
         WHEN size({held}) > 0 AND size({held}) <= few_partitions THEN 'poison_record'
         WHEN {read} >= {_READ_ON} THEN 'commit_fails'
         WHEN {again} AND size({still}) <= few_partitions THEN 'poison_record'
-        WHEN {paused} AND NOT coalesce(queue_fill >= 0.5, false) THEN 'paused'
+        WHEN {paused} AND NOT coalesce(queue_fill >= {t.queue_fill_ratio}, false) THEN 'paused'
         WHEN {read} < {_READ_ON} AND size({held}) = 0 AND poll_age_seconds IS NOT NULL THEN 'client_stalled' END"""
 
 
@@ -350,6 +349,9 @@ def _members(t: Thresholds) -> _Stages:
     return [
         {
             "hung_members": f"transform(filter(members, m -> {hung}), m -> m.member)",
+            # Members that wait for each other, most of the time and now.
+            "rejoining": f"group_state IN ({GROUP_STATES['preparing_rebalance']}, {GROUP_STATES['completing_rebalance']})"
+            " AND group_state_mean < 3.2",
             "paused_members": f"transform(filter(members, m -> {paused}), m -> m.member)",
             "changed_members": f"transform(filter(members, m -> {came_or_went}), m -> m.member)",
             # Started after the baseline, and gone again: a crash loop under new names.

@@ -8,11 +8,13 @@ from datetime import datetime
 
 from workbench.collect.kafka_kinds import cannot_judge
 from workbench.features.measured import PartitionFeatures
+from workbench.humanize import duration
 from workbench.profiles import Profile, Quality
 from workbench.settings import Thresholds
 from workbench.signals import SIGNALS
 from workbench.triage import capacity
-from workbench.triage.finding import Evidence, Finding, Missing, PartitionLag, PathStep, Scope, TimeLag
+from workbench.triage.actions import keep_longer
+from workbench.triage.finding import Action, Evidence, Finding, Missing, PartitionLag, PathStep, Scope, TimeLag
 from workbench.triage.leaf import Leaf
 from workbench.triage.node import Measure, Node
 from workbench.triage.subject import Subject
@@ -44,6 +46,7 @@ def build_finding(
     path = path_of(answers)
     leaf = leaf_of(verdict)
     sizing = leaf.sizing(row, thresholds)
+    at_risk = _is_at_risk(row, leaf.state)
     subject = Subject(row.cluster, row.group, row.topic, since, bootstrap, thresholds)
     return Finding(
         cluster=row.cluster,
@@ -51,22 +54,20 @@ def build_finding(
         topic=row.topic,
         verdict=verdict,
         state=leaf.state,
-        headline=leaf.headline(row),
+        headline=(_loss_to_come(row) if at_risk else "") + leaf.headline(row),
         scope=replace(leaf.scope(row), needed=sizing.keep_up if sizing is not None else None),
-        time_lag=_time_lag(row),
+        time_lag=TimeLag.of(row.oldest),
         lag_messages=_whole(row.lag_messages),
         arrival_per_second=row.arrival_per_second,
         lag_slope=row.lag_slope,
-        eta_drain_seconds=capacity.drain_seconds(
-            row.lag_messages, row.lag_slope, recent_slope=row.lag_recent_slope, draining=row.draining
-        ),
+        eta_drain_seconds=_eta_drain(row),
         eta_loss_seconds=row.loss_seconds,
         path=tuple(_step(node, answers[node.id], row, thresholds) for node in path),
         partitions=tuple(_partition(item) for item in row.partitions),
         candidates=tuple(candidates(answers)) if verdict is Verdict.CANNOT_TELL else (),
         contributing=_contributing(answers, path, leaf, row),
         missing=_missing(answers, verdict, row, profiles),
-        actions=tuple(leaf.actions(subject, row)),
+        actions=(*(_keep(subject, row) if at_risk else ()), *leaf.actions(subject, row)),
         runbook=leaf.runbook,
         since=since,
         sizing=sizing.words if sizing is not None else None,
@@ -100,6 +101,44 @@ def of_kind(finding: Finding, kind: str | None) -> Finding:
     )
 
 
+_SOON_SECONDS = 86_400.0  # a loss within a day changes what is done first
+
+
+def _loss_to_come(row: SubscriptionFeatures) -> str:
+    """What leads the headline."""
+    return f"Retention deletes unread messages in about {duration(row.loss_seconds)}. "
+
+
+def _is_at_risk(row: SubscriptionFeatures, state: State) -> bool:
+    if state is State.HEALTHY or row.loss_seconds is None or row.loss_seconds > _SOON_SECONDS:
+        return False
+    return row.eta_drain_seconds is None or row.eta_drain_seconds >= row.loss_seconds
+
+
+def _keep(it: Subject, row: SubscriptionFeatures) -> tuple[Action, ...]:
+    """First of all, keep what has not been read."""
+    if row.verdict is Verdict.RECORDS_LOST:  # whose own actions begin with it
+        return ()
+    return (
+        Action(
+            title="Keep the unread messages: raise the topic's retention.ms until the group has caught up",
+            command=keep_longer(it),
+            verify="the log start no longer comes closer to the commits",
+        ),
+    )
+
+
+def _eta_drain(row: SubscriptionFeatures) -> float | None:
+    """Until the last partition has caught up; None if one that is late does not."""
+    if row.behind_partitions or row.frozen_partitions:
+        return None
+    if row.eta_drain_seconds is not None:
+        return row.eta_drain_seconds
+    return capacity.drain_seconds(
+        row.lag_messages, row.lag_slope, recent_slope=row.lag_recent_slope, draining=row.draining
+    )
+
+
 def _step(node: Node, answer: Answer, row: SubscriptionFeatures, thresholds: Thresholds) -> PathStep:
     return PathStep(
         node=node.id,
@@ -118,18 +157,6 @@ def _evidence(measure: Measure, row: SubscriptionFeatures, thresholds: Threshold
         threshold=getattr(thresholds, measure.threshold) if measure.threshold else None,
         baseline=getattr(row, measure.baseline) if measure.baseline else None,
         peers=getattr(row, measure.peers) if measure.peers else None,
-    )
-
-
-def _time_lag(row: SubscriptionFeatures) -> TimeLag:
-    oldest = row.oldest
-    if oldest is None or oldest.time_lag_seconds is None:
-        return TimeLag(seconds=None, method="unknown")
-    return TimeLag(
-        seconds=oldest.time_lag_seconds,
-        method=oldest.time_lag_method or "unknown",
-        low=oldest.time_lag_low,
-        high=oldest.time_lag_high,
     )
 
 

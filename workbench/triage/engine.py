@@ -86,12 +86,7 @@ def suspects(
     from workbench.features.subscriptions import of_summary
     from workbench.triage.anomalies import with_suspects
 
-    def limits_of(group: str) -> tuple[float, float, float]:
-        limits = expectations.limits(thresholds, group) if expectations else thresholds
-        objective = limits.time_lag_objective_seconds
-        return objective, limits.commit_every_seconds, limits.growth_floor_ratio * objective
-
-    summary = summarise_each(spark, samples, window, limits_of)
+    summary = summarise_each(spark, samples, window, lambda group: expectations.limits(thresholds, group))
     features = of_summary(summary, stale_after_seconds=thresholds.stale_after_seconds)
     return with_suspects(features, thresholds, expectations)
 

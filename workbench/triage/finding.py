@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from datetime import datetime
 from typing import Any
 
+from workbench.features.measured import OldestMessage
+from workbench.humanize import duration
 from workbench.triage.checks import Check
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Answer, State, Verdict
@@ -43,6 +45,24 @@ class TimeLag:
     method: str
     low: float | None = None
     high: float | None = None
+
+    @classmethod
+    def of(cls, oldest: OldestMessage | None) -> TimeLag:
+        """The time lag of a subscription: that of its oldest message."""
+        if oldest is None or oldest.time_lag_seconds is None:
+            return cls(seconds=None, method="unknown")
+        return cls(
+            seconds=oldest.time_lag_seconds,
+            method=oldest.time_lag_method or "unknown",
+            low=oldest.time_lag_low,
+            high=oldest.time_lag_high,
+        )
+
+    @property
+    def words(self) -> str:
+        """The age; "over" where the data do not reach back to the message that waits."""
+        text = duration(self.seconds)
+        return f"over {text}" if self.method == "extrapolated_capped" else text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,6 +47,7 @@ class Leaf:
         actions: what to do, most reversible first, with the checks that show whether it worked.
         also_true: further sentences, besides the tree's other answers.
         onset: the line that shows when it began; None: the time lag, above the floor of growth.
+        began_ago: seconds since it began, where an event that the offsets show is the beginning; it comes before any line.
     """
 
     verdict: Verdict
@@ -57,6 +58,7 @@ class Leaf:
     actions: Callable[[Subject, SubscriptionFeatures], Sequence[Action]] = lambda _subject, _row: ()
     also_true: Callable[[SubscriptionFeatures], Sequence[str]] = changed_members
     onset: Callable[[Series, SubscriptionFeatures, Thresholds], Sign] | None = None
+    began_ago: Callable[[SubscriptionFeatures], float | None] = lambda _row: None
 
     @property
     def runbook(self) -> str | None:

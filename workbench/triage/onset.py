@@ -12,7 +12,7 @@ import pyarrow as pa
 from workbench.features.series import Series, highest, series_of
 from workbench.settings import Thresholds
 from workbench.triage.subscription import SubscriptionFeatures
-from workbench.triage.verdict import State, Verdict
+from workbench.triage.verdict import State
 from workbench.triage.verdicts import leaf_of
 from workbench.window import Window
 
@@ -32,7 +32,7 @@ def onset(samples: pa.Table, window: Window, row: SubscriptionFeatures, threshol
     leaf = leaf_of(row.verdict)
     if leaf.state not in (State.LAGGING, State.CANNOT_TELL):
         return None
-    began = _of_events(row)
+    began = leaf.began_ago(row)
     if began is not None:
         return window.end - timedelta(seconds=began)
     if row.onset_seconds is not None:
@@ -45,20 +45,6 @@ def onset(samples: pa.Table, window: Window, row: SubscriptionFeatures, threshol
         return None
     at = first_steady(line, limit)
     return None if at is None else datetime.fromtimestamp(float(series.times[at]), UTC)
-
-
-# Facts of the partitions' stories that say when, in seconds ago, by verdict.
-_WHEN = {
-    Verdict.RECORDS_LOST: ("lost_ago", "skipped_ago"),
-    Verdict.OFFSETS_RESET: ("recreated_ago", "back_ago"),
-}
-
-
-def _of_events(row: SubscriptionFeatures) -> float | None:
-    """Seconds since the earliest event that the verdict is about; None if it is about none."""
-    names = _WHEN.get(row.verdict, ())
-    told = [it.story[name] for name in names for it in row.partitions if it.story and name in it.story]
-    return max(told, default=None)
 
 
 def _time_lag(series: Series, thresholds: Thresholds) -> Sign:

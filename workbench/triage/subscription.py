@@ -45,6 +45,7 @@ class SubscriptionFeatures(MeasuredSubscription):
         back_messages, above_end_messages: by which commits went back, or are above the log's end.
         quiet_seconds, usual_gap_seconds: since the last arrival, and the longest time without one before.
         arrival_ratio: arrivals as a multiple of the baseline's; `failing_share` of the attempts.
+        rejoining: its members wait for each other, most of the time and now.
         passing_members: those that came after the baseline and have gone again.
         frozen_partitions: those whose commit has stopped, for longer than usual, while messages wait.
         standing_partitions: those that may have stopped, too lately to be sure.
@@ -110,6 +111,7 @@ class SubscriptionFeatures(MeasuredSubscription):
     hung_members: tuple[str, ...]
     paused_members: tuple[str, ...]
     changed_members: tuple[str, ...]
+    rejoining: bool | None
     passing_members: int | None
     most_restarts: int | None
     known_members: int | None
@@ -139,3 +141,7 @@ class SubscriptionFeatures(MeasuredSubscription):
 
     answers: Mapping[str, Answer]
     verdict: Verdict
+
+    def told(self, name: str) -> dict[int, float]:
+        """A fact of the partitions' stories, by partition; of those that have it."""
+        return {it.partition: it.story[name] for it in self.partitions if it.story and name in it.story}

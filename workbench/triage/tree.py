@@ -159,7 +159,7 @@ _NODES = (
             # A commit that moves proves a consumer, whatever an exporter counts.
             "CASE WHEN group_members_recent = 0 AND NOT moving_now THEN false"
             # In a rebalance storm, members leave because they did not poll, and rejoin: the next question covers that.
-            " WHEN group_state IN (2, 3) AND group_state_mean < 3.2 THEN true"
+            " WHEN rejoining THEN true"
             " WHEN size(hung_members) > 0 AND (stalled OR size(standing_partitions) > 0 OR coalesce(committed_moved, 0) = 0)"
             " AND NOT coalesce(rebalances >= {rebalances}, false) THEN false"
             " WHEN live_members = 0 AND baseline_members > 0 AND NOT moving_now THEN false"
@@ -185,8 +185,7 @@ _NODES = (
         short="rebalancing?",
         test=(
             "CASE WHEN passing_members >= 3 AND baseline_members > 0 THEN true"
-            # Two to three is a group whose members wait for each other.
-            " WHEN group_state IN (2, 3) AND group_state_mean < 3.2 THEN true"
+            " WHEN rejoining THEN true"
             " ELSE rebalances >= {rebalances} END"
         ),
         yes=Conclude(Verdict.REBALANCE_STORM),

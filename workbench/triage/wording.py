@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from workbench.humanize import count, duration, listed, percent, plural, printable, rate, times
+from workbench.triage.finding import TimeLag
 from workbench.triage.subscription import SubscriptionFeatures
 
 
@@ -11,10 +12,12 @@ def data(row: SubscriptionFeatures) -> str:
     if not row.lag_samples and not row.lag_bad_samples:
         return "no lag samples in the window"
     known, all_partitions = row.lag_known_partitions, row.partition_count
+    unknown = [it.partition for it in row.partitions if it.lag_messages is None]
+    without = f" (not of {listed(unknown)})" if unknown and known else ""
     bad = f", {count(row.lag_bad_samples)} unusable samples" if row.lag_bad_samples else ""
     age = row.last_sample_age_seconds
     last = f", last sample {duration(max(0.0, age))} ago" if age is not None else ""
-    return f"lag of {known} of {all_partitions} partitions known{last}{bad}"
+    return f"lag of {known} of {all_partitions} partitions known{without}{last}{bad}"
 
 
 def lagging(row: SubscriptionFeatures) -> str:
@@ -35,9 +38,8 @@ def lagging(row: SubscriptionFeatures) -> str:
 
 
 def age(row: SubscriptionFeatures) -> str:
-    """The time lag; "at least" where the data do not reach back to the message that waits."""
-    capped = row.oldest is not None and row.oldest.time_lag_method == "extrapolated_capped"
-    return f"{'at least ' if capped else ''}{duration(row.time_lag_seconds)}"
+    """The time lag, as a finding says it."""
+    return TimeLag.of(row.oldest).words
 
 
 def _besides(row: SubscriptionFeatures) -> str:

@@ -9,7 +9,7 @@ import ipywidgets as w
 
 from workbench.collect.capture import Capture, write_capture
 from workbench.errors import WorkbenchError
-from workbench.humanize import duration, printable
+from workbench.humanize import printable
 from workbench.report.charts import charts_of
 from workbench.report.firstlook import first_look
 from workbench.report.fragment import fragment
@@ -166,7 +166,7 @@ def _line(finding: Finding) -> str:
     state = str(finding.state).replace("_", " ")
     return (
         f"{printable(finding.group)} ← {printable(finding.topic)}   {state}   "
-        f"{duration(finding.time_lag.seconds)}   {str(finding.verdict).replace('_', ' ')}"
+        f"{finding.time_lag.words}   {str(finding.verdict).replace('_', ' ')}"
     )
 
 

@@ -36,7 +36,7 @@ def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
             verify="you know why they fail",
         ),
         Action(
-            title="Once it is mended, replay what was given up from the onset on, into a new group",
+            title="Once it is fixed, replay what was given up from the onset on, into a new group",
             command=f"{it.triage} --json",
             verify="the share of failures is as before",
             checks=(Check(feature="failing_share", relation="<", value=it.thresholds.failing_ratio),),

@@ -11,14 +11,13 @@ from workbench.triage.verdict import Verdict
 
 
 def _hit(row: SubscriptionFeatures) -> tuple[int, ...]:
-    return tuple(it.partition for it in row.partitions if it.story and ("back" in it.story or "above_end" in it.story))
+    return tuple(sorted({*row.told("back"), *row.told("above_end")}))
 
 
 def _cause(row: SubscriptionFeatures) -> str:
     if row.above_end_messages:
         return "above_end"
-    anew = any("recreated_ago" in (it.story or {}) for it in row.partitions)
-    return "topic_recreated" if anew else "went_back"
+    return "topic_recreated" if row.told("recreated_ago") else "went_back"
 
 
 def _headline(row: SubscriptionFeatures) -> str:
@@ -28,7 +27,7 @@ def _headline(row: SubscriptionFeatures) -> str:
             f"Offsets above the end: the commits of {where} are {count(row.above_end_messages)} messages above the log's end. "
             "The topic was created anew, or its log was cut."
         )
-    ago = min((it.story["back_ago"] for it in row.partitions if it.story and "back_ago" in it.story), default=None)
+    ago = min(row.told("back_ago").values(), default=None)
     when = f" {duration(ago)} ago" if ago is not None else ""
     return f"Offsets reset: commits of {where} went back by {count(row.back_messages)} messages{when}; they are read again."
 
@@ -56,4 +55,5 @@ LEAF = Leaf(
     headline=_headline,
     scope=lambda row: Scope(partitions=_hit(row), cause=_cause(row)),
     actions=_actions,
+    began_ago=lambda row: max([*row.told("recreated_ago").values(), *row.told("back_ago").values()], default=None),
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from workbench.humanize import duration, rate
+from workbench.humanize import rate
+from workbench.triage import wording
 from workbench.triage.actions import SHRINKS
 from workbench.triage.finding import Action
 from workbench.triage.leaf import Leaf
@@ -12,8 +13,9 @@ from workbench.triage.verdict import State, Verdict
 
 
 def _headline(row: SubscriptionFeatures) -> str:
-    behind, pace = duration(row.time_lag_seconds), rate(abs(row.lag_slope) if row.lag_slope is not None else None)
-    return f"Draining after a burst: {behind} behind and shrinking by {pace}."
+    falling = row.lag_recent_slope if row.lag_recent_slope is not None else row.lag_slope
+    pace = rate(abs(falling)) if falling is not None and falling < 0 else "an unknown pace"
+    return f"Draining after a burst: {wording.age(row)} behind and shrinking by {pace}; {wording.draining(row)}."
 
 
 def _actions(it: Subject, _row: SubscriptionFeatures) -> list[Action]:

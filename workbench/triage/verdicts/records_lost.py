@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from workbench.features.measured import PartitionFeatures
-from workbench.humanize import count, duration, listed, plural, shell_word
+from workbench.humanize import count, duration, listed, plural
+from workbench.triage.actions import keep_longer
 from workbench.triage.finding import Action, Scope
 from workbench.triage.leaf import Leaf
 from workbench.triage.subject import Subject
@@ -11,22 +11,24 @@ from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Verdict
 
 
-def _hit(row: SubscriptionFeatures) -> list[PartitionFeatures]:
-    name = "lost" if row.lost_messages else "skipped"
-    return [it for it in row.partitions if it.story and it.story.get(name, 0) > 0]
+def _what(row: SubscriptionFeatures) -> str:
+    """Which of the two, as the names of the facts begin."""
+    return "lost" if row.lost_messages else "skipped"
+
+
+def _hit(row: SubscriptionFeatures) -> list[int]:
+    return list(row.told(_what(row)))
 
 
 def _offset(row: SubscriptionFeatures) -> int | None:
     """The first offset that nobody read, of the first such partition."""
-    name = "lost_from" if row.lost_messages else "skipped_from"
-    return next((round(it.story[name]) for it in _hit(row) if it.story and name in it.story), None)
+    return next((round(offset) for offset in row.told(f"{_what(row)}_from").values()), None)
 
 
 def _headline(row: SubscriptionFeatures) -> str:
-    name = "lost_ago" if row.lost_messages else "skipped_ago"
-    ago = min((it.story[name] for it in _hit(row) if it.story and name in it.story), default=None)
+    ago = min(row.told(f"{_what(row)}_ago").values(), default=None)
     when = f", last {duration(ago)} ago" if ago is not None else ""
-    where = f"{plural(len(_hit(row)), 'partition')} ({listed([it.partition for it in _hit(row)])})"
+    where = f"{plural(len(_hit(row)), 'partition')} ({listed(_hit(row))})"
     if row.lost_messages:
         return f"Records lost: retention deleted {count(row.lost_messages)} messages of {where} before they were read{when}."
     return (
@@ -36,14 +38,13 @@ def _headline(row: SubscriptionFeatures) -> str:
 
 
 def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
-    first = _hit(row)[0].partition if _hit(row) else 0
+    first = next(iter(_hit(row)), 0)
     offset = _offset(row)
     if row.lost_messages:
         return [
             Action(
                 title="Keep what is left: raise retention.ms of the topic until the group has caught up",
-                command=f"kafka-configs --bootstrap-server {it.brokers} --alter --entity-type topics"
-                f" --entity-name {shell_word(it.topic)} --add-config retention.ms=604800000",
+                command=keep_longer(it),
                 verify="the log start no longer passes the commits",
             ),
             Action(
@@ -74,9 +75,10 @@ LEAF = Leaf(
     verdict=Verdict.RECORDS_LOST,
     headline=_headline,
     scope=lambda row: Scope(
-        partitions=tuple(it.partition for it in _hit(row)),
+        partitions=tuple(_hit(row)),
         offset=_offset(row),
         cause="deleted" if row.lost_messages else "skipped",
     ),
     actions=_actions,
+    began_ago=lambda row: max([*row.told("lost_ago").values(), *row.told("skipped_ago").values()], default=None),
 )

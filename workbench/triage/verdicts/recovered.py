@@ -10,10 +10,9 @@ from workbench.triage.verdict import State, Verdict
 
 
 def _headline(row: SubscriptionFeatures) -> str:
-    stories = [it.story for it in row.partitions if it.story and "late_to" in it.story]
-    since = min((it["late_from"] for it in stories), default=0.0)
-    until = max((it["late_to"] for it in stories), default=0.0)
-    peak = max((it["late_peak"] for it in stories), default=0.0)
+    since = min(row.told("late_from").values(), default=0.0)
+    until = max(row.told("late_to").values(), default=0.0)
+    peak = max(row.told("late_peak").values(), default=0.0)
     return (
         f"Recovered {duration(-until)} ago: late for {duration(until - since)}, up to {duration(peak)} behind; "
         f"now {wording.lagging(row)}."

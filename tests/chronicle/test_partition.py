@@ -1,0 +1,125 @@
+"""The story of a partition: when it fell behind, its rhythm, what it lost; whatever the series are."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from math import isfinite
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from workbench.chronicle.partition import told
+from workbench.chronicle.series import Limits, Line, Measured, Story
+
+LIMITS = Limits(objective=120.0, commit_every=0.0, window_start=-900.0)
+RATE = 50.0
+
+
+def scraped(every: float = 30.0, phase: float = 7.0) -> np.ndarray:
+    """Moments of scrapes over 75 minutes."""
+    return np.arange(-4500.0, 0.1, every) - phase
+
+
+def ends(at: np.ndarray) -> np.ndarray:
+    """The log's end: an even flow."""
+    return np.floor(1e6 + RATE * (at + 5000))
+
+
+def one(committed: np.ndarray, at: np.ndarray, **more: Line) -> Measured:
+    """A partition with these commits."""
+    return Measured(committed=Line(at, committed), log_end=Line(at, ends(at)), **more)
+
+
+@pytest.mark.parametrize("every", [15.0, 30.0, 60.0])
+@pytest.mark.parametrize("ago", [150.0, 400.0, 1000.0, 3000.0])
+def test_a_stop_is_dated_to_a_sample(every: float, ago: float) -> None:
+    """With a lag exporter alone, wherever it began."""
+    at = scraped(every)
+    story = told(one(ends(np.minimum(at - 3, -ago)), at), LIMITS)
+    assert story.onset == pytest.approx(-ago, abs=every)
+    assert story.late or ago < 120 + every + 10
+    assert not story.sick_from_start
+
+
+@pytest.mark.parametrize("pace", [0.3, 0.6, 0.9])
+def test_a_slow_down_is_dated_to_two_samples(pace: float) -> None:
+    """Its age grows by less than a second per second."""
+    at = scraped()
+    began = -1800.0
+    behind = np.where(at > began, began + pace * (at - began), at) - 3
+    story = told(one(ends(behind), at), LIMITS)
+    assert story.onset == pytest.approx(began, abs=60)
+
+
+@pytest.mark.parametrize("every", [60.0, 300.0, 600.0])
+def test_a_rhythm_is_learned_and_explains_its_age(every: float) -> None:
+    """A sink that commits every some minutes is not late just before it commits."""
+    at = scraped()
+    story = told(one(ends(np.floor(at / every) * every - 1), at), LIMITS)
+    assert story.cadence == pytest.approx(every, abs=45)
+    assert story.late is False
+
+
+def test_one_odd_sample_is_no_story() -> None:
+    """A measured age that cannot be, up or down, in the middle or at the end."""
+    at = scraped()
+    for place in (-40, -2, -1):
+        age = np.full(len(at), 0.5)
+        age[place] = 4000.0
+        story = told(one(ends(at - 0.5), at, time_lag=Line(at, age)), LIMITS)
+        assert (story.late, story.onset) == (False, None), place
+
+
+def test_lost_is_what_retention_took_before_it_was_read() -> None:
+    """Not what was read before and is read again, and not where the log start follows the commits."""
+    at = scraped()
+    still = ends(np.minimum(at, -3000.0))
+    start = Line(at, np.where(at > -600, ends(np.array([-2400.0]))[0], 0.0))
+    assert told(one(still, at, log_start=start), LIMITS).lost == pytest.approx(600 * RATE, abs=RATE)
+    followed = ends(at - 3)
+    assert told(one(followed, at, log_start=Line(at, followed - 10)), LIMITS).lost is None
+    again = np.where(at > -500, ends(np.array([-4000.0]))[0] + 2 * RATE * (at + 500), followed)
+    story = told(one(again, at, log_start=Line(at, np.minimum(followed, start.value))), LIMITS)
+    assert story.lost is None
+    assert story.back is not None
+
+
+def test_the_mark_of_a_transaction_is_no_lag() -> None:
+    """Nothing arrives, and one offset is never committed; with two more messages it is a lag."""
+    at = scraped()
+    quiet = Measured(committed=Line(at, np.full(len(at), 99.0)), log_end=Line(at, np.full(len(at), 100.0)))
+    assert told(quiet, LIMITS).idle
+    assert not told(replace(quiet, log_end=Line(at, np.full(len(at), 103.0))), LIMITS).idle
+
+
+def test_loss_is_the_time_until_the_next_segment_goes() -> None:
+    """Segments of 10 min; the one that holds the next message goes as a whole. Where the start follows the commits: never."""
+    at = scraped()
+    start = np.floor((at - 7200) / 600) * 600 * RATE + 1e7
+    committed = np.full(len(at), start[-1] + 3 * 600 * RATE)
+    end = committed + 1e6
+    kept = Measured(committed=Line(at, committed), log_end=Line(at, end), log_start=Line(at, start))
+    assert told(kept, LIMITS).loss_in == pytest.approx(1200, abs=60)
+    follows = ends(at - 3)
+    assert told(one(follows, at, log_start=Line(at, follows - 5)), LIMITS).loss_in is None
+
+
+LINE = st.lists(st.tuples(st.floats(-5000, 0), st.floats(-10, 1e12)), max_size=40).map(
+    lambda rows: Line(*(np.array(column) for column in zip(*sorted(rows), strict=True))) if rows else Line()
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(committed=LINE, log_end=LINE, log_start=LINE, lag=LINE, time_lag=LINE)
+def test_no_series_breaks_it(committed: Line, log_end: Line, log_start: Line, lag: Line, time_lag: Line) -> None:
+    """Whatever an exporter says: numbers or nothing, never an error, and nothing that is not finite."""
+    with np.errstate(all="ignore"):
+        story = told(
+            Measured(committed=committed, log_end=log_end, log_start=log_start, lag=lag, time_lag=time_lag), LIMITS
+        )
+    assert isinstance(story, Story)
+    for field in fields(Story):
+        value = getattr(story, field.name)
+        assert value is None or isfinite(value), field.name
