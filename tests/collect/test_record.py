@@ -49,6 +49,10 @@ class Admin:
         state = SimpleNamespace(name="EMPTY")
         return done(SimpleNamespace(members=[], state=state, type=None, coordinator=None))
 
+    def list_topics(self, topic: str | None = None, **_: Any) -> Any:
+        part = SimpleNamespace(leader=1)
+        return SimpleNamespace(topics={topic or "t": SimpleNamespace(error=None, partitions={0: part})})
+
     def list_offsets(self, asked: dict[Any, Any], **_: Any) -> dict[Any, Future[Any]]:
         return {part: done(SimpleNamespace(offset=5)) for part in asked}
 

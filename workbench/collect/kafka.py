@@ -20,27 +20,22 @@ from workbench.collect.kafka_errors import (
     is_absent,
     is_loading,
     is_lost,
-    is_moved,
     is_other_kind,
 )
 from workbench.collect.kafka_groups import Others, groups_of
 from workbench.collect.kafka_kinds import cannot_judge
+from workbench.collect.kafka_offsets import BY_TIME, offsets_of, topic_right
 from workbench.collect.kafka_reading import Reading, read
 from workbench.collect.kafka_views import NOT_PERMITTED, GroupView, Partition, Snapshot, group_view
 from workbench.errors import UnknownGroupError
 
 _DESCRIBE_BATCH = 200
 _DESCRIBE_BATCHES = 2  # concurrent batches: while one is read here, the broker answers the next
-_OFFSETS_BATCH = 1_000  # partitions per call: the client's work is quadratic (measured, see ARCHITECTURE.md)
 _LOADING_SECONDS = (
     10.0  # longest wait for a starting coordinator to load its groups; after that, the group counts as missing
 )
 _LOADING_PAUSE_SECONDS = 0.2
 _LIST_MARGIN_SECONDS = 0.5  # the client answers a little after its own time limit
-_MOVES = 3  # a partition's leader that has moved is asked for so often
-_MOVED_PAUSE_SECONDS = 0.3
-_BY_TIME = "offset by time"
-_NO_RECORD = -1  # the broker's answer to a time after the last record
 _NOT_ASKED = "not requested: the deadline has passed"
 _CLUSTER_RIGHT = "DESCRIBE on the cluster"
 _NOT_ALL = "list of groups without those that it may not describe"
@@ -81,7 +76,7 @@ class KafkaCluster(KafkaConnection):
             known = {
                 key: offset
                 for key, offset in commits.items()
-                if offset is not None or not reading.is_denied(_topic_right(key[1]))
+                if offset is not None or not reading.is_denied(topic_right(key[1]))
             }
             return Snapshot(
                 taken_at=taken_at,
@@ -309,7 +304,7 @@ class KafkaCluster(KafkaConnection):
         from confluent_kafka.admin import OffsetSpec
 
         specs = {"latest offset": OffsetSpec.latest(), "earliest offset": OffsetSpec.earliest()}
-        ends, starts = self._list_offsets(reading, partitions, specs)
+        ends, starts = offsets_of(reading, partitions, specs)
         return ends, starts
 
     def offsets_at(
@@ -320,94 +315,11 @@ class KafkaCluster(KafkaConnection):
 
         def work(reading: Reading) -> dict[Partition, int | None]:
             reading.deadline = deadline
-            [found] = self._list_offsets(
-                reading, partitions, {_BY_TIME: OffsetSpec.for_timestamp(round(instant * 1000))}
-            )
+            [found] = offsets_of(reading, partitions, {BY_TIME: OffsetSpec.for_timestamp(round(instant * 1000))})
             incomplete.extend(reading.incomplete)
             return {part: offset if offset >= 0 else None for part, offset in found.items()}
 
         return read(self, work)
-
-    def _list_offsets(
-        self, reading: Reading, partitions: Sequence[Partition], specs: Mapping[str, Any]
-    ) -> list[dict[Partition, int]]:
-        """Look up offsets, for each of several specifications at the same time."""
-        found: list[dict[Partition, int]] = [{} for _ in specs]
-        led = self._without_silent_leaders(reading, partitions, specs)
-        for at in range(0, len(led), _OFFSETS_BATCH):
-            left = {what: list(led[at : at + _OFFSETS_BATCH]) for what in specs}
-            for attempt in range(_MOVES + 1):
-                left = self._list_offsets_once(reading, left, specs, found, is_last=attempt == _MOVES)
-                if not any(left.values()):
-                    break
-                time.sleep(_MOVED_PAUSE_SECONDS)
-                self.refresh({topic for parts in left.values() for topic, _ in parts})
-        return found
-
-    def _without_silent_leaders(
-        self, reading: Reading, partitions: Sequence[Partition], specs: Iterable[str]
-    ) -> Sequence[Partition]:
-        """Leave out, and note, the partitions of silent brokers: the client answers for all partitions of a call at once."""
-        if reading.brokers is None or not reading.knows_silent:
-            return partitions
-        topics = self.metadata().topics
-        led = []
-        for topic, number in partitions:
-            part = topics[topic].partitions.get(number) if topic in topics else None
-            if part is not None and part.leader in reading.brokers.silent:
-                what = " and ".join(specs)
-                reading.incomplete.append(
-                    f"{what} of {topic}-{number}: its leader, broker {part.leader}, does not answer"
-                )
-            else:
-                led.append((topic, number))
-        return led
-
-    def _list_offsets_once(
-        self,
-        reading: Reading,
-        wanted: Mapping[str, list[Partition]],
-        specs: Mapping[str, Any],
-        found: list[dict[Partition, int]],
-        *,
-        is_last: bool,
-    ) -> dict[str, list[Partition]]:
-        """Ask once; return the partitions whose leader has moved."""
-        from confluent_kafka import KafkaException, TopicPartition
-
-        if is_over(reading.deadline):
-            for what, parts in wanted.items():
-                reading.incomplete += [f"{what} of {topic}-{number}: {_NOT_ASKED}" for topic, number in parts]
-            return {}
-        asked: list[Mapping[Any, Future[Any]]] = []
-        for what, parts in wanted.items():
-            batch = dict.fromkeys((TopicPartition(*part) for part in parts), specs[what])
-            asked.append(
-                reading.ask(
-                    lambda admin, batch=batch: admin.list_offsets(  # type: ignore[misc]
-                        batch, request_timeout=seconds_left(reading.deadline)
-                    )
-                )
-                if batch
-                else {}
-            )
-        moved: dict[str, list[Partition]] = {what: [] for what in wanted}
-        for what, futures, offsets in zip(wanted, asked, found, strict=True):
-            for part, future in futures.items():
-                try:
-                    offset = reading.wait(future).offset
-                    if offset < (_NO_RECORD if what == _BY_TIME else 0):  # a lost leader has said nothing
-                        reading.incomplete.append(f"{what} of {part.topic}-{part.partition}: no answer from its leader")
-                    else:
-                        offsets[part.topic, part.partition] = offset
-                except (KafkaException, TimeoutError) as error:
-                    if denied_resource(error) is not None:
-                        reading.deny(f"topic {part.topic!r}", _topic_right(part.topic))
-                    elif is_moved(error) and not is_last:
-                        moved[what].append((part.topic, part.partition))
-                    else:
-                        reading.incomplete.append(f"{what} of {part.topic}-{part.partition}: {error_words(error)}")
-        return moved
 
 
 def _not_described(reading: Reading, name: str, error: BaseException) -> GroupView:
@@ -426,10 +338,6 @@ def _not_described(reading: Reading, name: str, error: BaseException) -> GroupVi
 
 def _group_right(group: str) -> str:
     return f"DESCRIBE on group {group!r}"
-
-
-def _topic_right(topic: str) -> str:
-    return f"DESCRIBE on topic {topic!r}"
 
 
 def _similar(name: str, known: Iterable[str]) -> str | None:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -27,6 +26,7 @@ _LET_IN_SECONDS = 0.7
 _CLIENT = {
     "log_level": 0,  # our own error reports failures, once
     "reconnect.backoff.max.ms": 1_000,  # a broker that comes back is found within a second, not ten
+    "allow.auto.create.topics": False,  # an admin client that looks up a deleted topic would make it anew
 }
 
 # Time limit that librdkafka (2.16) gets for what it asks a coordinator to read. If its own limit passes while a request is under way,
@@ -121,15 +121,6 @@ class KafkaConnection:
                 self.reconnect(self.look())
         raise AssertionError("the second round returns or raises")
 
-    def refresh(self, topics: Iterable[str]) -> None:
-        """Let the client look up the leaders of topics again: it keeps those that it knows, also when they are lost."""
-        from confluent_kafka import KafkaException
-
-        for topic in topics:
-            with suppress(KafkaException):  # the next request says what is wrong
-                self.requests += 1
-                self.connect().list_topics(topic, timeout=self.quiet_seconds)
-
     def first_answer(self, deadline: float) -> None:
         """Of a new client, wait until any broker has answered.
 
@@ -212,7 +203,8 @@ class KafkaConnection:
             except (KafkaException, TimeoutError) as error:
                 if is_over(deadline) or not (isinstance(error, TimeoutError) or is_lost(error)):
                     raise
-                self.reconnect(self.look())
+                # Its client goes on waiting for a coordinator that it has found once, also when there is another one by now.
+                self.reconnect(self.look(), is_stuck=isinstance(error, TimeoutError))
         raise TimeoutError("no answer in time")
 
     def attempts(self, deadline: float) -> Iterator[float]:

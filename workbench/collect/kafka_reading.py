@@ -71,6 +71,12 @@ class Reading:
         return min(left, _LIST_SECONDS) if self.knows_silent else left
 
     @property
+    def metadata_seconds(self) -> float:
+        """Time limit for metadata, which any broker has; the one that the client asks may hang."""
+        left = seconds_left(self.deadline)
+        return min(left, self.kafka.quiet_seconds) if self.brokers is None or self.knows_silent else left
+
+    @property
     def own_deadline(self) -> float:
         """Monotonic; for our own requests, which tell by then what they have."""
         return max(time.monotonic(), self.deadline - _MARGIN_SECONDS)

@@ -37,7 +37,7 @@ from workbench.replay.gateway import (
     TopicView,
 )
 from workbench.replay.kafka_commits import commits_of_group
-from workbench.replay.kafka_lookup import Lookup
+from workbench.replay.kafka_lookup import Lookup, topics_for
 
 # A coordinator writes the offsets of one request as one batch, which must fit into the `message.max.bytes` of its topic (1 MiB by
 # default); half of that leaves a margin for this estimate.
@@ -185,10 +185,11 @@ class KafkaGateway:
         if not partitions:
             return LogView(starts={}, ends={}, found={instant: {} for instant in instants_ms})
         deadline = self._deadline()
+        topics = topics_for(self._kafka, partitions, deadline)
 
         def ask(spec: Any, isolation: Any = IsolationLevel.READ_UNCOMMITTED, *, is_time: bool = False) -> Lookup:
             lookup = Lookup(self._kafka, spec, isolation, deadline, is_time=is_time)
-            lookup.send(partitions)
+            lookup.send(partitions, topics)
             return lookup
 
         # Log ends before timestamps: a record produced in between is then after the end that a plan may use as its target, and is

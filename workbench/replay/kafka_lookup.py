@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
 from workbench.collect.kafka_connection import KafkaConnection, is_over, seconds_left
 from workbench.collect.kafka_errors import error_words, is_denied, is_lost, is_moved, is_unknown_topic
+from workbench.collect.kafka_leaders import list_offsets, topics_of
 from workbench.errors import SourceUnreachableError
 from workbench.replay.gateway import Partition
 
@@ -19,6 +21,25 @@ _NOTHING_SAID = "its leader has not answered"
 _RETRY_PAUSE_SECONDS = 0.3  # grows with each retry
 _LOST_PAUSE_SECONDS = 1.0  # others take over after some seconds
 _MOVES = 6  # so often a moved leader is asked for again
+
+
+def topics_for(kafka: KafkaConnection, partitions: Sequence[Partition], deadline: float) -> dict[str, Any]:
+    """Topics of partitions, from any broker that answers: one that hangs does not hold this up.
+
+    Raises:
+        SourceUnreachableError: if none answers.
+    """
+    from confluent_kafka import KafkaException
+
+    names = {topic for topic, _ in partitions}
+    try:
+        return topics_of(kafka, names, kafka.quiet_seconds)
+    except KafkaException:
+        kafka.reconnect(kafka.look())
+    try:
+        return topics_of(kafka, names, seconds_left(deadline))
+    except KafkaException as error:
+        raise kafka.unreachable(error) from None
 
 
 @dataclass(slots=True)
@@ -33,24 +54,22 @@ class Lookup:
     denied: set[Partition] = field(default_factory=set)
     is_time: bool = False  # whether it looks for the first record at or after a time
     sleep: Callable[[float], None] = time.sleep
-    _futures: dict[Any, Any] = field(default_factory=dict)
+    _futures: dict[Partition, Future[Any]] = field(default_factory=dict)
     _attempts: Iterator[float] | None = None
     _limit: float = 0.0
 
-    def send(self, partitions: Sequence[Partition]) -> None:
-        """Send the requests, in batches."""
-        from confluent_kafka import TopicPartition
-
+    def send(self, partitions: Sequence[Partition], topics: Mapping[str, Any]) -> None:
+        """Send the requests, in batches; `topics` are those of `topics_for`."""
         self._attempts = self._attempts or self.kafka.attempts(self.deadline)
         self._limit = min(self.deadline, time.monotonic() + next(self._attempts, 0.0))
-        admin = self.kafka.connect()
         self._futures = {}
         for at in range(0, len(partitions), _LOOKUP_BATCH):
-            batch = dict.fromkeys((TopicPartition(*part) for part in partitions[at : at + _LOOKUP_BATCH]), self.spec)
-            self._futures |= self.kafka.ask(
-                lambda batch=batch: admin.list_offsets(  # type: ignore[misc]
-                    batch, isolation_level=self.isolation, request_timeout=seconds_left(self._limit)
-                )
+            self._futures |= list_offsets(
+                self.kafka,
+                dict.fromkeys(partitions[at : at + _LOOKUP_BATCH], self.spec),
+                topics,
+                isolation_level=self.isolation,
+                request_timeout=seconds_left(self._limit),
             )
 
     def gather(self) -> dict[Partition, Any]:
@@ -72,8 +91,7 @@ class Lookup:
             else:
                 moves += 1
                 self.sleep(_RETRY_PAUSE_SECONDS * moves)
-            self.kafka.refresh({topic for topic, _ in again})
-            self.send(again)
+            self.send(again, topics_for(self.kafka, again, self.deadline))
             again, is_lost_one = self._collect(good, refusals)
         if refusals and not good:
             raise self.kafka.unreachable(refusals[-1], needs=f"DESCRIBE on topic {sorted(self.denied)[0][0]!r}")
@@ -89,8 +107,7 @@ class Lookup:
 
         again: list[Partition] = []
         is_lost_one = False
-        for part, future in self._futures.items():
-            key = (part.topic, part.partition)
+        for key, future in self._futures.items():
             self.errors.pop(key, None)
             self.denied.discard(key)
             try:
