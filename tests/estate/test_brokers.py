@@ -138,8 +138,9 @@ def test_a_broker_is_lost_in_the_middle_of_a_snapshot(
         whole.move_leaders()
         owners = coordinators_of(whole, spread.commits)
         broker = whole.brokers[2]
+        _, normal = took(source(whole).snapshot)
         cluster = source(whole)
-        _, normal = took(cluster.snapshot)
+        cluster.snapshot()
         before: Callable[..., object] = getattr(KafkaCluster, step)
 
         def first(*args: object, before: Callable[..., object] = before, broker: EstateBroker = broker) -> object:
@@ -151,8 +152,11 @@ def test_a_broker_is_lost_in_the_middle_of_a_snapshot(
             patch.setattr(KafkaCluster, step, first)
             found, seconds = took(cluster.snapshot)
         check(found, whole, spread, broker, owners)
-        assert seconds < 2 * normal + EXTRA_SECONDS, step
         broker.resume()
+        whole.heal()
+        _, afterwards = took(source(whole).snapshot)
+        # It begins twice, and other work on the machine may come and go meanwhile.
+        assert seconds < 2 * max(normal, afterwards) + EXTRA_SECONDS, step
 
 
 @pytest.mark.estate
