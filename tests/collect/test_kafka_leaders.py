@@ -173,3 +173,17 @@ def test_looking_a_topic_up_does_not_make_it() -> None:
     plain.list_topics("deleted", timeout=5)
     time.sleep(0.2)
     assert "deleted" in plain.list_topics(timeout=5).topics  # so the property is needed
+
+
+def test_what_is_known_is_not_looked_up_again() -> None:
+    """By the many requests of one search; a leader that has moved is."""
+    client, known = Client({"t": [1], "u": [1]}), dict[str, Any]()
+    reading = reading_of(client)
+    for _ in range(3):
+        [found] = offsets_of(reading, [("t", 0)], {"latest offset": OffsetSpec.latest()}, known=known)
+        assert found == {("t", 0): 7}
+    assert client.listed == ["t"]
+    client.moves["t", 0] = 1
+    offsets_of(reading, [("t", 0), ("u", 0)], {"latest offset": OffsetSpec.latest()}, known=known)
+    assert client.listed == ["t", "u", "t"]
+    assert reading.incomplete == []

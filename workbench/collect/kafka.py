@@ -308,14 +308,26 @@ class KafkaCluster(KafkaConnection):
         return ends, starts
 
     def offsets_at(
-        self, partitions: Sequence[Partition], instant: float, deadline: float, incomplete: list[str]
+        self,
+        partitions: Sequence[Partition],
+        instant: float,
+        deadline: float,
+        incomplete: list[str],
+        known: dict[str, Any],
     ) -> dict[Partition, int | None]:
-        """First offset at or after a time (seconds since the epoch); None without one; partitions without an answer are left out."""
+        """First offset at or after a time (seconds since the epoch); None without one; partitions without an answer are left out.
+
+        What is found out about topics goes to `known`, for calls that follow at once.
+        """
         from confluent_kafka.admin import OffsetSpec
 
         def work(reading: Reading) -> dict[Partition, int | None]:
             reading.deadline = deadline
-            [found] = offsets_of(reading, partitions, {BY_TIME: OffsetSpec.for_timestamp(round(instant * 1000))})
+            if reading.brokers is not None:  # a new client, which knows nothing
+                known.clear()
+            [found] = offsets_of(
+                reading, partitions, {BY_TIME: OffsetSpec.for_timestamp(round(instant * 1000))}, known=known
+            )
             incomplete.extend(reading.incomplete)
             return {part: offset if offset >= 0 else None for part, offset in found.items()}
 

@@ -11,6 +11,7 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from workbench.collect.kafka import KafkaCluster
 from workbench.collect.kafka_views import Partition, Snapshot
@@ -67,6 +68,7 @@ def _close_in(
 ) -> set[Partition]:
     """Bisect until the bounds of each age are adjacent steps; return the partitions that answered every request."""
     answered = {it.part for it in wanted}
+    topics: dict[str, Any] = {}
     while True:
         rounds: dict[int, dict[Partition, list[_Wanted]]] = defaultdict(dict)
         for it in wanted:
@@ -76,7 +78,7 @@ def _close_in(
             return answered
         for rung, parts in rounds.items():
             instant = snapshot.taken_at - RUNGS[rung]
-            offsets = kafka.offsets_at(sorted(parts), instant, deadline, incomplete)
+            offsets = kafka.offsets_at(sorted(parts), instant, deadline, incomplete, topics)
             for part, asked in parts.items():
                 if part not in offsets:
                     answered.discard(part)

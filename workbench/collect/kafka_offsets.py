@@ -21,7 +21,11 @@ _NOT_ASKED = "not requested: the deadline has passed"
 
 
 def offsets_of(
-    reading: Reading, partitions: Sequence[Partition], specs: Mapping[str, Any]
+    reading: Reading,
+    partitions: Sequence[Partition],
+    specs: Mapping[str, Any],
+    *,
+    known: dict[str, Any] | None = None,
 ) -> list[dict[Partition, int]]:
     """Look up offsets, for each of several specifications at the same time; what is missing is noted.
 
@@ -29,15 +33,18 @@ def offsets_of(
         reading: the attempt that this belongs to.
         partitions: of any topics.
         specs: what is asked for, in words, to `OffsetSpec`.
+        known: topics that this client has looked up a moment ago; those that it looks up now are added.
 
     Raises:
         AgainError: of a first attempt, if a broker does not answer.
         SourceUnreachableError: if the brokers refuse this client.
     """
     found: list[dict[Partition, int]] = [{} for _ in specs]
-    topics = _topics(reading, partitions, specs)
-    if topics is None:
+    topics = known if known is not None else {}
+    news = _topics(reading, [part for part in partitions if part[0] not in topics], specs)
+    if news is None:
         return found
+    topics |= news
     led = _without_silent_leaders(reading, partitions, topics, specs)
     for at in range(0, len(led), _BATCH):
         left = {what: list(led[at : at + _BATCH]) for what in specs}
