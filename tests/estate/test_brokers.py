@@ -55,7 +55,7 @@ def check(found: Snapshot, estate: Estate, spread: Filled, broker: EstateBroker,
         if owners[group] == broker.number:
             assert group not in shown or shown[group].state != "unknown" or repr(group) in text
             continue
-        assert shown[group].state == "empty"
+        assert group in shown and shown[group].state == "empty", text
         for part, at in offsets.items():
             assert found.commits[group, spread.topic, part] == at
             if (spread.topic, part) in found.ends:

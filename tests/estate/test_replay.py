@@ -222,7 +222,7 @@ RUNS = int(os.environ.get("ESTATE_RUNS", "3"))
 SEED = int(os.environ.get("ESTATE_SEED", "1"))
 
 
-@pytest.mark.slow
+@pytest.mark.estate
 def test_applies_with_a_broker_lost_at_a_random_moment(whole: Estate, tmp_path: Path) -> None:
     """Never a silent partial: done means all, and whatever else it says, the same command finishes it later; a rollback undoes it."""
     draw = random.Random(SEED)
