@@ -36,7 +36,7 @@ test-slow: $(READY)  ## the other live incidents, long replays, and the installe
 	@$(BIN)/workbench lab setup
 	@$(BIN)/python -m pytest -m "slow and not apt and not cluster and not estate" --durations=10
 
-test-estate: $(READY)  ## three secured brokers: every way to lose one of them (about 12 minutes)  [RUNS=20 SEED=1]
+test-estate: $(READY)  ## three secured brokers: every way to lose one of them (about 15 minutes)  [RUNS=20 SEED=1]
 	@$(BIN)/workbench lab setup
 	@ESTATE_RUNS=$(or $(RUNS),20) ESTATE_SEED=$(or $(SEED),1) $(BIN)/python -m pytest -s -m estate --durations=10
 

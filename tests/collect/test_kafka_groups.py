@@ -426,7 +426,7 @@ def test_a_lost_broker_begins_the_first_attempt_again(monkeypatch: pytest.Monkey
     [
         (None, 30.0, 3.0),  # the first attempt
         (Brokers(answering={}, silent={}), 30.0, 29.7),  # all answer: the cluster is slow
-        (Brokers(answering={}, silent={2: "gone"}), 30.0, 1.0),
+        (Brokers(answering={}, silent={2: "gone"}), 30.0, 2.0),
         (None, 1.0, 0.7),
     ],
 )
