@@ -96,8 +96,9 @@ class Lookup:
         if refusals and not good:
             raise self.kafka.unreachable(refusals[-1], needs=f"DESCRIBE on topic {sorted(self.denied)[0][0]!r}")
         if self.errors and not good:
+            (topic, number), words = next(iter(self.errors.items()))
             raise SourceUnreachableError(
-                f"Kafka at {self.kafka.bootstrap} does not answer: {next(iter(self.errors.values()))}."
+                f"Kafka at {self.kafka.bootstrap} does not answer for {topic}-{number}: {words}."
             )
         return good
 
