@@ -42,7 +42,7 @@ def of_summary(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
         One row per (cluster, group, topic): the columns of `features.measured.MeasuredSubscription`.
     """
     things = entities(summary, stale_after_seconds=stale_after_seconds)
-    grouped = aggregate(things, SUBSCRIPTION, {**_OVERVIEW, **_GROUP_COLUMNS, **_DETAILS})
+    grouped = aggregate(things, SUBSCRIPTION, {**OVERVIEW, **_GROUP_COLUMNS, **_DETAILS})
     return _finished(grouped.where(*columns("partition_count > 0")))
 
 
@@ -56,7 +56,7 @@ def of_fleet(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
     things = fleet_entities(summary, stale_after_seconds=stale_after_seconds)
     order = ("cluster", "group", "topic", "kind", "partition", "member", "processor", "queue")
     sorted_things = things.repartition("cluster", "group").sortWithinPartitions(*order)
-    grouped = aggregate(sorted_things, SUBSCRIPTION, {**_OVERVIEW, **_GROUP_COLUMNS, **_DETAILS})
+    grouped = aggregate(sorted_things, SUBSCRIPTION, {**OVERVIEW, **_GROUP_COLUMNS, **_DETAILS})
     # Values of the group are in the row without a topic: copy them to the rows with a topic (there they are null, 0 or empty, so the
     # maximum finds them).
     group = "OVER (PARTITION BY cluster, `group`)"
@@ -100,7 +100,7 @@ _closing = "(log_start_per_second - coalesce(committed_per_second, 0))"
 # Of the partitions: `lag_messages` (sum of the known ones), `lag_slope`, `arrival_per_second`, `committed_moved`, `fetch_queue_mean`
 # (sums), `oldest` (the partition with the longest time lag), `loss_seconds` (until retention deletes what is not committed, of the
 # partition that it reaches first, at the current rates; null while retention deletes nothing).
-_OVERVIEW = {
+OVERVIEW = {
     "partition_count": "count(partition)",
     "lag_messages": "sum(lag_messages)",
     "lag_known_partitions": "count(lag_messages)",
