@@ -19,7 +19,7 @@ from tests.triage.test_checks import finding
 from workbench.api.snapshots import SnapshotResult
 from workbench.cli.snapshot import _show
 from workbench.cli.triage_again import show_comparison, watch
-from workbench.collect.kafka import GroupView, Snapshot
+from workbench.collect.kafka_views import GroupView, Snapshot
 from workbench.console import SafeConsole, step_bar
 from workbench.humanize import for_chat, lines, one_line, printable
 from workbench.screen import _LogFormatter, say, say_error, tell, tell_page, write_json
@@ -103,7 +103,7 @@ def test_a_group_with_a_hostile_name_ends_no_snapshot(capsys: pytest.CaptureFixt
     )
     _show(SnapshotResult(cluster="c", groups=snapshot, ranked=None, incomplete=()))
     shown = capsys.readouterr().out
-    assert "a[/b]  stable" in shown
+    assert "a[/b]  classic, stable" in shown
     assert "calm" in shown
     assert not STEERS.search(shown)
 

@@ -10,7 +10,14 @@ from workbench.samples import LABEL_COLUMNS
 from workbench.signals import SIGNALS, Kind
 
 # What the coordinator or the broker knows and a consumer does not, and what librdkafka does not measure.
-NOT_IN_THE_RUNTIME = {"group_members", "group_state", "last_stable_offset", "fetch_latency", "poll_idle"}
+NOT_IN_THE_RUNTIME = {
+    "reassigning_partitions",
+    "group_members",
+    "group_state",
+    "last_stable_offset",
+    "fetch_latency",
+    "poll_idle",
+}
 
 
 def test_the_runtimes_profile_is_the_table() -> None:

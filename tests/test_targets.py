@@ -36,7 +36,7 @@ def markers_of_targets() -> dict[str, str]:
         text = text.replace(f"$({name})", value)
     found = {}
     for name, recipe in re.findall(r"^(test[a-z-]*):.*\n((?:\t.*\n)+)", text, flags=re.M):
-        if expressions := re.findall(r'-m pytest -m "?([^"\n]+?)"?(?= --|\n)', recipe):
+        if expressions := re.findall(r'-m pytest (?:-s )?-m "?([^"\n]+?)"?(?= --|\n)', recipe):
             [found[name]] = expressions
         found |= {f"{name}: {part}": words for part, words in re.findall(r'(?<= )(\w+) "([^"]+)"', recipe)}
     return found
@@ -45,11 +45,19 @@ def markers_of_targets() -> dict[str, str]:
 def test_every_test_has_one_target() -> None:
     """Whatever its markers are: none is left out, and none runs twice. Who fetches a browser or starts a cluster is asked for it."""
     targets = markers_of_targets()
-    assert set(targets) == {"test: unit", "test: spark", "test: kafka", "test-slow", "test-pages", "test-cluster"}
-    names = ("jvm", "lab", "slow", "apt", "cluster")
+    assert set(targets) == {
+        "test: unit",
+        "test: spark",
+        "test: kafka",
+        "test-slow",
+        "test-pages",
+        "test-cluster",
+        "test-estate",
+    }
+    names = ("jvm", "lab", "slow", "apt", "cluster", "estate")
     for count in range(len(names)):
         for markers in itertools.combinations(names, count):
-            if {"apt", "cluster"} <= set(markers):
+            if len({"apt", "cluster", "estate"} & set(markers)) > 1:
                 continue
             has = {name: name in markers for name in names}
             taken = [name for name, words in targets.items() if eval(words, {}, has)]

@@ -51,13 +51,15 @@ def atomic_write(path: Path, *, durable: bool = False, new: bool = False) -> Ite
             temporary.unlink(missing_ok=True)
 
 
-def write_text(path: Path, text: str, *, durable: bool = False) -> None:
-    """Write a text (UTF-8) as `atomic_write` does.
+def write_text(path: Path, text: str, *, durable: bool = False, private: bool = False) -> None:
+    """Write a text (UTF-8) as `atomic_write` does; `private`: a file that its owner alone can read.
 
     Raises:
         OSError: if it cannot be written; the old content stays.
     """
     with atomic_write(path, durable=durable) as temporary:
+        if private:
+            temporary.touch(mode=0o600)
         temporary.write_text(text, encoding="utf-8")
 
 

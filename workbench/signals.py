@@ -62,6 +62,10 @@ GROUP_STATES: dict[str, int] = {
     "preparing_rebalance": 2,
     "completing_rebalance": 3,
     "stable": 4,
+    # Of groups of the newer protocols: the assignment is being computed, the members move to it, internal topics are missing.
+    "assigning": 2,
+    "reconciling": 3,
+    "not_ready": 2,
 }
 
 # Offsets that mean "none": -1 is "no record", -1001 is librdkafka's "never committed" (both observed on real exporters and brokers).
@@ -158,6 +162,13 @@ SIGNALS: dict[str, Signal] = dict(
             "Members of the group as the coordinator counts them.",
         ),
         _signal("group_state", "state", Kind.GAUGE, Grain.GROUP, "State of the group, 0 dead to 4 stable."),
+        _signal(
+            "reassigning_partitions",
+            "partitions",
+            Kind.GAUGE,
+            Grain.GROUP,
+            "Partitions that members must still give up or take over to reach the coordinator's target (KIP-848).",
+        ),
         _signal(
             "rebalances",
             "",

@@ -97,12 +97,12 @@ def test_a_part_is_no_all_clear_for_one_triage_either(
 ) -> None:
     """What lags, lags; that nothing lags is known of the whole only. A baseline that nobody asked for is not missed."""
     finding = SimpleNamespace(state=state, verdict=Verdict.HEALTHY, muted=None)
-    assert exit_code(SimpleNamespace(findings=(finding,), incomplete=incomplete)) == code  # type: ignore[arg-type]
+    assert exit_code(SimpleNamespace(findings=(finding,), incomplete=incomplete, not_judged=())) == code  # type: ignore[arg-type]
 
 
 def test_what_is_muted_does_not_count() -> None:
     """But what is not, beside it, does."""
     muted = SimpleNamespace(state=State.LAGGING, verdict=Verdict.HOT_KEY, muted="until then: migration")
     loud = SimpleNamespace(state=State.LAGGING, verdict=Verdict.HOT_KEY, muted=None)
-    assert exit_code(SimpleNamespace(findings=(muted,), incomplete=())) == ExitCode.OK  # type: ignore[arg-type]
-    assert exit_code(SimpleNamespace(findings=(muted, loud), incomplete=())) == ExitCode.FINDINGS  # type: ignore[arg-type]
+    assert exit_code(SimpleNamespace(findings=(muted,), incomplete=(), not_judged=())) == ExitCode.OK  # type: ignore[arg-type]
+    assert exit_code(SimpleNamespace(findings=(muted, loud), incomplete=(), not_judged=())) == ExitCode.FINDINGS  # type: ignore[arg-type]

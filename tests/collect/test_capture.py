@@ -26,7 +26,7 @@ from workbench.collect.capture import (
     write_capture,
     write_info,
 )
-from workbench.collect.kafka import GROUPS_SCHEMA
+from workbench.collect.kafka_views import GROUPS_SCHEMA
 from workbench.collect.parquet_bounds import Room, read_bounded
 from workbench.errors import DamagedCaptureError, NotACaptureError, OutputError, UsageError
 

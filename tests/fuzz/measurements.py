@@ -26,7 +26,7 @@ from tests.fuzz.target import CAPTURES, SECRET, Case, Target, Web, changed, fold
 from tests.profiles.pages import PAGES
 from tests.stories import THRESHOLDS, WINDOW, lagging
 from workbench.collect import capture, remote_read
-from workbench.collect.kafka import GROUPS_SCHEMA
+from workbench.collect.kafka_views import GROUPS_SCHEMA
 from workbench.collect.prometheus import PrometheusSource
 from workbench.profiles import load_profile
 

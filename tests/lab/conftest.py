@@ -79,7 +79,8 @@ def consumer_groups(bootstrap: str, *words: str, seconds: float = 120) -> list[l
 Described = tuple[int | None, int, int | None]
 
 
-def _described(lines: list[list[str]]) -> dict[tuple[str, str, int], Described]:
+def described(lines: list[list[str]]) -> dict[tuple[str, str, int], Described]:
+    """(group, topic, partition) to (committed, log end, lag), from the lines of `kafka-consumer-groups --describe`."""
     rows = {}
     for words in lines:
         if len(words) >= 6 and words[2].isdigit():
@@ -90,12 +91,12 @@ def _described(lines: list[list[str]]) -> dict[tuple[str, str, int], Described]:
 
 def kafka_describe_all(bootstrap: str) -> dict[tuple[str, str, int], Described]:
     """(group, topic, partition) to (committed, log end, lag) of all groups, by Kafka's own tool; "-" is None."""
-    return _described(consumer_groups(bootstrap, "--describe", "--all-groups", "--timeout", "120000", seconds=300))
+    return described(consumer_groups(bootstrap, "--describe", "--all-groups", "--timeout", "120000", seconds=300))
 
 
 def kafka_describe(lab: Lab, group: str) -> dict[tuple[str, int], Described]:
     """The same of one group: (topic, partition) to (committed, log end, lag)."""
-    rows = _described(consumer_groups(lab.bootstrap, "--describe", "--group", group, seconds=60))
+    rows = described(consumer_groups(lab.bootstrap, "--describe", "--group", group, seconds=60))
     return {(topic, partition): row for (owner, topic, partition), row in rows.items() if owner == group}
 
 

@@ -63,7 +63,7 @@ def test_requests_are_of_the_order_of_groups_and_brokers(lab: Lab, many: tuple[s
     cluster = KafkaCluster(lab.bootstrap, {"statistics.interval.ms": 50, "stats_cb": count})
     snapshot = cluster.snapshot(groups=sorted(many[1]))
     assert snapshot.incomplete == ()
-    assert cluster.requests <= GROUPS + 5
+    assert cluster.requests <= 2 * (GROUPS // 100) + 15
     for _ in range(20):  # some more reports
         cluster.connect().poll(0.1)
 
@@ -75,7 +75,7 @@ def test_requests_are_of_the_order_of_groups_and_brokers(lab: Lab, many: tuple[s
     assert total("ListOffsets") == 2, "one broker leads all: one request for the ends, one for the beginnings"
     assert total("DescribeGroups") + total("ConsumerGroupDescribe") <= 2 * GROUPS
     assert total("FindCoordinator") <= 3 * GROUPS
-    assert GROUPS <= sent - named <= GROUPS + 10, "an admin client's statistics do not name the request for commits"
+    assert sent - named <= 10, "an admin client's statistics do not name a request for commits: those are our own"
 
 
 def test_ages_are_closed_in_without_reading_a_record(lab: Lab, many: tuple[str, dict[str, dict[int, int]]]) -> None:
@@ -86,7 +86,7 @@ def test_ages_are_closed_in_without_reading_a_record(lab: Lab, many: tuple[str, 
     asked, holes = cluster.requests, []
     found = ages(cluster, snapshot, holes)
     assert holes == []
-    assert cluster.requests - asked <= 6 * len(AGES), "six halvings, whatever the number of groups"
+    assert cluster.requests - asked <= 6 * len(AGES) + 1, "six halvings, whatever the number of groups; and the topic"
     for group, offsets in commits.items():
         for part, offset in offsets.items():
             age = found[group, topic, part]
@@ -125,15 +125,11 @@ def test_the_command_ranks_by_lag_and_by_time(
     assert f"{topic}-000 ← {topic}" in table.stdout
 
 
-def test_a_deadline_is_kept_and_what_was_not_read_is_named(
-    lab: Lab, many: tuple[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_deadline_is_kept_and_what_was_not_read_is_named(lab: Lab, many: tuple[str, Any]) -> None:
     """Group by group; nothing is waited for after the time is up, and nothing is made up."""
     cluster = KafkaCluster(lab.bootstrap)
     cluster.snapshot(groups=sorted(many[1])[:1])  # connects
     cluster.deadline_seconds = 0.02
-    # That the list of groups is late is another error, of the whole snapshot; here it is what follows that is.
-    monkeypatch.setattr(KafkaCluster, "_list_groups", lambda *_: (set(many[1]), []))
     began = time.monotonic()
     snapshot = cluster.snapshot(groups=sorted(many[1]))
     assert time.monotonic() - began < 15

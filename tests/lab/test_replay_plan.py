@@ -155,7 +155,7 @@ def test_requests_are_bounded_by_brokers_and_batches(lab: Lab) -> None:
     gateway.cluster()
     logs = gateway.logs(partitions, instants_ms=[now_ms() - 60_000, now_ms()], stable=True)
     assert len(logs.ends) == len(logs.starts) == len(logs.stable_ends) == 1_200
-    assert gateway.requests == 1 + 1 + 5 * 2  # connect, metadata, five questions in two batches each
+    assert gateway.requests == 1 + 1 + 1 + 5 * 2  # connect, metadata, the topic, five questions in two batches each
     admin = gateway._kafka.connect()
 
     def counted() -> int:
@@ -169,7 +169,7 @@ def test_requests_are_bounded_by_brokers_and_batches(lab: Lab) -> None:
 
 def test_a_partition_without_a_topic_is_told(lab: Lab) -> None:
     """What does not answer is named; it is never an offset."""
-    with pytest.raises(SourceUnreachableError, match="leaders"):
+    with pytest.raises(SourceUnreachableError, match=r"for no-such-topic-0: .*Unknown topic"):
         KafkaGateway(lab.bootstrap, deadline_seconds=5).logs([("no-such-topic", 0)])
 
 

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.profiles.pages import EXPECTED, PAGES
 from workbench.collect.join import groups_of_clients, with_derived_lag, with_groups
-from workbench.collect.kafka import GROUPS_SCHEMA
+from workbench.collect.kafka_views import GROUPS_SCHEMA
 from workbench.collect.scrape import Page, page_series
 from workbench.collect.statistics import statistics_samples
 from workbench.errors import SourceUnreachableError

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from workbench.collect.kafka import GroupView, Member
+from workbench.collect.kafka_views import GroupView, Member
 from workbench.errors import SourceUnreachableError
 from workbench.replay.gateway import ABSENT, ClusterView, Found, LogView, Partition, TopicSettings, TopicView
 from workbench.replay.plan import PlanRequest, make_plan, survey
@@ -27,6 +27,7 @@ class FakeGateway:
     groups: dict[str, dict[Partition, int]] = field(default_factory=dict)
     members: dict[str, list[str]] = field(default_factory=dict)
     assigned: dict[str, list[Partition]] = field(default_factory=dict)  # what members read and have never committed
+    kinds: dict[str, str] = field(default_factory=dict)  # of groups that are there; classic by default
     topic_settings: dict[str, TopicSettings] = field(default_factory=dict)
     under_replicated: tuple[Partition, ...] = ()
     cluster_id: str = CLUSTER_ID
@@ -106,8 +107,10 @@ class FakeGateway:
             Member(member_id=f"{who}-id", client_id=who, host="/h", partitions=tuple(read[at :: len(names)]))
             for at, who in enumerate(names)
         )
-        state = "stable" if members else "empty" if name in self.groups else ABSENT
-        return GroupView(group=name, state=state, protocol="classic", coordinator=1, members=members)
+        here = name in self.groups or name in self.kinds
+        state = "stable" if members else "empty" if here else ABSENT
+        kind = self.kinds.get(name, "classic")
+        return GroupView(group=name, state=state, protocol=kind, coordinator=1, members=members)
 
     def commits(self, group: str) -> Mapping[Partition, int]:
         self._call()

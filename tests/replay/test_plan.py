@@ -92,7 +92,7 @@ def test_planning_writes_nothing_and_asks_little() -> None:
         assert gateway.writes == []
         assert set(gateway.groups) == {"old"}
         calls.append(gateway.calls)
-    assert calls[0] == calls[1] <= 6
+    assert calls[0] == calls[1] <= 7
 
 
 def test_the_instant_is_rounded_up_to_whole_milliseconds() -> None:

@@ -11,6 +11,8 @@ from confluent_kafka import KafkaError, KafkaException
 from tests.replay.fakes import now_ms, orders, plan_of
 from tests.replay.test_apply import Place
 from tests.replay.test_cutover import Service
+from workbench.collect.kafka_brokers import Brokers
+from workbench.collect.kafka_connection import KafkaConnection
 from workbench.errors import GuardError, SourceUnreachableError
 from workbench.replay.kafka_gateway import KafkaGateway
 from workbench.replay.receipt import ReplayOutcome
@@ -115,11 +117,29 @@ def test_topics_are_told_apart_by_what_the_client_raises(monkeypatch: pytest.Mon
         gateway._described(list(answers))
 
 
+def test_a_topic_is_asked_for_again_if_a_broker_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another broker tells it."""
+    answers: dict[str, Any] = {"there": KafkaError._TRANSPORT}
+    gateway = KafkaGateway("b:9092")
+    gateway._kafka._admin = _Admin(answers)
+
+    def look(_kafka: KafkaConnection) -> Brokers:
+        answers["there"] = "AbC"
+        return Brokers(answering={}, silent={})
+
+    monkeypatch.setattr(KafkaConnection, "look", look)
+    assert gateway._described(["there"]) == ({"there": "AbC"}, {})
+
+
 class _Admin:
     """An AdminClient that describes topics as it is told."""
 
     def __init__(self, answers: dict[str, Any]) -> None:
         self.answers = answers
+
+    def poll(self, _seconds: float) -> int:
+        """No error."""
+        return 0
 
     def describe_topics(self, topics: Any, **_words: Any) -> dict[str, Any]:
         from concurrent.futures import Future

@@ -24,6 +24,8 @@ class Broker:
 
     def __init__(self) -> None:
         self.id: str | BaseException = "one"
+        self.leader: int | None = 1
+        self.wanted: list[Any] = []
         self.asked = 0
 
     def client(self, _properties: dict[str, Any], **_: Any) -> Any:
@@ -41,10 +43,11 @@ class Broker:
         if isinstance(self.id, BaseException):
             raise self.id
         answer: Future[Any] = Future()
-        answer.set_result(SimpleNamespace(topic_id=self.id))
+        answer.set_result(SimpleNamespace(topic_id=self.id, partitions=[SimpleNamespace(id=0, leader=self.leader)]))
         return {"t": answer}
 
     def list_offsets(self, wanted: dict[Any, Any], **_: Any) -> dict[Any, Future[Any]]:
+        self.wanted += wanted
         answers: dict[Any, Future[Any]] = {part: Future() for part in wanted}
         for answer in answers.values():
             answer.set_result(SimpleNamespace(offset=7))
@@ -160,3 +163,15 @@ def test_what_is_asked_for_soon_does_not_wait_for_the_period(monkeypatch: pytest
         assert watch.log_ends.ask_soon("t")
         until(lambda: (watch.log_ends.known("t") or ("", 0.0))[1] > asked_at)
         until(lambda: [remade.topic_id for remade in watch.remade] == ["c:two"])
+
+
+def test_only_partitions_with_a_leader_are_asked_for(watch: Watch) -> None:
+    """A client that does not know a leader can end the process; without one there is no offset, and no old one either."""
+    watch.assigned = [("t", 0), ("t", 1)]  # there is no partition 1
+    with watch:
+        until(lambda: watch.log_ends.ends == {("t", 0): 7})
+        assert {(part.topic, part.partition) for part in watch.broker.wanted} == {("t", 0)}
+        watch.broker.leader = None
+        until(lambda: watch.log_ends.ends == {})
+        watch.broker.leader = 2
+        until(lambda: watch.log_ends.ends == {("t", 0): 7})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import shutil
@@ -143,3 +144,38 @@ def test_a_shorter_baseline_is_said_and_a_missing_window_refused(spark: Any, tmp
     assert swept.verdicts["consumer_stopped"] >= 1
     with pytest.raises(NoSeriesError, match="has not landed"):
         sweep(store, spark, window=store.window_ending(END + timedelta(seconds=600)))
+
+
+def test_groups_of_other_kinds_are_rows_of_the_table(spark: Any, tmp_path: Path) -> None:
+    """A share group with samples is "cannot tell", one without is there too; the others have their kind."""
+    from workbench.cli.triage_all import exit_code
+    from workbench.collect.kafka_kinds import Unjudged
+    from workbench.console import SafeConsole
+    from workbench.errors import ExitCode
+    from workbench.report.sweep import show_sweep
+
+    store = land_fleet(tmp_path / "store", subscriptions=2, slot_seconds=600)
+    plain, shared = "group-000000", "group-000001"
+    others = [
+        Unjudged(
+            cluster="fleet", group=name, kind=kind, state="stable", members=2, topics=("orders",), lag_messages=lag
+        )
+        for name, kind, lag in ((shared, "share", 7), ("workers", "connect", None))
+    ]
+    result = sweep(store, spark, kinds={plain: "consumer", shared: "share"}, others=others, missing=["broker 2"])
+    rows = {row["group"]: row for row in result.table.to_pylist()}
+    assert {name: (row["kind"], row["state"], row["verdict"]) for name, row in rows.items()} == {
+        plain: ("consumer", "healthy", "healthy"),
+        shared: ("share", "cannot_tell", "cannot_tell"),
+        "workers": ("connect", "cannot_tell", "cannot_tell"),
+    }
+    assert result.table.num_rows == 3
+    assert (rows[shared]["lag_messages"], rows[shared]["members"]) == (7.0, 2)
+    assert result.incomplete[0] == "broker 2"
+    assert [it["group"] for it in result.to_json()["not_judged"]] == [shared, "workers"]
+    assert exit_code(result) == ExitCode.EVIDENCE
+    console = SafeConsole(width=160, record=True, file=io.StringIO())
+    show_sweep(console, result)
+    text = console.export_text()
+    assert shared in text and "a share group (KIP-932)" in text and "workers" in text
+    assert sweep(store, spark).table["kind"].to_pylist() == [None, None]

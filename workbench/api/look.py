@@ -55,10 +55,11 @@ class TriageResult:
         write_html(Path(path), self.triage, self.capture)
 
     def _repr_html_(self) -> str:
-        from workbench.report.fragment import fragment, style
+        from workbench.report.fragment import fragment, not_judged, style
 
-        first, *others = self.findings[:_SHOWN]  # a triage without any finding is an error
-        body = fragment(first, self.incomplete) + "".join(map(fragment, others))
+        shown = self.findings[:_SHOWN]
+        body = "".join(fragment(it, () if number else self.incomplete) for number, it in enumerate(shown))
+        body += not_judged(self.triage.not_judged)
         rest = len(self.findings) - _SHOWN
         more = f'<p class="note">And {rest:,} more, in `.findings`.</p>' if rest > 0 else ""
         return f"<style>{style()}</style>{body}{more}"
@@ -144,4 +145,5 @@ def exit_code(result: Triage) -> ExitCode:
     if any(finding.state is State.LAGGING and finding.muted is None for finding in result.findings):
         return ExitCode.FINDINGS
     partial = any(text != NO_BASELINE for text in result.incomplete)  # --observe asks for this profile
-    return ExitCode.EVIDENCE if partial or incomplete_verdict(result.findings) else ExitCode.OK
+    unsure = partial or incomplete_verdict(result.findings) or any(it.muted is None for it in result.not_judged)
+    return ExitCode.EVIDENCE if unsure else ExitCode.OK

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from workbench.collect.kafka_kinds import cannot_judge
 from workbench.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from workbench.collect.kafka import Snapshot
     from workbench.collect.kafka_ages import Age
+    from workbench.collect.kafka_views import GroupView, Snapshot
 
     Ages = Mapping[tuple[str, str, int], Age]
 
@@ -24,7 +25,7 @@ class SnapshotResult:
     Attributes:
         cluster: its name in the settings.
         groups: groups, members, commits and log end offsets.
-        ranked: a row for each subscription, largest lag first, if requested.
+        ranked: a row for each subscription, largest lag first, if requested; groups without one come last, with topic None.
         incomplete: what could not be read, a sentence each.
     """
 
@@ -40,7 +41,10 @@ class SnapshotResult:
 
     @property
     def partitions(self) -> list[dict[str, Any]]:
-        """One row per partition with a commit: offsets, lag in messages (None: not known) and its owner."""
+        """One row per partition with a commit, or of a share group: kind, offsets, lag in messages (None: not known), owner.
+
+        `committed` is None for share groups; `start_offset` is theirs, and the log's for the others.
+        """
         return _rows(self.groups)
 
     def to_json(self) -> dict[str, Any]:
@@ -58,6 +62,7 @@ def snapshot(
     *,
     cluster: str,
     groups: Sequence[str] = (),
+    kinds: Sequence[str] = (),
     top: int | None = None,
     sort: Literal["lag", "time_lag"] | None = None,
     deadline: str | None = None,
@@ -70,6 +75,7 @@ def snapshot(
     Args:
         cluster: a cluster of the settings with `bootstrap`.
         groups: only these; empty: all.
+        kinds: only groups of these kinds (`classic`, `consumer`, `share`, `streams`, `connect`); empty: all.
         top, sort: rank subscriptions by lag in messages or in time, and keep this many.
         deadline: total time limit, such as `15s`; None: the cluster's `timeout_seconds`.
 
@@ -88,6 +94,8 @@ def snapshot(
     seconds = parse_duration(deadline).total_seconds() if deadline else chosen.timeout_seconds
     kafka = KafkaCluster(chosen.bootstrap, chosen.kafka, deadline_seconds=seconds)
     found = kafka.snapshot(groups=list(groups) or None)
+    if kinds:
+        found = found.of_kinds(kinds)
     incomplete = list(found.incomplete)
     old: Ages | None = ages(kafka, found, incomplete) if sort == "time_lag" else None
     ranked = _ranked(found, old)[:top] if top is not None or sort is not None else None
@@ -95,25 +103,28 @@ def snapshot(
 
 
 def _ranked(snapshot: Snapshot, old: Ages | None) -> list[dict[str, Any]]:
-    """One row per subscription, largest lag first; unknown lag comes last."""
-    parts: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for group, topic, number in snapshot.commits:
-        parts[group, topic].append(number)
+    """One row per subscription, largest lag first; unknown lag comes last, and groups that read nothing."""
+    parts: dict[tuple[str, str | None], list[int]] = defaultdict(list)
+    for group, name, number in snapshot.read:
+        parts[group, name].append(number)
     views = {view.group: view for view in snapshot.groups}
+    reading = {group for group, _ in parts}
+    parts |= {(group, None): [] for group in views if group not in reading}
     rows = []
     for (group, topic), numbers in parts.items():
-        lags = [lag for number in numbers if (lag := snapshot.lag(group, topic, number)) is not None]
+        lags = [lag for number in numbers if (lag := snapshot.lag(group, topic or "", number)) is not None]
         row: dict[str, Any] = {
             "group": group,
             "topic": topic,
+            "kind": views[group].protocol,
             "state": views[group].state,
-            "members": len(views[group].members),
+            "members": views[group].member_count,
             "partitions": len(numbers),
             "partitions_known": len(lags),
             "lag_messages": sum(lags) if lags else None,
         }
         if old is not None:
-            known = [old[group, topic, number] for number in numbers if (group, topic, number) in old]
+            known = [old[group, topic or "", number] for number in numbers if (group, topic or "", number) in old]
             oldest = max(known, key=lambda age: age.low) if known else None
             row["time_lag_low"] = oldest.low if oldest is not None else None
             row["time_lag_high"] = oldest.high if oldest is not None else None
@@ -123,7 +134,7 @@ def _ranked(snapshot: Snapshot, old: Ages | None) -> list[dict[str, Any]]:
         age = row.get("time_lag_low")
         lag = row["lag_messages"]
         by_age = -(age if age is not None else -1.0) if old is not None else 0.0
-        return by_age, -(lag if lag is not None else -1), row["group"], row["topic"]
+        return by_age, -(lag if lag is not None else -1), row["group"], row["topic"] or ""
 
     return sorted(rows, key=behind)
 
@@ -132,15 +143,19 @@ def _rows(snapshot: Snapshot) -> list[dict[str, Any]]:
     owners = {
         (view.group, *part): member for view in snapshot.groups for member in view.members for part in member.partitions
     }
+    kinds = {view.group: view.protocol for view in snapshot.groups}
     rows = []
-    for (group, topic, partition), committed in sorted(snapshot.commits.items()):
-        owner = owners.get((group, topic, partition))
+    for group, topic, partition in sorted(snapshot.read):
+        share = snapshot.shares.get((group, topic, partition))
+        owner = owners.get((group, topic, partition)) if share is None else None  # a share group's partition has many
         rows.append(
             {
                 "group": group,
+                "kind": kinds[group],
                 "topic": topic,
                 "partition": partition,
-                "committed": committed,
+                "committed": snapshot.commits.get((group, topic, partition)),
+                "start_offset": share.start if share is not None else snapshot.starts.get((topic, partition)),
                 "log_end": snapshot.ends.get((topic, partition)),
                 "lag_messages": snapshot.lag(group, topic, partition),
                 "client_id": owner.client_id if owner else None,
@@ -155,13 +170,34 @@ def _document(
 ) -> dict[str, Any]:
     head = {"schema": "workbench.snapshot/1", "cluster": cluster, "taken_at": snapshot.taken_at}
     if ranked is not None:
-        return {**head, "group_count": len(snapshot.groups), "subscriptions": ranked, "incomplete": incomplete}
+        counts = {"group_count": len(snapshot.groups), "kinds": snapshot.kinds}
+        return {**head, **counts, "subscriptions": ranked, "incomplete": incomplete}
     return {
         **head,
-        "groups": [
-            {"group": view.group, "state": view.state, "protocol": view.protocol, "members": len(view.members)}
-            for view in snapshot.groups
-        ],
+        "groups": [_group(view) for view in snapshot.groups],
         "partitions": _rows(snapshot),
         "incomplete": incomplete,
+    }
+
+
+def _group(view: GroupView) -> dict[str, Any]:
+    moving = view.reassigning
+    return {
+        "group": view.group,
+        "kind": view.protocol,
+        "state": view.state,
+        "protocol": view.protocol,
+        "judged": cannot_judge(view.protocol) is None,
+        "members": view.member_count,
+        "reassigning": len(moving) if moving is not None else None,
+        "assignments": [
+            {
+                "member_id": member.member_id,
+                "client_id": member.client_id,
+                "host": member.host,
+                "partitions": [list(part) for part in member.partitions],
+                "target": [list(part) for part in member.target] if member.target is not None else None,
+            }
+            for member in view.members
+        ],
     }

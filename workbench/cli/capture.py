@@ -37,6 +37,7 @@ def command(
 ) -> int:
     """Save the measurements of a window as a folder, to analyse it later or elsewhere, without a network."""
     from workbench import api
+    from workbench.cli.progress import Steps
 
     if statistics is not None:
         if len(groups) != 1 or topics or any((since, until, baseline)):
@@ -48,16 +49,17 @@ def command(
     elif cluster is None:
         raise UsageError("Give --cluster, or --statistics.", hint="A cluster of workbench.toml.")
     else:
-        found = api.capture(
-            out,
-            cluster=cluster,
-            groups=groups,
-            topics=topics,
-            since=since,
-            until=until,
-            baseline=baseline,
-            config=config,
-        )
+        with Steps(quiet=as_json) as steps, steps.waiting(f"Reading the sources of {cluster}"):
+            found = api.capture(
+                out,
+                cluster=cluster,
+                groups=groups,
+                topics=topics,
+                since=since,
+                until=until,
+                baseline=baseline,
+                config=config,
+            )
     if as_json:
         write_json(found.to_json())
     else:

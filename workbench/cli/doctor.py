@@ -23,6 +23,7 @@ def command(group: str | None, cluster: str | None, as_json: bool, config: Path 
 
     With --group: which lines of the settings apply to a group. Exit code 5 if a required part is missing or does not answer.
     """
+    from workbench.cli.progress import Steps
     from workbench.settings import load_settings
 
     if group is not None:
@@ -31,10 +32,12 @@ def command(group: str | None, cluster: str | None, as_json: bool, config: Path 
         raise UsageError("--cluster belongs to --group: the checks cover every cluster of the settings.")
 
     checks: list[tuple[str, bool, str, bool]] = []
+    steps = Steps(quiet=as_json)
 
     def check(name: str, look: Callable[[], str], *, needed: bool) -> None:
         try:
-            checks.append((name, True, look(), needed))
+            with steps.waiting(f"Checking {name}"):
+                checks.append((name, True, look(), needed))
         except WorkbenchError as error:
             checks.append((name, False, " ".join(filter(None, (error.message, error.hint))), needed))
 
@@ -154,7 +157,7 @@ def _kafka(cluster: object) -> str:
     from workbench.settings import Cluster
 
     assert isinstance(cluster, Cluster) and cluster.bootstrap is not None  # noqa: S101 - for the type checker
-    kafka = KafkaCluster(cluster.bootstrap, cluster.kafka, deadline_seconds=min(10.0, cluster.timeout_seconds))
+    kafka = KafkaCluster(cluster.bootstrap, cluster.kafka, deadline_seconds=cluster.timeout_seconds)
     return f"cluster id {kafka.cluster_id()}"
 
 

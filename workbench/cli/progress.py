@@ -57,6 +57,17 @@ class Steps:
         self._console.print(Text.assemble(("✓ ", "green"), f"{words[0]}  ", (words[1], "dim")), soft_wrap=True)
 
     @contextmanager
+    def waiting(self, title: str) -> Iterator[None]:
+        """Show on a terminal that something is awaited, and leave nothing behind."""
+        if self._console.is_terminal and not self._console.quiet:
+            self._status = self._console.status(Text(one_line(masked(title))))
+            self._status.start()
+        try:
+            yield
+        finally:
+            self._stop()
+
+    @contextmanager
     def bar(self, title: str) -> Iterator[Progress]:
         """A progress bar; the caller adds the task."""
         with step_bar(self._console, title) as progress:

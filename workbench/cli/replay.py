@@ -74,6 +74,7 @@ def plan_command(
 ) -> int:
     """Find the offset where a replay would begin, for each partition. Read-only: writes nothing to Kafka and joins no group."""
     from workbench.api.replays import plan_on
+    from workbench.cli.progress import Steps
     from workbench.cli.replay_show import show_plan
     from workbench.replay.journal import Journal
     from workbench.replay.keep import check_csv_place, check_place
@@ -102,7 +103,8 @@ def plan_command(
     if csv_file is not None:
         check_csv_place(csv_file)
     gateway = gateway_of(load_settings(config).cluster(cluster))
-    plan = plan_on(request, gateway, bootstrap=gateway.bootstrap).plan
+    with Steps(quiet=as_json) as steps, steps.waiting(f"Reading offsets of {cluster} from Kafka"):
+        plan = plan_on(request, gateway, bootstrap=gateway.bootstrap).plan
     if out is not None:
         write_file(out, plan.document())
     if csv_file is not None:
@@ -151,6 +153,7 @@ def apply_command(
     Writes a rollback file next to the plan first, and reads the offsets back afterwards. It is safe to repeat after any failure.
     Exit code 6 if a safety check failed, or if an offset was not read back as planned.
     """
+    from workbench.cli.progress import Steps
     from workbench.cli.replay_show import show_receipt
     from workbench.replay.apply import Options, apply_plan
     from workbench.replay.guard import Limits
@@ -174,7 +177,8 @@ def apply_command(
     if not dry_run:
         summary = f"Commit {len(plan.targets):,} offsets for the group {plan.new_group!r} ({plan.messages:,} messages)."
         confirm_hash(plan.hash, confirm, summary)
-    receipt = apply_plan(plan, plan_file, gateway, Journal.of_user(), options)
+    with Steps(quiet=as_json) as steps, steps.waiting(f"Checking and committing for {plan.new_group}"):
+        receipt = apply_plan(plan, plan_file, gateway, Journal.of_user(), options)
     if as_json:
         write_json(receipt.document())
     show_receipt(receipt, plan_file, as_json=as_json)
@@ -204,6 +208,7 @@ def rollback_command(
 
     ROLLBACK is the file that `apply` wrote next to the plan (plan.rollback.json).
     """
+    from workbench.cli.progress import Steps
     from workbench.humanize import plural
     from workbench.replay.journal import Journal
     from workbench.replay.receipt import read_rollback
@@ -216,7 +221,8 @@ def rollback_command(
         f"restore {len(rollback.before):,} commits" if rollback.before else "delete it, because it did not exist before"
     )
     confirm_hash(rollback.hash, confirm, f"Group {rollback.group!r}: {what}.")
-    found = roll_back(rollback, gateway, Journal.of_user(), discard_progress=discard_progress)
+    with Steps(quiet=as_json) as steps, steps.waiting(f"Restoring {rollback.group}"):
+        found = roll_back(rollback, gateway, Journal.of_user(), discard_progress=discard_progress)
     if as_json:
         failed = [{"topic": t, "partition": n, "error": words} for (t, n), words in sorted(found.failed.items())]
         document = {"schema": "workbench.replay-rolled-back/1", "group": found.group, "deleted": found.deleted}

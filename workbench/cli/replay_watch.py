@@ -44,6 +44,7 @@ def follow_command(
 
     Also shows the lag of the old group. --json prints a line per check.
     """
+    from workbench.cli.progress import Steps
     from workbench.replay.follow import Follower, check_same_cluster
     from workbench.replay.planfile import read_plan
     from workbench.replay.progress import Pace
@@ -52,7 +53,8 @@ def follow_command(
     plan = read_plan(plan_file)
     chosen = load_settings(config).cluster(cluster or plan.cluster)
     gateway = gateway_of(chosen)
-    check_same_cluster(plan, gateway)
+    with Steps(quiet=as_json).waiting(f"Reading the topics of {plan.cluster} from Kafka"):
+        check_same_cluster(plan, gateway)
     follower, pace = Follower(plan, gateway, counter_of(chosen)), Pace()
     deadline = time.monotonic() + seconds_of(timeout) if timeout else float("inf")
 

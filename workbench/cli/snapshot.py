@@ -13,7 +13,7 @@ from workbench.screen import say, write_json
 
 if TYPE_CHECKING:
     from workbench.api.snapshots import SnapshotResult
-    from workbench.collect.kafka import Snapshot
+    from workbench.collect.kafka_views import GroupView, Snapshot
 
 _SAID = 20  # missing parts that are listed; --json has all of them
 
@@ -21,6 +21,13 @@ _SAID = 20  # missing parts that are listed; --json has all of them
 @click.command(name="snapshot")
 @cluster_option()
 @click.option("--group", "groups", multiple=True, help="Only this consumer group. May be repeated.")
+@click.option(
+    "--kind",
+    "kinds",
+    multiple=True,
+    type=click.Choice(["classic", "consumer", "share", "streams", "connect"]),
+    help="Only groups of this kind. May be repeated.",
+)
 @click.option(
     "--top", type=click.IntRange(min=1), help="Show only the N subscriptions that are furthest behind, a line each."
 )
@@ -37,27 +44,31 @@ _SAID = 20  # missing parts that are listed; --json has all of them
 def command(
     cluster: str,
     groups: tuple[str, ...],
+    kinds: tuple[str, ...],
     top: int | None,
     sort: str | None,
     deadline: str | None,
     as_json: bool,
     config: Path | None,
 ) -> int:
-    """Show groups, members and the lag of each partition, from Kafka itself.
+    """Show groups of every kind, members and the lag of each partition, from Kafka itself.
 
     Read-only: joins no group and writes nothing. Reads commits before log ends, so lag is never negative.
-    Exit code 4 if a group could not be read in time.
+    The lag of a share group is the broker's own number. Exit code 4 if a group could not be read in time.
     """
     from workbench import api
+    from workbench.cli.progress import Steps
 
-    found = api.snapshot(
-        cluster=cluster,
-        groups=groups,
-        top=top,
-        sort="time_lag" if sort == "time_lag" else "lag" if sort else None,
-        deadline=deadline,
-        config=config,
-    )
+    with Steps(quiet=as_json) as steps, steps.waiting(f"Reading groups and offsets of {cluster} from Kafka"):
+        found = api.snapshot(
+            cluster=cluster,
+            groups=groups,
+            kinds=kinds,
+            top=top,
+            sort="time_lag" if sort == "time_lag" else "lag" if sort else None,
+            deadline=deadline,
+            config=config,
+        )
     if as_json:
         write_json(found.to_json())
     elif found.ranked is not None:
@@ -79,16 +90,19 @@ def _show_ranked(rows: list[dict[str, Any]], snapshot: Snapshot) -> None:
     from workbench.humanize import count, duration, plural, printable
 
     with_time = bool(rows) and "time_lag_low" in rows[0]
-    table = Table(title=f"{plural(len(snapshot.groups), 'group')}", title_justify="left", title_style="bold", box=None)
+    counts = ", ".join(f"{number:,} {printable(kind)}" for kind, number in snapshot.kinds.items())
+    title = plural(len(snapshot.groups), "group") + (f": {counts}" if counts else "")
+    table = Table(title=title, title_justify="left", title_style="bold", box=None)
     table.add_column("group ← topic", overflow="fold")
     if with_time:
         table.add_column("behind", justify="right", no_wrap=True)
     table.add_column("messages", justify="right", no_wrap=True)
     table.add_column("partitions", justify="right")
     table.add_column("members", justify="right")
+    table.add_column("kind")
     table.add_column("state")
     for row in rows:
-        name = Text(f"{printable(row['group'])} ← {printable(row['topic'])}")
+        name = Text(printable(row["group"]) + (f" ← {printable(row['topic'])}" if row["topic"] is not None else ""))
         time_lag = []
         if with_time:
             low, high = row["time_lag_low"], row["time_lag_high"]
@@ -101,37 +115,59 @@ def _show_ranked(rows: list[dict[str, Any]], snapshot: Snapshot) -> None:
         known, all_of_them = row["partitions_known"], row["partitions"]
         partitions = f"{all_of_them:,}" if known == all_of_them else f"{known:,} of {all_of_them:,} known"
         state = row["state"].replace("_", " ")
-        table.add_row(name, *time_lag, count(row["lag_messages"]), partitions, f"{row['members']:,}", state)
+        table.add_row(
+            name,
+            *time_lag,
+            count(row["lag_messages"]),
+            partitions,
+            _members(row["members"]),
+            printable(row["kind"]),
+            state,
+        )
     open_console().print(table)
+
+
+def _members(count: int | None) -> str:
+    return "-" if count is None else f"{count:,}"
 
 
 def _show(found: SnapshotResult) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from workbench.collect.kafka_kinds import SHARE, UNKNOWN, cannot_judge
     from workbench.console import SafeConsole
     from workbench.humanize import plural, printable
+
+    def _count_of(view: GroupView) -> str:
+        return f", {plural(view.member_count, 'member')}" if view.member_count is not None else ""
 
     console = SafeConsole()
     by_group: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in found.partitions:
         by_group[row["group"]].append(row)
     for view in found.groups.groups:
+        kind = f"{printable(view.protocol)}, " if view.protocol != UNKNOWN else ""
+        head = f"{printable(view.group)}  {kind}{view.state.replace('_', ' ')}"
+        moving = f", {plural(len(view.reassigning), 'partition')} to move" if view.reassigning else ""
+        shared = view.protocol == SHARE
         table = Table(
-            title=f"{printable(view.group)}  {view.state.replace('_', ' ')}, {plural(len(view.members), 'member')}",
+            title=f"{head}{_count_of(view)}{moving}",
             title_justify="left",
             title_style="bold",
             box=None,
         )
         table.add_column("topic")
-        for name in ("partition", "committed", "log end", "lag"):
+        for name in ("partition", "start" if shared else "committed", "log end", "lag"):
             table.add_column(name, justify="right")
         table.add_column("owner")
         for row in by_group[view.group]:
-            numbers = (row["committed"], row["log_end"], row["lag_messages"])
+            numbers = (row["start_offset" if shared else "committed"], row["log_end"], row["lag_messages"])
             shown = ["-" if number is None else f"{number:,}" for number in numbers]
             owner = printable(row["client_id"]) if row["client_id"] else "-"
             table.add_row(Text(printable(row["topic"])), str(row["partition"]), *shown, Text(owner))
         console.print(table)
+        if (why := cannot_judge(view.protocol)) is not None:
+            console.line_of(f"  Not judged by triage. {why[:1].upper()}{why[1:]}.", "dim")
     if not found.groups.groups:
-        console.print("The cluster has no consumer group.")
+        console.print("The cluster has no group of these kinds.")

@@ -13,11 +13,17 @@ from workbench.errors import ExitCode, UsageError
 from workbench.screen import write_json
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from workbench.cli.progress import Steps
+    from workbench.collect.kafka_kinds import Unjudged
     from workbench.settings import Cluster
     from workbench.sweep.engine import Sweep
     from workbench.sweep.store import Store
     from workbench.window import Window
+
+    # Group to its kind, groups that cannot be judged, and what is missing.
+    OtherGroups = tuple[dict[str, str], Sequence[Unjudged], list[str]]
 
 Events = tuple[dict[str, Any], ...]
 # Scrapes that are under way, remote writes and the like.
@@ -57,10 +63,12 @@ def triage_all(request: SweepRequest) -> int:
             store = open_store(request.store or Path())
             window = store.window(_instant(request.until))
             start_in_background()
+            asked: OtherGroups = ({}, (), [])
         else:
             store, window = _landed(request.cluster, request.store, _instant(request.until), request.config, steps)
+            asked = _other_groups(request.cluster, request.config, steps)
         events = of_window(store.info.cluster, window.baseline_start, window.end)
-        result = _sweep(store, window, request.top, events, steps)
+        result = _sweep(store, window, request.top, events, asked, steps)
         if request.parquet is not None:
             _write_table(request.parquet, result)
             steps.say(f"Wrote the table of all {result.table.num_rows:,} subscriptions to {request.parquet}.")
@@ -80,10 +88,9 @@ def triage_all(request: SweepRequest) -> int:
 
 def exit_code(result: Sweep) -> int:
     """Exit code of the worst subscription; "lagging" outweighs "cannot tell", which outweighs healthy with incomplete data."""
-    states = result.states
     if result.lagging:
         return ExitCode.FINDINGS
-    return ExitCode.EVIDENCE if states.get("cannot_tell") or result.partial else ExitCode.OK
+    return ExitCode.EVIDENCE if result.unsure or result.partial else ExitCode.OK
 
 
 def _instant(until: str | None) -> datetime | None:
@@ -135,6 +142,20 @@ def _landed(
     return store, window
 
 
+def _other_groups(name: str, config: Path | None, steps: Steps) -> OtherGroups:
+    """Kinds of all groups, from Kafka; exporters do not tell."""
+    from workbench.collect import live
+    from workbench.settings import load_settings
+
+    cluster = load_settings(config).cluster(name)
+    if cluster.bootstrap is None:
+        return {}, (), []
+    with steps.step(f"Asking {cluster.name} for the kinds of its groups") as step:
+        kinds, others, missing = live.other_groups(cluster)
+        step.note = f"{len(kinds):,} groups, {len(others)} cannot be judged"
+    return kinds, others, missing
+
+
 def _store_name(cluster: Cluster) -> str:
     """Another one for other series: samples of two clusters must not meet in a store."""
     if not cluster.match:
@@ -143,7 +164,7 @@ def _store_name(cluster: Cluster) -> str:
     return f"{cluster.name}-{digest[:8]}"
 
 
-def _sweep(store: Store, window: Window, top: int, events: Events, steps: Steps) -> Sweep:
+def _sweep(store: Store, window: Window, top: int, events: Events, asked: OtherGroups, steps: Steps) -> Sweep:
     from workbench.spark.session import for_much_data, session
     from workbench.sweep.engine import sweep
 
@@ -152,7 +173,8 @@ def _sweep(store: Store, window: Window, top: int, events: Events, steps: Steps)
         for_much_data(spark)
         step.note = f"Spark {spark.version}"
     with steps.step("Walking the tree for all subscriptions") as step:
-        result = sweep(store, spark, window=window, top=top, events=events)
+        kinds, others, missing = asked
+        result = sweep(store, spark, window=window, top=top, events=events, kinds=kinds, others=others, missing=missing)
         read = result.reading
         step.note = (
             f"{result.table.num_rows:,} subscriptions, {read.condensed} of {read.files} files read "

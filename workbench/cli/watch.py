@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 
 import click
@@ -36,6 +37,7 @@ def command(
 
     You can analyse the recording at any time with `workbench triage --capture`.
     """
+    from workbench.cli.progress import Steps
     from workbench.collect.record import Recorder
     from workbench.settings import load_settings
     from workbench.window import parse_duration
@@ -55,8 +57,10 @@ def command(
     for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(name, lambda _signal, _frame: stop.set())
     told: set[str] = set()
+    first = ExitStack()
 
     def report(rounds: int, samples: int, missing: list[str]) -> None:
+        first.close()
         for text in missing:
             if text not in told:
                 told.add(text)
@@ -64,7 +68,9 @@ def command(
         if not as_json and (rounds == 1 or rounds % 12 == 0):
             say(f"{rounds} rounds, {samples:,} samples")
 
-    capture = recorder.run(stop, seconds=seconds, report=report)
+    with first:
+        first.enter_context(Steps(quiet=as_json).waiting(f"Reading the sources of {cluster}"))
+        capture = recorder.run(stop, seconds=seconds, report=report)
     if as_json:
         write_json({"capture": str(out), "rounds": recorder.rounds, "samples": capture.samples.num_rows})
     else:

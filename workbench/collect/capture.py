@@ -2,7 +2,7 @@
 
     capture.json      cluster, window, source, profiles, thresholds, versions, checksums
     samples.parquet   the samples, `workbench.samples.SAMPLES_SCHEMA`
-    groups.parquet    groups, members and assignments, `workbench.collect.kafka.GROUPS_SCHEMA`
+    groups.parquet    groups, members and assignments, `workbench.collect.kafka_views.GROUPS_SCHEMA`
     events.jsonl      deploys, alerts and the like: one object with `ts`, `kind` and `text` a line
 
 A capture never contains the cause of a recorded fault.
@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from workbench import __version__
-from workbench.collect.kafka import GROUPS_SCHEMA
+from workbench.collect.kafka_views import GROUPS_SCHEMA
 from workbench.collect.parquet_bounds import Room, TooLargeError, read_bounded
 from workbench.errors import DamagedCaptureError, NotACaptureError, UsageError, WindowError
 from workbench.expectations import Expectations, GroupSettings

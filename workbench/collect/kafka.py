@@ -1,444 +1,378 @@
 """Snapshot of groups, commits and log ends from Kafka itself.
 
 Commits are read before log ends, so lag may be too high by the messages produced in between, but is never negative. It sends one
-request per group and one per leader (and thousand partitions), none per partition: tools with requests per partition need minutes
-where this needs seconds.
+request per hundred groups of a coordinator and one per leader (and thousand partitions), none per partition: tools with requests per
+partition need minutes where this needs seconds.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
-import pyarrow as pa
+from workbench.collect.kafka_commits import IN_FLIGHT, commits_of
+from workbench.collect.kafka_connection import COORDINATOR_SECONDS, KafkaConnection, is_over, seconds_left
+from workbench.collect.kafka_errors import (
+    denied_resource,
+    error_words,
+    is_absent,
+    is_loading,
+    is_lost,
+    is_other_kind,
+)
+from workbench.collect.kafka_groups import Others, groups_of
+from workbench.collect.kafka_kinds import cannot_judge
+from workbench.collect.kafka_offsets import BY_TIME, offsets_of, topic_right
+from workbench.collect.kafka_reading import Reading, read
+from workbench.collect.kafka_views import NOT_PERMITTED, GroupView, Partition, Snapshot, group_view
+from workbench.errors import UnknownGroupError
 
-from workbench.errors import SourceUnreachableError, UnknownGroupError
-from workbench.samples import SampleBatch
-from workbench.signals import GROUP_STATES
-
-DEADLINE_SECONDS = 30.0
-_IN_FLIGHT = 64  # concurrent group requests; the broker's request queue holds 500 by default
 _DESCRIBE_BATCH = 200
 _DESCRIBE_BATCHES = 2  # concurrent batches: while one is read here, the broker answers the next
-_OFFSETS_BATCH = 1_000  # partitions per call: the client's work is quadratic (measured, see ARCHITECTURE.md)
-_NEVER_COMMITTED = -1001  # librdkafka's OFFSET_INVALID
 _LOADING_SECONDS = (
     10.0  # longest wait for a starting coordinator to load its groups; after that, the group counts as missing
 )
 _LOADING_PAUSE_SECONDS = 0.2
-_LOADING = ("COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR")
-SOURCE = "kafka"
-
-# One row per assigned partition of a member; a member without any, or a group without members, has one row with nulls.
-GROUPS_SCHEMA = pa.schema(
-    [
-        pa.field("ts", pa.timestamp("us", tz="UTC"), nullable=False),
-        pa.field("cluster", pa.string(), nullable=False),
-        pa.field("group", pa.string(), nullable=False),
-        ("state", pa.string()),
-        ("protocol", pa.string()),
-        ("coordinator", pa.int32()),
-        ("member_id", pa.string()),
-        ("client_id", pa.string()),
-        ("host", pa.string()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-    ]
-)
-
-Partition = tuple[str, int]
-T = TypeVar("T")
+_LIST_MARGIN_SECONDS = 0.5  # the client answers a little after its own time limit
+_NOT_ASKED = "not requested: the deadline has passed"
+_CLUSTER_RIGHT = "DESCRIBE on the cluster"
+_NOT_ALL = "list of groups without those that it may not describe"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
-    """One member of a group, from the coordinator."""
+class KafkaCluster(KafkaConnection):
+    """Reads one cluster. It joins no group and writes nothing.
 
-    member_id: str
-    client_id: str
-    host: str
-    partitions: tuple[Partition, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupView:
-    """One group, from its coordinator."""
-
-    group: str
-    state: str  # a key of GROUP_STATES, or "unknown"
-    protocol: str  # "classic" or "consumer" (KIP-848)
-    coordinator: int | None
-    members: tuple[Member, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
-    """Groups, commits and log ends at one moment.
-
-    Attributes:
-        taken_at: time of reading the log ends, seconds since the epoch.
-        commits: (group, topic, partition) to committed offset; None if the group never committed.
-        ends, starts: (topic, partition) to offset; partitions without an answer are left out.
-        incomplete: what could not be read, in words.
-        unknown: requested groups that the cluster does not have.
+    Brokers that do not answer cost a few seconds (`kafka_reading`), and are named together with what is missing. What the client may
+    not read is named as not permitted.
     """
 
-    taken_at: float
-    groups: tuple[GroupView, ...]
-    commits: Mapping[tuple[str, str, int], int | None]
-    ends: Mapping[Partition, int]
-    starts: Mapping[Partition, int]
-    incomplete: tuple[str, ...] = ()
-    unknown: tuple[str, ...] = ()
+    __slots__ = ()
 
-    def lag(self, group: str, topic: str, partition: int) -> int | None:
-        """Log end minus committed offset in messages; None where one of the two is not known."""
-        committed, end = self.commits.get((group, topic, partition)), self.ends.get((topic, partition))
-        return None if committed is None or end is None else max(0, end - committed)
-
-    def to_samples(self, cluster: str) -> pa.Table:
-        """The snapshot in `SAMPLES_SCHEMA`."""
-        batch = SampleBatch(cluster, SOURCE)
-        ts = [round(self.taken_at * 1e6)]
-        for (group, topic, partition), committed in self.commits.items():
-            labels = {"group": group, "topic": topic, "partition": partition}
-            batch.add("committed_offset", labels, ts, [_NEVER_COMMITTED if committed is None else committed])
-            if (lag := self.lag(group, topic, partition)) is not None:
-                batch.add("consumer_lag", labels, ts, [lag])
-        for signal, offsets in (("log_end_offset", self.ends), ("log_start_offset", self.starts)):
-            for (topic, partition), offset in offsets.items():
-                batch.add(signal, {"topic": topic, "partition": partition}, ts, [offset])
-        for view in self.groups:
-            batch.add("group_members", {"group": view.group}, ts, [len(view.members)])
-            if view.state in GROUP_STATES:
-                batch.add("group_state", {"group": view.group}, ts, [GROUP_STATES[view.state]])
-        return batch.to_arrow()
-
-    def to_groups(self, cluster: str) -> pa.Table:
-        """Groups, members and assignments in `GROUPS_SCHEMA`."""
-        rows: list[dict[str, object]] = []
-        ts = round(self.taken_at * 1e6)
-        for view in self.groups:
-            base: dict[str, object] = {
-                "ts": ts,
-                "cluster": cluster,
-                "group": view.group,
-                "state": view.state,
-                "protocol": view.protocol,
-                "coordinator": view.coordinator,
-            }
-            if not view.members:
-                rows.append(base)
-            for member in view.members:
-                person = {
-                    **base,
-                    "member_id": member.member_id,
-                    "client_id": member.client_id,
-                    "host": member.host,
-                }
-                if not member.partitions:
-                    rows.append(person)
-                rows += [{**person, "topic": topic, "partition": number} for topic, number in member.partitions]
-        return pa.Table.from_pylist(rows, schema=GROUPS_SCHEMA)
-
-
-@dataclass(slots=True)
-class KafkaCluster:
-    """Reads one cluster through confluent-kafka's AdminClient. It joins no group and writes nothing.
-
-    Args:
-        bootstrap: host:port of some brokers.
-        properties: further librdkafka properties (security).
-        deadline_seconds: for a complete snapshot.
-    """
-
-    bootstrap: str
-    properties: Mapping[str, Any] = field(default_factory=dict)
-    deadline_seconds: float = DEADLINE_SECONDS
-    requests: int = 0  # counted, so that a test can check that there are few
-    _admin: Any = None
-
-    def snapshot(self, *, groups: Sequence[str] | None = None, all_known: bool = True) -> Snapshot:
-        """Read groups, commits and ends, of all groups or of some.
+    def snapshot(
+        self, *, groups: Sequence[str] | None = None, all_known: bool = True, every_kind: bool = True
+    ) -> Snapshot:
+        """Read groups of every kind, commits and ends, of all groups or of some.
 
         Args:
             groups: only these, if any are named.
             all_known: whether an unknown group is an error; otherwise it is reported, and the others are read.
+            every_kind: False: without share, Streams, Connect and other groups that librdkafka does not list.
 
         Raises:
-            SourceUnreachableError: if the cluster does not answer in time.
+            SourceUnreachableError: if the cluster does not answer in time, or refuses this client.
+            ConfigError: if librdkafka does not accept the settings.
             UnknownGroupError: if a requested group does not exist.
         """
-        deadline = time.monotonic() + self.deadline_seconds
-        admin = self.connect()
-        known, incomplete = self._list_groups(deadline)
-        # An incomplete list cannot prove that a group does not exist.
-        unknown = [name for name in groups or () if name not in known] if not incomplete else []
+
+        def work(reading: Reading) -> Snapshot:
+            views, unknown, others = self._views(reading, groups, all_known, every_kind)
+            commits = self._commits(reading, views)
+            partitions = sorted({(topic, number) for _, topic, number in (*commits, *others.shares)})
+            ends, starts = self._ends_and_starts(reading, partitions)
+            taken_at = time.time()
+            # Without the right to describe a topic, "no commit" may be one that is not shown.
+            known = {
+                key: offset
+                for key, offset in commits.items()
+                if offset is not None or not reading.is_denied(topic_right(key[1]))
+            }
+            return Snapshot(
+                taken_at=taken_at,
+                groups=tuple(views),
+                commits=known,
+                ends=ends,
+                starts=starts,
+                incomplete=tuple(reading.incomplete),
+                unknown=tuple(unknown),
+                shares=others.shares,
+            )
+
+        return read(self, work)
+
+    def members(self, *, groups: Sequence[str] | None = None, all_known: bool = True) -> Snapshot:
+        """Read groups of every kind and their members only: a snapshot without offsets. It costs one request per group.
+
+        Args:
+            groups, all_known: as in `snapshot`.
+
+        Raises:
+            SourceUnreachableError, ConfigError, UnknownGroupError: as `snapshot`.
+        """
+
+        def work(reading: Reading) -> Snapshot:
+            views, unknown, others = self._views(reading, groups, all_known, True)
+            return Snapshot(
+                taken_at=time.time(),
+                groups=tuple(views),
+                commits={},
+                ends={},
+                starts={},
+                incomplete=tuple(reading.incomplete),
+                unknown=tuple(unknown),
+                shares=others.shares,
+            )
+
+        return read(self, work)
+
+    def others(self, *, only: Collection[str] | None = None) -> Others:
+        """List all groups, and describe those that are neither classic nor consumer groups.
+
+        Args:
+            only: describe these; None: all.
+
+        Raises:
+            SourceUnreachableError: if the cluster does not answer.
+        """
+
+        def work(reading: Reading) -> Others:
+            found = groups_of(reading, only, lambda: self._list_groups(reading))
+            found.deny(reading)
+            found.incomplete += reading.incomplete
+            return found
+
+        return read(self, work)
+
+    def _views(
+        self, reading: Reading, groups: Sequence[str] | None, all_known: bool, every_kind: bool
+    ) -> tuple[list[GroupView], list[str], Others]:
+        """The groups, and requested ones that do not exist. All groups are listed only if none is named, or one does not exist."""
+        if groups is None:
+            others = self._groups(reading, None if every_kind else ())
+            views, vanished = self._describe(reading, sorted(others.consumers))
+            reading.incomplete += [f"group {name!r}: the cluster has no such group" for name in vanished]
+            return sorted(others.added_to(views, reading), key=lambda view: view.group), [], others
+        views, absent = self._describe(reading, list(dict.fromkeys(groups)))
+        if not absent:
+            return views, [], Others()
+        others = self._groups(reading, absent if every_kind else ())
+        missing = [name for name in absent if name not in others.consumers]
+        # What some broker did not tell may be there.
+        unknown = [name for name in missing if name not in others.views] if not others.incomplete else []
         if unknown and all_known:
             raise UnknownGroupError(
-                f"The cluster at {self.bootstrap} has no consumer group {unknown[0]!r}.",
-                hint=_similar(unknown[0], known) or "List its groups with: workbench snapshot.",
+                f"The cluster at {self.bootstrap} has no group {unknown[0]!r}.",
+                hint=_similar(unknown[0], {*others.consumers, *others.listed})
+                or "List its groups with: workbench snapshot.",
             )
-        incomplete += [f"group {name!r}: the cluster has no such group" for name in unknown]
-        names = [name for name in groups if name not in unknown] if groups is not None else sorted(known)
-        views = self._describe(admin, names, deadline, incomplete)
-        commits = self._commits(admin, views, deadline, incomplete)
-        partitions = sorted({(topic, number) for _, topic, number in commits})
-        ends = self._offsets(partitions, "latest", deadline, incomplete)
-        taken_at = time.time()
-        starts = self._offsets(partitions, "earliest", deadline, incomplete)
-        return Snapshot(
-            taken_at=taken_at,
-            groups=tuple(views),
-            commits=commits,
-            ends=ends,
-            starts=starts,
-            incomplete=tuple(incomplete),
-            unknown=tuple(unknown),
-        )
+        for name in absent:
+            if name not in others.views:
+                what = "the cluster has no such group" if name in unknown else "its coordinator describes no such group"
+                reading.incomplete.append(f"group {name!r}: {what}")
+        return others.added_to(views, reading), unknown, others
 
-    def cluster_id(self) -> str:
-        """Id of the cluster.
+    def _groups(self, reading: Reading, only: Collection[str] | None) -> Others:
+        found = groups_of(reading, only, lambda: self._list_groups(reading))
+        if not found.lists_all:
+            reading.deny(_NOT_ALL, _CLUSTER_RIGHT)
+        return found
 
-        Raises:
-            SourceUnreachableError: if it does not answer.
-        """
-        self.connect()
-        return str(self.ask(lambda: self._admin.list_topics(timeout=self.deadline_seconds)).cluster_id)
-
-    def connect(self) -> Any:
-        """The AdminClient, created at the first call."""
-        if self._admin is None:
-            from confluent_kafka.admin import AdminClient
-
-            # log_level 0: our own error reports failures, once.
-            self._admin = self.ask(
-                lambda: AdminClient({"log_level": 0, **self.properties, "bootstrap.servers": self.bootstrap})
-            )
-        return self._admin
-
-    def ask(self, call: Callable[[], T]) -> T:
-        """Send one request, and count it.
-
-        Raises:
-            SourceUnreachableError: if it fails.
-        """
-        from confluent_kafka import KafkaException
-
-        self.requests += 1
-        try:
-            return call()
-        except (KafkaException, TimeoutError, ValueError) as error:
-            raise self.unreachable(error) from None
-
-    def unreachable(self, error: BaseException) -> SourceUnreachableError:
-        """Make the error for a failed request, with the client's text; a missing permission has its own text."""
-        if is_denied(error):
-            return SourceUnreachableError(
-                f"Kafka at {self.bootstrap} refuses: {error_words(error)}.",
-                hint="These credentials lack a permission. Ask for an ACL, or use other credentials in workbench.toml.",
-            )
-        return SourceUnreachableError(
-            f"Kafka at {self.bootstrap} does not answer: {error_words(error)}.",
-            hint="Is the address correct, and the network open? Check the security settings in workbench.toml.",
-        )
-
-    def _list_groups(self, deadline: float) -> tuple[set[str], list[str]]:
-        patience = min(deadline, time.monotonic() + _LOADING_SECONDS)
+    def _list_groups(self, reading: Reading) -> set[str]:
+        """List groups by librdkafka."""
+        patience = min(reading.deadline, time.monotonic() + _LOADING_SECONDS)
         while True:
-            result = self.ask(
-                lambda: self._admin.list_consumer_groups(request_timeout=seconds_left(deadline)).result(
-                    seconds_left(deadline)
-                )
-            )
-            if not any(is_loading(error) for error in result.errors) or time.monotonic() >= patience:
+            limit = reading.list_seconds
+            asked = reading.ask(lambda admin, limit=limit: admin.list_consumer_groups(request_timeout=limit))  # type: ignore[misc]
+            result = reading.wait(asked, at_least=limit + _LIST_MARGIN_SECONDS)
+            silent = len(reading.brokers.silent) if reading.brokers is not None else 0
+            lost = [error for error in result.errors if is_lost(error)]
+            # A second attempt waits little: a broker that lives and is late is asked again.
+            is_late = len(lost) > silent and reading.knows_silent
+            if not (is_late or any(map(is_loading, result.errors))) or time.monotonic() >= patience:
                 break
             time.sleep(_LOADING_PAUSE_SECONDS)
-        if result.errors and not result.valid:
-            raise self.unreachable(result.errors[0])
-        return {item.group_id for item in result.valid}, [
-            f"list of groups from one broker: {error_words(error)}" for error in result.errors
-        ]
+        if lost:
+            reading.begin_again()
+        # Those that answer may have no group.
+        if len(result.errors) > (silent if result.errors == lost else 0) and not result.valid:
+            raise self.unreachable(result.errors[0], needs=_CLUSTER_RIGHT)
+        if reading.brokers is not None and reading.knows_silent:
+            of = " and ".join(map(str, reading.brokers.silent))
+            reading.incomplete.append(f"list of groups: those that broker {of} coordinates are missing")
+        others = [error for error in result.errors if not is_lost(error)] + lost[silent:]
+        reading.incomplete += [f"list of groups from one broker: {error_words(error)}" for error in others]
+        self._check_cluster_right(reading)
+        return {item.group_id for item in result.valid}
 
-    def _describe(self, admin: Any, names: Sequence[str], deadline: float, incomplete: list[str]) -> list[GroupView]:
-        views: list[GroupView] = []
+    def _check_cluster_right(self, reading: Reading) -> None:
+        """Without the right to describe the cluster, brokers list only the groups that the client may describe, and do not say so."""
+        from confluent_kafka import KafkaException
+
+        if not self.has_login:
+            return
+        try:
+            described = reading.wait(
+                reading.ask(
+                    lambda admin: admin.describe_cluster(
+                        include_authorized_operations=True, request_timeout=seconds_left(reading.deadline)
+                    )
+                )
+            )
+        except (KafkaException, TimeoutError) as error:
+            reading.incomplete.append(f"rights on the cluster: {error_words(error)}")
+            return
+        # None without the right; and from brokers before 2.3, which do not tell.
+        if "DESCRIBE" not in {operation.name for operation in described.authorized_operations or ()}:
+            reading.deny(_NOT_ALL, _CLUSTER_RIGHT)
+
+    def _describe(self, reading: Reading, names: Sequence[str]) -> tuple[list[GroupView], list[str]]:
+        """Describe groups; also those that do not exist. A coordinator that is loading is asked again."""
+        found: dict[str, GroupView] = {}
+        absent: list[str] = []
+        patience = min(reading.deadline, time.monotonic() + _LOADING_SECONDS)
+        left = list(names)
+        while left:
+            left = self._describe_once(reading, left, found, absent, is_last=time.monotonic() >= patience)
+            if left:
+                time.sleep(_LOADING_PAUSE_SECONDS)
+        return [found[name] for name in names if name in found], absent
+
+    def _describe_once(
+        self,
+        reading: Reading,
+        names: Sequence[str],
+        found: dict[str, GroupView],
+        absent: list[str],
+        *,
+        is_last: bool,
+    ) -> list[str]:
+        from confluent_kafka import KafkaException
+
         waiting: list[Mapping[str, Future[Any]]] = []
+        loading: list[str] = []
 
         def collect(keep: int) -> None:
             while len(waiting) > keep:
                 for name, future in waiting.pop(0).items():
-                    views.append(group_view(name, _result(future, deadline, f"group {name!r}", incomplete)))
+                    try:
+                        found[name] = group_view(name, reading.wait(future))
+                        if found[name].state == "dead":  # so brokers before 4.0 call a group that does not exist
+                            del found[name]
+                            absent.append(name)
+                    except (KafkaException, TimeoutError) as error:
+                        if is_absent(error) or is_other_kind(error):
+                            absent.append(name)
+                        elif is_loading(error) and not is_last:
+                            loading.append(name)
+                        else:
+                            found[name] = _not_described(reading, name, error)
 
-        for at in range(0, len(names), _DESCRIBE_BATCH):
-            batch = list(names[at : at + _DESCRIBE_BATCH])
-            if is_over(deadline):
-                views += [group_view(name, None) for name in batch]
-                incomplete += [f"group {name!r}: {_NOT_ASKED}" for name in batch]
+        # The client answers for all groups of a call at once, when the last of them is known.
+        size, calls = (1, IN_FLIGHT) if reading.knows_silent else (_DESCRIBE_BATCH, _DESCRIBE_BATCHES)
+        for at in range(0, len(names), size):
+            batch = list(names[at : at + size])
+            if is_over(reading.deadline):
+                found |= {name: group_view(name, None) for name in batch}
+                reading.incomplete += [f"group {name!r}: {_NOT_ASKED}" for name in batch]
                 continue
             waiting.append(
-                self.ask(
-                    lambda batch=batch: admin.describe_consumer_groups(batch, request_timeout=seconds_left(deadline))  # type: ignore[misc]
+                reading.ask(
+                    lambda admin, batch=batch: admin.describe_consumer_groups(  # type: ignore[misc]
+                        batch, request_timeout=COORDINATOR_SECONDS
+                    )
                 )
             )
-            collect(_DESCRIBE_BATCHES - 1)
+            collect(calls - 1)
         collect(0)
-        return views
+        return loading
 
-    def _commits(
-        self, admin: Any, views: Iterable[GroupView], deadline: float, incomplete: list[str]
-    ) -> dict[tuple[str, str, int], int | None]:
-        from confluent_kafka import ConsumerGroupTopicPartitions as Ask
-
+    def _commits(self, reading: Reading, views: Iterable[GroupView]) -> dict[tuple[str, str, int], int | None]:
         commits: dict[tuple[str, str, int], int | None] = {}
-        waiting: list[tuple[str, Future[Any]]] = []
-
-        def collect(keep: int) -> None:
-            while len(waiting) > keep:
-                name, future = waiting.pop(0)
-                result = _result(future, deadline, f"commits of group {name!r}", incomplete)
-                for part in result.topic_partitions if result is not None else ():
-                    never = part.offset < 0 or part.error is not None
-                    commits[name, part.topic, part.partition] = None if never else part.offset
-
+        asked = []
         for view in views:
+            if cannot_judge(view.protocol) is not None:  # these commit nothing
+                continue
             for member in view.members:  # also report partitions that are assigned but never committed
                 for topic, number in member.partitions:
-                    commits.setdefault((view.group, topic, number), None)
-            if is_over(deadline):
-                incomplete.append(f"commits of group {view.group!r}: {_NOT_ASKED}")
-                continue
-            if not view.group:  # Kafka allows this name (the oldest clients use it), but the client does not accept it
-                incomplete.append("commits of group '': the client cannot request them")
-                continue
-            request = self.ask(
-                lambda view=view: admin.list_consumer_group_offsets(  # type: ignore[misc]
-                    [Ask(view.group)], request_timeout=seconds_left(deadline)
-                )
-            )
-            waiting.append((view.group, request[view.group]))
-            collect(_IN_FLIGHT)
-        collect(0)
+                    commits[view.group, topic, number] = None
+            if view.state != NOT_PERMITTED:  # the same right would be lacking
+                asked.append(view.group)
+        found = commits_of(reading, asked)
+        commits |= found.offsets
+        for name in found.denied:
+            reading.deny(f"commits of group {name!r}", _group_right(name))
+        reading.incomplete += [f"commits of group {name!r}: {words}" for name, words in found.missing.items()]
+        for (name, topic, number), words in found.errors.items():
+            commits.pop((name, topic, number), None)  # one that cannot be read is not a missing one
+            reading.incomplete.append(f"commit of group {name!r} on {topic}-{number}: {words}")
         return commits
 
-    def _offsets(
-        self, partitions: Sequence[Partition], which: str, deadline: float, incomplete: list[str]
-    ) -> dict[Partition, int]:
+    def _ends_and_starts(
+        self, reading: Reading, partitions: Sequence[Partition]
+    ) -> tuple[dict[Partition, int], dict[Partition, int]]:
         from confluent_kafka.admin import OffsetSpec
 
-        spec = OffsetSpec.latest() if which == "latest" else OffsetSpec.earliest()
-        found = self.list_offsets(partitions, spec, f"{which} offset", deadline, incomplete)
-        return {part: offset for part, offset in found.items() if offset >= 0}
+        specs = {"latest offset": OffsetSpec.latest(), "earliest offset": OffsetSpec.earliest()}
+        ends, starts = offsets_of(reading, partitions, specs)
+        return ends, starts
+
+    def last_stable(self, partitions: Sequence[Partition], incomplete: list[str]) -> dict[Partition, int]:
+        """Offset from which an open transaction holds consumers with read_committed back, or else the log end.
+
+        Partitions without an answer are left out; the first reason is added to `incomplete`.
+
+        Raises:
+            SourceUnreachableError: if the cluster does not answer in time, or refuses this client.
+        """
+        from confluent_kafka import IsolationLevel
+        from confluent_kafka.admin import OffsetSpec
+
+        def work(reading: Reading) -> dict[Partition, int]:
+            [found] = offsets_of(
+                reading,
+                partitions,
+                {"last stable offset": OffsetSpec.latest()},
+                isolation_level=IsolationLevel.READ_COMMITTED,
+            )
+            incomplete.extend(reading.incomplete[:1])
+            return found
+
+        return read(self, work) if partitions else {}
 
     def offsets_at(
-        self, partitions: Sequence[Partition], instant: float, deadline: float, incomplete: list[str]
+        self,
+        partitions: Sequence[Partition],
+        instant: float,
+        deadline: float,
+        incomplete: list[str],
+        known: dict[str, Any],
     ) -> dict[Partition, int | None]:
-        """First offset at or after a time (seconds since the epoch); None without one; partitions without an answer are left out."""
+        """First offset at or after a time (seconds since the epoch); None without one; partitions without an answer are left out.
+
+        What is found out about topics goes to `known`, for calls that follow at once.
+        """
         from confluent_kafka.admin import OffsetSpec
 
-        spec = OffsetSpec.for_timestamp(round(instant * 1000))
-        found = self.list_offsets(partitions, spec, "offset by time", deadline, incomplete)
-        return {part: offset if offset >= 0 else None for part, offset in found.items()}
-
-    def list_offsets(
-        self, partitions: Sequence[Partition], spec: Any, what: str, deadline: float, incomplete: list[str], **more: Any
-    ) -> dict[Partition, int]:
-        """Offsets by the client's `spec` and options; partitions without an answer are named in `incomplete`, and left out."""
-        from confluent_kafka import TopicPartition
-
-        found = {}
-        for at in range(0, len(partitions), _OFFSETS_BATCH):
-            batch = partitions[at : at + _OFFSETS_BATCH]
-            if is_over(deadline):
-                incomplete += [f"{what} of {topic}-{number}: {_NOT_ASKED}" for topic, number in batch]
-                continue
-            futures = self.ask(
-                lambda batch=batch: self.connect().list_offsets(  # type: ignore[misc]
-                    {TopicPartition(*part): spec for part in batch}, request_timeout=seconds_left(deadline), **more
-                )
+        def work(reading: Reading) -> dict[Partition, int | None]:
+            reading.deadline = deadline
+            if reading.brokers is not None:  # a new client, which knows nothing
+                known.clear()
+            [found] = offsets_of(
+                reading, partitions, {BY_TIME: OffsetSpec.for_timestamp(round(instant * 1000))}, known=known
             )
-            for part, future in futures.items():
-                result = _result(future, deadline, f"{what} of {part.topic}-{part.partition}", incomplete)
-                if result is not None:
-                    found[part.topic, part.partition] = result.offset
-        return found
+            incomplete.extend(reading.incomplete)
+            return {part: offset if offset >= 0 else None for part, offset in found.items()}
+
+        return read(self, work)
 
 
-def group_view(name: str, description: Any) -> GroupView:
-    """Convert the client's description of a group; None without one."""
-    if description is None:
-        return GroupView(group=name, state="unknown", protocol="unknown", coordinator=None, members=())
-    members = tuple(
-        Member(
-            member_id=member.member_id,
-            client_id=member.client_id,
-            host=member.host,
-            partitions=tuple(
-                (part.topic, part.partition)
-                for part in (member.assignment.topic_partitions if member.assignment else ())
-            ),
-        )
-        for member in description.members
-    )
-    return GroupView(
-        group=name,
-        state=description.state.name.lower(),
-        protocol=description.type.name.lower() if description.type is not None else "unknown",
-        coordinator=description.coordinator.id if description.coordinator is not None else None,
-        members=members,
-    )
+def _not_described(reading: Reading, name: str, error: BaseException) -> GroupView:
+    """View of a group that was not described, with a line about the reason."""
+    resource = denied_resource(error)
+    if resource == "group":
+        reading.deny(f"group {name!r}", _group_right(name))
+        return group_view(name, None, state=NOT_PERMITTED)
+    if resource is not None:
+        words = f"not permitted: {reading.kafka.principal} lacks DESCRIBE on a {resource} of it: {error_words(error)}"
+    else:
+        words = error_words(error)
+    reading.incomplete.append(f"group {name!r}: {words}")
+    return group_view(name, None)
 
 
-def _result(future: Future[Any], deadline: float, what: str, incomplete: list[str]) -> Any:
-    """Result of a future, or None with a line in `incomplete`: a failed group must not affect the others."""
-    from confluent_kafka import KafkaException
-
-    try:
-        return future.result(seconds_left(deadline))
-    except (KafkaException, TimeoutError) as error:
-        incomplete.append(f"{what}: {error_words(error)}")
-        return None
-
-
-def seconds_left(deadline: float) -> float:
-    """Seconds until a monotonic deadline, always above 0: the client does not accept a timeout of 0."""
-    return max(0.1, deadline - time.monotonic())
-
-
-_NOT_ASKED = "not requested: the deadline has passed"
-
-
-def is_over(deadline: float) -> bool:
-    """Whether a monotonic deadline has passed: then send no more requests, because each would wait for its minimum."""
-    return time.monotonic() >= deadline
-
-
-def is_loading(error: Any) -> bool:
-    """Whether a broker is still loading: it has just restarted, or has just become a coordinator."""
-    inner = _inner(error)
-    return inner is not None and inner.name() in _LOADING
-
-
-def is_denied(error: Any) -> bool:
-    """Whether these credentials lack a permission."""
-    inner = _inner(error)
-    return inner is not None and inner.name().endswith("_AUTHORIZATION_FAILED")
-
-
-def error_words(error: Any) -> str:
-    """Text of librdkafka's error or of the timeout."""
-    inner = _inner(error)
-    return str(inner.str() or inner.name()) if inner is not None else str(error) or "no answer in time"
-
-
-def _inner(error: Any) -> Any:
-    """librdkafka's error, plain or inside an exception; None for another kind of error."""
-    from confluent_kafka import KafkaError, KafkaException
-
-    inner = error.args[0] if isinstance(error, KafkaException) and error.args else error
-    return inner if isinstance(inner, KafkaError) else None
+def _group_right(group: str) -> str:
+    return f"DESCRIBE on group {group!r}"
 
 
 def _similar(name: str, known: Iterable[str]) -> str | None:

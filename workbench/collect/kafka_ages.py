@@ -11,8 +11,10 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from workbench.collect.kafka import KafkaCluster, Partition, Snapshot
+from workbench.collect.kafka import KafkaCluster
+from workbench.collect.kafka_views import Partition, Snapshot
 
 # From 1 s to 32 days, each √2 times the one before: finer than any action needs.
 RUNGS = tuple(2 ** (step / 2) for step in range(44))
@@ -66,6 +68,7 @@ def _close_in(
 ) -> set[Partition]:
     """Bisect until the bounds of each age are adjacent steps; return the partitions that answered every request."""
     answered = {it.part for it in wanted}
+    topics: dict[str, Any] = {}
     while True:
         rounds: dict[int, dict[Partition, list[_Wanted]]] = defaultdict(dict)
         for it in wanted:
@@ -75,7 +78,7 @@ def _close_in(
             return answered
         for rung, parts in rounds.items():
             instant = snapshot.taken_at - RUNGS[rung]
-            offsets = kafka.offsets_at(sorted(parts), instant, deadline, incomplete)
+            offsets = kafka.offsets_at(sorted(parts), instant, deadline, incomplete, topics)
             for part, asked in parts.items():
                 if part not in offsets:
                     answered.discard(part)

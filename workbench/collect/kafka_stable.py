@@ -6,34 +6,16 @@ everything moves. What a client says of it does not count: it is of its last fet
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.collect.kafka import SOURCE, KafkaCluster, Partition, Snapshot
+from workbench.collect.kafka_views import SOURCE, Partition, Snapshot
 from workbench.samples import SampleBatch, SeriesTable
 
 _STILL_SAMPLES = 3  # with the same commit
-
-
-def last_stable(kafka: KafkaCluster, partitions: Sequence[Partition], incomplete: list[str]) -> dict[Partition, int]:
-    """Read the last stable offsets; partitions without an answer are left out, and the first reason is added to `incomplete`."""
-    from confluent_kafka import IsolationLevel
-    from confluent_kafka.admin import OffsetSpec
-
-    if not partitions:
-        return {}
-    failures: list[str] = []
-    deadline = time.monotonic() + kafka.deadline_seconds
-    found = kafka.list_offsets(
-        partitions, OffsetSpec.latest(), "last stable offset", deadline, failures,
-        isolation_level=IsolationLevel.READ_COMMITTED,
-    )  # fmt: skip
-    incomplete += failures[:1]
-    return {part: offset for part, offset in found.items() if offset >= 0}
 
 
 def to_samples(offsets: Mapping[Partition, int], cluster: str, at: float) -> pa.Table:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import tempfile
 import threading
+import time
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -14,13 +16,15 @@ import pyarrow as pa
 from workbench.collect.capture import NO_BASELINE, Capture, new_info
 from workbench.collect.events import of_window
 from workbench.collect.join import groups_of_clients
-from workbench.collect.kafka import GROUPS_SCHEMA, KafkaCluster
-from workbench.collect.kafka_stable import last_stable, standing, to_samples
+from workbench.collect.kafka import KafkaCluster
+from workbench.collect.kafka_kinds import Unjudged, unjudged_in
+from workbench.collect.kafka_stable import standing, to_samples
+from workbench.collect.kafka_views import GROUPS_SCHEMA, views_table
 from workbench.collect.prometheus import Collected, PrometheusSource
 from workbench.collect.record import Recorder
 from workbench.errors import NoSeriesError, SourceUnreachableError, UsageError
 from workbench.profiles import load_profile, name_of
-from workbench.samples import concat
+from workbench.samples import SAMPLES_SCHEMA
 from workbench.settings import Cluster, Thresholds
 from workbench.window import Window
 
@@ -44,14 +48,19 @@ def collect(
         UnknownGroupError: if Kafka has no such group, and Prometheus has no series of it in the window.
     """
     _check_prometheus(cluster)
-    views, incomplete, all_known = _kafka_views(cluster, groups)
+    views, shares, incomplete, all_known = _kafka_views(cluster, groups)
+    samples, missing, sources = shares, tuple[str, ...](), tuple[str, ...]()
     try:
         found = _series(cluster, window, views, groups=groups, topics=topics)
+        stable = _last_stable(cluster, window, found, thresholds, incomplete) if views.num_rows else []
+        samples = pa.concat_tables([found.series.to_samples(), shares, *stable])
+        missing, sources = found.incomplete, tuple(found.sources)
     except NoSeriesError:
         if not all_known:  # unknown to both sources: the name is wrong
-            _kafka(cluster).snapshot(groups=groups)
-        raise
-    stable = _last_stable(cluster, window, found, thresholds, incomplete) if views.num_rows else []
+            _kafka(cluster).members(groups=groups)
+        # Exporters leave out share groups and Connect's; a request for them alone has an answer without series.
+        if not groups or not {view.group for view in unjudged_in(views, only=groups)}.issuperset(groups):
+            raise
     return Capture(
         info=new_info(
             cluster=cluster.name,
@@ -61,13 +70,13 @@ def collect(
             window=window,
             groups=groups,
             topics=topics,
-            incomplete=[*incomplete, *found.incomplete],
+            incomplete=[*incomplete, *missing],
             thresholds=thresholds,
             match=cluster.match,
-            sources=found.sources,
+            sources=sources,
             expected=cluster.groups,
         ),
-        samples=concat([found.series.to_samples(), *stable]),
+        samples=samples,
         groups=views,
         events=of_window(cluster.name, window.baseline_start, window.end),
     )
@@ -82,7 +91,7 @@ def collect_series(cluster: Cluster, window: Window) -> Collected:
     _check_prometheus(cluster)
     views, incomplete = GROUPS_SCHEMA.empty_table(), list[str]()
     if _needs_members(cluster):
-        views, incomplete, _ = _kafka_views(cluster, None)
+        views, _, incomplete, _ = _kafka_views(cluster, None)
     found = _series(cluster, window, views)
     return replace(found, incomplete=(*incomplete, *found.incomplete))
 
@@ -126,7 +135,7 @@ def _last_stable(
     late = (datetime.now(UTC) - window.end).total_seconds()
     partitions = standing(found.series) if late <= thresholds.stale_after_seconds else []
     try:
-        offsets = last_stable(_kafka(cluster), partitions, incomplete)
+        offsets = _kafka(cluster).last_stable(partitions, incomplete)
     except SourceUnreachableError as error:
         incomplete.append(error.message)
         return []
@@ -138,20 +147,46 @@ def _needs_members(cluster: Cluster) -> bool:
     return any(load_profile(name).member_is != "member" for name in cluster.profiles)
 
 
-def _kafka_views(cluster: Cluster, groups: list[str] | None) -> tuple[pa.Table, list[str], bool]:
-    """Groups and members, what is missing, and whether all of these groups are known."""
-    empty = GROUPS_SCHEMA.empty_table()
+def other_groups(cluster: Cluster) -> tuple[dict[str, str], tuple[Unjudged, ...], list[str]]:
+    """Kinds of all groups of a cluster, those that cannot be judged, and what is missing; nothing without a bootstrap."""
     if cluster.bootstrap is None:
-        return empty, [], True
+        return {}, (), []
     try:
-        snapshot = _kafka(cluster).snapshot(groups=groups, all_known=False)
+        found = _kafka(cluster).others()
     except SourceUnreachableError as error:
-        return empty, [error.message], True
-    return snapshot.to_groups(cluster.name), list(snapshot.incomplete), not snapshot.unknown
+        return {}, (), [error.message]
+    table = views_table(found.views.values(), cluster.name, time.time())
+    lags = Counter[str]()
+    for (group, _, _), share in found.shares.items():
+        lags[group] += share.lag or 0
+    topics = defaultdict[str, set[str]](set)
+    for group, topic, _ in found.shares:
+        topics[group].add(topic)
+    others = tuple(
+        replace(it, topics=tuple(sorted({*it.topics, *topics[it.group]})))
+        for it in unjudged_in(table, lags={group: lags[group] for group in lags})
+    )
+    return {it.group: it.kind for it in found.listed.values()}, others, found.incomplete
+
+
+def _kafka_views(cluster: Cluster, groups: list[str] | None) -> tuple[pa.Table, pa.Table, list[str], bool]:
+    """Groups and members, the lag of share groups, what is missing, and whether all of these groups are known.
+
+    The offsets of all others are Prometheus' part.
+    """
+    empty, none = GROUPS_SCHEMA.empty_table(), SAMPLES_SCHEMA.empty_table()
+    if cluster.bootstrap is None:
+        return empty, none, [], True
+    try:
+        snapshot = _kafka(cluster).members(groups=groups, all_known=False)
+    except SourceUnreachableError as error:
+        return empty, none, [error.message], True
+    shares = snapshot.share_samples(cluster.name)
+    return snapshot.to_groups(cluster.name), shares, list(snapshot.incomplete), not snapshot.unknown
 
 
 def _kafka(cluster: Cluster) -> KafkaCluster:
-    return KafkaCluster(cluster.bootstrap or "", cluster.kafka, deadline_seconds=min(10.0, cluster.timeout_seconds))
+    return KafkaCluster(cluster.bootstrap or "", cluster.kafka, deadline_seconds=cluster.timeout_seconds)
 
 
 def observe(

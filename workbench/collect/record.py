@@ -25,9 +25,9 @@ from workbench.collect.capture import (
 )
 from workbench.collect.events import of_window
 from workbench.collect.join import groups_of_clients, with_derived_lag
-from workbench.collect.kafka import SOURCE as KAFKA_PROFILE
 from workbench.collect.kafka import KafkaCluster
-from workbench.collect.kafka_stable import StandingStill, last_stable, to_samples
+from workbench.collect.kafka_stable import StandingStill, to_samples
+from workbench.collect.kafka_views import SOURCE as KAFKA_PROFILE
 from workbench.collect.scrape import scrape
 from workbench.errors import SourceUnreachableError, UsageError
 from workbench.files import require_empty
@@ -123,7 +123,7 @@ class Recorder:
                 snapshot = self._kafka.snapshot(groups=self._groups, all_known=self.rounds == 0)
                 missing += snapshot.incomplete
                 tables.append(SeriesTable.of_samples(snapshot.to_samples(self._cluster.name)))
-                stable = last_stable(self._kafka, self._still.of(snapshot), missing)
+                stable = self._kafka.last_stable(self._still.of(snapshot), missing)
                 tables += (
                     [SeriesTable.of_samples(to_samples(stable, self._cluster.name, snapshot.taken_at))]
                     if stable

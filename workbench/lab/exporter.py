@@ -1,7 +1,8 @@
 """A group-side exporter process with the metric names of danielqsj/kafka_exporter, plus the group's state.
 
-Run as `python -m workbench.lab.exporter BOOTSTRAP ADDRESS.json`. It stands in for the exporter that most clusters have: what it
-shows lives on when the consumers are dead. Files in the folder `faults` beside the address make it go wrong for single groups.
+Run as `python -m workbench.lab.exporter BOOTSTRAP ADDRESS.json [PROPERTIES.json]`, with librdkafka's properties if the cluster is
+secured. It stands in for the exporter that most clusters have: what it shows lives on when the consumers are dead. Files in the
+folder `faults` beside the address make it go wrong for single groups.
 """
 
 from __future__ import annotations
@@ -11,14 +12,15 @@ import math
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from workbench.collect.kafka import KafkaCluster, Snapshot
+from workbench.collect.kafka import KafkaCluster
+from workbench.collect.kafka_views import Snapshot
 from workbench.errors import WorkbenchError
 from workbench.files import write_text
 from workbench.lab.spec import ExporterFault
@@ -33,8 +35,8 @@ _NEVER = -1  # what kafka_exporter says for "no committed offset"
 class KafkaExporter(Collector):
     """Shows the latest snapshot under kafka_exporter's names."""
 
-    def __init__(self, bootstrap: str, faults: Path) -> None:
-        self._cluster = KafkaCluster(bootstrap)
+    def __init__(self, bootstrap: str, faults: Path, properties: Mapping[str, str]) -> None:
+        self._cluster = KafkaCluster(bootstrap, properties)
         self._faults = faults
         self._snapshot: Snapshot | None = None
 
@@ -43,7 +45,7 @@ class KafkaExporter(Collector):
         while True:
             started = time.monotonic()
             try:
-                self._snapshot = self._cluster.snapshot()
+                self._snapshot = self._cluster.snapshot(every_kind=False)  # as exporters do
             except WorkbenchError as error:
                 tell(str(error))
             time.sleep(max(0.0, _PERIOD_SECONDS - (time.monotonic() - started)))
@@ -74,7 +76,8 @@ class KafkaExporter(Collector):
         for view in snapshot.groups:
             if view.group in faults and faults[view.group].mode == "hidden":
                 continue
-            members.add_metric([view.group], len(view.members))
+            if view.member_count is not None:
+                members.add_metric([view.group], view.member_count)
             if view.state in GROUP_STATES:
                 state.add_metric([view.group], GROUP_STATES[view.state])
         yield from (current, lag, members, state)
@@ -101,10 +104,11 @@ class KafkaExporter(Collector):
         return iter(())
 
 
-def main(bootstrap: str, address: Path) -> None:
+def main(bootstrap: str, address: Path, properties: Path | None = None) -> None:
     """Serve until killed."""
+    known = json.loads(properties.read_text(encoding="utf-8")) if properties is not None else {}
     registry = CollectorRegistry()
-    exporter = KafkaExporter(bootstrap, address.parent / "faults")
+    exporter = KafkaExporter(bootstrap, address.parent / "faults", known)
     registry.register(exporter)
     server, _ = start_http_server(0, "127.0.0.1", registry=registry)
     write_text(address, json.dumps({"metrics": f"127.0.0.1:{server.server_port}"}))
@@ -114,4 +118,4 @@ def main(bootstrap: str, address: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], *map(Path, sys.argv[2:]))

@@ -62,6 +62,8 @@ class JarSet:
 
 BROKER = JarSet("broker", "kafka_2.13")
 TOOLS = JarSet("tools", "kafka-tools")  # kafka-consumer-groups and its siblings, for the tests and the benches
+STREAMS = JarSet("streams", "kafka-streams")  # for the tests: a real group of its protocol
+CONNECT = JarSet("connect", "connect-runtime")  # for the tests: a real group of workers
 
 
 def ensure(jars: JarSet, *, progress: Progress | None = None) -> Path:

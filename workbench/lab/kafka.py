@@ -56,7 +56,7 @@ log.retention.check.interval.ms=5000
 offsets.retention.check.interval.ms=86400000
 """
 
-_LOGGING = """\
+LOGGING = """\
 Configuration:
   status: error
   Appenders:
@@ -116,7 +116,7 @@ def start_broker(folder: Path, *, progress: Progress | None = None, for_load: bo
     """
     ensure(BROKER, progress=progress)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "log4j2.yaml").write_text(_LOGGING, encoding="utf-8")
+    (folder / "log4j2.yaml").write_text(LOGGING, encoding="utf-8")
     cluster_id = new_cluster_id()
     # Somebody may take a port between our look and the broker's.
     for attempt in Retrying(

@@ -22,7 +22,7 @@ from workbench.places import state_dir
 from workbench.settings import LAB_CLUSTER, Cluster, Thresholds, Windows
 from workbench.window import parse_duration
 
-_PROFILES = ["kafka_exporter", "group_state", "runtime"]
+PROFILES = ["kafka_exporter", "group_state", "runtime"]
 _READY_SECONDS = 90.0  # of a busy machine; a process that dies is reported at once
 
 # The lab compresses time: seconds stand for minutes, and the thresholds that are lengths of time shrink with them.
@@ -60,7 +60,12 @@ class Lab:
         """Folder of Prometheus' target files."""
         return self.folder / "prometheus" / "targets"
 
-    def cluster(self, *, metrics: Sequence[str] = (), profiles: Sequence[str] = _PROFILES) -> Cluster:
+    @property
+    def cluster_id(self) -> str | None:
+        """Id of the cluster; None for a lab of another process."""
+        return self._broker.cluster_id if self._broker is not None else None
+
+    def cluster(self, *, metrics: Sequence[str] = (), profiles: Sequence[str] = PROFILES) -> Cluster:
         """The lab as a cluster of the settings."""
         return Cluster(
             name=LAB_CLUSTER,

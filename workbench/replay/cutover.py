@@ -17,7 +17,7 @@ from workbench.replay.carry import carried, check_or_carry, gaps_beyond
 from workbench.replay.fleet import FleetFile, InstanceStatus, ServiceFleet
 from workbench.replay.follow import CountRecords
 from workbench.replay.gateway import ClusterView, Gateway, Partition, names_of
-from workbench.replay.guard import HINTS, Limits, check_cluster
+from workbench.replay.guard import HINTS, Limits, check_cluster, wrong_kind
 from workbench.replay.journal import Journal, only_one
 from workbench.replay.plan import gaps
 from workbench.replay.planfile import Plan
@@ -101,6 +101,8 @@ class Cutover:
         if refusals := check_cluster(self.plan, cluster, self.limits):
             raise GuardError(refusals[0].message, hint=HINTS[refusals[0].code])
         plan = self.plan
+        if not self.back and (wrong := wrong_kind(self.gateway.group(plan.new_group))) is not None:
+            raise GuardError(wrong, hint=HINTS["wrong_kind"])
         old, new = self.gateway.commits(plan.from_group), self.gateway.commits(plan.new_group)
         if self.back:
             held = {part for member in self.gateway.group(plan.new_group).members for part in member.partitions}

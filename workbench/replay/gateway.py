@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from workbench.collect.kafka import GroupView
+from workbench.collect.kafka_views import GroupView
 from workbench.humanize import listed
 
 Partition = tuple[str, int]
@@ -105,7 +105,7 @@ class Gateway(Protocol):
         """Log starts, log ends, and first records at or after timestamps; one request per leader and kind."""
 
     def group(self, name: str) -> GroupView:
-        """State and members of a group; the state is `ABSENT` if it does not exist."""
+        """Kind, state and members of a group; the state is `ABSENT` if it does not exist."""
 
     def commits(self, group: str) -> Mapping[Partition, int]:
         """All committed offsets of a group; empty if it has none or does not exist."""

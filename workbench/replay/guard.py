@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from workbench.collect.kafka import GroupView
+from workbench.collect.kafka_kinds import cannot_replay_into
+from workbench.collect.kafka_views import GroupView
 from workbench.humanize import duration, listed, plural
 from workbench.replay.gateway import ABSENT, ClusterView, LogView, Partition, TopicSettings, TopicView
 from workbench.replay.plan import NO_RIGHT, seconds_until_lost
@@ -102,8 +103,16 @@ def check_cluster(plan: Plan, cluster: ClusterView, limits: Limits) -> list[Refu
     return found
 
 
+def wrong_kind(view: GroupView) -> str | None:
+    """Why no replay can begin in this group, in a sentence; None for a consumer group, and for one that does not exist."""
+    why = cannot_replay_into(view.protocol) if view.state != ABSENT else None
+    return f"{view.group!r} is {why}." if why is not None else None
+
+
 def check_group(plan: Plan, now: Now, limits: Limits) -> list[Refusal]:
-    """Check that the new group has no members and no unexpected commits."""
+    """Check that the new group is a consumer group without members and without unexpected commits."""
+    if (wrong := wrong_kind(now.group)) is not None:
+        return [Refusal(code="wrong_kind", message=wrong)]
     if now.group.state not in WITHOUT_MEMBERS:
         who = listed(sorted({member.client_id for member in now.group.members}))
         state = now.group.state.replace("_", " ")
@@ -199,6 +208,7 @@ HINTS = {
     "partitions_added": "Make a new plan: the new partitions may have records of the window.",
     "partition_gone": "Make a new plan.",
     "under_replicated": "Wait until the replicas are back, or continue with --allow-under-replicated.",
+    "wrong_kind": "Plan again with the name of a consumer group that does not exist yet.",
     "live_members": "Stop its consumers first, and wait until their session has timed out.",
     "group_moved": "Its consumers have started, so there is nothing to apply. See: workbench replay follow.",
     "existing_commits": "Choose an unused group, or overwrite them with --allow-existing.",

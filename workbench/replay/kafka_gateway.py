@@ -9,15 +9,23 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from workbench.collect.kafka import (
+from workbench.collect.kafka import KafkaCluster
+from workbench.collect.kafka_connection import (
+    COORDINATOR_SECONDS,
     DEADLINE_SECONDS,
-    GroupView,
-    KafkaCluster,
-    error_words,
-    group_view,
-    is_denied,
+    is_over,
     seconds_left,
 )
+from workbench.collect.kafka_errors import (
+    denied_resource,
+    error_words,
+    is_absent,
+    is_denied,
+    is_loading,
+    is_lost,
+    is_other_kind,
+)
+from workbench.collect.kafka_views import GroupView, group_view
 from workbench.errors import SourceUnreachableError
 from workbench.replay.gateway import (
     ABSENT,
@@ -28,7 +36,8 @@ from workbench.replay.gateway import (
     TopicSettings,
     TopicView,
 )
-from workbench.replay.kafka_lookup import Lookup
+from workbench.replay.kafka_commits import commits_of_group
+from workbench.replay.kafka_lookup import Lookup, topics_for
 
 # A coordinator writes the offsets of one request as one batch, which must fit into the `message.max.bytes` of its topic (1 MiB by
 # default); half of that leaves a margin for this estimate.
@@ -42,7 +51,6 @@ _SAMPLE_SECONDS = 5.0  # including the connection; ends early with enough record
 _CLIENT_ID = (
     "workbench-replay"  # a separate client id, so that quotas and broker logs can distinguish it from the service
 )
-_RETRIABLE = ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS")
 _RETRY_PAUSE_SECONDS = 0.3
 _UNSUPPORTED = ("UNSUPPORTED_VERSION", "_UNSUPPORTED_FEATURE")
 _NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # all zeros: from brokers before 2.8
@@ -65,7 +73,10 @@ class KafkaGateway:
 
     def __post_init__(self) -> None:
         self._kafka = KafkaCluster(
-            self.bootstrap, {"client.id": _CLIENT_ID, **self.properties}, deadline_seconds=self.deadline_seconds
+            self.bootstrap,
+            {"client.id": _CLIENT_ID, **self.properties},
+            deadline_seconds=self.deadline_seconds,
+            is_patient=True,
         )
 
     @property
@@ -76,20 +87,11 @@ class KafkaGateway:
     def _deadline(self) -> float:
         return time.monotonic() + self.deadline_seconds
 
-    def _result(self, future: Future[Any], deadline: float) -> Any:
-        from confluent_kafka import KafkaException
-
-        try:
-            return future.result(seconds_left(deadline))
-        except (KafkaException, TimeoutError) as error:
-            raise self._kafka.unreachable(error) from None
-
     # Reading
 
     def cluster(self, topics: Iterable[str] = ()) -> ClusterView:
         """See `Gateway.cluster`. A list of all topics omits those without permission; only a request by name reports them."""
-        admin = self._kafka.connect()
-        found = self._kafka.ask(lambda: admin.list_topics(timeout=self.deadline_seconds))
+        found = self._kafka.metadata()
         ids, denied = self._described(list(dict.fromkeys(topics)))
         views = {
             name: TopicView(
@@ -119,7 +121,7 @@ class KafkaGateway:
         ids, denied = {}, {}
         for name, future in futures.items():
             try:
-                found = str(future.result(seconds_left(deadline)).topic_id or _NO_TOPIC_ID)
+                found = str(self._topic(name, future, deadline).topic_id or _NO_TOPIC_ID)
             except (KafkaException, TimeoutError) as error:
                 code = getattr(error.args[0], "name", str)() if error.args else ""
                 if is_denied(error):
@@ -130,6 +132,22 @@ class KafkaGateway:
                 if found != _NO_TOPIC_ID:
                     ids[name] = found
         return ids, denied
+
+    def _topic(self, name: str, future: Future[Any], deadline: float) -> Any:
+        """The answer about a topic; another broker is asked if one is lost just now."""
+        from confluent_kafka import KafkaException, TopicCollection
+
+        limit = min(deadline, time.monotonic() + 2 * self._kafka.quiet_seconds)
+        try:
+            return self._kafka.wait(future, limit)
+        except (KafkaException, TimeoutError) as error:
+            if is_over(deadline) or not (isinstance(error, TimeoutError) or is_lost(error)):
+                raise
+        self._kafka.reconnect(self._kafka.look())
+        return self._kafka.answer(
+            lambda admin, seconds: admin.describe_topics(TopicCollection([name]), request_timeout=seconds)[name],
+            deadline,
+        )
 
     def settings(self, topics: Iterable[str]) -> dict[str, TopicSettings]:
         """See `Gateway.settings`. Without permission they are "not known", and the safety checks report it."""
@@ -144,7 +162,7 @@ class KafkaGateway:
         found = {}
         for resource, future in futures.items():
             try:
-                entries = future.result(seconds_left(deadline))
+                entries = self._kafka.wait(future, deadline)
             except (KafkaException, TimeoutError):
                 found[resource.name] = TopicSettings()
                 continue
@@ -167,10 +185,11 @@ class KafkaGateway:
         if not partitions:
             return LogView(starts={}, ends={}, found={instant: {} for instant in instants_ms})
         deadline = self._deadline()
+        topics = topics_for(self._kafka, partitions, deadline)
 
-        def ask(spec: Any, isolation: Any = IsolationLevel.READ_UNCOMMITTED) -> Lookup:
-            lookup = Lookup(self._kafka, spec, isolation, deadline)
-            lookup.send(partitions)
+        def ask(spec: Any, isolation: Any = IsolationLevel.READ_UNCOMMITTED, *, is_time: bool = False) -> Lookup:
+            lookup = Lookup(self._kafka, spec, isolation, deadline, is_time=is_time)
+            lookup.send(partitions, topics)
             return lookup
 
         # Log ends before timestamps: a record produced in between is then after the end that a plan may use as its target, and is
@@ -178,7 +197,9 @@ class KafkaGateway:
         ending, starting = ask(OffsetSpec.latest()), ask(OffsetSpec.earliest())
         settled = ask(OffsetSpec.latest(), IsolationLevel.READ_COMMITTED) if stable else None
         starts, ends, stable_ends = starting.gather(), ending.gather(), settled.gather() if settled is not None else {}
-        lookups = {instant: ask(OffsetSpec.for_timestamp(instant)) for instant in dict.fromkeys(instants_ms)}
+        lookups = {
+            instant: ask(OffsetSpec.for_timestamp(instant), is_time=True) for instant in dict.fromkeys(instants_ms)
+        }
         found = {instant: lookup.gather() for instant, lookup in lookups.items()}
         return LogView(
             starts={part: info.offset for part, info in starts.items()},
@@ -201,51 +222,51 @@ class KafkaGateway:
         )
 
     def group(self, name: str) -> GroupView:
-        """See `Gateway.group`. Brokers before 4.0 call an unknown group dead; later ones return an error (KIP-1043)."""
-        from confluent_kafka import KafkaError, KafkaException
+        """See `Gateway.group`. Brokers before 4.0 call an unknown group dead; later ones return an error (KIP-1043).
 
-        admin, deadline = self._kafka.connect(), self._deadline()
-        while True:
-            future = self._kafka.ask(
-                lambda: admin.describe_consumer_groups([name], request_timeout=seconds_left(deadline))
-            )[name]
-            try:
-                return group_view(name, future.result(seconds_left(deadline)))
-            except (KafkaException, TimeoutError) as error:
-                inner = error.args[0] if error.args else None
-                code = inner.code() if isinstance(inner, KafkaError) else None
-                if code == KafkaError.GROUP_ID_NOT_FOUND:
-                    return GroupView(group=name, state=ABSENT, protocol="unknown", coordinator=None, members=())
-                if not _is_retriable(inner) or time.monotonic() >= deadline:
-                    raise self._kafka.unreachable(error) from None
-                time.sleep(_RETRY_PAUSE_SECONDS)
-
-    def commits(self, group: str) -> dict[Partition, int]:
-        """See `Gateway.commits`."""
-        from confluent_kafka import ConsumerGroupTopicPartitions as Ask
+        The client describes a share or Streams group as a dead classic group, and refuses Connect's; so whatever is dead or
+        unknown is looked for among the groups of the other kinds.
+        """
         from confluent_kafka import KafkaException
 
-        admin, deadline = self._kafka.connect(), self._deadline()
+        deadline = self._deadline()
         while True:
-            future = self._kafka.ask(
-                lambda: admin.list_consumer_group_offsets([Ask(group)], request_timeout=seconds_left(deadline))
-            )[group]
             try:
-                answer = future.result(seconds_left(deadline))
-                break
+                view = group_view(
+                    name,
+                    self._kafka.answer(
+                        lambda admin, _seconds: admin.describe_consumer_groups(
+                            [name], request_timeout=COORDINATOR_SECONDS
+                        )[name],
+                        deadline,
+                    ),
+                )
+                return view if view.state not in ("dead", "unknown") else self._of_other_kind(name) or view
             except (KafkaException, TimeoutError) as error:
-                inner = error.args[0] if error.args else None
-                if getattr(inner, "name", str)() == "GROUP_ID_NOT_FOUND":
-                    return {}
-                if not _is_retriable(inner) or time.monotonic() >= deadline:
-                    raise self._kafka.unreachable(error) from None
+                if is_absent(error) or is_other_kind(error):
+                    absent = GroupView(group=name, state=ABSENT, protocol="unknown", coordinator=None, members=())
+                    return self._of_other_kind(name) or absent
+                if not is_loading(error) or is_over(deadline):
+                    raise self._kafka.unreachable(error, needs=_describing(error, name)) from None
                 time.sleep(_RETRY_PAUSE_SECONDS)
-        bad = next((part for part in answer.topic_partitions if part.error is not None), None)
-        if bad is not None:  # an unreadable commit must not look like a missing one
+
+    def _of_other_kind(self, name: str) -> GroupView | None:
+        """A share, Streams or Connect group of this name; None if there is none.
+
+        Raises:
+            SourceUnreachableError: if this cannot be told.
+        """
+        found = self._kafka.others(only={name})
+        if name not in found.views and found.incomplete:
             raise SourceUnreachableError(
-                f"The committed offset of group {group!r} on {bad.topic}-{bad.partition} cannot be read: {bad.error.str()}."
+                f"It cannot be told whether {name!r} is a share, Streams or Connect group: {found.incomplete[0]}.",
+                hint="Try again once every broker answers.",
             )
-        return {(part.topic, part.partition): part.offset for part in answer.topic_partitions if part.offset >= 0}
+        return found.views.get(name)
+
+    def commits(self, group: str) -> dict[Partition, int]:
+        """See `Gateway.commits`. Also while coordinators move or brokers are lost, until the deadline."""
+        return commits_of_group(self._kafka, group, self._deadline())
 
     def record_bytes(self, starts: Mapping[Partition, int]) -> dict[str, float]:
         """See `Gateway.record_bytes`. Reads by assignment and never commits; bounded in partitions, records and time."""
@@ -302,28 +323,34 @@ class KafkaGateway:
             ):  # a coordinator that moves, or has just created its topic, rejects the request and writes nothing
                 deadline = self._deadline()
                 try:
-                    answer = self._kafka.ask(
+                    sent = self._kafka.ask(
                         lambda wanted=wanted, deadline=deadline: admin.alter_consumer_group_offsets(  # type: ignore[misc]
                             [Ask(group, wanted)], request_timeout=seconds_left(deadline)
                         )
-                    )[group].result(seconds_left(deadline))
+                    )[group]
+                    answer = self._kafka.wait(sent, deadline)
                 except (KafkaException, TimeoutError, SourceUnreachableError) as error:
-                    inner = error.args[0] if error.args else None
-                    if _is_retriable(inner) and attempt < 3:
+                    if is_loading(error) and attempt < 3:
                         time.sleep(_RETRY_PAUSE_SECONDS * attempt)
                         continue
                     # It is unknown whether it was written; the caller reads the offsets back and decides.
-                    failed |= dict.fromkeys(batch, _named(error))
+                    failed |= dict.fromkeys(batch, self._commit_words(error, group))
                     break
                 errors = {(p.topic, p.partition): p.error for p in answer.topic_partitions if p.error is not None}
-                if errors and attempt < 3 and all(_is_retriable(error) for error in errors.values()):
+                if errors and attempt < 3 and all(is_loading(error) for error in errors.values()):
                     time.sleep(_RETRY_PAUSE_SECONDS * attempt)
                     continue
                 answered = {(p.topic, p.partition) for p in answer.topic_partitions}
-                failed |= {part: f"{error.name()}: {error.str()}" for part, error in errors.items()}
+                failed |= {part: self._commit_words(error, group, part[0]) for part, error in errors.items()}
                 failed |= dict.fromkeys(set(batch) - answered, "the broker gave no result for it")
                 break
         return failed
+
+    def _commit_words(self, error: Any, group: str, topic: str = "") -> str:
+        """Error text of a commit with the error's name, and the permission that is lacking."""
+        resource = denied_resource(error)
+        needs = f"READ on {resource} {(topic if resource == 'topic' else group)!r}" if resource else None
+        return _named(error) + (f" ({self._kafka.principal} lacks {needs})" if needs else "")
 
     def delete_group(self, name: str) -> str | None:
         """See `Gateway.delete_group`."""
@@ -334,9 +361,10 @@ class KafkaGateway:
             name
         ]
         try:
-            future.result(seconds_left(deadline))
+            self._kafka.wait(future, deadline)
         except (KafkaException, TimeoutError) as error:
-            return error_words(error)
+            lacking = f" ({self._kafka.principal} lacks DELETE on group {name!r})" if is_denied(error) else ""
+            return error_words(error) + lacking
         return None
 
 
@@ -369,14 +397,15 @@ def _batches(group: str, offsets: Mapping[Partition, int]) -> Iterator[list[Part
         yield batch
 
 
-def _named(error: BaseException) -> str:
-    """Error text with the error's name, as for partitions."""
-    name = getattr(error.args[0], "name", None) if error.args else None
+def _named(error: Any) -> str:
+    inner = error.args[0] if isinstance(error, BaseException) and error.args else error
+    name = getattr(inner, "name", None)
     return f"{name()}: {error_words(error)}" if name is not None else error_words(error)
 
 
-def _is_retriable(error: Any) -> bool:
-    return error is not None and getattr(error, "name", str)() in _RETRIABLE
+def _describing(error: BaseException, group: str) -> str:
+    """Permission that describing a group takes."""
+    return f"DESCRIBE on group {group!r}" if denied_resource(error) == "group" else "DESCRIBE on a topic of it"
 
 
 def _number(entries: Mapping[str, Any], name: str) -> int | None:

@@ -8,9 +8,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from workbench.collect.kafka_kinds import STREAMS, STREAMS_SOURCE, UNKNOWN, cannot_replay_from, cannot_replay_into
+from workbench.collect.kafka_views import GroupView
 from workbench.errors import GuardError, SourceUnreachableError, UnknownGroupError, UsageError
 from workbench.humanize import count, duration, listed, plural
-from workbench.replay.gateway import ClusterView, Found, Gateway, LogView, Partition, TopicSettings, names_of, read_by
+from workbench.replay.gateway import (
+    ABSENT,
+    ClusterView,
+    Found,
+    Gateway,
+    LogView,
+    Partition,
+    TopicSettings,
+    names_of,
+    read_by,
+)
 from workbench.replay.planfile import AfterEnd, Plan, PlannedPartition, Resolution, instant_ms
 
 NO_RIGHT = "Grant these credentials Describe and Read on topic and group, or use others in workbench.toml."
@@ -61,6 +73,7 @@ class Survey:
     Attributes:
         commits: of the old group, on all partitions.
         read_by_old: partitions that the old group reads, by its commits and its members.
+        old_kind: kind of the old group (`collect.kafka_kinds`).
     """
 
     cluster: ClusterView
@@ -70,6 +83,7 @@ class Survey:
     record_bytes: Mapping[str, float]
     taken_at: datetime
     read_by_old: frozenset[Partition] = frozenset()
+    old_kind: str = UNKNOWN
 
 
 def survey(gateway: Gateway, request: PlanRequest) -> tuple[list[Partition], Survey]:
@@ -78,8 +92,10 @@ def survey(gateway: Gateway, request: PlanRequest) -> tuple[list[Partition], Sur
     Raises:
         SourceUnreachableError: if the cluster or one of the partitions does not answer.
         UnknownGroupError: if a topic or partition does not exist, or the old group has no commit on any of the topics.
+        GuardError: if the new group is not a consumer group, or the old one has no commits because of its kind.
     """
     cluster = gateway.cluster(request.topics)
+    old = _checked_kinds(gateway, request)
     partitions = chosen_partitions(cluster, request)
     instants = [instant_ms(request.since)] + ([instant_ms(request.until)] if request.until is not None else [])
     logs = gateway.logs(partitions, instants_ms=instants, stable=True)
@@ -109,8 +125,25 @@ def survey(gateway: Gateway, request: PlanRequest) -> tuple[list[Partition], Sur
         commits=commits,
         record_bytes=gateway.record_bytes({part: offset for part, offset in sampled.items() if offset is not None}),
         taken_at=datetime.now(UTC),
-        read_by_old=frozenset(read_by(gateway.group(request.from_group), commits, cluster)),
+        read_by_old=frozenset(read_by(old, commits, cluster)),
+        old_kind=old.protocol,
     )
+
+
+def _checked_kinds(gateway: Gateway, request: PlanRequest) -> GroupView:
+    """The old group; both groups are of kinds that a replay can work with."""
+    new, old = gateway.group(request.new_group), gateway.group(request.from_group)
+    if (why := cannot_replay_into(new.protocol)) is not None and new.state != ABSENT:
+        raise GuardError(
+            f"A replay cannot begin in {request.new_group!r}: it is {why}.",
+            hint="Choose a name that no group has: --new-group.",
+        )
+    if (why := cannot_replay_from(old.protocol)) is not None and old.state != ABSENT:
+        raise GuardError(
+            f"A replay cannot follow {request.from_group!r}: it is {why}.",
+            hint="List the groups and their kinds with: workbench snapshot.",
+        )
+    return old
 
 
 def _largest(partitions: Iterable[Partition], logs: LogView, since: Mapping[Partition, Found]) -> list[Partition]:
@@ -255,6 +288,8 @@ def _warnings(request: PlanRequest, planned: Sequence[PlannedPartition], found: 
         "Every record of the window is processed again, some more than once: side effects must be idempotent.",
         f"Consumers that use assign() are not in the member list of a group: stop those that use {request.new_group!r} yourself.",
     ]
+    if found.old_kind == STREAMS:
+        warnings.append(STREAMS_SOURCE.format(group=request.from_group))
     if request.until is not None:
         warnings.append(
             "A consumer does not stop at the window's end by itself; `follow` and `verify` measure up to it."

@@ -14,7 +14,7 @@ from workbench.errors import GuardError, SourceUnreachableError
 from workbench.humanize import listed, plural
 from workbench.replay.carry import carried
 from workbench.replay.gateway import Gateway, Partition
-from workbench.replay.guard import WITHOUT_MEMBERS
+from workbench.replay.guard import WITHOUT_MEMBERS, wrong_kind
 from workbench.replay.journal import Change, Journal, only_one
 from workbench.replay.receipt import Rollback
 
@@ -44,7 +44,7 @@ def roll_back(
         discard_progress: roll back even if the group has consumed since.
 
     Raises:
-        GuardError: if it is another cluster, the group has members, or it has consumed since.
+        GuardError: if it is another cluster, the group is not a consumer group, has members, or it has consumed since.
         SourceUnreachableError: if the cluster stops answering; repeat it then.
     """
     with only_one(rollback.group):
@@ -52,6 +52,8 @@ def roll_back(
         if cluster_id != rollback.cluster_id:
             raise GuardError(f"The rollback file is for the cluster {rollback.cluster_id}, this one is {cluster_id}.")
         view = gateway.group(rollback.group)
+        if (wrong := wrong_kind(view)) is not None:
+            raise GuardError(wrong, hint="There is nothing to roll back in it.")
         if view.state not in WITHOUT_MEMBERS:
             who = listed(sorted({member.client_id for member in view.members}))
             raise GuardError(

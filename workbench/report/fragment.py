@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from html import escape
 from importlib import resources
 
+from workbench.collect.kafka_kinds import Unjudged
 from workbench.humanize import one_line
 from workbench.report.html import Section, environment
 from workbench.report.treepicture import tree_svg
@@ -19,6 +20,12 @@ def fragment(finding: Finding, incomplete: Sequence[str] = ()) -> str:
     body = environment().get_template("finding.html.j2").render(section=section, it=finding)
     notes = "".join(f'<p class="note">Incomplete: {escape(one_line(text))}</p>' for text in incomplete)
     return f'<div class="wb"><section class="finding">{notes}{body}</section></div>'
+
+
+def not_judged(groups: Sequence[Unjudged]) -> str:
+    """Groups that cannot be judged, a line each; all text is escaped."""
+    lines = "".join(f"<li>{escape(one_line(it.group))}: {escape(one_line(it.headline))}</li>" for it in groups)
+    return f'<div class="wb"><section class="finding"><ul>{lines}</ul></section></div>' if lines else ""
 
 
 # What JupyterLab does to lists and tables in its outputs is taken back.

@@ -76,14 +76,17 @@ class Health:
         """Exit code; findings outweigh "cannot tell"; muted ones do not count."""
         if any(line.finding.state is State.LAGGING and line.finding.muted is None for line in self.lines):
             return ExitCode.FINDINGS
-        return ExitCode.EVIDENCE if incomplete_verdict(self.triage.findings) else ExitCode.OK
+        unsure = incomplete_verdict(self.triage.findings) or any(it.muted is None for it in self.triage.not_judged)
+        return ExitCode.EVIDENCE if unsure else ExitCode.OK
 
     @property
     def sentence(self) -> str:
         """The whole report in one sentence."""
         states = self.states
         parts = [f"{states[state]} {str(state).replace('_', ' ')}" for state in State if states[state]]
-        return f"{plural(len(self.lines), 'subscription')}: {', '.join(parts)}."
+        others = len(self.triage.not_judged)
+        beside = f" {plural(others, 'group')} of a kind that cannot be judged." if others else ""
+        return f"{plural(len(self.lines), 'subscription')}: {', '.join(parts)}.{beside}"
 
     @property
     def over_budget(self) -> int:
@@ -120,6 +123,7 @@ class Health:
             "gone": list(self.gone),
             "sizing": self.sizing.to_json(),
             "lines": [_line_json(line) for line in self.lines],
+            "not_judged": [group.to_json() for group in self.triage.not_judged],
             "findings": [line.finding.to_json() for line in self.lines if line.finding.state is not State.HEALTHY],
         }
 
@@ -131,6 +135,7 @@ def _line_json(line: HealthLine) -> dict[str, Any]:
         "owner": it.owner,
         "muted": it.muted,
         "topic": it.topic,
+        "kind": it.kind,
         "state": str(it.state),
         "verdict": str(it.verdict),
         "headline": it.headline,
@@ -219,14 +224,16 @@ def overview(health: Health, *, most: int = 30) -> str:
             line.finding.time_lag.words,
             count(line.finding.lag_messages),
             line.trend or "-",
+            line.finding.kind or "-",
             f"{printable(line.finding.group)} ← {printable(line.finding.topic)}",
         )
         for line in health.lines[:most]
     ]
-    head = ("state", "verdict", "time lag", "lag", "trend", "subscription")
+    head = ("state", "verdict", "time lag", "lag", "trend", "kind", "subscription")
     widths = [max(len(row[n]) for row in [head, *rows]) for n in range(len(head) - 1)]
     text = [
         "  ".join([*(row[n].ljust(widths[n]) for n in range(len(widths))), row[-1]]).rstrip() for row in [head, *rows]
     ]
     more = len(health.lines) - len(rows)
-    return "\n".join([health.sentence, "", *text, *([f"… and {more} more in the report"] if more > 0 else [])])
+    beside = [f"{printable(it.group)}: {it.headline}" for it in health.triage.not_judged]
+    return "\n".join([health.sentence, "", *text, *([f"… and {more} more in the report"] if more > 0 else []), *beside])

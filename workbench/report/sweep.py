@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 from rich.table import Table
 from rich.text import Text
 
@@ -19,7 +20,12 @@ def show_sweep(console: SafeConsole, result: Sweep) -> None:
     console.print(_head(result))
     if result.findings:
         console.print(_worst(result))
-    rest = result.unwell().slice(len(result.findings))
+    shown_already = {(it.group, it.topic) for it in result.findings} | {(it.group, None) for it in result.not_judged}
+    unwell = result.unwell()
+    keys = zip(unwell["group"].to_pylist(), unwell["topic"].to_pylist(), strict=True)
+    rest = unwell.filter(
+        pa.array([not {(group, topic), (group, None)} & shown_already for group, topic in keys], pa.bool_())
+    )
     if rest.num_rows:
         shown = min(rest.num_rows, _MORE)
         console.print(_more(rest.slice(0, shown).to_pylist(), f"{rest.num_rows:,} more that are not healthy"))
@@ -27,6 +33,8 @@ def show_sweep(console: SafeConsole, result: Sweep) -> None:
             console.print(
                 Text(f" … and {rest.num_rows - shown:,} more: --json or --parquet has all of them.", style="dim")
             )
+    if result.not_judged:
+        console.print(_not_judged(result))
     for text in result.incomplete:
         console.line_of(f" Incomplete: {text}", "yellow")
 
@@ -42,9 +50,22 @@ def _head(result: Sweep) -> Text:
     return line.append(f"\n {causes}\n" if causes else "\n")
 
 
+def _not_judged(result: Sweep) -> Table:
+    table = Table(title=" Cannot be judged", title_justify="left", box=None, title_style="bold")
+    table.add_column("group", overflow="fold")
+    table.add_column("kind")
+    table.add_column("messages", justify="right", no_wrap=True)
+    table.add_column("why", ratio=1, overflow="fold")
+    for it in result.not_judged:
+        why = Text(it.headline, style=STATE_STYLE[State.CANNOT_TELL])
+        table.add_row(Text(printable(it.group)), Text(printable(it.kind)), count(it.lag_messages), why)
+    return table
+
+
 def _worst(result: Sweep) -> Table:
     table = Table(box=None, pad_edge=True)
     table.add_column("group ← topic", overflow="fold")
+    table.add_column("kind")
     table.add_column("behind", justify="right", no_wrap=True)
     table.add_column("messages", justify="right", no_wrap=True)
     table.add_column("why", ratio=1, overflow="fold")
@@ -56,13 +77,14 @@ def _worst(result: Sweep) -> Table:
         if it.owner:
             why.append(f"  owner: {one_line(it.owner)}", style="dim")
         name = Text(f"{printable(it.group)} ← {printable(it.topic)}")
-        table.add_row(name, it.time_lag.words, count(it.lag_messages), why)
+        table.add_row(name, printable(it.kind or "-"), it.time_lag.words, count(it.lag_messages), why)
     return table
 
 
 def _more(rows: list[dict[str, object]], title: str) -> Table:
     table = Table(title=f" {title}", title_justify="left", box=None, title_style="bold")
     table.add_column("group ← topic", overflow="fold")
+    table.add_column("kind")
     table.add_column("behind", justify="right")
     table.add_column("messages", justify="right")
     table.add_column("verdict")
@@ -70,6 +92,7 @@ def _more(rows: list[dict[str, object]], title: str) -> Table:
         seconds, messages = row["time_lag_seconds"], row["lag_messages"]
         table.add_row(
             Text(f"{printable(row['group'])} ← {printable(row['topic'])}"),
+            printable(str(row["kind"] or "-")),
             duration(seconds if isinstance(seconds, float) else None),
             count(messages if isinstance(messages, float) else None),
             Text(str(row["verdict"]), style=STATE_STYLE[State(str(row["state"]))]),

@@ -44,6 +44,8 @@ def show(console: SafeConsole, result: Triage, samples: pa.Table) -> None:
         console.print(detail(healthy[0], samples, result.window, pictures=pictures))
     elif healthy:
         console.print(_overview(healthy, f"{plural(len(healthy), 'subscription')} healthy"))
+    for group in result.not_judged:
+        console.line_of(f" {group.group}: {group.headline}", STATE_STYLE[State.CANNOT_TELL])
     for text in result.sources:
         console.line_of(f" Sources: {text}", "dim")
     for text in result.incomplete:

@@ -68,6 +68,7 @@ class LogEnds:
         self._past_ids: set[str] = set()
         self._asked_soon: set[str] = set()  # topics whose ids are needed before the next period
         self._cluster: str | None = None
+        self._led: set[Partition] = set()  # partitions with a leader, as the client has just been told
         self._looked_at: set[str] = set()  # topics whose id was requested since their assignment
         self._enabled = enabled
         self._properties = properties
@@ -131,14 +132,16 @@ class LogEnds:
         self._looked_at &= topics
 
     def _ask(self, wanted: Iterable[Partition], spec: OffsetSpec) -> dict[Partition, int]:
-        """Request offsets by partition; a partition without an answer is left out, so no old offset looks current."""
+        """Request offsets by partition; a partition without an answer is left out, so no old offset looks current.
+
+        A client that does not know a leader is not asked: it can end the process (librdkafka 2.16, if metadata arrive in that moment).
+        """
         found: dict[Partition, int] = {}
+        led = {TopicPartition(*partition): spec for partition in wanted if partition in self._led}
+        if self._admin is None or not led:
+            return found
         try:
-            if self._admin is None:
-                self._admin = AdminClient(self._properties, logger=_log)
-            answers = self._admin.list_offsets(
-                {TopicPartition(*partition): spec for partition in wanted}, request_timeout=_TIMEOUT_SECONDS
-            )
+            answers = self._admin.list_offsets(led, request_timeout=_TIMEOUT_SECONDS)
             for part, answer in answers.items():
                 found[part.topic, part.partition] = answer.result(_TIMEOUT_SECONDS).offset
         except (KafkaException, TimeoutError) as error:
@@ -156,13 +159,16 @@ class LogEnds:
         if self._cluster is None:
             self._cluster = self._admin.describe_cluster(request_timeout=_TIMEOUT_SECONDS).result().cluster_id or ""
         changed = {}
+        self._led = {it for it in self._led if it[0] not in topics}
         answers = self._admin.describe_topics(TopicCollection(sorted(topics)), request_timeout=_TIMEOUT_SECONDS)
         for topic, answer in answers.items():
             try:
-                now = str(answer.result(_TIMEOUT_SECONDS).topic_id)
+                described = answer.result(_TIMEOUT_SECONDS)
             except (KafkaException, TimeoutError) as error:  # deleted, or no permission to see it: keep what is known
                 _log.debug("the id of topic %s is unknown: %s", topic, error)
                 continue
+            self._led |= {(topic, part.id) for part in described.partitions if part.leader is not None}
+            now = str(described.topic_id)
             if now == NO_TOPIC_ID:
                 continue  # a broker without topic ids
             now = f"{self._cluster}:{now}"

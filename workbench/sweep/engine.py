@@ -10,12 +10,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from workbench.collect.kafka_kinds import Unjudged
 from workbench.errors import NoSeriesError
 from workbench.expectations import Expectations
 from workbench.settings import Thresholds
@@ -65,6 +66,7 @@ class Sweep:
         reading: what was read for it.
         partial: what the sources left out of the window's slots.
         shorter: slots of the baseline that have not landed.
+        not_judged: groups of kinds that cannot be judged; their rows of the table are `cannot_tell`.
     """
 
     window: Window
@@ -74,6 +76,7 @@ class Sweep:
     reading: Reading
     partial: tuple[str, ...] = ()
     shorter: tuple[str, ...] = ()
+    not_judged: tuple[Unjudged, ...] = ()
 
     @property
     def incomplete(self) -> tuple[str, ...]:
@@ -96,9 +99,15 @@ class Sweep:
     @property
     def lagging(self) -> int:
         """Number of lagging subscriptions that are not muted."""
-        table = self.table.filter(
-            pc.and_(pc.equal(self.table["state"], str(State.LAGGING)), pc.is_null(self.table["muted"]))
-        )
+        return self._loud(State.LAGGING)
+
+    @property
+    def unsure(self) -> int:
+        """Number of subscriptions and groups that could not be judged and are not muted."""
+        return self._loud(State.CANNOT_TELL)
+
+    def _loud(self, state: State) -> int:
+        table = self.table.filter(pc.and_(pc.equal(self.table["state"], str(state)), pc.is_null(self.table["muted"])))
         return int(table.num_rows)
 
     def unwell(self) -> pa.Table:
@@ -107,7 +116,13 @@ class Sweep:
 
     def as_triage(self) -> Triage:
         """The worst subscriptions as a triage, for the report."""
-        return Triage(window=self.window, source=self.source, findings=self.findings, incomplete=self.incomplete)
+        return Triage(
+            window=self.window,
+            source=self.source,
+            findings=self.findings,
+            incomplete=self.incomplete,
+            not_judged=self.not_judged,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The document `workbench.sweep/1`: healthy subscriptions are counted, not listed."""
@@ -128,6 +143,7 @@ class Sweep:
             "verdicts": self.verdicts,
             "unwell": self.unwell().to_pylist(),
             "findings": [finding.to_json() for finding in self.findings],
+            "not_judged": [group.to_json() for group in self.not_judged],
         }
 
 
@@ -139,6 +155,9 @@ def sweep(
     thresholds: Thresholds | None = None,
     top: int = TOP,
     events: Sequence[Mapping[str, Any]] = (),
+    kinds: Mapping[str, str] | None = None,
+    others: Sequence[Unjudged] = (),
+    missing: Sequence[str] = (),
 ) -> Sweep:
     """Run triage on every subscription of a store.
 
@@ -149,6 +168,9 @@ def sweep(
         thresholds: replace the store's own.
         top: number of full findings, worst first; healthy subscriptions have none.
         events: of the cluster, as in a capture.
+        kinds: group to its kind, if Kafka was asked (`collect.live.other_groups`).
+        others: groups that cannot be judged; each is a row of the table, whatever samples there are of it.
+        missing: what Kafka did not tell about them.
 
     Raises:
         NoSeriesError: if the window's slot has not landed, or has no lag.
@@ -179,8 +201,11 @@ def sweep(
     if lost:
         parts.append(_of_slots_alone(summary, limits, expected, lost).cast(parts[0].schema))
     table = _with_mutes(_ordered(pa.concat_tables(parts)), expected, seen)
-    worst = table.filter(pc.not_equal(table["state"], str(State.HEALTHY))).slice(0, top)
-    findings = _findings(looked, worst, events)
+    others = tuple(replace(it, muted=expected.of(it.group).muted(seen.end)) for it in others)
+    table = with_kinds(table, kinds or {}, others)
+    judged = pc.invert(pc.is_in(table["group"], pa.array([it.group for it in others], pa.string())))
+    worst = table.filter(pc.and_(judged, pc.not_equal(table["state"], str(State.HEALTHY)))).slice(0, top)
+    findings = _findings(looked, worst, events, kinds or {})
     return Sweep(
         window=seen,
         source={"kind": store.info.source, "cluster": store.info.cluster, "profiles": store.info.profiles},
@@ -191,7 +216,9 @@ def sweep(
             f"the slot that ends at {end:%Y-%m-%d %H:%M:%SZ} is incomplete: {text}"
             for end in ends
             for text in store.missing_of(end)
-        ),
+        )
+        + tuple(missing),
+        not_judged=tuple(others),
         shorter=tuple(
             f"the slot that ends at {end:%Y-%m-%d %H:%M:%SZ} has not landed, so the baseline is shorter"
             for end in ends
@@ -300,6 +327,32 @@ def _ordered(table: pa.Table) -> pa.Table:
     return table.take(order)
 
 
+def with_kinds(table: pa.Table, kinds: Mapping[str, str], others: Sequence[Unjudged]) -> pa.Table:
+    """Add the kind of each group, and a row "cannot tell" for each one that cannot be judged in place of its other rows; pure."""
+    without = pc.invert(pc.is_in(table["group"], pa.array([it.group for it in others], pa.string())))
+    table = table.filter(without)
+    table = table.append_column("kind", pa.array([kinds.get(name) for name in table["group"].to_pylist()], pa.string()))
+    if not others:
+        return table
+    rows = [
+        {
+            "cluster": it.cluster,
+            "group": it.group,
+            "topic": ", ".join(it.topics),
+            "kind": it.kind,
+            "verdict": str(Verdict.CANNOT_TELL),
+            "state": str(State.CANNOT_TELL),
+            "lag_messages": it.lag_messages,
+            "members": it.members,
+            "muted": it.muted,
+        }
+        for it in others
+    ]
+    more = pa.Table.from_pylist([{name: row.get(name) for name in table.column_names} for row in rows], table.schema)
+    at = pc.sum(pc.equal(table["state"], str(State.LAGGING))).as_py() or 0
+    return pa.concat_tables([table.slice(0, at), more, table.slice(at)])
+
+
 def _with_mutes(table: pa.Table, expected: Expectations, window: Window) -> pa.Table:
     """Add the column `muted`: until when and why, for what is not healthy."""
     healthy = str(State.HEALTHY)
@@ -310,7 +363,9 @@ def _with_mutes(table: pa.Table, expected: Expectations, window: Window) -> pa.T
     return table.append_column("muted", pa.array(texts, pa.string()))
 
 
-def _findings(looked: _Looked, worst: pa.Table, events: Sequence[Mapping[str, Any]]) -> tuple[Finding, ...]:
+def _findings(
+    looked: _Looked, worst: pa.Table, events: Sequence[Mapping[str, Any]], kinds: Mapping[str, str]
+) -> tuple[Finding, ...]:
     keys = zip(worst["group"].to_pylist(), worst["topic"].to_pylist(), strict=True)
     # What kept the answer of the first pass has no features to tell from.
     wanted = [key for key in keys if key in looked.answered]
@@ -328,6 +383,7 @@ def _findings(looked: _Looked, worst: pa.Table, events: Sequence[Mapping[str, An
             profiles=profiles,
             bootstrap=looked.store.info.bootstrap,
             events=events,
+            kind=kinds.get(key[0]),
         )
         for key in wanted
     )

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from workbench.collect.kafka_kinds import cannot_judge
 from workbench.features.measured import PartitionFeatures
 from workbench.humanize import duration
 from workbench.profiles import Profile, Quality
@@ -13,7 +14,7 @@ from workbench.settings import Thresholds
 from workbench.signals import SIGNALS
 from workbench.triage import capacity
 from workbench.triage.actions import keep_longer
-from workbench.triage.finding import Action, Evidence, Finding, Missing, PartitionLag, PathStep, TimeLag
+from workbench.triage.finding import Action, Evidence, Finding, Missing, PartitionLag, PathStep, Scope, TimeLag
 from workbench.triage.leaf import Leaf
 from workbench.triage.node import Measure, Node
 from workbench.triage.subject import Subject
@@ -71,6 +72,32 @@ def build_finding(
         since=since,
         sizing=sizing.words if sizing is not None else None,
         features=row,
+    )
+
+
+def of_kind(finding: Finding, kind: str | None) -> Finding:
+    """The finding with the kind of its group; for a kind that the questions are not about, the verdict is "cannot tell"."""
+    why = cannot_judge(kind) if kind is not None else None
+    if why is None:
+        return replace(finding, kind=kind)
+    return replace(
+        finding,
+        kind=kind,
+        verdict=Verdict.CANNOT_TELL,
+        state=State.CANNOT_TELL,
+        headline=f"Cannot tell: {why}.",
+        scope=Scope(),
+        time_lag=TimeLag(seconds=None, method="unknown"),
+        eta_drain_seconds=None,
+        eta_loss_seconds=None,
+        path=(),
+        candidates=(),
+        contributing=(),
+        missing=(),
+        actions=(),
+        runbook=leaf_of(Verdict.CANNOT_TELL).runbook,
+        since=None,
+        sizing=None,
     )
 
 

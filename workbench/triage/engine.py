@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from workbench.collect.capture import Capture
+from workbench.collect.kafka_kinds import Unjudged, kinds_in, unjudged_in
 from workbench.errors import ConfigError, NoSeriesError
 from workbench.expectations import NOTHING_EXPECTED, Expectations
 from workbench.profiles import Profile, load_profile
 from workbench.settings import Thresholds
-from workbench.triage.build import build_finding
+from workbench.triage.build import build_finding, of_kind
 from workbench.triage.changes import nearest_change
 from workbench.triage.finding import Finding
 from workbench.triage.onset import onset
@@ -32,12 +33,19 @@ ORDER = (State.LAGGING, State.CANNOT_TELL, State.DRAINING, State.HEALTHY)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Triage:
-    """All findings of one run; `sources` says how many sources measured the same."""
+    """All findings of one run.
+
+    Attributes:
+        findings: one for each subscription.
+        sources: how many sources measured the same, in words.
+        not_judged: groups without a subscription that could be judged: share groups, Connect's, those of other programs.
+    """
 
     window: Window
     source: dict[str, Any]
     findings: tuple[Finding, ...]
     incomplete: tuple[str, ...] = ()
+    not_judged: tuple[Unjudged, ...] = ()
     sources: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -49,6 +57,7 @@ class Triage:
             "incomplete": list(self.incomplete),
             "sources": list(self.sources),
             "findings": [finding.to_json() for finding in self.findings],
+            "not_judged": [group.to_json() for group in self.not_judged],
         }
 
 
@@ -128,13 +137,20 @@ def triage(
         expected_in_spark = expected
     seen = window or capture.window
     samples = capture.samples_of(groups or (), topics or ())
-    rows = features_of(answered(spark, samples, seen, limits, expected_in_spark).toArrow())
-    if not rows:
+    rows = features_of(answered(spark, samples, seen, limits, expected_in_spark).toArrow()) if samples.num_rows else []
+    others = tuple(
+        replace(it, muted=expected.of(it.group).muted(seen.end))
+        for it in unjudged_in(
+            capture.groups, without={row.group for row in rows}, only=groups or (), topics=topics or ()
+        )
+    )
+    if not rows and not others:
         raise NoSeriesError(
             f"No lag of {_asked_for(groups, topics)} in the window or its baseline.",
             hint="Check the names, and that a profile fits the exporter: workbench profiles list",
         )
     profiles = profiles_named(capture.info.profiles)
+    kinds = kinds_in(capture.groups)
     findings = [
         finding_of(
             row,
@@ -145,6 +161,7 @@ def triage(
             profiles=profiles,
             bootstrap=capture.info.bootstrap,
             events=capture.events,
+            kind=kinds.get(row.group),
         )
         for row in rows
     ]
@@ -154,6 +171,7 @@ def triage(
         source={"kind": capture.info.source, "cluster": capture.info.cluster, "profiles": capture.info.profiles},
         findings=tuple(findings),
         incomplete=tuple(capture.info.incomplete),
+        not_judged=others,
         sources=tuple(capture.info.sources),
     )
 
@@ -168,15 +186,19 @@ def finding_of(
     profiles: Sequence[Profile],
     bootstrap: str | None,
     events: Sequence[Mapping[str, Any]] = (),
+    kind: str | None = None,
 ) -> Finding:
-    """Build the finding of one subscription with what is expected of its group."""
+    """Build the finding of one subscription with the kind of its group, and with what is expected of it."""
     limits, expected = expectations.limits(thresholds, row.group), expectations.of(row.group)
-    found = build_finding(
-        row,
-        thresholds=limits,
-        profiles=profiles,
-        since=onset(samples, window, row, limits),
-        bootstrap=bootstrap,
+    found = of_kind(
+        build_finding(
+            row,
+            thresholds=limits,
+            profiles=profiles,
+            since=onset(samples, window, row, limits),
+            bootstrap=bootstrap,
+        ),
+        kind,
     )
     return replace(
         found,
@@ -204,5 +226,5 @@ def profiles_named(names: Iterable[str]) -> list[Profile]:
 
 
 def incomplete_verdict(findings: tuple[Finding, ...]) -> bool:
-    """Whether a verdict is missing because the data are incomplete."""
-    return any(finding.state is State.CANNOT_TELL for finding in findings)
+    """Whether a verdict is missing, of a group that is not muted."""
+    return any(finding.state is State.CANNOT_TELL and finding.muted is None for finding in findings)

@@ -144,6 +144,7 @@ class Finding:
         changed: what changed nearest before the onset.
         since: onset, if the data show it.
         sizing: the capacity that is needed, with the calculation.
+        kind: of the group (`collect.kafka_kinds`); None if Kafka was not asked.
     """
 
     cluster: str
@@ -173,6 +174,7 @@ class Finding:
     changed: Change | None = None
     since: datetime | None = None
     sizing: str | None = None
+    kind: str | None = None
     # The features behind it, for checks and for the lab; not part of the JSON.
     features: SubscriptionFeatures = field(repr=False, compare=False)
 

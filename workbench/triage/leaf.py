@@ -13,6 +13,7 @@ from workbench.triage.finding import Action, Scope
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import State, Verdict
+from workbench.triage.wording import reconciling
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,9 +26,12 @@ if TYPE_CHECKING:
 
 
 def changed_members(row: SubscriptionFeatures) -> list[str]:
-    """Sentence about members that joined or left; most verdicts show it."""
-    changed = row.changed_members
-    return [f"Members that joined, left or restarted in the window: {listed(sorted(changed))}."] if changed else []
+    """Sentences about members that joined or left, and about partitions that wait for a member; most verdicts show them."""
+    changed, waits = row.changed_members, reconciling(row)
+    return [
+        *([f"Members that joined, left or restarted in the window: {listed(sorted(changed))}."] if changed else []),
+        *([f"The group is {waits}."] if waits else []),
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,7 +60,10 @@ CAUSES = (
         no=Ask("stuck"),
         words=wording.rebalancing,
         needs=("rebalances",),
-        measures=(Measure("rebalances", "rebalances", "in the window", threshold="rebalances"),),
+        measures=(
+            Measure("rebalances", "rebalances", "in the window", threshold="rebalances"),
+            Measure("reassigning_partitions", "reassigning_low", "partitions not with their target member, at least"),
+        ),
         contributes=True,
     ),
     Node(

@@ -122,10 +122,16 @@ def consuming(row: SubscriptionFeatures) -> str:
 
 
 def rebalancing(row: SubscriptionFeatures) -> str:
-    """Rebalances in the window."""
-    if row.rebalances is None:
-        return "no rebalance counter"
-    return f"{count(row.rebalances)} in the window"
+    """Rebalances in the window, and whether the group has been reconciling all the time."""
+    counted = "no rebalance counter" if row.rebalances is None else f"{count(row.rebalances)} in the window"
+    return f"{counted}; {waits}" if (waits := reconciling(row)) else counted
+
+
+def reconciling(row: SubscriptionFeatures) -> str | None:
+    """Partitions that have waited for their target member all the time; None if there are none, or it is not known."""
+    if not row.reassigning_low:
+        return None
+    return f"reconciling all the time, at least {plural(round(row.reassigning_low), 'partition')} not with the target member"
 
 
 def stuck(row: SubscriptionFeatures) -> str:

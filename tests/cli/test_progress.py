@@ -1,0 +1,41 @@
+"""Commands that wait say on a terminal what they wait for; elsewhere that would be noise in a log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.running import run_here
+from tests.replay.fakes import orders, plan_of
+from tests.servers import Script, scripted
+from workbench.replay.planfile import write_file
+
+
+def said(*words: str, folder: Path, terminal: bool) -> str:
+    """What a command prints to stderr."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("FORCE_COLOR", "NO_COLOR"):
+            patch.delenv(name, raising=False)
+        if terminal:
+            patch.setenv("FORCE_COLOR", "1")
+            patch.setenv("TERM", "xterm")
+        return run_here(*words, cwd=folder).stderr
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_what_is_awaited_is_shown_on_a_terminal(tmp_path: Path, terminal: bool) -> None:
+    """By `doctor` for each check, by `watch` until the first round, by `replay follow` until Kafka has answered."""
+    with scripted(Script(body="")) as server:
+        (tmp_path / "workbench.toml").write_text(
+            f'[clusters.here]\nbootstrap = "127.0.0.1:1"\ntimeout_seconds = 1\nmetrics = ["{server.url}"]\n'
+        )
+        plan = plan_of(orders())
+        write_file(tmp_path / "plan.json", plan.document())
+        texts = {
+            ("doctor",): "Checking here: kafka",
+            ("watch", "--cluster", "here", "--out", "capture", "--for", "1s"): "Reading the sources of here",
+            ("replay", "follow", "plan.json", "--cluster", "here", "--once"): "Reading the topics of",
+        }
+        for words, text in texts.items():
+            assert (text in said(*words, folder=tmp_path, terminal=terminal)) == terminal, words

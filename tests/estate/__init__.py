@@ -1,0 +1,1 @@
+"""Tests on three secured brokers."""

@@ -1,0 +1,170 @@
+"""One estate for all of these tests; a test that breaks it leaves it whole."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+import uuid
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
+
+from tests.lab.conftest import commit_many, workbench
+from tests.waiting import wait_for
+from workbench.collect.kafka import KafkaCluster
+from workbench.collect.kafka_groups import own_security
+from workbench.collect.kafka_login import logged_in
+from workbench.collect.kafka_offset_fetch import FIND, parse_coordinators
+from workbench.collect.kafka_wire import WireError, addresses, array, text
+from workbench.lab.estate import PASSWORD_VARIABLE, Estate, start_estate
+from workbench.lab.estate_access import ADMIN, ONCALL, SERVICE
+from workbench.replay.kafka_gateway import KafkaGateway
+
+
+@pytest.fixture(scope="session")
+def estate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Estate]:
+    """Three brokers with an exporter, and a Prometheus if this machine has one."""
+    with start_estate(tmp_path_factory.mktemp("estate") / "estate") as running:
+        yield running
+
+
+@pytest.fixture
+def whole(estate: Estate) -> Iterator[Estate]:
+    """The estate, with all brokers in sync before the test and after it."""
+    estate.heal()
+    yield estate
+    estate.heal()
+
+
+def fresh(name: str) -> str:
+    """A name that no other test uses."""
+    return f"{name}-{uuid.uuid4().hex[:8]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """A topic with records, and the commits of groups in it: group to partition to offset."""
+
+    topic: str
+    records: int
+    commits: Mapping[str, Mapping[int, int]]
+
+
+def fill(
+    estate: Estate, topic: str, partitions: int, records: int, *, times: Callable[[int], int] | None = None
+) -> None:
+    """A topic with so many records in each partition, written by the application's user."""
+    estate.create_topic(topic, partitions)
+    producer = Producer(
+        {
+            **estate.properties(SERVICE),
+            "bootstrap.servers": estate.bootstrap,
+            "linger.ms": 5,
+            "enable.idempotence": True,
+        }
+    )
+    for partition in range(partitions):
+        for number in range(records):
+            stamp = {"timestamp": times(number)} if times is not None else {}
+            producer.produce(topic, b"v", str(number).encode(), partition=partition, **stamp)
+        producer.poll(0)
+    assert producer.flush(60) == 0
+
+
+def filled(estate: Estate, *groups: str, partitions: int = 6, records: int = 30) -> Filled:
+    """A topic, and groups without members that have committed somewhere in it."""
+    topic = fresh("team-orders")
+    fill(estate, topic, partitions, records)
+    commits = {
+        group: {part: (3 * part + at) % records for part in range(partitions)} for at, group in enumerate(groups)
+    }
+    if commits:
+        commit_many(estate.admin(), commits, topic)
+    return Filled(topic, records, commits)
+
+
+def committed(estate: Estate, group: str) -> dict[tuple[str, int], int]:
+    """What a group has committed."""
+    return KafkaGateway(estate.bootstrap, estate.properties(ADMIN)).commits(group)
+
+
+def source(estate: Estate, user: str = ONCALL, *, seconds: float = 30.0, **properties: str) -> KafkaCluster:
+    """The product's own view of the estate."""
+    return KafkaCluster(estate.bootstrap, estate.properties(user, **properties), deadline_seconds=seconds)
+
+
+def settings_for(estate: Estate, folder: Path, user: str = ONCALL, *, more: str = "", **kafka: str) -> Path:
+    """Settings with the estate as the cluster "mine"."""
+    text = estate.settings(user, name="mine")
+    lines = [*text.splitlines(), *(f'"{name.replace("_", ".")}" = "{value}"' for name, value in kafka.items())]
+    lines += ["[windows]", 'length = "20s"', 'baseline = "20s"']
+    lines += ["[thresholds]", "stale_after_seconds = 10", "time_lag_objective_seconds = 5", more]
+    path = folder / f"{user}.toml"
+    path.write_text("\n".join(lines))
+    return path
+
+
+def run(
+    estate: Estate, settings: Path, *words: str, user: str = ONCALL, password: str | None = None, timeout: float = 240
+) -> subprocess.CompletedProcess[str]:
+    """A command of Workbench by a user of the estate."""
+    secret = estate.passwords[user] if password is None else password
+    return workbench(*words, "--config", str(settings), env={PASSWORD_VARIABLE: secret}, timeout=timeout)
+
+
+def took(work: Callable[[], Any]) -> tuple[Any, float]:
+    """A result, and the seconds that it took."""
+    began = time.monotonic()
+    found = work()
+    return found, time.monotonic() - began
+
+
+def leader_of(estate: Estate, topic: str, partition: int) -> int:
+    """Broker id of a partition's leader."""
+    return estate.replicas(topic)[partition][0]
+
+
+def coordinators_of(estate: Estate, groups: Collection[str]) -> dict[str, int]:
+    """Group to the broker id of its coordinator, as broker after broker says it."""
+    security, found = own_security(estate.properties(ADMIN)), dict[str, int]()
+
+    def known() -> bool:
+        for address in addresses(estate.bootstrap):
+            with suppress(OSError, WireError), logged_in(address, security, time.monotonic() + 5, silence=1) as wire:
+                _, answer = wire.ask(FIND, lambda _version: b"\x00" + array(map(text, groups)))
+                told = parse_coordinators(answer)
+                found.update({name: place.number for name, (code, place) in told.items() if code == 0})
+                return len(found) == len(groups)
+        return False
+
+    wait_for(known)
+    return found
+
+
+def coordinator_of(estate: Estate, group: str) -> int:
+    """The same of one group."""
+    return coordinators_of(estate, [group])[group]
+
+
+def commit(estate: Estate, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+    """Commit offsets for a group without members."""
+    parts = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
+
+    def done() -> bool:
+        with suppress(KafkaException):  # brokers that have just come back
+            asked = estate.admin().alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, parts)])
+            return all(part.error is None for part in asked[group].result(30).topic_partitions)
+        return False
+
+    wait_for(done)
+
+
+def document(shown: subprocess.CompletedProcess[str]) -> Any:
+    """JSON of a command."""
+    return json.loads(shown.stdout)

@@ -1,0 +1,298 @@
+"""Brokers' answers about groups of every kind, read field by field from Kafka's protocol. The requests are in `kafka_groups`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from workbench.collect.kafka_kinds import kind_of
+from workbench.collect.kafka_views import GroupView, Member, Partition, ShareOffset
+from workbench.collect.kafka_wire import Answer, Api, Wire, WireError, array
+
+_METADATA = Api("Metadata", 3, 9, 9)
+_DESCRIBE_OPERATION = 1 << 8  # of the operations that a client may do, a bit for each
+GROUP_DENIED = 30  # GROUP_AUTHORIZATION_FAILED
+
+_ERRORS = {
+    14: "the coordinator is loading its groups",
+    15: "the coordinator is not available",
+    16: "this broker is not the coordinator any more",
+    29: "the topic may not be described with these credentials",
+    30: "the group may not be described with these credentials",
+    31: "the cluster may not be described with these credentials",
+    69: "the group does not exist any more",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """One group of a broker's list. The state is in our spelling (`preparing_rebalance`); "unknown" from brokers before 2.6."""
+
+    group: str
+    kind: str
+    state: str
+    coordinator: int | None
+
+
+def parse_brokers(answer: Answer) -> tuple[dict[int, tuple[str, int]], bool]:
+    """Broker ids with their addresses, and whether the client may describe the cluster (Metadata 9, without topics)."""
+    answer.int32()  # throttle time
+
+    def broker() -> tuple[int, tuple[str, int]]:
+        number, host, port = answer.int32(), answer.text(), answer.int32()
+        answer.maybe_text()  # rack
+        answer.tags()
+        if not 0 < port < 65_536:
+            raise WireError(f"broker {number} has no valid port")
+        return number, (host, port)
+
+    def topic() -> None:
+        raise WireError("a topic that was not asked for")
+
+    brokers = dict(answer.array(broker))
+    answer.maybe_text()  # id of the cluster
+    answer.int32()  # controller
+    answer.array(topic)
+    return brokers, bool(answer.int32() & _DESCRIBE_OPERATION)
+
+
+def ask_brokers(wire: Wire) -> tuple[dict[int, tuple[str, int]], bool]:
+    """Ask for what `parse_brokers` tells."""
+    # No topic, no creation of topics; permissions on the cluster, none on topics.
+    _, answer = wire.ask(_METADATA, lambda _version: array(()) + b"\x00\x01\x00")
+    return parse_brokers(answer)
+
+
+def parse_list(answer: Answer, version: int, number: int) -> tuple[int, dict[str, Listed]]:
+    """Error code, and the groups of one broker (ListGroups 3 to 5)."""
+    answer.int32()
+    code = answer.int16()
+
+    def group() -> Listed:
+        name, protocol_type = answer.text(), answer.text()
+        state = answer.text() if version >= 4 else ""
+        group_type = answer.text() if version >= 5 else ""
+        answer.tags()
+        kind = kind_of(group_type, protocol_type)
+        return Listed(group=name, kind=kind, state=spelled(state), coordinator=number)
+
+    return code, {it.group: it for it in answer.array(group)}
+
+
+Parsed = list[tuple[str, int, GroupView]]
+
+
+def parse_classic(answer: Answer, number: int, kind: str) -> Parsed:
+    """Groups with another protocol type than "consumer": members without partitions (DescribeGroups 5)."""
+    answer.int32()
+
+    def member() -> Member:
+        name = answer.text()
+        answer.maybe_text()  # instance
+        client, host = answer.text(), answer.text()
+        answer.skip_bytes()
+        answer.skip_bytes()
+        answer.tags()
+        return Member(member_id=name, client_id=client, host=host, partitions=())
+
+    def group() -> tuple[str, int, GroupView]:
+        code, name, state = answer.int16(), answer.text(), answer.text()
+        answer.text()
+        answer.text()
+        members = tuple(answer.array(member))
+        answer.int32()
+        answer.tags()
+        return name, code, _view(name, state, kind, number, members)
+
+    return answer.array(group)
+
+
+def parse_shares(answer: Answer, number: int, kind: str) -> Parsed:
+    """Share groups; several members may have the same partition (ShareGroupDescribe 1)."""
+    answer.int32()
+
+    def member() -> Member:
+        name = answer.text()
+        answer.maybe_text()  # rack
+        answer.int32()
+        client, host = answer.text(), answer.text()
+        answer.array(answer.text)
+        partitions = _topic_partitions(answer)
+        answer.tags()
+        return Member(member_id=name, client_id=client, host=host, partitions=partitions)
+
+    def group() -> tuple[str, int, GroupView]:
+        code = answer.int16()
+        answer.maybe_text()
+        name, state = answer.text(), answer.text()
+        answer.int32()
+        answer.int32()
+        answer.text()
+        members = tuple(answer.array(member))
+        answer.int32()
+        answer.tags()
+        return name, code, _view(name, state, kind, number, members)
+
+    return answer.array(group)
+
+
+def parse_share_offsets(
+    answer: Answer, version: int
+) -> tuple[dict[tuple[str, str, int], ShareOffset], list[str], list[str]]:
+    """Start offsets and lag of share groups, those without permission, and what is missing.
+
+    (DescribeShareGroupOffsets 0 and 1; 0 has no lag.)
+    """
+    answer.int32()
+    found: dict[tuple[str, str, int], ShareOffset] = {}
+    denied: list[str] = []
+    missing: list[str] = []
+
+    def partition() -> tuple[int, int, int, int]:
+        index, start = answer.int32(), answer.int64()
+        answer.int32()
+        lag = answer.int64() if version >= 1 else -1
+        code = answer.int16()
+        answer.maybe_text()
+        answer.tags()
+        return index, start, lag, code
+
+    def topic() -> tuple[str, list[tuple[int, int, int, int]]]:
+        name = answer.text()
+        answer.raw(16)  # id
+        partitions = answer.array(partition)
+        answer.tags()
+        return name, partitions
+
+    def group() -> None:
+        name, topics, code = answer.text(), answer.array(topic), answer.int16()
+        answer.maybe_text()
+        answer.tags()
+        if code == GROUP_DENIED:
+            denied.append(name)
+        elif code:
+            missing.append(f"lag of share group {name!r}: {error_text(code)}")
+        for which, partitions in topics:
+            for index, start, lag, problem in partitions:
+                if problem:
+                    missing.append(f"lag of share group {name!r} on {which}-{index}: {error_text(problem)}")
+                found[name, which, index] = ShareOffset(
+                    start=None if start < 0 or problem else start, lag=None if lag < 0 or problem else lag
+                )
+
+    answer.array(group)
+    return found, denied, missing
+
+
+def parse_streams(answer: Answer, number: int, kind: str) -> Parsed:
+    """Streams groups; a task has the partitions of its number in the topics that its part of the topology reads (0)."""
+    answer.int32()
+    sources: dict[str, list[str]] = {}
+
+    def pair() -> None:
+        answer.text()
+        answer.text()
+        answer.tags()
+
+    def topic_info() -> str:
+        name = answer.text()
+        answer.int32()
+        answer.int16()
+        answer.array(pair)
+        answer.tags()
+        return name
+
+    def subtopology() -> None:
+        name = answer.text()
+        read = answer.array(answer.text)
+        answer.array(answer.text)
+        answer.array(topic_info)
+        sources[name] = [*read, *answer.array(topic_info)]
+        answer.tags()
+
+    def topology() -> None:
+        answer.int32()
+        answer.array(subtopology)
+        answer.tags()
+
+    def tasks() -> list[Partition]:
+        name = answer.text()
+        numbers = answer.array(answer.int32)
+        answer.tags()
+        return [(topic, at) for topic in sources.get(name, ()) for at in numbers]
+
+    def assignment() -> tuple[Partition, ...]:
+        active = [part for parts in answer.array(tasks) for part in parts]
+        answer.array(tasks)  # standby
+        answer.array(tasks)  # warm-up
+        answer.tags()
+        return tuple(sorted(active))
+
+    def offset() -> None:
+        answer.text()
+        answer.int32()
+        answer.int64()
+        answer.tags()
+
+    def member() -> Member:
+        name = answer.text()
+        answer.int32()
+        answer.maybe_text()
+        answer.maybe_text()
+        client, host = answer.text(), answer.text()
+        answer.int32()
+        answer.text()
+        if answer.int8() >= 0:  # its endpoint for queries
+            answer.text()
+            answer.int16()
+            answer.tags()
+        answer.array(pair)
+        answer.array(offset)
+        answer.array(offset)
+        now, target = assignment(), assignment()
+        answer.int8()
+        answer.tags()
+        return Member(member_id=name, client_id=client, host=host, partitions=now, target=target)
+
+    def group() -> tuple[str, int, GroupView]:
+        sources.clear()
+        code = answer.int16()
+        answer.maybe_text()
+        name, state = answer.text(), answer.text()
+        answer.int32()
+        answer.int32()
+        if answer.int8() >= 0:
+            topology()
+        members = tuple(answer.array(member))
+        answer.int32()
+        answer.tags()
+        return name, code, _view(name, state, kind, number, members)
+
+    return answer.array(group)
+
+
+def _topic_partitions(answer: Answer) -> tuple[Partition, ...]:
+    def topic() -> list[Partition]:
+        answer.raw(16)  # id
+        name = answer.text()
+        numbers = answer.array(answer.int32)
+        answer.tags()
+        return [(name, at) for at in numbers]
+
+    found = tuple(sorted(part for parts in answer.array(topic) for part in parts))
+    answer.tags()
+    return found
+
+
+def _view(name: str, state: str, kind: str, number: int, members: tuple[Member, ...]) -> GroupView:
+    return GroupView(group=name, state=spelled(state), protocol=kind, coordinator=number, members=members)
+
+
+def spelled(state: str) -> str:
+    """A broker's `PreparingRebalance` as `preparing_rebalance`; "unknown" for nothing."""
+    words = "".join(f"_{letter}" if letter.isupper() else letter for letter in state).strip("_")
+    return words.lower() or "unknown"
+
+
+def error_text(code: int) -> str:
+    """Kafka's error code in words."""
+    return _ERRORS.get(code, f"Kafka's error {code}")
