@@ -14,8 +14,9 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException
 from tests.collect.test_prometheus import body
 from tests.servers import Script, scripted
 from workbench.collect import live
-from workbench.collect.kafka import KafkaCluster, Snapshot
-from workbench.collect.kafka_stable import StandingStill, last_stable, standing, to_samples
+from workbench.collect.kafka import KafkaCluster
+from workbench.collect.kafka_stable import StandingStill, standing, to_samples
+from workbench.collect.kafka_views import GroupView, Partition, Snapshot
 from workbench.samples import SampleBatch, SeriesTable
 from workbench.settings import Cluster, Thresholds
 from workbench.window import Window
@@ -38,15 +39,13 @@ class Admin:
         self.asked: list[Any] = []
         self.failure = failure
 
-    def list_consumer_groups(self, **_: Any) -> Future[Any]:
-        return done(SimpleNamespace(valid=[SimpleNamespace(group_id="g")], errors=[]))
+    def poll(self, _seconds: float) -> int:
+        """No error."""
+        return 0
 
-    def describe_consumer_groups(self, names: list[str], **_: Any) -> dict[str, Future[Any]]:
-        state = SimpleNamespace(name="STABLE")
-        return {name: done(SimpleNamespace(members=[], state=state, type=None, coordinator=None)) for name in names}
-
-    def list_consumer_group_offsets(self, asked: list[Any], **_: Any) -> dict[str, Future[Any]]:
-        return {of.group_id: done(SimpleNamespace(topic_partitions=[])) for of in asked}
+    def list_topics(self, topic: str | None = None, **_: Any) -> Any:
+        part = SimpleNamespace(leader=1)
+        return SimpleNamespace(topics={topic: SimpleNamespace(error=None, partitions=dict.fromkeys(range(9), part))})
 
     def list_offsets(self, asked: dict[Any, Any], **options: Any) -> dict[Any, Future[Any]]:
         if options.get("isolation_level") is IsolationLevel.READ_COMMITTED:
@@ -108,7 +107,7 @@ def test_from_snapshot_to_snapshot_the_third_with_the_same_commit_counts() -> No
 def test_nothing_is_asked_while_everything_moves() -> None:
     """No request costs nothing."""
     kafka = KafkaCluster("broker:9092", _admin=Admin())
-    assert last_stable(kafka, [], []) == {}
+    assert kafka.last_stable([], []) == {}
     assert kafka.requests == 0
 
 
@@ -116,9 +115,9 @@ def test_the_offset_is_read_as_a_consumer_with_read_committed_would() -> None:
     """One request for all; the sample is the log's, of no group."""
     admin, missing = Admin(), list[str]()
     kafka = KafkaCluster("broker:9092", _admin=admin)
-    found = last_stable(kafka, [("t", 0), ("t", 1)], missing)
+    found = kafka.last_stable([("t", 0), ("t", 1)], missing)
     assert found == {("t", 0): 7, ("t", 1): 7}
-    assert (admin.asked, kafka.requests, missing) == ([("t", 0), ("t", 1)], 1, [])
+    assert (admin.asked, kafka.requests, missing) == ([("t", 0), ("t", 1)], 2, [])  # metadata, and offsets
     [row, _] = to_samples(found, "c", 5.0).to_pylist()
     assert (row["signal"], row["group"], row["topic"], row["value"]) == ("last_stable_offset", None, "t", 7.0)
 
@@ -127,9 +126,9 @@ def test_a_refusal_is_told_once() -> None:
     """Not once for each of a thousand partitions."""
     missing: list[str] = []
     kafka = KafkaCluster("b:1", _admin=Admin(KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))))
-    assert last_stable(kafka, [("t", number) for number in range(9)], missing) == {}
+    assert kafka.last_stable([("t", number) for number in range(9)], missing) == {}
     assert len(missing) == 1
-    assert missing[0].startswith("last stable offset of t-0: ")
+    assert "'t'" in missing[0]
 
 
 @pytest.mark.parametrize(("ago", "asked"), [(0.0, True), (3600.0, False)])
@@ -137,8 +136,16 @@ def test_a_live_triage_asks_and_one_of_an_hour_ago_does_not(
     ago: float, asked: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is open now says nothing of then."""
-    admin = Admin()
-    monkeypatch.setattr(KafkaCluster, "connect", lambda self: setattr(self, "_admin", admin) or admin)
+    requested: list[Partition] = []
+
+    def last_stable(_: KafkaCluster, partitions: list[Partition], _incomplete: list[str]) -> dict[Partition, int]:
+        requested.extend(partitions)
+        return dict.fromkeys(partitions, 7)
+
+    view = GroupView(group="g", state="stable", protocol="classic", coordinator=1, members=())
+    seen = Snapshot(taken_at=0.0, groups=(view,), commits={}, ends={}, starts={})
+    monkeypatch.setattr(KafkaCluster, "members", lambda *_args, **_more: seen)
+    monkeypatch.setattr(KafkaCluster, "last_stable", last_stable)
     end = datetime.now(UTC) - timedelta(seconds=ago)
     window = Window.ending(end, length=timedelta(minutes=5), baseline=timedelta(minutes=5))
     times = [end.timestamp() - back for back in (90, 60, 30)]
@@ -155,5 +162,5 @@ def test_a_live_triage_asks_and_one_of_an_hour_ago_does_not(
         cluster = Cluster(name="c", bootstrap="b:1", prometheus=server.url, profiles=["kafka_exporter"])
         found = live.collect(cluster, window, thresholds=Thresholds(), groups=["g"])
     rows = found.samples.filter(pc.equal(found.samples["signal"], "last_stable_offset")).to_pylist()
-    assert admin.asked == ([("t", 0)] if asked else [])
+    assert requested == ([("t", 0)] if asked else [])
     assert [(row["ts"], row["value"]) for row in rows] == ([(window.end, 7.0)] if asked else [])
