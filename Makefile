@@ -60,8 +60,8 @@ fuzz: $(READY)  ## mutated inputs for every parser of untrusted data, within 512
 bench-report: $(READY)  ## the scheduled report over many subscriptions, from a capture  [N=500]
 	@$(BIN)/python -m tests.bench.health $(or $(N),500)
 
-stories: $(READY)  ## 306 simulated groups, 100 healthy and 206 in trouble, judged in one job  [SEED=1 KIND=name WRONG=1]
-	@$(BIN)/python -m tests.stories.score --seed $(or $(SEED),1) $(if $(KIND),--kind $(KIND)) $(if $(WRONG),--list-wrong)
+stories: $(READY)  ## 306 simulated groups, 100 healthy and 206 in trouble, judged in one job  [SEED=1 KIND=name WRONG=1 CLIENTS=1]
+	@$(BIN)/python -m tests.stories.score --seed $(or $(SEED),1) $(if $(KIND),--kind $(KIND)) $(if $(WRONG),--list-wrong) $(if $(CLIENTS),--clients)
 
 bench-triage: $(READY)  ## accuracy of triage on real incidents, to build/triage.json  [SEEDS=101-105 ONLY=a,b ADVICE=1]
 	@$(BIN)/workbench lab setup

@@ -6,6 +6,10 @@ from workbench.features.summary import BASELINE_PERIODS, NOW, STORY, lower_media
 
 _RTT = "broker_rtt"
 _STANDS_SAMPLES = 3  # the same value so often is no chance
+_STANDS = (
+    "bool_and(last = recent_lowest AND abs(recent_slope) < 1e-12)"
+    f" FILTER (WHERE signal = '{_RTT}' AND period = {NOW} AND samples >= {_STANDS_SAMPLES})"
+)
 
 # From the coordinator: members (last, the higher of the last two, and the lowest in the window), state (see
 # `signals.GROUP_STATES`), and the lowest number of partitions that wait for their target member: above 0, the group has been
@@ -53,9 +57,8 @@ MEMBER_FEATURES = {
     "paused_mean": of("max", "mean", "paused_partitions"),
     "poll_idle": of("max", "mean", "poll_idle"),
     # A client's statistics that stay as they are, although they used to change: it does not serve them any more.
-    "stats_stand": "bool_and(last = recent_lowest AND abs(recent_slope) < 1e-12)"
-    f" FILTER (WHERE signal = '{_RTT}' AND period = {NOW} AND samples >= {_STANDS_SAMPLES})"
-    f" AND bool_or(low != high) FILTER (WHERE signal = '{_RTT}' AND period < {NOW})",
+    "stats_stand": f"CASE WHEN NOT {_STANDS} THEN false"
+    f" WHEN bool_or(low != high) FILTER (WHERE signal = '{_RTT}' AND period < {NOW}) THEN {_STANDS} END",
 }
 MEMBER_SIGNALS = (
     "heartbeat_age",

@@ -159,7 +159,7 @@ def _spark(step: PathStep, series: Series) -> str:
         case "consuming":
             line = series.commits
         case "queue_backed_up":
-            line = highest(series.fill, "fill")
+            line = highest(series.fill, "fill") or highest(series.process_time, "process time")
         case "one_slow" | "all_slow":
             line = highest(series.process_time, "process time")
         case "hot_partition" | "stuck":

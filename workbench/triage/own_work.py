@@ -26,7 +26,12 @@ _HOT = 1.5  # times the arrivals of a typical partition
 def measured_work() -> Mapping[str, str]:
     """Columns about the consumer's own work, from the features alone."""
     members = "CASE WHEN live_members > 0 THEN live_members WHEN group_members_recent > 0 THEN group_members_recent END"
-    now = "aggregate(processors, 0D, (sum, p) -> sum + coalesce(p.rate_per_second * p.process_seconds, 0))"
+    # The attempts since the last sample before the window; its rate divides them by the time since the first one in it.
+    span = "(p.attempts / p.rate_per_second + coalesce(sample_interval_seconds, 0))"
+    now = (
+        "aggregate(processors, 0D, (sum, p) -> sum + CASE WHEN p.rate_per_second > 0"
+        f" THEN coalesce(p.attempts * p.process_seconds / {span}, 0) ELSE 0D END)"
+    )
     then = "aggregate(processors, 0D, (sum, p) -> sum + coalesce(p.baseline_rate_per_second * p.baseline_seconds, 0))"
     timed = "exists(processors, p -> p.process_seconds IS NOT NULL)"
     return {
@@ -69,6 +74,11 @@ def surely_hot() -> Mapping[str, str]:
     hot = "filter(partitions, p -> array_contains(hot_partitions, p.partition))"
     return {
         "hot_arrival_ratio": ratio(f"array_max(transform({hot}, p -> p.arrival_per_second))", "typical_arrival"),
+        # As a multiple of what the whole group's arrivals have grown by.
+        "hot_growth": ratio(
+            f"array_max(transform({hot}, p -> {ratio('p.arrival_per_second', 'p.arrival_baseline_per_second')}))",
+            "arrival_ratio",
+        ),
         "surely_hot": "queueless AND size(frozen_partitions) = 0 AND size(standing_partitions) = 0 AND NOT coalesce(own_work, false)"
         " AND size(behind_partitions) BETWEEN 1 AND least(few_partitions, partition_count - 1)"
         f" AND forall({theirs}, p -> coalesce(p.arrival_per_second >= {_HOT} * typical_arrival, false))",

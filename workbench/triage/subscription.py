@@ -59,6 +59,7 @@ class SubscriptionFeatures(MeasuredSubscription):
         own_work: whether the consumer's own work takes the time, by these; None if they do not show it.
         polling: True if a poll, new statistics of a client or handled records prove that somebody polls; None if nothing does.
         hot_arrival_ratio: what arrives in a hot partition, as a multiple of what arrives in a typical one.
+        hot_growth: by how much more its arrivals have grown since the baseline than the group's.
         surely_throttled, surely_slow_network, surely_hot: facts that explain a lag, whatever is not known.
         busy_share: process time per second and queue: of one thread for each queue.
         stuck_partitions, hot_partitions: their numbers; `stuck_count` and `hot_count` how many.
@@ -140,6 +141,7 @@ class SubscriptionFeatures(MeasuredSubscription):
     surely_slow_network: bool
     surely_hot: bool | None
     hot_arrival_ratio: float | None
+    hot_growth: float | None
     # Queues.
     busy_share: float | None
     queue_fill: float | None

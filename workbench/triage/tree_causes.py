@@ -275,7 +275,10 @@ CAUSES = (
             " WHEN NOT queueless THEN true"
             # Of a burst on all of them, one may have more to do than its member can.
             " WHEN own_work AND arrival_ratio >= {burst_ratio} AND hot_arrival_ratio < {hot_factor} THEN false"
-            f" WHEN coalesce(hot_arrival_ratio >= {_WARM}, true) THEN true WHEN own_work THEN false END"
+            f" WHEN coalesce(hot_arrival_ratio >= {_WARM}, true) AND (coalesce(hot_growth >= {_WARM}, true)"
+            " OR coalesce(hot_arrival_ratio >= {hot_factor}, false)) THEN true"
+            # The others have room: more consumers for all are not what is missing.
+            " WHEN own_work AND NOT size(behind_partitions) BETWEEN 1 AND few_partitions THEN false END"
             " ELSE false END"
         ),
         yes=Conclude(Verdict.HOT_PARTITION),

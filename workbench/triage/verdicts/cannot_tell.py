@@ -8,9 +8,45 @@ from workbench.triage.leaf import Leaf
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import State, Verdict
+from workbench.triage.walk import open_questions
+
+_QUOTAS = "quotas"
+# The question that is open → what tells the candidates apart for the least effort; it can be done now.
+_LOOKS: dict[str, tuple[str, str]] = {
+    "consuming": ("See which member owns which partition, and whether it is alive", "members"),
+    "stuck": ("See what the owner of the partitions that stand still does (py-spy dump, jstack)", "members"),
+    "queue_backed_up": (
+        "See three times what a member does: in its handler, or waiting for records? (py-spy dump --pid PID, jstack PID)",
+        "members",
+    ),
+    "throttled": ("See whether a quota applies to these clients", _QUOTAS),
+    "one_slow": (
+        "See where a member spends its time (py-spy record --pid PID --duration 30, or a thread dump)",
+        "members",
+    ),
+    "all_slow": (
+        "See where a member spends its time (py-spy record --pid PID --duration 30, or a thread dump)",
+        "members",
+    ),
+}
 
 
-def _actions(it: Subject, _row: SubscriptionFeatures) -> list[Action]:
+def _look(it: Subject, row: SubscriptionFeatures) -> Action | None:
+    first = open_questions(row.answers)[:1]
+    if not first or first[0].id not in _LOOKS:
+        return None
+    title, what = _LOOKS[first[0].id]
+    quotas = f"kafka-configs --bootstrap-server {it.brokers} --describe --entity-type clients"
+    return Action(
+        title=title,
+        command=quotas if what is _QUOTAS else it.members,
+        verify=f"question {first[0].number} has an answer: {first[0].question}",
+    )
+
+
+def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
+    if (look := _look(it, row)) is not None:
+        return [look]
     return [
         Action(
             title="Look at the group's members while you add the missing signals",

@@ -1,0 +1,135 @@
+"""Whose side is the limit, for consumers without queues of their own: each source of it alone, at both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.stories import TIMES, Story, growing, lagging, steps
+from tests.triage.judging import rows_of
+from workbench.triage.subscription import SubscriptionFeatures
+from workbench.triage.verdict import Answer, Verdict
+
+pytestmark = pytest.mark.jvm
+ONSET = -90.0
+
+
+def loop(story: Story) -> Story:
+    """A group that falls behind; what its clients say of the network is as ever."""
+    return lagging(story).people(rtt=0.01)
+
+
+def idle(story: Story, share: float) -> Story:
+    """Share of the time in which its threads wait for records."""
+    for number in range(story.members or 0):
+        story.add("poll_idle", steps(0.7, share, at=ONSET), group=story.group, member=f"m-{number}")
+    return story
+
+
+def handler(
+    story: Story, *, before: float, after: float, rate: float = 100.0, rate_after: float | None = None
+) -> Story:
+    """A handler with its process times in seconds and records/s, before and after the onset."""
+    late = TIMES > ONSET
+    rates = np.where(late, rate if rate_after is None else rate_after, rate)
+    counts = np.concatenate([[0.0], np.cumsum(np.diff(TIMES) * rates[1:])])
+    sums = np.concatenate([[0.0], np.cumsum(np.diff(counts) * np.where(late, after, before)[1:])])
+    place = {"group": story.group, "topic": story.topic, "member": "m-0", "processor": "all"}
+    story.add("process_time", counts.tolist(), stat="count", **place)
+    return story.add("process_time", sums.tolist(), stat="sum", **place)
+
+
+CASES: dict[str, tuple[Callable[[Story], Story], bool | None]] = {
+    "nothing known": (lagging, None),
+    "messages wait in the client": (lambda s: loop(s).fetch_queue(25.0), True),
+    "none wait": (lambda s: loop(s).fetch_queue(0.0), False),
+    "some wait at times": (lambda s: loop(s).fetch_queue((60 * (TIMES % 4 > 1)).tolist()), None),
+    "its thread never waits": (lambda s: idle(loop(s), 0.19), True),
+    "its thread waits most of the time": (lambda s: idle(loop(s), 0.51), False),
+    "its thread waits a third of the time": (lambda s: idle(loop(s), 0.35), None),
+    "more work than before": (lambda s: handler(loop(s), before=0.01, after=0.014), True),
+    "less work than before": (lambda s: handler(loop(s), before=0.03, after=0.03, rate_after=79.0), False),
+    "as much work as before": (lambda s: handler(loop(s), before=0.02, after=0.02), None),
+    "all of its time": (lambda s: handler(loop(s), before=0.0305, after=0.0305), True),
+    "hardly any of its time": (lambda s: handler(loop(s), before=0.0119, after=0.0119), False),
+}
+
+
+@pytest.fixture(scope="module")
+def rows(spark: Any) -> dict[str, SubscriptionFeatures]:
+    """All cases in one job."""
+    return rows_of(spark, [make(Story(group=name, topic=name)) for name, (make, _) in CASES.items()])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_source_alone_decides_or_does_not(name: str, rows: dict[str, SubscriptionFeatures]) -> None:
+    """True: its own work takes the time; false: it waits; None: that is not known."""
+    assert rows[name].own_work is CASES[name][1]
+    assert not rows[name].has_queues
+
+
+def test_what_is_not_known_is_said(rows: dict[str, SubscriptionFeatures]) -> None:
+    """A lag exporter alone shows no consumer, so the group is not without queues either."""
+    row = rows["nothing known"]
+    assert not row.queueless
+    assert row.answers["queue_backed_up"] is Answer.CANNOT_TELL
+    assert row.answers["threads"] is Answer.CANNOT_TELL
+    assert rows["none wait"].queueless
+
+
+def test_queues_outrank_the_client(spark: Any) -> None:
+    """The runtime's own queues say more than messages that wait in its client."""
+    [row] = rows_of(spark, [lagging(Story()).calm().fetch_queue(500.0)]).values()
+    assert row.has_queues
+    assert not row.queueless
+    assert row.answers["queue_backed_up"] is Answer.NO
+
+
+SURE: dict[str, tuple[Callable[[Story], Story], Verdict]] = {
+    "throttled": (lambda s: lagging(s).people(throttle=steps(0.0, 0.31, at=ONSET)), Verdict.THROTTLED),
+    "perhaps throttled": (lambda s: lagging(s).people(throttle=steps(0.0, 0.25, at=ONSET)), Verdict.CANNOT_TELL),
+    "network": (lambda s: lagging(s).people(rtt=steps(0.01, 0.31, at=ONSET)), Verdict.SLOW_NETWORK),
+    "network perhaps": (lambda s: lagging(s).people(rtt=steps(0.01, 0.25, at=ONSET)), Verdict.CANNOT_TELL),
+    "busy and throttled": (
+        lambda s: lagging(s).people(throttle=steps(0.0, 0.31, at=ONSET)).fetch_queue(500.0),
+        Verdict.CANNOT_TELL,
+    ),
+}
+
+
+def test_a_hard_fact_needs_no_other(spark: Any) -> None:
+    """A quota for a third of the time, or round trips of thirty times the usual, explain a lag, unless messages wait in the client."""
+    found = rows_of(spark, [make(Story(group=name, topic=name)) for name, (make, _) in SURE.items()])
+    assert {name: found[name].verdict for name in SURE} == {name: wanted for name, (_, wanted) in SURE.items()}
+
+
+def test_statistics_that_no_longer_change_are_a_member_that_hangs(spark: Any) -> None:
+    """They come with a poll. Those that never changed prove nothing."""
+    noise = 0.01 + 0.001 * np.sin(TIMES)
+
+    def frozen(story: Story, rtt: Any) -> Story:
+        held = growing(50.0, start=5.0, since=ONSET)
+        return story.all_partitions(lag=held, time_lag=growing(1.0, start=0.1, since=ONSET)).people(rtt=rtt)
+
+    def without_polls(story: Story) -> Story:
+        story.batches = [it for it in story.batches if it["signal"][0].as_py() != "poll_age"]
+        return story
+
+    still = np.where(TIMES > ONSET, 0.0107, noise).tolist()
+    found = rows_of(
+        spark,
+        [
+            without_polls(frozen(Story(group="hangs", topic="a"), still)),
+            without_polls(frozen(Story(group="polls", topic="b"), noise.tolist()).fetch_queue(0.0)),
+            without_polls(frozen(Story(group="never changed", topic="c"), 0.01)),
+        ],
+    )
+    assert found["hangs"].verdict is Verdict.CONSUMER_STOPPED
+    assert len(found["hangs"].hung_members) == 4
+    assert found["polls"].polling
+    assert found["polls"].verdict is Verdict.STUCK_PARTITION
+    assert found["never changed"].polling is None
+    assert found["never changed"].verdict is Verdict.CANNOT_TELL
