@@ -54,9 +54,7 @@ def of_fleet(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
         stale_after_seconds: as in `of_summary`.
     """
     things = fleet_entities(summary, stale_after_seconds=stale_after_seconds)
-    order = ("cluster", "group", "topic", "kind", "partition", "member", "processor", "queue")
-    sorted_things = things.repartition("cluster", "group").sortWithinPartitions(*order)
-    grouped = aggregate(sorted_things, SUBSCRIPTION, {**OVERVIEW, **_GROUP_COLUMNS, **_DETAILS})
+    grouped = aggregate(in_order(things), SUBSCRIPTION, {**OVERVIEW, **_GROUP_COLUMNS, **_DETAILS})
     # Values of the group are in the row without a topic: copy them to the rows with a topic (there they are null, 0 or empty, so the
     # maximum finds them).
     group = "OVER (PARTITION BY cluster, `group`)"
@@ -69,6 +67,12 @@ def of_fleet(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
         )
     ).where(*columns("partition_count > 0"))
     return _finished(spread)
+
+
+def in_order(things: DataFrame) -> DataFrame:
+    """All entities of a group in one partition and always in the same order: sums of doubles depend on it."""
+    order = ("cluster", "group", "topic", "kind", "partition", "member", "processor", "queue")
+    return things.repartition("cluster", "group").sortWithinPartitions(*order)
 
 
 def _finished(grouped: DataFrame) -> DataFrame:

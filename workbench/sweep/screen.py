@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from workbench.expectations import NOTHING_EXPECTED, Expectations
 from workbench.features.entities import fleet_entities
 from workbench.features.lag import stale_seconds
-from workbench.features.subscriptions import OVERVIEW, SUBSCRIPTION
+from workbench.features.subscriptions import OVERVIEW, SUBSCRIPTION, in_order
 from workbench.features.summary import ratio
 from workbench.spark.columns import aggregate, columns, extend
 
@@ -69,7 +69,7 @@ def screened(summary: DataFrame, thresholds: Thresholds, expectations: Expectati
         },
     )
     grouped = aggregate(
-        things,
+        in_order(things),
         SUBSCRIPTION,
         {
             **{name: OVERVIEW[name] for name in _SUMS},

@@ -432,7 +432,7 @@ def _processors(t: Thresholds) -> _Stages:
             "median_slow_down": lower_median("transform(processors, p -> p.slow_down)"),
         },
         {
-            # If more than half of them are slow, it is no longer "one": question 10 covers that.
+            # If more than half of them are slow, it is no longer "one": the question about all of them covers that.
             "one_slow": "CASE WHEN size(slow_processors) > 0 AND (2 * size(slow_processors) <= size(processors)"
             " OR size(processors) = 1) THEN true WHEN known_count = 0 OR unknown_count > 0 THEN NULL ELSE false END",
             "slowest_seconds": "slowest.process_seconds",
