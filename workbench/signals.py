@@ -55,6 +55,8 @@ class ProcessingOutcome(StrEnum):
     SKIP = "skip"
 
 
+FAILURES = (ProcessingOutcome.FAILED, ProcessingOutcome.TIMEOUT, ProcessingOutcome.DEAD)
+
 # Values of the signal `group_state`: Kafka's states in the order of a group's life cycle.
 GROUP_STATES: dict[str, int] = {
     "dead": 0,

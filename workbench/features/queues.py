@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from workbench.features.summary import BASELINE_PERIODS, NOW, lower_median, of, ratio
+from workbench.features.summary import BASELINE_PERIODS, NOW, lower_median, of, ratio, sql_list
+from workbench.signals import FAILURES
 
 _TOOK = "process_time"
 
@@ -14,7 +15,7 @@ def _mean(period: int) -> str:
     )
 
 
-_FAILED = "stat IN ('failed', 'timeout', 'dead')"
+_FAILED = f"stat IN {sql_list(FAILURES)}"
 
 
 def _outcomes(period: int, where: str = "true") -> str:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from workbench.signals import FAILURES, ProcessingOutcome
 from workbench.window import Window
 
 BINS = 120
@@ -32,7 +33,7 @@ class Series:
     Attributes:
         times: end of each bin, seconds since the epoch, (bins,).
         lag: messages, by partition. time_lag: s, by partition. fill: 0 to 1, by processor (its fullest queue).
-        process_time: s, mean by processor. arrivals, commits: messages/s. members: count.
+        process_time: s, mean by processor. arrivals, commits: messages/s. members: count. failing: share of the attempts, 0 to 1.
     """
 
     times: FloatArray
@@ -43,6 +44,7 @@ class Series:
     arrivals: SeriesLine
     commits: SeriesLine
     members: SeriesLine
+    failing: SeriesLine
 
 
 def series_of(samples: pa.Table, window: Window, *, group: str, topic: str, bins: int = BINS) -> Series:
@@ -73,6 +75,7 @@ def series_of(samples: pa.Table, window: Window, *, group: str, topic: str, bins
         arrivals=SeriesLine(name="arriving", values=arrivals),
         commits=SeriesLine(name="committed", values=commits),
         members=_total(rows.by("group_members", "group", np.nanmax), "members", count),
+        failing=SeriesLine(name="failing", values=rows.share_failing()),
     )
 
 
@@ -173,6 +176,15 @@ class _Rows:
             with np.errstate(invalid="ignore", divide="ignore"):
                 lines.append(SeriesLine(name=str(key), values=np.where(counted > 0, summed / counted, np.nan)))
         return tuple(lines)
+
+    def share_failing(self) -> FloatArray:
+        """Share of the attempts of all processors that failed, timed out or went to dead letters, (bins,)."""
+        ended = {it: self._increases("processed", it, "processor") for it in ProcessingOutcome}
+        total = {it: np.sum([*lines.values(), np.zeros(self._bins)], axis=0) for it, lines in ended.items()}
+        every = np.sum(list(total.values()), axis=0)
+        bad = np.sum([total[it] for it in FAILURES], axis=0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.where(every > 0, bad / every, np.nan)
 
     def _increases(self, signal: str, stat: str, label: str) -> Mapping[Any, FloatArray]:
         found: dict[Any, FloatArray] = {}

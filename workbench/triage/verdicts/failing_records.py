@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from workbench.features.measured import ProcessorFeatures
 from workbench.humanize import listed, percent
+from workbench.settings import Thresholds
 from workbench.triage.checks import Check
 from workbench.triage.finding import Action, Scope
 from workbench.triage.leaf import Leaf
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Verdict
+
+if TYPE_CHECKING:
+    from workbench.features.series import Series
+    from workbench.triage.leaf import Sign
 
 
 def _share(it: ProcessorFeatures) -> float:
@@ -44,9 +51,18 @@ def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
     ]
 
 
+def _onset(series: Series, row: SubscriptionFeatures, thresholds: Thresholds) -> Sign:
+    """The share of attempts that fail, above the threshold and three times the usual."""
+    usual = row.failing_baseline_share or 0.0
+    return series.failing.values, max(thresholds.failing_ratio, 3 * usual if usual < _MOST_USUAL else usual)
+
+
+_MOST_USUAL = 0.3  # of a larger share, three times cannot be
+
 LEAF = Leaf(
     verdict=Verdict.FAILING_RECORDS,
     headline=_headline,
     scope=lambda row: Scope(processors=tuple(_names(row))),
     actions=_actions,
+    onset=_onset,
 )
