@@ -48,11 +48,14 @@ def collect(
         UnknownGroupError: if Kafka has no such group, and Prometheus has no series of it in the window.
     """
     _check_prometheus(cluster)
+    # However long the sources take: a window that ended when it was asked for is one of now.
+    late = (datetime.now(UTC) - window.end).total_seconds()
     views, shares, incomplete, all_known = _kafka_views(cluster, groups)
     samples, missing, sources = shares, tuple[str, ...](), tuple[str, ...]()
     try:
         found = _series(cluster, window, views, groups=groups, topics=topics)
-        stable = _last_stable(cluster, window, found, thresholds, incomplete) if views.num_rows else []
+        is_now = views.num_rows and late <= thresholds.stale_after_seconds
+        stable = _last_stable(cluster, window, found, incomplete) if is_now else []
         samples = pa.concat_tables([found.series.to_samples(), shares, *stable])
         missing, sources = found.incomplete, tuple(found.sources)
     except NoSeriesError:
@@ -128,14 +131,10 @@ def _series(
     return found
 
 
-def _last_stable(
-    cluster: Cluster, window: Window, found: Collected, thresholds: Thresholds, incomplete: list[str]
-) -> list[pa.Table]:
-    """Where the partitions that stand still hold an open transaction; nothing for a window that ended long ago."""
-    late = (datetime.now(UTC) - window.end).total_seconds()
-    partitions = standing(found.series) if late <= thresholds.stale_after_seconds else []
+def _last_stable(cluster: Cluster, window: Window, found: Collected, incomplete: list[str]) -> list[pa.Table]:
+    """Where the partitions that stand still hold an open transaction."""
     try:
-        offsets = _kafka(cluster).last_stable(partitions, incomplete)
+        offsets = _kafka(cluster).last_stable(standing(found.series), incomplete)
     except SourceUnreachableError as error:
         incomplete.append(error.message)
         return []
