@@ -14,7 +14,7 @@ from workbench.errors import SetupError, UsageError
 from workbench.lab.jars import BROKER, CONNECT, STREAMS, TOOLS, check
 from workbench.lab.kafka import new_cluster_id
 from workbench.lab.producer import key_of, partition_of
-from workbench.lab.scenarios import SCENARIOS, demo_scenario, make_scenario
+from workbench.lab.scenarios import EVERY, SCENARIOS, demo_scenario, make_scenario
 from workbench.lab.spec import Behaviour, Watched, write
 from workbench.triage.verdict import Verdict
 
@@ -46,7 +46,7 @@ def test_cluster_ids_are_never_taken_for_an_option() -> None:
     assert not any(new_cluster_id().startswith("-") for _ in range(300))
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("name", EVERY)
 def test_a_seed_decides_everything(name: str) -> None:
     """The same seed makes the same run, another one another."""
 
@@ -70,7 +70,7 @@ def test_every_verdict_has_a_scenario() -> None:
     assert expected == set(Verdict) - {Verdict.CANNOT_TELL} - stories
 
 
-@pytest.mark.parametrize("name", [*SCENARIOS, "demo"])
+@pytest.mark.parametrize("name", [*EVERY, "demo"])
 @pytest.mark.parametrize("seed", range(1, 40, 7))
 def test_a_run_fits_into_ninety_seconds(name: str, seed: int) -> None:
     """Start and triage take about 15 s of them."""
