@@ -6,6 +6,7 @@ import hashlib
 import json
 import zlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,9 @@ from tests.stories.book import draw
 from workbench.errors import SetupError, UsageError
 from workbench.lab.jars import BROKER, CONNECT, STREAMS, TOOLS, check
 from workbench.lab.kafka import new_cluster_id
+from workbench.lab.lab import Lab
 from workbench.lab.producer import key_of, partition_of
+from workbench.lab.run import run_scenario
 from workbench.lab.scenarios import EVERY, SCENARIOS, demo_scenario, make_scenario
 from workbench.lab.spec import Behaviour, Watched, write
 from workbench.triage.verdict import Verdict
@@ -101,3 +104,15 @@ def test_a_watched_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
     assert watched.refresh().process_seconds == {"a": 0.1}
     write(path, Behaviour(process_seconds={"a": 0.5}))
     assert watched.refresh().process_seconds == {"a": 0.5}
+
+
+def test_consumers_without_the_runtime_need_a_prometheus(tmp_path: Path) -> None:
+    """Their pages have neither a group nor a client id for their handlers; that is a label of the target."""
+    scenario = make_scenario("loop_healthy", 1, bootstrap="b", run_id="r")
+    assert scenario.spec.consumer == "loop"
+    with pytest.raises(UsageError, match="no group"):
+        run_scenario(Lab(tmp_path, "b", None), scenario, _no_session, folder=tmp_path / "run", source="scrape")
+
+
+def _no_session() -> Any:
+    raise AssertionError("nothing was measured")

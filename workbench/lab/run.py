@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from workbench.collect.capture import Capture, new_info, write_capture
 from workbench.collect.live import collect
 from workbench.collect.record import Recorder
-from workbench.errors import SetupError, WorkbenchError
+from workbench.errors import SetupError, UsageError, WorkbenchError
 from workbench.lab.advice import AdviceResult, apply_advice
 from workbench.lab.draw import Scenario
 from workbench.lab.fleet import LabFleet
@@ -125,9 +125,15 @@ def run_scenario(
 
     Raises:
         SetupError: if a process of the lab dies unexpectedly.
+        UsageError: if the recorder is asked for, and the consumers are not the runtime.
     """
     if source == "prometheus" and lab.prometheus_url is None:
         raise SetupError("This lab has no Prometheus.", hint="Scrape the metrics directly: --source scrape.")
+    if source == "scrape" and scenario.spec.consumer != "runtime":
+        raise UsageError(
+            "The recorder does not know whose pages these are: they have no group.",
+            hint="Run it with --source prometheus.",
+        )
     began = time.monotonic()
     say(
         f"{scenario.spec.instances} instances, {scenario.spec.partitions} partitions, {scenario.spec.traffic.rate_per_second:.0f}/s"
@@ -221,10 +227,7 @@ class _Recording:
         pages = [f"http://{address}/metrics" for address in fleet.addresses()]
         self._group = fleet.spec.group
         self._recorder = Recorder(
-            lab.cluster(
-                metrics=pages,
-                profiles=[name for name in fleet.spec.profiles if name not in ("kafka_exporter", "group_state")],
-            ).model_copy(update={"prometheus": None}),
+            lab.cluster(metrics=pages, profiles=["runtime"]).model_copy(update={"prometheus": None}),
             folder,
             interval_seconds=1.0,
             groups=[self._group],
