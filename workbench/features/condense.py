@@ -120,7 +120,7 @@ def _rows(samples: pa.Table, stamps: IntArray, edges: IntArray) -> _Rows:
     columns["partition"] = samples["partition"].combine_chunks()
     counters = _is_in(columns["signal"], CUMULATIVE)
     memberless = _is_in(columns["signal"], MEMBERLESS)
-    # A counter has a row per series; a gauge has a row per entity, whichever member reports it. Of `EACH_MEMBERS`, every member's is its own.
+    # A counter has a row per series; a gauge has a row per entity, whichever member reports it; of `EACH_MEMBERS`, one per member.
     merged = memberless & ~counters & ~_is_in(columns["signal"], EACH_MEMBERS)
     codes = {name: codes_in(columns[name]) for name in _KEYS if not is_one(columns[name])}
     if "member" in codes:
