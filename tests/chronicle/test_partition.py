@@ -123,14 +123,3 @@ def test_no_series_breaks_it(committed: Line, log_end: Line, log_start: Line, la
     for field in fields(Story):
         value = getattr(story, field.name)
         assert value is None or isfinite(value), field.name
-
-
-def test_an_age_that_rises_in_a_sawtooth_is_late_once_and_one_that_comes_and_goes_is_not() -> None:
-    """It passes every bound more than once on its way, and does not come down to half of it."""
-    at = scraped(15.0)
-    saw = 40.0 * (np.arange(len(at)) % 3 - 1)
-    rising = told(one(ends(at - 3), at, time_lag=Line(at, np.maximum(0, 0.3 * (at + 900)) + 3 + np.abs(saw))), LIMITS)
-    assert rising.late
-    assert (rising.late_times, rising.pauses) == (1, 1)
-    waves = np.where((at > -900) & (np.sin(2 * np.pi * at / 240) > 0), 300.0, 1.0)
-    assert told(one(ends(at - 3), at, time_lag=Line(at, waves)), LIMITS).late_times >= 3

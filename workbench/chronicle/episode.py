@@ -60,8 +60,9 @@ def episode(
     if recent.sum() >= FEW_MOVES:
         found.age_slope = slope(at[recent], age[recent])
     _stretches(found, at, age, late, limits)
-    found.pauses, found.pause_share = _counted(at, age, max(bound / 2, step) + explained, limits)
-    found.late_times, _ = _counted(at, age, bound + explained, limits)
+    pauses = age > max(bound / 2, step) + explained
+    found.pauses, found.pause_share = _counted(at, pauses, limits)
+    found.late_times, _ = _counted(at, late, limits)
     if age[-1] <= band:
         return
     if not len(well):
@@ -131,17 +132,12 @@ def _stretches(found: Story, at: FloatArray, age: FloatArray, late: BoolArray, l
         found.late_from, found.late_to = float(at[begin] - age[begin] if begin else at[first]), float(at[end])
 
 
-def _counted(at: FloatArray, age: FloatArray, bound: float, limits: Limits) -> tuple[int, float | None]:
-    """In how many stretches of the window it was older than a bound, and their share of the window's samples.
-
-    An age that rises with every commit's sawtooth passes the bound more than once: a stretch is over at half of it.
-    """
-    seen = age[at > limits.window_start]
+def _counted(at: FloatArray, there: BoolArray, limits: Limits) -> tuple[int, float | None]:
+    """In how many stretches of the window something was so, and its share of the window's samples."""
+    seen = there[at > limits.window_start]
     if not len(seen):
         return 0, None
-    above = seen > bound
-    told = seen[above | (seen <= bound / 2)] > bound
-    return int(told[:1].sum()) + int((np.diff(told.astype(np.int8)) == 1).sum()), float(above.mean())
+    return int(seen[0]) + int((np.diff(seen.astype(np.int8)) == 1).sum()), float(seen.mean())
 
 
 def drain(found: Story, committed: Line, lag: Line | None, end: Line, changed: IntArray) -> None:
