@@ -206,7 +206,7 @@ CAUSES = (
         # but its consumer works more than in good times, and always has something left to do.
         test=(
             "CASE WHEN has_queues THEN true WHEN coalesce(comes_and_goes, false)"
-            f" AND NOT coalesce(fetched_low >= {NEVER_EMPTY} AND loop_busy > {_MORE_WORK} * loop_busy_baseline, false)"
+            f" AND NOT coalesce(growing AND fetched_low >= {NEVER_EMPTY} AND loop_busy > {_MORE_WORK} * loop_busy_baseline, false)"
             " THEN NULL WHEN queueless THEN false END"
         ),
         yes=Choose(
