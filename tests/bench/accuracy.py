@@ -27,7 +27,7 @@ from workbench.collect.capture import Capture, read_capture
 from workbench.lab import run as lab_run
 from workbench.lab.lab import LAB_THRESHOLDS, Lab, start_lab
 from workbench.lab.run import run_scenario
-from workbench.lab.scenarios import SCENARIOS, make_scenario
+from workbench.lab.scenarios import EVERY, SCENARIOS, make_scenario
 from workbench.triage.engine import triage
 from workbench.triage.finding import Finding
 
@@ -60,7 +60,8 @@ def judged(truth: Case, capture: Capture, finding: Finding, profile: str) -> Cas
     expected, found = truth["expected"], finding.to_json()
     scope = {name: found["scope"][name] for name in expected["scope"]}
     as_lists = {name: list(value) if isinstance(value, tuple) else value for name, value in scope.items()}
-    right = found["verdict"] == expected["verdict"]
+    also = found["verdict"] in truth.get("also", ())
+    right = also or found["verdict"] == expected["verdict"]
     withheld = found["verdict"] == "cannot_tell"
     honest = (profile == LAG_ONLY and found["verdict"] == "healthy" and expected["verdict"] in OUT_OF_SIGHT) or (
         withheld and expected["verdict"] in found["candidates"] and bool(found["missing"])
@@ -78,7 +79,7 @@ def judged(truth: Case, capture: Capture, finding: Finding, profile: str) -> Cas
             "missing": [item["signal"] for item in found["missing"]],
         },
         "right": right,
-        "scope_right": right and as_lists == expected["scope"],
+        "scope_right": right and (also or as_lists == expected["scope"]),
         "withheld": withheld,
         "wrong": not right and not honest,
         "false_alarm": expected["verdict"] in CALM and found["verdict"] not in CALM | {"cannot_tell"},
@@ -112,7 +113,7 @@ def run_all(
 
     def one(lab: Lab, name: str, seed: int) -> list[Case]:
         try:
-            run_id = f"{list(SCENARIOS).index(name)}-{seed}"  # nothing that a verdict could be read from
+            run_id = f"{list(EVERY).index(name)}-{seed}"  # nothing that a verdict could be read from
             scenario = make_scenario(name, seed, bootstrap=lab.bootstrap, run_id=run_id)
             result = run_scenario(lab, scenario, lambda: spark, folder=folder / f"{name}-{seed}", advice=advice)
             truth = result.to_json()

@@ -8,6 +8,7 @@ from workbench.features.summary import (
     BAD_FLAGS,
     BASELINE_PERIODS,
     CUMULATIVE,
+    EACH_MEMBERS,
     LABELS,
     MEMBERLESS,
     NOW,
@@ -40,7 +41,8 @@ def summarise(samples: DataFrame, window: Window, *, counters: bool = True) -> D
     members = "collect_list(struct(seconds, value)) FILTER (WHERE signal = 'group_members' AND value IS NOT NULL)"
     member = f"CASE WHEN signal NOT IN {sql_list(MEMBERLESS)} THEN member END AS member"
     keys = [f"`{name}`" for name in LABELS if name != "member"]
-    return stepped.groupBy(*columns(*keys, member, "signal", "stat", "period")).agg(
+    each = f"CASE WHEN signal IN {sql_list(EACH_MEMBERS)} THEN member END AS each"
+    grouped = stepped.groupBy(*columns(*keys, member, each, "signal", "stat", "period")).agg(
         *columns(
             "count(value) AS samples",
             f"count_if(flag IN {sql_list(BAD_FLAGS)}) AS bad_samples",
@@ -63,6 +65,7 @@ def summarise(samples: DataFrame, window: Window, *, counters: bool = True) -> D
             " AS history",
         )
     )
+    return grouped.drop("each")
 
 
 _USABLE = "CASE WHEN value IS NOT NULL THEN seconds END"

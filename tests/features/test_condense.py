@@ -171,3 +171,17 @@ def test_the_lists_of_columns_agree() -> None:
 
     names = [part.split()[0].strip("`") for part in SLOT_COLUMNS.replace("us: bigint, value", "").split(",")]
     assert names == SUMMARY_SCHEMA.names
+
+
+def test_what_each_client_lists_of_a_partition_is_not_mixed() -> None:
+    """librdkafka names every partition of the topic, with an empty fetch queue for those of other members."""
+    times = np.arange(-50.0, 0.0, 10.0)
+    rows = condensed(
+        one(times, [400.0] * 5, "fetch_queue_length", member="a"),
+        one(times + 1, [0.0] * 5, "fetch_queue_length", member="b"),
+        one(times, [9.0] * 5, member="a"),
+        one(times + 1, [7.0] * 5, member="b"),
+    )
+    assert {row["member"] for row in rows} == {None}
+    found = sorted((row["signal"], row["mean"]) for row in rows)
+    assert found == [("consumer_lag", 8.0), ("fetch_queue_length", 0.0), ("fetch_queue_length", 400.0)]

@@ -6,6 +6,7 @@ import hashlib
 import json
 import zlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,8 +14,10 @@ from tests.stories.book import draw
 from workbench.errors import SetupError, UsageError
 from workbench.lab.jars import BROKER, CONNECT, STREAMS, TOOLS, check
 from workbench.lab.kafka import new_cluster_id
+from workbench.lab.lab import Lab
 from workbench.lab.producer import key_of, partition_of
-from workbench.lab.scenarios import SCENARIOS, demo_scenario, make_scenario
+from workbench.lab.run import run_scenario
+from workbench.lab.scenarios import EVERY, SCENARIOS, demo_scenario, make_scenario
 from workbench.lab.spec import Behaviour, Watched, write
 from workbench.triage.verdict import Verdict
 
@@ -46,7 +49,7 @@ def test_cluster_ids_are_never_taken_for_an_option() -> None:
     assert not any(new_cluster_id().startswith("-") for _ in range(300))
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("name", EVERY)
 def test_a_seed_decides_everything(name: str) -> None:
     """The same seed makes the same run, another one another."""
 
@@ -70,7 +73,7 @@ def test_every_verdict_has_a_scenario() -> None:
     assert expected == set(Verdict) - {Verdict.CANNOT_TELL} - stories
 
 
-@pytest.mark.parametrize("name", [*SCENARIOS, "demo"])
+@pytest.mark.parametrize("name", [*EVERY, "demo"])
 @pytest.mark.parametrize("seed", range(1, 40, 7))
 def test_a_run_fits_into_ninety_seconds(name: str, seed: int) -> None:
     """Start and triage take about 15 s of them."""
@@ -101,3 +104,15 @@ def test_a_watched_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
     assert watched.refresh().process_seconds == {"a": 0.1}
     write(path, Behaviour(process_seconds={"a": 0.5}))
     assert watched.refresh().process_seconds == {"a": 0.5}
+
+
+def test_consumers_without_the_runtime_need_a_prometheus(tmp_path: Path) -> None:
+    """Their pages have neither a group nor a client id for their handlers; that is a label of the target."""
+    scenario = make_scenario("loop_healthy", 1, bootstrap="b", run_id="r")
+    assert scenario.spec.consumer == "loop"
+    with pytest.raises(UsageError, match="no group"):
+        run_scenario(Lab(tmp_path, "b", None), scenario, _no_session, folder=tmp_path / "run", source="scrape")
+
+
+def _no_session() -> Any:
+    raise AssertionError("nothing was measured")

@@ -11,7 +11,7 @@ import pytest
 from workbench.lab import run as lab_run
 from workbench.lab.lab import Lab
 from workbench.lab.run import RunResult, run_scenario
-from workbench.lab.scenarios import SCENARIOS, make_scenario
+from workbench.lab.scenarios import EVERY, make_scenario
 from workbench.triage.verdict import Verdict
 
 pytestmark = [pytest.mark.lab, pytest.mark.jvm]
@@ -28,7 +28,9 @@ LIVE = (
     "healthy", "slow_processor", "saturated_processors", "slow_downstream", "too_few_consumers", "hot_partition",
     "slow_network_one_member", "open_transaction", "client_stalled", "forgotten_pause", "records_lost", "loss_ahead", "offsets_reset",
 )  # fmt: skip
-SLOW = (*((name, "prometheus") for name in LIVE), ("too_few_consumers", "scrape"))
+# Consumers that somebody else wrote, judged by their client's statistics and their handlers' times.
+OTHERS = ("loop_throttled", "pool_slow_handler", "loop_hot_partition", "loop_stopped")
+SLOW = (*((name, "prometheus") for name in (*LIVE, *OTHERS)), ("too_few_consumers", "scrape"))
 RUNS = (*QUICK, *SLOW)
 EACH = pytest.mark.parametrize(
     "which", [pytest.param(run, marks=pytest.mark.slow if run in SLOW else (), id="-".join(run)) for run in RUNS]
@@ -97,7 +99,7 @@ def test_the_truth_never_comes_near_the_measurements(
 ) -> None:
     """No file of a capture holds the scenario's name or its expectation; those stand in another file."""
     name, _ = which
-    assert name in SCENARIOS
+    assert name in EVERY
     result = result_of(results, which)
     for path in (result.folder / "capture").iterdir():
         assert name.encode() not in path.read_bytes() or result.scenario.expected is Verdict.HEALTHY

@@ -154,11 +154,14 @@ class View:
                 add("throttle_time", life.throttle[at] * jitter, broker=broker)
                 add("broker_rtt", life.round_trip[at] * jitter, broker=broker)
         mine = life.owner[:, at] == span.slot
+        every = np.array([np.floor(inside.fetched(number)[at]) for number in range(life.partitions)])
+        queued = (every * mine).sum(axis=0)
         for number in range(life.partitions):
-            kept = mine[number]
-            if kept.any():
-                place = {**member, "topic": self.topic, "partition": number}
-                batch.add("fetch_queue_length", place, stamps[kept], np.floor(inside.fetched(number)[at[kept]]))
+            # It lists every partition of the topic, with nothing fetched of those that are not its own. Those go to one queue, and each
+            # shows its whole length.
+            place = {**member, "topic": self.topic, "partition": number}
+            fetched = np.where(mine[number], queued, 0.0)
+            batch.add("fetch_queue_length", place, stamps, fetched)
         first = int(np.clip(np.ceil(span.start - life.t[0]), 0, len(life.t) - 1))
         done = np.where(np.arange(len(life.t)) >= first, inside.done_by(span.slot), 0.0)
         old = span.start <= life.t[0]

@@ -108,12 +108,12 @@ def _print_state(state: dict[str, Any], as_json: bool) -> None:
 @json_option
 def list_(as_json: bool) -> int:
     """List the faults that `lab run` can cause."""
-    from workbench.lab.scenarios import SCENARIOS
+    from workbench.lab.scenarios import EVERY
 
     if as_json:
-        write_json([{"scenario": name, "what": text} for name, (_, text) in SCENARIOS.items()])
+        write_json([{"scenario": name, "what": text} for name, (_, text) in EVERY.items()])
     else:
-        for name, (_, text) in SCENARIOS.items():
+        for name, (_, text) in EVERY.items():
             tell(f"{name:22} {text}")
     return ExitCode.OK
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.features.summary import BAD_FLAGS, CUMULATIVE, MEMBERLESS, RECENT_SHARE
+from workbench.features.summary import BAD_FLAGS, CUMULATIVE, EACH_MEMBERS, MEMBERLESS, RECENT_SHARE
 from workbench.runs import codes_in, encoded, is_one, runs_of
 from workbench.samples import SERIES_ORDER
 
@@ -120,10 +120,11 @@ def _rows(samples: pa.Table, stamps: IntArray, edges: IntArray) -> _Rows:
     columns["partition"] = samples["partition"].combine_chunks()
     counters = _is_in(columns["signal"], CUMULATIVE)
     memberless = _is_in(columns["signal"], MEMBERLESS)
-    # A counter has a row per series; a gauge has a row per entity, whichever member reports it.
+    # A counter has a row per series; a gauge has a row per entity, whichever member reports it; of `EACH_MEMBERS`, one per member.
+    merged = memberless & ~counters & ~_is_in(columns["signal"], EACH_MEMBERS)
     codes = {name: codes_in(columns[name]) for name in _KEYS if not is_one(columns[name])}
     if "member" in codes:
-        codes["member"] = np.where(memberless & ~counters, -1, codes["member"])
+        codes["member"] = np.where(merged, -1, codes["member"])
     if "source" in codes:
         codes["source"] = np.where(counters, codes["source"], -1)
     slots = np.searchsorted(edges, stamps, side="left") - 1

@@ -61,7 +61,8 @@ PARTITION_FEATURES = {
     "time_lag_told_seconds": of("max", "last", _TIME_LAG, stat="estimate"),
     "time_lag_told_age_seconds": f"-{of('max', 'last_seconds', _TIME_LAG, stat='estimate')}",
     "oldest_incomplete_seconds": of("max", "last", "oldest_incomplete_age"),
-    "fetch_queue_mean": of("avg", "mean", "fetch_queue_length"),
+    # Of the member that has most of it.
+    "fetch_queue_mean": of("max", "mean", "fetch_queue_length"),
     "fetch_queue_recent_low": of("max", "recent_lowest", "fetch_queue_length"),
     "enqueue_sum": of("sum", "increase", _ENQUEUE, stat="sum"),
     "enqueue_count": of("sum", "increase", _ENQUEUE, stat="count"),

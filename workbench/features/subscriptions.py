@@ -102,8 +102,8 @@ _ENTRY = ratio("enqueue_sum", "enqueue_count")
 _closing = "(log_start_per_second - coalesce(committed_per_second, 0))"
 
 # Of the partitions: `lag_messages` (sum of the known ones), `lag_slope`, `arrival_per_second`, `committed_moved`, `fetch_queue_mean`
-# (sums), `oldest` (the partition with the longest time lag), `loss_seconds` (until retention deletes what is not committed, of the
-# partition that it reaches first, at the current rates; null while retention deletes nothing).
+# (sums; of equal ones only one), `oldest` (the partition with the longest time lag), `loss_seconds` (until retention deletes what is
+# not committed, of the partition that it reaches first, at the current rates; null while retention deletes nothing).
 OVERVIEW = {
     "partition_count": "count(partition)",
     "lag_messages": "sum(lag_messages)",
@@ -125,7 +125,9 @@ OVERVIEW = {
     "sample_interval_seconds": "max(lag_interval_seconds)",
     "oldest": "max_by(struct(time_lag_seconds, time_lag_low, time_lag_high, time_lag_method, partition), time_lag_seconds)",
     "oldest_incomplete_seconds": "max(oldest_incomplete_seconds)",
-    "fetch_queue_mean": "sum(fetch_queue_mean)",
+    # librdkafka forwards the partitions of a member to one queue, and each of them shows its whole length: it counts once.
+    "fetch_queue_mean": "CASE WHEN count(fetch_queue_mean) > 0"
+    " THEN aggregate(array_sort(collect_set(fetch_queue_mean)), 0D, (sum, x) -> sum + x) END",
     # Of the partition with the longest time lag: one full queue delays only the partitions of its keys.
     "enqueue_mean_seconds": f"max({_ENTRY})",
     "enqueue_baseline_seconds": f"max_by({ratio('enqueue_baseline_sum', 'enqueue_baseline_count')}, {_ENTRY})",

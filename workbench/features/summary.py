@@ -24,6 +24,8 @@ MEMBERLESS = tuple(
     for signal in SIGNALS.values()
     if signal.grain in (Grain.PARTITION, Grain.GROUP_PARTITION, Grain.PROCESSOR, Grain.TOPIC)
 )
+# ... but a client lists what it has fetched of every partition of the topic: 0 of those that are not its own.
+EACH_MEMBERS = ("fetch_queue_length",)
 BAD_FLAGS = ("nan", "inf", "sentinel", "stale")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from workbench.lab.fleet import FleetSpec, LabFleet
 from workbench.lab.spec import Behaviour, Traffic
@@ -31,6 +31,7 @@ class Scenario:
         fault: what happens then.
         expected: the verdict, and the parts of its scope that must be right.
         side: questions off the path that must be answered with yes: what is also true.
+        also: other verdicts that are as right.
         loss_ahead: whether the finding must warn of what retention is about to delete.
     """
 
@@ -44,6 +45,7 @@ class Scenario:
     scope: dict[str, Any] = field(default_factory=dict)
     side: tuple[str, ...] = ()
     loss_ahead: bool = False
+    also: tuple[Verdict, ...] = ()
 
 
 class Draw:
@@ -66,6 +68,8 @@ class Draw:
         self.settings: dict[str, Any] = {}
         self.kafka: dict[str, str | int | float | bool] = {}
         self.topic_settings: dict[str, str] = {}
+        self.consumer: Literal["runtime", "loop", "pool"] = "runtime"
+        self.by_type = True
 
     def share(self, event_type: str) -> float:
         """Share of the traffic of one type."""
@@ -88,6 +92,7 @@ class Draw:
         keys: int = 240,
         side: tuple[str, ...] = (),
         loss_ahead: bool = False,
+        also: tuple[Verdict, ...] = (),
         **traffic_options: Any,
     ) -> Scenario:
         """Put it together; further options are those of `Traffic`."""
@@ -126,6 +131,9 @@ class Draw:
                 settings=self.settings,
                 kafka=self.kafka,
                 topic_settings=self.topic_settings,
+                consumer=self.consumer,
+                threads=self.threads,
+                by_type=self.by_type,
             ),
             steady_seconds=self.random.uniform(18, 24),
             incident_seconds=self.random.uniform(28, 32),
@@ -134,6 +142,7 @@ class Draw:
             scope=scope or {},
             side=side,
             loss_ahead=loss_ahead,
+            also=also,
         )
 
     def group(self, run_id: str) -> str:

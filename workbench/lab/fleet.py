@@ -9,14 +9,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import BaseModel
 
 from workbench.collect.kafka import KafkaCluster
 from workbench.errors import SetupError
 from workbench.lab import process
 from workbench.lab.kafka import create_topic, set_quota
-from workbench.lab.lab import Lab, read_address, wait_for_addresses
-from workbench.lab.spec import Behaviour, Traffic, Transaction, write
+from workbench.lab.lab import OTHER_PROFILES, PROFILES, Lab, read_address, wait_for_addresses
+from workbench.lab.spec import Behaviour, LoopConfig, Traffic, Transaction, write
 from workbench.runtime import ProcessorConfig, RuntimeConfig
 
 _STABLE_SECONDS = 90.0  # of a busy machine
@@ -42,6 +44,17 @@ class FleetSpec:
     settings: Mapping[str, Any] = field(default_factory=dict)  # further fields of RuntimeConfig
     kafka: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     topic_settings: Mapping[str, str] = field(default_factory=dict)
+    consumer: Literal["runtime", "loop", "pool"] = "runtime"
+    threads: int = 1  # of each instance that is no runtime
+    by_type: bool = True  # whether its histogram tells event types apart
+
+    @property
+    def profiles(self) -> list[str]:
+        """What its instances and the lab's exporter show."""
+        return PROFILES if self.consumer == "runtime" else OTHER_PROFILES
+
+
+_IN_FLIGHT = 3  # times the threads of a pool
 
 
 @dataclass(slots=True)
@@ -126,8 +139,13 @@ class LabFleet:
     def limit(self, bytes_per_second: int | None) -> None:
         """Set or lift the fetch quota of every member."""
         for name in self.instances:
-            for number in range(self.spec.consumers):
-                set_quota(self.lab.bootstrap, f"{name}-{number}", bytes_per_second)
+            for client_id in self._client_ids(name):
+                set_quota(self.lab.bootstrap, client_id, bytes_per_second)
+
+    def _client_ids(self, name: str) -> list[str]:
+        return (
+            [f"{name}-{number}" for number in range(self.spec.consumers)] if self.spec.consumer == "runtime" else [name]
+        )
 
     def open_transaction(self, partitions: Sequence[int], *, producer_dies: bool) -> None:
         """Have a producer write into these partitions, and leave its transaction open.
@@ -153,10 +171,32 @@ class LabFleet:
             child.kill()
 
     def _launch(self, name: str) -> None:
-        spec = self.spec
+        if self.spec.consumer == "runtime":
+            self._start(name, "workbench.lab.instance", self._runtime(name))
+        else:
+            self._start(name, "workbench.lab.loop", self._loop(name))
+
+    def _port(self, name: str) -> int:
         # The same page after a restart, as a pod or a service would have.
-        port = self._ports.setdefault(name, process.free_port())
-        config = RuntimeConfig(
+        return self._ports.setdefault(name, process.free_port())
+
+    def _loop(self, name: str) -> LoopConfig:
+        spec = self.spec
+        pooled = {"threads": spec.threads, "in_flight": _IN_FLIGHT * spec.threads} if spec.consumer == "pool" else {}
+        return LoopConfig(
+            bootstrap=self.lab.proxied if spec.proxied else self.lab.bootstrap,
+            group=spec.group,
+            topic=spec.topic,
+            client_id=name,
+            by_type=spec.by_type,
+            metrics_port=self._port(name),
+            kafka={**LAB_KAFKA, **spec.kafka},
+            **pooled,
+        )
+
+    def _runtime(self, name: str) -> RuntimeConfig:
+        spec = self.spec
+        return RuntimeConfig(
             bootstrap=self.lab.proxied if spec.proxied else self.lab.bootstrap,
             group=spec.group,
             topics=[spec.topic],
@@ -168,21 +208,23 @@ class LabFleet:
             carry_over_per_partition=0,  # back-pressure shows within seconds here, not after a thousand records
             shutdown_seconds=2.0,
             rebalance_drain_seconds=1.0,
-            metrics_port=port,
+            metrics_port=self._port(name),
             kafka={**LAB_KAFKA, **spec.kafka},
         ).model_copy(update=dict(spec.settings))
+
+    def _start(self, name: str, module: str, config: BaseModel) -> None:
         write(self.folder / f"{name}.config.json", config)
         self._address(name).unlink(missing_ok=True)
-        module = [sys.executable, "-m", "workbench.lab.instance"]
         files = [self.folder / f"{name}.config.json", self.folder / "behaviour.json", self._address(name)]
-        self.instances[name] = process.start(name, [*module, *files], folder=self.folder)
+        self.instances[name] = process.start(name, [sys.executable, "-m", module, *files], folder=self.folder)
 
     def _address(self, name: str) -> Path:
         return self.folder / f"{name}.address.json"
 
     def _announce(self) -> None:
         wait_for_addresses([(child, self._address(name)) for name, child in self.instances.items()])
-        self.lab.watch(self.spec.group, self.addresses())
+        pods = () if self.spec.consumer == "runtime" else tuple(self.instances)
+        self.lab.watch(self.spec.group, self.addresses(), pods=pods)
 
     def addresses(self) -> list[str]:
         """host:port of the metrics pages of the instances that were started, dead or alive."""

@@ -23,6 +23,8 @@ from workbench.settings import LAB_CLUSTER, Cluster, Thresholds, Windows
 from workbench.window import parse_duration
 
 PROFILES = ["kafka_exporter", "group_state", "runtime"]
+# Of consumers without the runtime: their client's statistics, and the page that their team made.
+OTHER_PROFILES = ["kafka_exporter", "group_state", "librdkafka", str(Path(__file__).with_name("handlers.yaml"))]
 _READY_SECONDS = 90.0  # of a busy machine; a process that dies is reported at once
 
 # The lab compresses time: seconds stand for minutes, and the thresholds that are lengths of time shrink with them.
@@ -86,10 +88,16 @@ class Lab:
             found["prometheus"] = self._prometheus.child.pid
         return found
 
-    def watch(self, name: str, addresses: Sequence[str]) -> None:
-        """Have Prometheus scrape `host:port` addresses from now on, as one named set that replaces itself."""
+    def watch(self, name: str, addresses: Sequence[str], *, pods: Sequence[str] = ()) -> None:
+        """Have Prometheus scrape `host:port` addresses from now on, as one named set that replaces itself.
+
+        `pods` are names for the addresses, which become a label of the targets.
+        """
         if self.prometheus_url is not None:
             targets = [{"targets": list(addresses), "labels": {"cluster": LAB_CLUSTER}}]
+            if pods:
+                each = zip(addresses, pods, strict=True)
+                targets = [{"targets": [at], "labels": {"cluster": LAB_CLUSTER, "pod": pod}} for at, pod in each]
             write_text(self.targets / f"{name}.json", json.dumps(targets))
 
     def forget(self, name: str) -> None:

@@ -6,6 +6,7 @@ from workbench.errors import UsageError
 from workbench.lab import compound, data_faults, lost_work, rebalances, standstill, upstream
 from workbench.lab.draw import QUICK_SECONDS, Draw, Make, Scenario
 from workbench.lab.fleet import LabFleet
+from workbench.lab.others import OTHERS
 from workbench.lab.spec import Behaviour
 from workbench.triage.verdict import Verdict
 
@@ -163,6 +164,8 @@ SCENARIOS: dict[str, tuple[Make, str]] = {
     **lost_work.SCENARIOS,
     **compound.SCENARIOS,
 }
+# Those of consumers without the runtime too.
+EVERY = {**SCENARIOS, **OTHERS}
 
 
 def make_scenario(name: str, seed: int, *, bootstrap: str, run_id: str) -> Scenario:
@@ -171,7 +174,7 @@ def make_scenario(name: str, seed: int, *, bootstrap: str, run_id: str) -> Scena
     Raises:
         UsageError: if there is none of this name.
     """
-    if name not in SCENARIOS:
-        raise UsageError(f"There is no scenario {name!r}.", hint=f"There are: {', '.join(SCENARIOS)}.")
-    make, _ = SCENARIOS[name]
+    if name not in EVERY:
+        raise UsageError(f"There is no scenario {name!r}.", hint=f"There are: {', '.join(EVERY)}.")
+    make, _ = EVERY[name]
     return make(Draw(name, seed, bootstrap), run_id)

@@ -7,7 +7,7 @@ from workbench.lab.fleet import LabFleet
 from workbench.lab.spec import Behaviour
 from workbench.triage.verdict import Verdict
 
-_RECORD_BYTES = 300  # on the wire: value, key, headers, and a share of its batch's head
+RECORD_BYTES = 300  # on the wire: value, key, headers, and a share of its batch's head
 
 
 def hot_key(draw: Draw, run_id: str) -> Scenario:
@@ -47,7 +47,7 @@ def delay_backlog(draw: Draw, run_id: str) -> Scenario:
 def throttled(draw: Draw, run_id: str) -> Scenario:
     """A quota on the members' client ids lets them fetch a third of what arrives."""
     draw.partitions = 6
-    quota = draw.random.uniform(0.28, 0.36) * draw.rate / draw.instances * _RECORD_BYTES
+    quota = draw.random.uniform(0.28, 0.36) * draw.rate / draw.instances * RECORD_BYTES
 
     def fault(fleet: LabFleet) -> None:
         fleet.limit(round(quota))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _IDLE, _WAITING = 0.2, 0.5  # share of the time: busy below, waiting for records above
 _BUSY, _EASY = 0.75, 0.3  # of one thread for each member
 _MORE, _LESS = 1.3, 0.8  # times the work of the baseline
-_NEVER_EMPTY = 20.0  # messages
+NEVER_EMPTY = 20.0  # messages
 _MUCH = 4  # times the messages that count as waiting in the client
 _SURE = 30.0  # times the throttle time that counts, and the baseline's round trip
 _HOT = 1.5  # times the arrivals of a typical partition
@@ -51,7 +51,7 @@ def judged_work(t: Thresholds) -> Mapping[str, str]:
     """
     waits = f"fetch_queue_mean < {t.fetch_queue_messages} AND lag_messages >= {_MUCH * t.fetch_queue_messages}"
     return {
-        "own_work": f"""CASE WHEN fetched_low >= {_NEVER_EMPTY} THEN true
+        "own_work": f"""CASE WHEN fetched_low >= {NEVER_EMPTY} THEN true
             WHEN poll_idle <= {_IDLE} THEN true WHEN poll_idle >= {_WAITING} THEN false WHEN {waits} THEN false
             WHEN loop_busy <= {_LESS} * loop_busy_baseline THEN false
             WHEN loop_busy >= {_MORE} * loop_busy_baseline AND loop_busy >= {_EASY} THEN true

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from workbench.triage import wording
 from workbench.triage.node import Ask, Choose, Conclude, Measure, Node
+from workbench.triage.own_work import NEVER_EMPTY
 from workbench.triage.verdict import Verdict
 
+_MORE_WORK = 1.05  # times that of the baseline
 _WARM = 1.2  # times the arrivals of a typical partition
 # Then neither members, nor rebalances, nor queues explain what stands still.
 _BLOCKED = "coalesce(stall_cause = 'open_transaction', false)"
@@ -200,8 +202,13 @@ CAUSES = (
         number=16,
         question="Has the consumer queues and threads of its own, so that there could be more of them?",
         short="threads of its own?",
-        # What comes and goes has room in between: more of it is no cure.
-        test="CASE WHEN has_queues THEN true WHEN coalesce(comes_and_goes, false) THEN NULL WHEN queueless THEN false END",
+        # What comes and goes has room in between: more of it is no cure. A lag that rises with every commit's sawtooth looks the same,
+        # but its consumer works more than in good times, and always has something left to do.
+        test=(
+            "CASE WHEN has_queues THEN true WHEN coalesce(comes_and_goes, false)"
+            f" AND NOT coalesce(growing AND fetched_low >= {NEVER_EMPTY} AND loop_busy > {_MORE_WORK} * loop_busy_baseline, false)"
+            " THEN NULL WHEN queueless THEN false END"
+        ),
         yes=Choose(
             (("coalesce(arrival_ratio >= {burst_ratio}, false)", Verdict.BURST),),
             otherwise=Verdict.SATURATED_PROCESSORS,

@@ -1,0 +1,37 @@
+"""What is done to the samples of a triage before they are condensed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from tests.stories import END
+from workbench.features.condense import COLUMNS
+from workbench.features.each import throttles_in_force
+from workbench.samples import SERIES_ORDER, SampleBatch
+
+
+def _values(told: list[float], signal: str = "throttle_time", member: str = "a") -> list[float | None]:
+    """After a second each, beside another member that is never throttled."""
+    batch = SampleBatch("test", "librdkafka")
+    stamps = [round(END.timestamp() * 1e6) + at * 1_000_000 for at in range(len(told))]
+    for name, values in ((member, told), ("b", [0.0] * len(told))):
+        batch.add(signal, {"group": "g", "member": name, "broker": "1"}, stamps, values)
+    order = [(name, "ascending") for name in (*SERIES_ORDER, "ts")]
+    made: pa.Table = throttles_in_force(batch.to_arrow().select(list(COLUMNS)).sort_by(order))
+    found = {name: [it["value"] for it in made.to_pylist() if it["member"] == name] for name in (member, "b")}
+    assert found["b"] == [0.0] * len(told)
+    return found[member]
+
+
+def test_a_throttle_is_in_force_for_as_long_as_the_broker_has_said() -> None:
+    """The client shows it in the second of the answer, and 0 while the broker keeps quiet."""
+    assert _values([0, 3.2, 0, 0, 0, 0, 0.5, 0]) == [0, 3.2, 3.2, 3.2, 3.2, 0, 0.5, 0]
+    assert _values([9.0, 2.0, 0, 0]) == [9.0] * 4
+    assert _values([0, 1.0, 2.5, 0, 0]) == [0, 1.0, 2.5, 2.5, 2.5]
+
+
+def test_a_gap_stays_a_gap_and_other_signals_are_left_alone() -> None:
+    """Nothing is made up after the throttle has ended."""
+    assert _values([1.5, 0, 0, np.nan]) == [1.5, 1.5, 0, None]
+    assert _values([3.0, 0, 0], signal="broker_rtt") == [3.0, 0, 0]

@@ -1,0 +1,236 @@
+"""Scenarios of consumers without the runtime: a poll loop, and a pool of threads behind one.
+
+The arithmetic: use = arrivals × mean handler time / (members × threads); a loop has one thread. A sick fleet gets 150 % and more.
+They have no recorded incident, and their names begin with the shape.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Literal
+
+from workbench.lab.draw import QUICK_SECONDS, Draw, Make, Scenario
+from workbench.lab.fleet import LabFleet
+from workbench.lab.spec import Behaviour
+from workbench.lab.upstream import RECORD_BYTES, SMALL_FETCHES
+from workbench.triage.verdict import Verdict
+
+Shape = Literal["loop", "pool"]
+Fault = Callable[[LabFleet], None]
+_KEYS = 4000  # so that partitions get about as much as each other
+
+
+def _prepare(draw: Draw, shape: Shape) -> None:
+    draw.consumer = shape
+    draw.threads = draw.random.choice((3, 4)) if shape == "pool" else 1
+    draw.by_type = draw.random.random() < 0.6
+
+
+def _slots(draw: Draw) -> int:
+    return draw.instances * draw.threads
+
+
+def _times(draw: Draw, use: float) -> dict[str, float]:
+    """Process times, different for each type, that use the threads to this share."""
+    weights = {name: draw.random.uniform(0.7, 1.4) for name in draw.types}
+    mean = sum(draw.share(name) * weight for name, weight in weights.items())
+    return {name: use * _slots(draw) / draw.rate * weight / mean for name, weight in weights.items()}
+
+
+def _calm(draw: Draw) -> Behaviour:
+    return Behaviour(process_seconds=_times(draw, draw.random.uniform(0.15, 0.35)))
+
+
+def _quick(draw: Draw) -> Behaviour:
+    return Behaviour(process_seconds=dict.fromkeys(draw.types, QUICK_SECONDS / 2))
+
+
+def _with_times(times: Mapping[str, float]) -> Fault:
+    return lambda fleet: fleet.set_behaviour(fleet.behaviour.model_copy(update={"process_seconds": dict(times)}))
+
+
+def _with_traffic(**changes: Any) -> Fault:
+    return lambda fleet: fleet.set_traffic(fleet.traffic.model_copy(update=changes))
+
+
+def _healthy(shape: Shape, draw: Draw, run_id: str) -> Scenario:
+    _prepare(draw, shape)
+    behaviour = Behaviour(process_seconds=_times(draw, draw.random.uniform(0.1, 0.6)))
+    return draw.scenario(behaviour, lambda _fleet: None, Verdict.HEALTHY, run_id=run_id, keys=_KEYS)
+
+
+def _slow_handler(shape: Shape, draw: Draw, run_id: str) -> Scenario:
+    """What all handlers wait for becomes slow."""
+    _prepare(draw, shape)
+    use = draw.random.uniform(0.2, 0.45)
+    times, factor = _times(draw, use), draw.random.uniform(1.7, 2.6) / use
+    slow = {name: seconds * factor * draw.random.uniform(0.9, 1.1) for name, seconds in times.items()}
+    also = () if draw.by_type else (Verdict.SLOW_PROCESSOR,)
+    return draw.scenario(
+        Behaviour(process_seconds=times),
+        _with_times(slow),
+        Verdict.SLOW_DOWNSTREAM,
+        run_id=run_id,
+        keys=_KEYS,
+        also=also,
+    )
+
+
+def _slow_type(shape: Shape, draw: Draw, run_id: str) -> Scenario:
+    """The handler of one event type becomes slow."""
+    _prepare(draw, shape)
+    draw.by_type = True
+    use = draw.random.uniform(0.15, 0.3)
+    times, hit = _times(draw, use), draw.random.choice(list(draw.types))
+    more = draw.random.uniform(1.5, 2.2) * _slots(draw) / draw.rate / draw.share(hit)
+    return draw.scenario(
+        Behaviour(process_seconds=times), _with_times({**times, hit: times[hit] + more}), Verdict.SLOW_PROCESSOR,
+        run_id=run_id, scope={"processors": [hit]}, keys=_KEYS,
+    )  # fmt: skip
+
+
+def _throttled(shape: Shape, draw: Draw, run_id: str) -> Scenario:
+    """A quota lets the members fetch a third of what arrives."""
+    _prepare(draw, shape)
+    draw.partitions = 6
+    quota = draw.random.uniform(0.28, 0.36) * draw.rate / draw.instances * RECORD_BYTES
+    return draw.scenario(
+        _calm(draw), lambda fleet: fleet.limit(round(quota)), Verdict.THROTTLED, run_id=run_id, keys=_KEYS
+    )
+
+
+def _slow_network(shape: Shape, draw: Draw, run_id: str) -> Scenario:
+    """All members' ways to the broker become long."""
+    _prepare(draw, shape)
+    draw.partitions, draw.proxied, draw.kafka = 6, True, SMALL_FETCHES
+    delay = draw.random.uniform(0.8, 1.2)
+
+    def fault(fleet: LabFleet) -> None:
+        fleet.lab.slow_down(fleet.spec.group, {fleet.spec.group: delay})
+
+    return draw.scenario(_quick(draw), fault, Verdict.SLOW_NETWORK, run_id=run_id, keys=_KEYS)
+
+
+def _hot_partition(shape: Shape, draw: Draw, run_id: str) -> Scenario:
+    """Most of the traffic goes to one partition, whose member can take half of it."""
+    _prepare(draw, shape)
+    draw.instances = draw.partitions = draw.random.choice((4, 5))
+    use = draw.random.uniform(0.45, 0.55)
+    wanted = draw.random.uniform(1.7, 2.0) / use / draw.partitions  # share of the traffic on the hot one
+    share = (wanted - 1 / draw.partitions) / (1 - 1 / draw.partitions)
+    hit = draw.random.randrange(draw.partitions)
+    fault = _with_traffic(hot_partition=hit, hot_share=min(0.95, share))
+    return draw.scenario(
+        Behaviour(process_seconds=_times(draw, use)), fault, Verdict.HOT_PARTITION, run_id=run_id,
+        scope={"partitions": [hit]}, keys=_KEYS,
+    )  # fmt: skip
+
+
+def _stopped(shape: Shape, draw: Draw, run_id: str) -> Scenario:
+    """All members crash or are stopped."""
+    _prepare(draw, shape)
+    crash = draw.random.random() < 0.5
+
+    def fault(fleet: LabFleet) -> None:
+        names = list(fleet.instances)
+        if crash:
+            fleet.kill(names)
+        else:
+            fleet.shut_down(names)
+
+    return draw.scenario(_calm(draw), fault, Verdict.CONSUMER_STOPPED, run_id=run_id, keys=_KEYS)
+
+
+def _hangs(shape: Shape, draw: Draw, run_id: str) -> Scenario:
+    """The handlers of one member never return."""
+    _prepare(draw, shape)
+    hung = f"{draw.group(run_id)}-{draw.random.randrange(draw.instances)}"
+
+    def fault(fleet: LabFleet) -> None:
+        stall = {"stall_members": [hung], "stall_seconds": 3600.0}
+        fleet.set_behaviour(fleet.behaviour.model_copy(update=stall))
+
+    return draw.scenario(
+        _calm(draw), fault, Verdict.CONSUMER_STOPPED, run_id=run_id, scope={"members": [hung]}, keys=_KEYS
+    )
+
+
+def _poison(shape: Shape, draw: Draw, run_id: str) -> Scenario:
+    """A record that cannot be handled is read again every second; its partition waits."""
+    _prepare(draw, shape)
+    hit = draw.random.randrange(draw.partitions)
+    return draw.scenario(
+        _calm(draw), _with_traffic(poison_partition=hit), Verdict.STUCK_PARTITION, run_id=run_id,
+        scope={"partitions": [hit]}, keys=_KEYS,
+    )  # fmt: skip
+
+
+def _burst(shape: Shape, draw: Draw, run_id: str) -> Scenario:
+    """Three times the usual arrivals, where there is room for one and a half. What is usual, a minute cannot tell."""
+    _prepare(draw, shape)
+    use = draw.random.uniform(0.55, 0.65)
+    fault = _with_traffic(rate_per_second=draw.rate * draw.random.uniform(2.9, 3.2))
+    also = (Verdict.TOO_FEW_CONSUMERS, Verdict.CANNOT_TELL)
+    return draw.scenario(
+        Behaviour(process_seconds=_times(draw, use)), fault, Verdict.BURST, run_id=run_id, keys=_KEYS, also=also
+    )
+
+
+def _outgrown(draw: Draw) -> tuple[Behaviour, Fault]:
+    """Traffic rises within some seconds to 135 to 150 % of what the members can do."""
+    use = draw.random.uniform(0.8, 0.88)
+    behaviour = Behaviour(process_seconds=_times(draw, use))
+    growth, steps = draw.random.uniform(1.35, 1.5) / use, 5
+
+    def fault(fleet: LabFleet) -> None:
+        usual = fleet.traffic.rate_per_second
+
+        def rise(over: threading.Event) -> None:
+            for step in range(1, steps + 1):
+                _with_traffic(rate_per_second=usual * (1 + (growth - 1) * step / steps))(fleet)
+                if over.wait(1.0):
+                    return
+
+        fleet.keep_doing(rise)
+
+    return behaviour, fault
+
+
+def _too_few(shape: Shape, draw: Draw, run_id: str) -> Scenario:
+    _prepare(draw, shape)
+    draw.partitions = draw.instances * draw.random.choice((3, 4))
+    behaviour, fault = _outgrown(draw)
+    also = (Verdict.BURST, Verdict.CANNOT_TELL)
+    return draw.scenario(behaviour, fault, Verdict.TOO_FEW_CONSUMERS, run_id=run_id, keys=_KEYS, also=also)
+
+
+def _ceiling(shape: Shape, draw: Draw, run_id: str) -> Scenario:
+    _prepare(draw, shape)
+    draw.instances = draw.partitions = draw.random.choice((3, 4))
+    behaviour, fault = _outgrown(draw)
+    return draw.scenario(behaviour, fault, Verdict.PARTITION_CEILING, run_id=run_id, keys=_KEYS)
+
+
+_KINDS: dict[str, tuple[Callable[[Shape, Draw, str], Scenario], str]] = {
+    "healthy": (_healthy, "normal traffic, no fault"),
+    "slow_handler": (_slow_handler, "every handler becomes slow at once"),
+    "slow_type": (_slow_type, "one event type's handler becomes slow"),
+    "throttled": (_throttled, "a client quota on the broker throttles the members"),
+    "slow_network": (_slow_network, "the network to the broker becomes slow"),
+    "hot_partition": (_hot_partition, "most of the traffic goes to one partition"),
+    "stopped": (_stopped, "all members crash or are stopped"),
+    "hangs": (_hangs, "one member hangs in its handler"),
+    "poison": (_poison, "a record that cannot be handled blocks one partition"),
+    "burst": (_burst, "three times the usual arrivals"),
+    "too_few": (_too_few, "fewer members than partitions, and traffic outgrows them"),
+    "ceiling": (_ceiling, "as many members as partitions, and traffic outgrows them"),
+}
+_SHAPES: dict[Shape, str] = {"loop": "a poll loop", "pool": "a pool of threads"}
+
+OTHERS: dict[str, tuple[Make, str]] = {
+    f"{shape}_{name}": (partial(make, shape), f"{words}: {what}")
+    for shape, words in _SHAPES.items()
+    for name, (make, what) in _KINDS.items()
+}
