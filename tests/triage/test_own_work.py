@@ -46,7 +46,7 @@ CASES: dict[str, tuple[Callable[[Story], Story], bool | None]] = {
     "nothing known": (lagging, None),
     "messages wait in the client": (lambda s: loop(s).fetch_queue(25.0), True),
     "none wait": (lambda s: loop(s).fetch_queue(0.0), False),
-    "some wait at times": (lambda s: loop(s).fetch_queue((60 * (TIMES % 4 > 1)).tolist()), None),
+    "some wait at times": (lambda s: loop(s).fetch_queue((240 * (TIMES % 4 > 1)).tolist()), None),
     "its thread never waits": (lambda s: idle(loop(s), 0.19), True),
     "its thread waits most of the time": (lambda s: idle(loop(s), 0.51), False),
     "its thread waits a third of the time": (lambda s: idle(loop(s), 0.35), None),
