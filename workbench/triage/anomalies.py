@@ -323,11 +323,14 @@ def _events(t: Thresholds) -> Mapping[str, str]:
         return f"aggregate(filter(partitions, p -> p.story['{name}'] > 0 AND {where}), 0D, (sum, p) -> sum + p.story['{name}'])"
 
     fast = f"p.story['skip_pace'] >= {t.skip_pace_ratio}"
+    half_as_fast = f"p.story['skip_pace'] >= {t.skip_pace_ratio / 2}"
     return {
         "lost_messages": total("lost"),
         # A slow topic's consumer has room to read whole hours in seconds, so the pace counts, too.
         "skipped_messages": f"CASE WHEN {total('skip_rate')} >= {_SKIP_RATE} THEN {total('skipped', fast)} ELSE 0D END",
-        "doubtful_messages": f"CASE WHEN {total('skip_rate')} < {_SKIP_RATE} THEN {total('skipped', fast)} ELSE 0D END",
+        # Half as fast is too fast to be sure that it was read.
+        "doubtful_messages": f"CASE WHEN {total('skip_rate')} < {_SKIP_RATE} THEN {total('skipped', fast)}"
+        f" WHEN {total('skipped', fast)} > 0 THEN 0D ELSE {total('skipped', half_as_fast)} END",
         "back_messages": total("back"),
         "above_end_messages": total("above_end"),
         "quiet_seconds": "array_min(transform(partitions, p -> p.story['quiet']))",
