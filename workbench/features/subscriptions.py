@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from workbench.features.entities import entities, fleet_entities
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+_BY_GROUP = "OVER (PARTITION BY cluster, `group`)"
 SUBSCRIPTION = ("cluster", "`group`", "topic")
 
 # Fields of the arrays' elements; the first ones determine the order. A processor's fill comes from its queues and is added later.
@@ -42,7 +44,7 @@ def of_summary(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
         One row per (cluster, group, topic): the columns of `features.measured.MeasuredSubscription`.
     """
     things = entities(summary, stale_after_seconds=stale_after_seconds)
-    grouped = aggregate(things, SUBSCRIPTION, {**OVERVIEW, **_GROUP_COLUMNS, **_DETAILS})
+    grouped = aggregate(things, SUBSCRIPTION, {**OVERVIEW, **GROUP_COLUMNS, **_DETAILS})
     return _finished(grouped.where(*columns("partition_count > 0")))
 
 
@@ -54,19 +56,24 @@ def of_fleet(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
         stale_after_seconds: as in `of_summary`.
     """
     things = fleet_entities(summary, stale_after_seconds=stale_after_seconds)
-    grouped = aggregate(in_order(things), SUBSCRIPTION, {**OVERVIEW, **_GROUP_COLUMNS, **_DETAILS})
-    # Values of the group are in the row without a topic: copy them to the rows with a topic (there they are null, 0 or empty, so the
-    # maximum finds them).
-    group = "OVER (PARTITION BY cluster, `group`)"
-    shared = [*_GROUP_COLUMNS, "members", "queues"]
+    grouped = aggregate(in_order(things), SUBSCRIPTION, {**OVERVIEW, **GROUP_COLUMNS, **_DETAILS})
+    shared = [*GROUP_COLUMNS, "members", "queues"]
     spread = grouped.select(
         *columns(
             f"* EXCEPT ({', '.join(shared)}, processors)",
-            *(f"max({name}) {group} AS {name}" for name in shared),
-            f"concat(processors, flatten(collect_list(CASE WHEN topic IS NULL THEN processors END) {group})) AS processors",
+            *over_group(shared),
+            f"concat(processors, flatten(collect_list(CASE WHEN topic IS NULL THEN processors END) {_BY_GROUP})) AS processors",
         )
     ).where(*columns("partition_count > 0"))
     return _finished(spread)
+
+
+def over_group(names: Iterable[str]) -> list[str]:
+    """SQL that copies values of the group, which are in its row without a topic, to its rows with one.
+
+    There they are null, 0, false or empty, so the maximum finds them.
+    """
+    return [f"max({name}) {_BY_GROUP} AS {name}" for name in names]
 
 
 def in_order(things: DataFrame) -> DataFrame:
@@ -137,7 +144,7 @@ OVERVIEW = {
 }
 # Of the group: the coordinator's values; `live_members` and `baseline_members` by their own signals, `poll_age_seconds` of the most
 # active one, `rebalances` of the most disturbed one, `delay_fill` of the fullest, `worst_rtt` of the slowest round trips.
-_GROUP_COLUMNS = {
+GROUP_COLUMNS = {
     **{name: f"max({name})" for name in GROUP_FEATURES},
     "live_members": "count_if(live)",
     "baseline_members": "count_if(kind = 'member' AND in_baseline)",

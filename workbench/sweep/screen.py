@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 from workbench.expectations import NOTHING_EXPECTED, Expectations
 from workbench.features.entities import fleet_entities
 from workbench.features.lag import stale_seconds
-from workbench.features.subscriptions import OVERVIEW, SUBSCRIPTION, in_order
+from workbench.features.subscriptions import GROUP_COLUMNS, OVERVIEW, SUBSCRIPTION, in_order, over_group
 from workbench.features.summary import ratio
 from workbench.spark.columns import aggregate, columns, extend
+from workbench.triage.anomalies import SOONEST_SECONDS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from workbench.settings import Thresholds
 
 SCREEN = "needs_look"
-_FROZEN_SECONDS = 90.0  # the soonest that triage calls a partition frozen
 _FAILING_SHARE = 0.1  # of the threshold: what has just begun is a small part of a window
 _SUMS = (
     "partition_count",
@@ -39,10 +39,8 @@ _SUMS = (
 )
 # Of the group: its rows have no topic.
 _GROUP = {
-    "group_members": "max(group_members)",
+    **{name: GROUP_COLUMNS[name] for name in ("group_members", "live_members", "baseline_members")},
     "left_alone": "coalesce(bool_or((group_members_low = 0 AND coalesce(usual_members > 0, true)) OR group_state IN (2, 3)), false)",
-    "live_members": "count_if(live)",
-    "baseline_members": "count_if(kind = 'member' AND in_baseline)",
     "group_failing": "coalesce(bool_or(CASE WHEN topic IS NULL THEN failing END), false)",
 }
 
@@ -78,10 +76,9 @@ def screened(summary: DataFrame, thresholds: Thresholds, expectations: Expectati
             "failing": "coalesce(bool_or(failing), false)",
         },
     )
-    of_group = "OVER (PARTITION BY cluster, `group`)"
-    spread = grouped.select(
-        *columns(f"* EXCEPT ({', '.join(_GROUP)})", *(f"max({name}) {of_group} AS {name}" for name in _GROUP))
-    ).where(*columns("partition_count > 0"))
+    spread = grouped.select(*columns(f"* EXCEPT ({', '.join(_GROUP)})", *over_group(_GROUP))).where(
+        *columns("partition_count > 0")
+    )
     stale = stale_seconds(thresholds.stale_after_seconds, "sample_interval_seconds")
     return extend(
         spread,
@@ -98,7 +95,7 @@ def _unclear(t: Thresholds) -> str:
     """SQL for a partition that is not certainly well; what is not known about it counts as unclear."""
     waited = ratio("lag_ever_high", "arrival_per_second")
     half = f"{t.growth_floor_ratio} * objective_seconds"
-    soon = f"least(objective_seconds, {_FROZEN_SECONDS})"
+    soon = f"least(objective_seconds, {SOONEST_SECONDS})"
     still = "coalesce(moved_ago_seconds, committed_since_seconds) + committed_last_seconds"
     unclear = (
         f"(lag_ever_high > 0 AND coalesce({waited} > {half}, true))"

@@ -170,7 +170,7 @@ def _lag(t: Thresholds) -> _Stages:
 
 _SCRAPES = 2  # one may fall between two commits
 _SURELY = 5  # times the shortest freeze: no handler holds its commits for so long
-_SOONEST_SECONDS = 90.0  # a rebalance or a long garbage collection takes some tens of seconds
+SOONEST_SECONDS = 90.0  # a rebalance or a long garbage collection takes some tens of seconds
 _LONGEST_DRAIN_SECONDS = 3600.0
 _JUST_NOW = 1.5  # samples
 _SOMEBODY = 0.5  # of a member, on average
@@ -195,7 +195,7 @@ def _frozen(objective: str, commit_every: str) -> str:
     rhythm = f"CASE WHEN {commit_every} > 0 THEN {commit_every} ELSE {learned} END"
     patience = (
         f"greatest(2 * ({rhythm}), {_SCRAPES} * coalesce(p.committed_interval_seconds, 0),"
-        f" least({objective}, {_SOONEST_SECONDS}))"
+        f" least({objective}, {SOONEST_SECONDS}))"
     )
     # Up to the last sample: what came after it is not known.
     still = "(coalesce(p.moved_ago_seconds, p.committed_since_seconds) + p.committed_last_seconds)"
@@ -223,7 +223,7 @@ def _partitions(t: Thresholds) -> _Stages:
     # Slow events hold commits up for a while, too: with full queues, only a partition that has not moved in the whole time is stuck.
     # In a short window (or with a long commit interval) a missing commit proves nothing; hence the age.
     full = f"exists(queues, q -> coalesce(q.fill >= {t.queue_fill_ratio}, false))"
-    longer = f"p.moved_ago_seconds >= {_SURELY} * least(objective_seconds, {_SOONEST_SECONDS})"
+    longer = f"p.moved_ago_seconds >= {_SURELY} * least(objective_seconds, {SOONEST_SECONDS})"
     # Nor is it a slow event if its consumer waits for records.
     quiet = f"CASE WHEN size(queues) > 0 AND NOT {full} THEN true WHEN queueless AND NOT own_work THEN true ELSE {longer} END"
     stuck = (
@@ -273,7 +273,7 @@ def _standing() -> str:
     usual = "1.5 * greatest(coalesce(p.committed_interval_seconds, 0), coalesce(p.cadence_seconds, 0))"
     return (
         f"coalesce(p.lag_messages > 0 AND NOT {_IS_TAIL} AND NOT {_IS_FROZEN} AND {still} > {usual}"
-        f" AND {still} >= least(objective_seconds, {_SOONEST_SECONDS}) / 2 AND p.story['waiting'] > 0.8 * {still}, false)"
+        f" AND {still} >= least(objective_seconds, {SOONEST_SECONDS}) / 2 AND p.story['waiting'] > 0.8 * {still}, false)"
     )
 
 
