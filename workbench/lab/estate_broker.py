@@ -15,6 +15,7 @@ from workbench.errors import SetupError
 from workbench.files import write_text
 from workbench.lab import process
 from workbench.lab.jars import BROKER
+from workbench.lab.kafka import COMPRESSED_TIME
 from workbench.spark.java import find_java
 
 START_SECONDS = 90.0  # three JVMs at once on a busy machine; about 8 s on an idle one with two cores
@@ -23,7 +24,8 @@ MECHANISM = "SCRAM-SHA-512"
 
 # Clients come to SECURE. Brokers and controllers speak among themselves on listeners of their own, with certificates of their own, so
 # that an expired certificate or a lost password on SECURE cuts off the clients alone.
-_PROPERTIES = """\
+_PROPERTIES = (
+    """\
 process.roles=broker,controller
 node.id={number}
 controller.quorum.voters={voters}
@@ -57,17 +59,11 @@ share.coordinator.state.topic.min.isr=2
 # Leaders move when somebody moves them.
 auto.leader.rebalance.enable=false
 auto.create.topics.enable=false
-# A lab is small and compresses time.
+# A lab is small.
 num.partitions=3
 offsets.topic.num.partitions=9
 transaction.state.log.num.partitions=3
 share.coordinator.state.topic.num.partitions=3
-group.initial.rebalance.delay.ms=0
-group.min.session.timeout.ms=1000
-group.consumer.min.session.timeout.ms=1000
-group.consumer.min.heartbeat.interval.ms=500
-group.consumer.session.timeout.ms=6000
-group.consumer.heartbeat.interval.ms=1000
 offsets.retention.check.interval.ms=86400000
 # Three brokers in about a gigabyte.
 num.network.threads=2
@@ -76,6 +72,8 @@ background.threads=2
 log.segment.bytes=67108864
 log.cleaner.dedupe.buffer.size=4194304
 """
+    + COMPRESSED_TIME
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

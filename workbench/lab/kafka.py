@@ -21,7 +21,17 @@ from workbench.spark.java import find_java
 START_SECONDS = 60.0  # about 2 s when the machine is idle
 _ATTEMPTS = 3
 
-_PROPERTIES = """\
+COMPRESSED_TIME = """\
+# A lab compresses time: no waiting for more members, and a crash is noticed in seconds.
+group.initial.rebalance.delay.ms=0
+group.min.session.timeout.ms=1000
+group.consumer.min.session.timeout.ms=1000
+group.consumer.min.heartbeat.interval.ms=500
+group.consumer.session.timeout.ms=6000
+group.consumer.heartbeat.interval.ms=1000
+"""
+_PROPERTIES = (
+    """\
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller_port}
@@ -42,19 +52,14 @@ transaction.state.log.min.isr=1
 share.coordinator.state.topic.num.partitions=2
 share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
-# A lab compresses time: no waiting for more members, and a crash is noticed in seconds.
-group.initial.rebalance.delay.ms=0
-group.min.session.timeout.ms=1000
-group.consumer.min.session.timeout.ms=1000
-group.consumer.min.heartbeat.interval.ms=500
-group.consumer.session.timeout.ms=6000
-group.consumer.heartbeat.interval.ms=1000
 auto.create.topics.enable=false
 log.segment.bytes=67108864
 log.retention.check.interval.ms=5000
 # Groups without members and offsets are taken away by the clock otherwise, ten minutes after the start.
 offsets.retention.check.interval.ms=86400000
 """
+    + COMPRESSED_TIME
+)
 
 LOGGING = """\
 Configuration:
