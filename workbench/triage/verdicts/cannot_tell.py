@@ -10,24 +10,16 @@ from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import State, Verdict
 from workbench.triage.walk import open_questions
 
-_QUOTAS = "quotas"
+_SPENDS = "See where a member spends its time (py-spy record --pid PID --duration 30, or a thread dump)"
 # The question that is open → what tells the candidates apart for the least effort; it can be done now.
-_LOOKS: dict[str, tuple[str, str]] = {
-    "consuming": ("See which member owns which partition, and whether it is alive", "members"),
-    "stuck": ("See what the owner of the partitions that stand still does (py-spy dump, jstack)", "members"),
-    "queue_backed_up": (
-        "See three times what a member does: in its handler, or waiting for records? (py-spy dump --pid PID, jstack PID)",
-        "members",
-    ),
-    "throttled": ("See whether a quota applies to these clients", _QUOTAS),
-    "one_slow": (
-        "See where a member spends its time (py-spy record --pid PID --duration 30, or a thread dump)",
-        "members",
-    ),
-    "all_slow": (
-        "See where a member spends its time (py-spy record --pid PID --duration 30, or a thread dump)",
-        "members",
-    ),
+_LOOKS = {
+    "consuming": "See which member owns which partition, and whether it is alive",
+    "stuck": "See what the owner of the partitions that stand still does (py-spy dump, jstack)",
+    "queue_backed_up": "See three times what a member does: in its handler, or waiting for records?"
+    " (py-spy dump --pid PID, jstack PID)",
+    "throttled": "See whether a quota applies to these clients",
+    "one_slow": _SPENDS,
+    "all_slow": _SPENDS,
 }
 
 
@@ -35,11 +27,10 @@ def _look(it: Subject, row: SubscriptionFeatures) -> Action | None:
     first = open_questions(row.answers)[:1]
     if not first or first[0].id not in _LOOKS:
         return None
-    title, what = _LOOKS[first[0].id]
     quotas = f"kafka-configs --bootstrap-server {it.brokers} --describe --entity-type clients"
     return Action(
-        title=title,
-        command=quotas if what is _QUOTAS else it.members,
+        title=_LOOKS[first[0].id],
+        command=quotas if first[0].id == "throttled" else it.members,
         verify=f"question {first[0].number} has an answer: {first[0].question}",
     )
 
