@@ -9,16 +9,10 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from tests.collect.answers import done
 from workbench.collect import kafka
 from workbench.collect.kafka import KafkaCluster
 from workbench.errors import SourceUnreachableError
-
-
-def done(result: Any) -> Future[Any]:
-    """An answer that is there."""
-    answer: Future[Any] = Future()
-    answer.set_result(result)
-    return answer
 
 
 class LoadingAdmin:

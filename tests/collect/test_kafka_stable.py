@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pytest
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException
 
+from tests.collect.answers import done
 from tests.collect.test_prometheus import body
 from tests.servers import Script, scripted
 from workbench.collect import live
@@ -20,16 +21,6 @@ from workbench.collect.kafka_views import GroupView, Partition, Snapshot
 from workbench.samples import SampleBatch, SeriesTable
 from workbench.settings import Cluster, Thresholds
 from workbench.window import Window
-
-
-def done(result: Any) -> Future[Any]:
-    """An answer that is there."""
-    future: Future[Any] = Future()
-    if isinstance(result, Exception):
-        future.set_exception(result)
-    else:
-        future.set_result(result)
-    return future
 
 
 class Admin:

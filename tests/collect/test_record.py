@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from tests.collect.answers import done
 from tests.collect.test_prometheus import LAG, body
 from tests.collect.test_scrape import GARBAGE, PAGE
 from tests.fleet import END
@@ -55,16 +56,6 @@ class Admin:
 
     def list_offsets(self, asked: dict[Any, Any], **_: Any) -> dict[Any, Future[Any]]:
         return {part: done(SimpleNamespace(offset=5)) for part in asked}
-
-
-def done(result: Any) -> Future[Any]:
-    """An answer that is there."""
-    future: Future[Any] = Future()
-    if isinstance(result, Exception):
-        future.set_exception(result)
-    else:
-        future.set_result(result)
-    return future
 
 
 @pytest.fixture

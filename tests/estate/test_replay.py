@@ -63,6 +63,14 @@ def kept(folder: Path, plan: Plan) -> Path:
     return path
 
 
+def applied(estate: Estate, plan: Plan, folder: Path) -> Path:
+    """The plan as a file, carried out."""
+    path = kept(folder, plan)
+    receipt = apply_plan(plan, path, gateway_for(estate), Journal(path=folder / "j"), Options(quiet_seconds=0.0))
+    assert receipt.outcome is ReplayOutcome.DONE
+    return path
+
+
 def consume(estate: Estate, group: str, topic: str, until: Callable[[], bool]) -> None:
     """A consumer of the application in a group, until something holds; it commits what it reads."""
     consumer = Consumer(
@@ -106,10 +114,7 @@ def test_follow_until_the_window_is_complete(estate: Estate, tmp_path: Path) -> 
     """While a consumer of the application works it off."""
     topic, old = topic_and_group(estate)
     plan = plan_for(gateway_for(estate), topic, old, fresh("team-new"))
-    path, settings = kept(tmp_path, plan), settings_for(estate, tmp_path)
-    assert apply_plan(
-        plan, path, gateway_for(estate), Journal(path=tmp_path / "j"), Options(quiet_seconds=0.0)
-    ).outcome is (ReplayOutcome.DONE)
+    path, settings = applied(estate, plan, tmp_path), settings_for(estate, tmp_path)
     done = threading.Event()
     consumer = threading.Thread(target=consume, args=(estate, plan.new_group, topic, done.is_set))
     consumer.start()
@@ -197,10 +202,7 @@ def test_follow_while_a_broker_is_killed(whole: Estate, tmp_path: Path) -> None:
     """It goes on: the others have taken over within its time limit for a request."""
     topic, old = topic_and_group(whole)
     plan = plan_for(gateway_for(whole), topic, old, fresh("team-new"))
-    path, settings = kept(tmp_path, plan), settings_for(whole, tmp_path)
-    assert apply_plan(
-        plan, path, gateway_for(whole), Journal(path=tmp_path / "j"), Options(quiet_seconds=0.0)
-    ).outcome is (ReplayOutcome.DONE)
+    path, settings = applied(whole, plan, tmp_path), settings_for(whole, tmp_path)
     done = threading.Event()
 
     def later() -> None:

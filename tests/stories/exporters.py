@@ -127,6 +127,12 @@ class View:
             if kept.any():
                 self._partition(number, at[kept], stamps[kept], member, span, inside)
 
+    def _assignments(self, span: Span, instants: Array) -> Array:
+        """How many a member has counted since its start."""
+        events = np.array(sorted(it for it in self.life.rebalanced if it >= span.start), dtype=float)
+        before = 1.0 if span.start > self.life.t[0] else float(2 + len(self.group) % 5)
+        return np.asarray(before + np.searchsorted(events, instants, side="right"))
+
     def _client(self, span: Span, instants: Array, inside: Inside) -> None:
         """librdkafka's statistics, whose values stay as they were while nobody polls, and a histogram of process times."""
         life, batch, rng = self.life, self.inside, self.rng
@@ -142,13 +148,10 @@ class View:
         def add(signal: str, values: Array | float, stat: str = "value", **labels: object) -> None:
             batch.add(signal, {**member, **labels}, stamps, np.broadcast_to(np.asarray(values, float), n), stat=stat)
 
-        events = np.array(sorted(it for it in life.rebalanced if it >= span.start), dtype=float)
-        before = 1.0 if span.start > life.t[0] else float(2 + len(self.group) % 5)
         if self.first:
-            add("rebalances", before + np.searchsorted(events, instants, side="right"))
+            add("rebalances", self._assignments(span, instants))
             if self.shows_start:
-                started = span.start if span.start > -1e6 else -86400.0 * (2 + span.slot % 3)
-                add("start_time", END.timestamp() + started)
+                add("start_time", _started(span))
             jitter = rng.lognormal(0, 0.2, len(life.t))[at]
             for broker in BROKERS:
                 add("throttle_time", life.throttle[at] * jitter, broker=broker)
@@ -181,11 +184,8 @@ class View:
         polled = life.poll_age.get(span.slot)
         add("poll_age", rng.uniform(0.0, 0.2, n) if polled is None else polled[at] + rng.uniform(0, 0.1, n))
         add("heartbeat_age", rng.uniform(0.0, 3.0, n))
-        events = np.array(sorted(it for it in life.rebalanced if it >= span.start), dtype=float)
-        before = 1.0 if span.start > life.t[0] else float(2 + len(self.group) % 5)
-        add("rebalances", before + np.searchsorted(events, instants, side="right"))
-        started = span.start if span.start > -1e6 else -86400.0 * (2 + span.slot % 3)
-        add("start_time", END.timestamp() + started)
+        add("rebalances", self._assignments(span, instants))
+        add("start_time", _started(span))
         delayed = inside.delayed(span.slot)[at]
         add("delayed_length", delayed)
         add("delayed_capacity", max(10000.0, float(np.ceil(inside.delayed(span.slot).max() * 2.5))))
@@ -260,6 +260,11 @@ class View:
     def samples(self) -> pa.Table:
         """Everything."""
         return concat([self.lags.to_arrow(), self.asked.to_arrow(), self.states.to_arrow(), self.inside.to_arrow()])
+
+
+def _started(span: Span) -> float:
+    """Start of a process, in seconds since the epoch; of old ones, some days ago."""
+    return END.timestamp() + (span.start if span.start > -1e6 else -86400.0 * (2 + span.slot % 3))
 
 
 class Inside:
