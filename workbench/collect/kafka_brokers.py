@@ -91,7 +91,7 @@ def _by_own_request(address: str, security: Security) -> _Asked:
 
 
 def _by_librdkafka(address: str, properties: Mapping[str, Any]) -> _Asked:
-    """The same by a client that knows no other address, until it answers, or refuses, or the time is over."""
+    """Ask with a client that knows no other address, until the broker answers or refuses, at most `_SECONDS`."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 

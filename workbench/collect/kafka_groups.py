@@ -227,7 +227,7 @@ def in_background(call: Callable[[], T]) -> Future[T]:
     def run() -> None:
         try:
             future.set_result(call())
-        except BaseException as error:  # whoever waits for the future gets it
+        except BaseException as error:  # the caller that waits for the future gets it
             future.set_exception(error)
 
     threading.Thread(target=run, daemon=True, name="kafka-groups").start()

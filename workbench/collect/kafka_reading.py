@@ -19,7 +19,7 @@ from workbench.collect.kafka_connection import BrokerSilentError, KafkaConnectio
 from workbench.collect.kafka_errors import denied_resource, error_words, is_lost
 
 _REST_SECONDS = 0.5  # without any answer for so long, when it is known that some brokers do not answer
-_LIST_SECONDS = 1.0  # for a list of all groups, which ends only when the last broker has answered or the time is over
+_LIST_SECONDS = 1.0  # limit for a list of all groups; the client returns it only after the last broker has answered
 _SILENCE_SECONDS = 2.0  # of a broker that our own requests ask and that lives, when others are known not to answer
 _MARGIN_SECONDS = 0.3  # before the deadline
 _AGAIN_SECONDS = 2.0  # that a look at the brokers and another attempt need
