@@ -123,3 +123,24 @@ def test_no_series_breaks_it(committed: Line, log_end: Line, log_start: Line, la
     for field in fields(Story):
         value = getattr(story, field.name)
         assert value is None or isfinite(value), field.name
+
+
+def test_two_long_pauses_among_a_hundred_commits_are_no_rhythm() -> None:
+    """A partition in which nothing ever waits has no sawtooth; its pauses do not explain an age."""
+    at = scraped()
+    read = at - 0.0
+    for begin in (-1400.0, -1150.0, -200.0):  # each three minutes long; before the window, and now
+        read = np.where((at > begin) & (at <= begin + 180), begin, read)
+    story = told(one(ends(read), at), LIMITS)
+    assert story.cadence == 0.0
+    assert story.late or story.late_times
+
+
+def test_what_stands_still_now_has_not_resumed() -> None:
+    """A pause, two moves, and then a stop: the stop counts."""
+    at = scraped(15.0)
+    read = np.where((at > -600) & (at <= -420), -600.0, at)
+    read = np.where(at > -390, -390.0, read)
+    assert not told(one(ends(read), at), LIMITS).resumed
+    going = np.where((at > -230) & (at <= -30), -230.0, at)
+    assert told(one(ends(going), at), LIMITS).resumed

@@ -54,6 +54,10 @@ CASES: dict[str, tuple[Callable[[Story], Story], bool | None]] = {
     "less work than before": (lambda s: handler(loop(s), before=0.03, after=0.03, rate_after=79.0), False),
     "as much work as before": (lambda s: handler(loop(s), before=0.02, after=0.02), None),
     "all of its time": (lambda s: handler(loop(s), before=0.0305, after=0.0305), True),
+    "neither waiting for records nor handling them": (
+        lambda s: idle(handler(loop(s), before=0.01, after=0.0119), 0.0),
+        None,
+    ),
     "hardly any of its time": (lambda s: handler(loop(s), before=0.0119, after=0.0119), False),
 }
 

@@ -48,7 +48,8 @@ def episode(
         well = np.flatnonzero(age <= band)
     found.cadence = cadence
     stops = np.flatnonzero(np.diff(at[changed]) > max(limits.objective, 3 * step, 2 * (cadence or 0.0)))
-    found.resumed = bool(len(stops) and len(changed) - 1 - stops[-1] <= FEW_MOVES)
+    goes_on = len(changed) and at[-1] - at[changed[-1]] <= max(3 * step, 2 * (cadence or 0.0))
+    found.resumed = bool(len(stops) and len(changed) - 1 - stops[-1] <= FEW_MOVES and goes_on)
     found.rhythm = (
         None if not len(changed) else _rhythm(at, age, changed, len(at) if not len(well) else int(well[-1]) + 1)
     )
@@ -95,13 +96,16 @@ def _is_steady(age: FloatArray, changed: IntArray, cadence: float | None, noise:
 
 def _cadence(age: FloatArray, changed: IntArray, until: int) -> float | None:
     """Usual drop of the age at a commit, up to a sample; None without commits."""
-    if not (changed < until).any():
+    commits = int((changed < until).sum())
+    if not commits:
         return None
     # Measured ages and commits come from different scrapes, so a drop may be seen a sample after its commit.
     drops = -np.diff(age[:until])
-    drops = np.sort(drops[drops > 0])
+    drops = drops[drops > 0]
     if not len(drops):
         return 0.0
+    # Nothing waited at the other commits: two long pauses among a hundred commits are no rhythm.
+    drops = np.sort(np.concatenate([np.zeros(max(0, commits - len(drops))), drops]))
     middle = float(drops[(len(drops) - 1) // 2])
     high = float(np.quantile(drops, 0.95))
     # One long pause among many short ones is no rhythm.

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from workbench.chronicle.partition import told
 from workbench.chronicle.series import Limits, Line, Measured, Story
+from workbench.chronicle.turns import longest_turn
 from workbench.runs import runs_of
 from workbench.settings import Thresholds
 from workbench.window import Window
@@ -65,6 +66,7 @@ def read(samples: pa.Table, window: Window, limits_of: Callable[[str], Threshold
     """
     lines = _lines(samples, window)
     stories: dict[Subscription, dict[int, Story]] = {}
+    measured: dict[Subscription, dict[int, dict[str, Line]]] = {}
     expected = {group: limits_of(group) for group in {key[1] for key in lines} if group is not None}
     for (cluster, group, topic, partition), own in lines.items():
         if group is None:
@@ -75,13 +77,17 @@ def read(samples: pa.Table, window: Window, limits_of: Callable[[str], Threshold
             window_start=-window.seconds,
         )
         log = lines.get((cluster, None, topic, partition), {})
-        stories.setdefault((cluster, group, topic), {})[partition] = told(Measured(**{**log, **own}), limits)
+        both = measured.setdefault((cluster, group, topic), {})[partition] = {**log, **own}
+        stories.setdefault((cluster, group, topic), {})[partition] = told(Measured(**both), limits)
     judged = {}
     for key, parts in stories.items():
         limit = expected[key[1]]
         found = _judged(parts, window, limit.growth_floor_ratio * limit.time_lag_objective_seconds)
         if found is not None:
             judged[key] = found
+            turn = longest_turn(measured[key], -window.seconds if found.onset is None else found.onset)
+            for story in parts.values():
+                story.turn = turn
     return Chronicle(stories=stories, judged=judged)
 
 

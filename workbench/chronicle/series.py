@@ -66,6 +66,7 @@ class Story:
         interval: between two samples of the commit.
         cadence: usual height of the sawtooth of ages: how long a message waits for its commit in good times.
         rhythm: usual time between two commits while something waits.
+        turn: longest time that a partition of this subscription waited for its turn while others moved, since it fell behind.
         moved_ago: time from the last change of the commit to the last sample.
         silent_before: how long the data show it standing still before its first commit, while messages waited: a batch, perhaps.
         waiting: age of the oldest waiting message at the last sample, at least.
@@ -91,6 +92,7 @@ class Story:
     interval: float | None = None
     cadence: float | None = None
     rhythm: float | None = None
+    turn: float | None = None
     moved_ago: float | None = None
     silent_before: float | None = None
     waiting: float | None = None

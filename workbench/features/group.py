@@ -40,6 +40,7 @@ MEMBER_FEATURES = {
     "last_seconds": f"max(last_seconds) FILTER (WHERE period = {NOW})",
     "poll_age_high": of("max", "high", "poll_age"),
     "poll_age_low": of("min", "low", "poll_age"),
+    "poll_age_ended": of("max", "longest_gap", "poll_age"),
     "poll_age_usual": lower_median(
         "array(" + ", ".join(of("max", "high", "poll_age", period=at) for at in range(BASELINE_PERIODS)) + ")"
     ),

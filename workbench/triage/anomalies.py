@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from workbench.expectations import NOTHING_EXPECTED, Expectations
 from workbench.features.lag import stale_seconds
 from workbench.features.summary import NOW, lower_median, ratio
-from workbench.signals import GROUP_STATES
 from workbench.spark.columns import extend
+from workbench.triage.membership import membership
 from workbench.triage.own_work import judged_work, measured_work, surely_hot
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def with_suspects(
     stages = [
         _lag(thresholds),
         _partitions(thresholds),
-        _members(thresholds),
+        membership(thresholds),
         _queues(thresholds),
         _processors(thresholds),
         [_NOTHING, _NOTHING, _NOTHING, surely_hot()],
@@ -168,10 +168,12 @@ def _lag(t: Thresholds) -> _Stages:
     ]
 
 
+_TURNS = 1.5  # times the longest turn so far: the next may be longer
 _SCRAPES = 2  # one may fall between two commits
 _SURELY = 5  # times the shortest freeze: no handler holds its commits for so long
 SOONEST_SECONDS = 90.0  # a rebalance or a long garbage collection takes some tens of seconds
 _LONGEST_DRAIN_SECONDS = 3600.0
+_OF_HIGHEST = 0.1  # what has a tenth of the highest lag is not what the lag is about
 _JUST_NOW = 1.5  # samples
 _SOMEBODY = 0.5  # of a member, on average
 _SEVERAL, _OFTEN = 3, 0.15  # stretches in the window, and their share of it
@@ -189,13 +191,16 @@ def _moving_now() -> str:
 def _frozen(objective: str, commit_every: str) -> str:
     """SQL for a partition whose commit has stopped, for twice its usual rhythm, while messages wait as long.
 
-    Without a rhythm (no commit has moved, and none is expected) this is not known, and counts as false.
+    Without a rhythm (no commit has moved, and none is expected) this is not known, and counts as false. Where partitions take turns,
+    it has to stand still for longer than a turn.
     """
     learned = "greatest(p.cadence_seconds, coalesce(p.story['rhythm'], p.cadence_seconds))"
     rhythm = f"CASE WHEN {commit_every} > 0 THEN {commit_every} ELSE {learned} END"
     patience = (
         f"greatest(2 * ({rhythm}), {_SCRAPES} * coalesce(p.committed_interval_seconds, 0),"
-        f" least({objective}, {SOONEST_SECONDS}))"
+        f" least({objective}, {SOONEST_SECONDS}), {_TURNS} * coalesce(p.story['turn'], 0),"
+        # Under a quota a member's partitions are served one after the other, each after a pause.
+        f" coalesce(throttle_seconds, 0) * ({_TURNS} + coalesce(partition_count / nullif(group_members, 0), 1)))"
     )
     # Up to the last sample: what came after it is not known.
     still = "(coalesce(p.moved_ago_seconds, p.committed_since_seconds) + p.committed_last_seconds)"
@@ -236,6 +241,7 @@ def _partitions(t: Thresholds) -> _Stages:
     # What has stopped, or may have, is not hot.
     hot = (
         f"p.lag_messages > {t.hot_factor} * typical_lag AND p.lag_messages > {t.hot_floor_messages}"
+        f" AND p.lag_messages >= {_OF_HIGHEST} * highest_lag"
         " AND NOT array_contains(standing_partitions, p.partition)"
         f" AND NOT {_IS_FROZEN} AND NOT array_contains(stuck_partitions, p.partition)"
     )
@@ -345,47 +351,6 @@ def _events(t: Thresholds) -> Mapping[str, str]:
             "aggregate(processors, 0D, (sum, p) -> sum + coalesce(p.outcomes, 0))",
         ),
     }
-
-
-def _members(t: Thresholds) -> _Stages:
-    """Members that do not poll, joined or left; and the cause of a rebalance storm."""
-    # Some handlers take minutes: what is usual is no hang.
-    hung = (
-        "m.live AND m.poll_age_seconds IS NULL AND m.stats_stand"
-        f" OR m.live AND m.poll_age_seconds > greatest({t.poll_age_seconds}, 1.5 * coalesce(m.poll_age_usual, 0))"
-        # Without a good time to compare with: not once in the whole window.
-        f" AND (m.poll_age_usual IS NOT NULL OR m.poll_age_low > {t.poll_age_seconds})"
-    )
-    paused = f"m.poll_age_high > {t.poll_age_seconds}"
-    # Members that left, joined or restarted in the window. (Without a baseline, every member is new.)
-    came_or_went = (
-        "coalesce(m.restarts > 0, false) OR (m.last_seconds IS NOT NULL AND NOT m.live)"
-        " OR (NOT m.in_baseline AND baseline_members > 0)"
-    )
-    return [
-        {
-            "hung_members": f"transform(filter(members, m -> {hung}), m -> m.member)",
-            # Members that wait for each other, most of the time and now.
-            "rejoining": f"group_state IN ({GROUP_STATES['preparing_rebalance']}, {GROUP_STATES['completing_rebalance']})"
-            " AND group_state_mean < 3.2",
-            "paused_members": f"transform(filter(members, m -> {paused}), m -> m.member)",
-            "changed_members": f"transform(filter(members, m -> {came_or_went}), m -> m.member)",
-            # Started after the baseline, and gone again: a crash loop under new names.
-            "passing_members": "size(filter(members, m -> NOT m.in_baseline AND m.last_seconds IS NOT NULL AND NOT m.live))",
-            "most_restarts": "array_max(transform(members, m -> m.restarts))",
-            "known_members": "size(filter(members, m -> m.last_seconds IS NOT NULL))",
-        },
-        {
-            # A deploy restarts many members once; a crash loop restarts the same ones; too rare polls restart none.
-            # A slow deploy may have reached only a few members by the end of the window, but none of them twice.
-            "storm_cause": f"""CASE
-                WHEN size(changed_members) >= 2 AND (coalesce(most_restarts, 0) <= 1
-                    OR 2 * size(changed_members) >= known_members AND most_restarts <= {t.deploy_restarts}) THEN 'deploy'
-                WHEN size(changed_members) > 0 THEN 'member_crash'
-                WHEN size(paused_members) > 0 THEN 'poll_stall'
-                WHEN new_partitions > 0 AND new_partitions < partition_count THEN 'metadata_change' END""",
-        },
-    ]
 
 
 def _queues(t: Thresholds) -> _Stages:

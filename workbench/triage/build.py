@@ -177,12 +177,19 @@ def _contributing(
     if leaf.state is not State.LAGGING:
         return ()
     asked = {node.id for node in path}
+    network = TREE["slow_network"]
+    # Fetched messages that wait show that the network is not what limits; it is slow all the same.
+    slow = row.surely_slow_network and network.id not in asked and answers[network.id] is not Answer.YES
     return (
         *leaf.also_true(row),
+        *((f"{network.short.rstrip('?').capitalize()}: {network.words(row)}.",) if slow else ()),
         *(
             f"{node.short.rstrip('?').capitalize()}: {node.words(row)}."
             for node in TREE.values()
-            if node.contributes and node.id not in asked and answers[node.id] is Answer.YES
+            if node.contributes
+            and node.id not in asked
+            and answers[node.id] is Answer.YES
+            and not (node.id == "all_slow" and row.known_count == 1)  # it is the one that is slow
         ),
     )
 

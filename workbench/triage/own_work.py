@@ -40,6 +40,9 @@ def measured_work() -> Mapping[str, str]:
         "loop_busy_baseline": f"CASE WHEN {timed} AND {then} > 0 THEN {ratio(then, members)} END",
         "poll_idle": "array_min(transform(filter(members, m -> m.live), m -> m.poll_idle))",
         "fetched_low": "array_max(transform(partitions, p -> p.fetch_queue_recent_low))",
+        # Where it kept up before, its pace was that of the arrivals. Fewer members have less of it.
+        "pace_ratio": f"({ratio('committed_recent_per_second', 'arrival_baseline_per_second')})"
+        " * greatest(1, coalesce(usual_members / nullif(group_members_recent, 0), 1))",
         "typical_arrival": lower_median("transform(partitions, p -> p.arrival_per_second)"),
     }
 
@@ -47,11 +50,13 @@ def measured_work() -> Mapping[str, str]:
 def judged_work(t: Thresholds) -> Mapping[str, str]:
     """Columns that judge those of `measured_work`.
 
-    `own_work` is true if the consumer's work takes the time, false if it waits for what does not reach it, NULL if that is not known.
+    `own_work` is true if the consumer's work takes the time, false if it waits for what does not reach it, NULL if that is not known:
+    a thread that neither waits for records nor handles them may wait for its commits, over a slow network, or do what nobody measures.
     """
     waits = f"fetch_queue_mean < {t.fetch_queue_messages} AND lag_messages >= {_MUCH * t.fetch_queue_messages}"
     return {
         "own_work": f"""CASE WHEN fetched_low >= {NEVER_EMPTY} THEN true
+            WHEN poll_idle <= {_IDLE} AND loop_busy <= {_EASY} THEN NULL
             WHEN poll_idle <= {_IDLE} THEN true WHEN poll_idle >= {_WAITING} THEN false WHEN {waits} THEN false
             WHEN loop_busy <= {_LESS} * loop_busy_baseline THEN false
             WHEN loop_busy >= {_MORE} * loop_busy_baseline AND loop_busy >= {_EASY} THEN true

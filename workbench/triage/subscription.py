@@ -55,6 +55,7 @@ class SubscriptionFeatures(MeasuredSubscription):
         loop_busy, loop_busy_baseline: process time per second and member, now and in the baseline: above 1 with several threads.
         poll_idle: share of the time that the busiest member's thread waits for records.
         fetched_low: the lowest number of fetched messages that wait in the client, of the partition with most, in messages.
+        pace_ratio: messages/s read lately, as a multiple of the baseline's, for each member that is left.
         queueless: whether its client or its handlers are measured, and no queue is.
         own_work: whether the consumer's own work takes the time, by these; None if they do not show it.
         polling: True if a poll, new statistics of a client or handled records prove that somebody polls; None if nothing does.
@@ -133,6 +134,7 @@ class SubscriptionFeatures(MeasuredSubscription):
     loop_busy_baseline: float | None
     poll_idle: float | None
     fetched_low: float | None
+    pace_ratio: float | None
     typical_arrival: float | None
     own_work: bool | None
     queueless: bool

@@ -13,6 +13,7 @@ from workbench.triage.own_work import NEVER_EMPTY
 from workbench.triage.verdict import Verdict
 
 _MORE_WORK = 1.05  # times that of the baseline
+_LOST_PACE = 0.75  # times the pace before
 _WARM = 1.2  # times the arrivals of a typical partition
 # Then neither members, nor rebalances, nor queues explain what stands still.
 _BLOCKED = "coalesce(stall_cause = 'open_transaction', false)"
@@ -196,6 +197,7 @@ CAUSES = (
         words=wording.all_slow,
         needs=("process_time",),
         measures=(Measure("process_time", "median_slow_down", "× their baseline", threshold="all_slow_ratio"),),
+        contributes=True,
     ),
     Node(
         id="threads",
@@ -253,6 +255,7 @@ CAUSES = (
             Measure("broker_rtt", "rtt_seconds", "s", threshold="rtt_seconds", baseline="rtt_baseline_seconds"),
             Measure("fetch_queue_length", "fetch_queue_mean", "messages", threshold="fetch_queue_messages"),
         ),
+        contributes=True,
     ),
     Node(
         id="frozen",
@@ -321,8 +324,10 @@ CAUSES = (
         number=22,
         question="Are there fewer consumers than partitions?",
         short="fewer consumers?",
-        # More consumers do not help those that wait.
-        test="CASE WHEN queueless AND NOT own_work THEN NULL ELSE group_members < partition_count END",
+        # More consumers do not help those that wait. And who reads less than before, with as many members, has lost its pace to
+        # something that was not found.
+        test="CASE WHEN queueless AND NOT own_work THEN NULL"
+        f" WHEN queueless AND pace_ratio < {_LOST_PACE} THEN NULL ELSE group_members < partition_count END",
         yes=Conclude(Verdict.TOO_FEW_CONSUMERS),
         no=Conclude(Verdict.PARTITION_CEILING),
         words=wording.too_few,

@@ -1,0 +1,54 @@
+"""Columns about the members of a group: which hang, which came or went, and what a rebalance storm comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from workbench.signals import GROUP_STATES
+
+if TYPE_CHECKING:
+    from workbench.settings import Thresholds
+
+
+def membership(t: Thresholds) -> Sequence[Mapping[str, str]]:
+    """Members that do not poll, joined or left; and the cause of a rebalance storm."""
+    # Some handlers take minutes: what is usual is no hang.
+    hung = (
+        "m.live AND m.poll_age_seconds IS NULL AND m.stats_stand"
+        f" OR m.live AND m.poll_age_seconds > greatest({t.poll_age_seconds}, 1.5 * coalesce(m.poll_age_usual, 0))"
+        # Without a good time to compare with: not once in the whole window.
+        f" AND (m.poll_age_usual IS NOT NULL OR m.poll_age_low > {t.poll_age_seconds})"
+        # Nor is a batch of slow records, after which it polls again.
+        " AND NOT coalesce(own_work AND m.poll_age_seconds <= 1.5 * m.poll_age_ended, false)"
+    )
+    paused = f"m.poll_age_high > {t.poll_age_seconds}"
+    # Members that left, joined or restarted in the window. (Without a baseline, every member is new.)
+    came_or_went = (
+        "coalesce(m.restarts > 0, false) OR (m.last_seconds IS NOT NULL AND NOT m.live)"
+        " OR (NOT m.in_baseline AND baseline_members > 0)"
+    )
+    return [
+        {
+            "hung_members": f"transform(filter(members, m -> {hung}), m -> m.member)",
+            # Members that wait for each other, most of the time and now.
+            "rejoining": f"group_state IN ({GROUP_STATES['preparing_rebalance']}, {GROUP_STATES['completing_rebalance']})"
+            " AND group_state_mean < 3.2",
+            "paused_members": f"transform(filter(members, m -> {paused}), m -> m.member)",
+            "changed_members": f"transform(filter(members, m -> {came_or_went}), m -> m.member)",
+            # Started after the baseline, and gone again: a crash loop under new names.
+            "passing_members": "size(filter(members, m -> NOT m.in_baseline AND m.last_seconds IS NOT NULL AND NOT m.live))",
+            "most_restarts": "array_max(transform(members, m -> m.restarts))",
+            "known_members": "size(filter(members, m -> m.last_seconds IS NOT NULL))",
+        },
+        {
+            # A deploy restarts many members once; a crash loop restarts the same ones; too rare polls restart none.
+            # A slow deploy may have reached only a few members by the end of the window, but none of them twice.
+            "storm_cause": f"""CASE
+                WHEN size(changed_members) >= 2 AND (coalesce(most_restarts, 0) <= 1
+                    OR 2 * size(changed_members) >= known_members AND most_restarts <= {t.deploy_restarts}) THEN 'deploy'
+                WHEN size(changed_members) > 0 THEN 'member_crash'
+                WHEN size(paused_members) > 0 THEN 'poll_stall'
+                WHEN new_partitions > 0 AND new_partitions < partition_count THEN 'metadata_change' END""",
+        },
+    ]
