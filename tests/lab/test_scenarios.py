@@ -29,7 +29,9 @@ LIVE = (
     "slow_network_one_member", "open_transaction", "client_stalled", "forgotten_pause", "records_lost", "loss_ahead", "offsets_reset",
 )  # fmt: skip
 # Consumers that somebody else wrote, judged by their client's statistics and their handlers' times.
-OTHERS = ("loop_throttled", "pool_slow_handler", "loop_hot_partition", "loop_stopped")
+OTHERS = (
+    "loop_throttled", "pool_slow_handler", "loop_hot_partition", "loop_stopped", "java_throttled", "java_slow_network", "java_paused",
+)  # fmt: skip
 SLOW = (*((name, "prometheus") for name in (*LIVE, *OTHERS)), ("too_few_consumers", "scrape"))
 RUNS = (*QUICK, *SLOW)
 EACH = pytest.mark.parametrize(

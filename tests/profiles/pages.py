@@ -136,6 +136,12 @@ messaging_client_consumed_messages_total{messaging_consumer_group_name="pay",mes
     ),
     "micrometer": _client(*_SHORT, "client_id"),
     "strimzi_reporter": _client(*_PLAIN, "client_id"),
+    "spring_listener": """
+process_start_time_seconds{pod="pay-0"} 1.79e9
+spring_kafka_listener_seconds_count{pod="pay-0",exception="none",name="listener-0",result="success"} 50
+spring_kafka_listener_seconds_sum{pod="pay-0",exception="none",name="listener-0",result="success"} 2.5
+spring_kafka_listener_seconds_max{pod="pay-0",exception="none",name="listener-0",result="success"} 0.2
+""",
     "redpanda": """
 redpanda_kafka_consumer_group_committed_offset{redpanda_group="pay",redpanda_topic="orders",redpanda_partition="3"} 880
 redpanda_kafka_max_offset{redpanda_namespace="kafka",redpanda_topic="orders",redpanda_partition="3"} 1000
@@ -255,6 +261,7 @@ EXPECTED: dict[str, list[tuple[str, dict[str, Any], float | None]]] = {
     "jmx_exporter_plain": [*_BY_CLIENT, ("start_time", {"member": "pay-0"}, 1.79e9)],
     "micrometer": _BY_CLIENT,
     "strimzi_reporter": _BY_CLIENT,
+    "spring_listener": [("start_time", {"member": "pay-0"}, 1.79e9)],
     "redpanda": [("committed_offset", _PART, 880.0), ("group_members", {"group": "pay"}, 2.0)],
     "decaton": [("queue_length", {"member": "pay-app", "queue": "3"}, 17.0)],
     "parallel_consumer": [("queue_length", {"member": "i-1", "queue": "waiting"}, 17.0)],

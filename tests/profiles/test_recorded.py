@@ -102,3 +102,17 @@ def test_a_topic_with_an_underscore_is_no_second_name() -> None:
     others = profile.model_copy(update={"topics_twice": False})
     assert topics(with_groups(found, others, members)) == kept | {("loyalty-0", "a_b")}
     assert pc.all(pc.is_valid(with_groups(found, profile, members).names["group"])).as_py()
+
+
+def test_the_listener_timer_of_spring_is_one_processor() -> None:
+    """Count and sum of all outcomes, by the label of the target; a page of a real application (Micrometer's Prometheus registry)."""
+    known = load_profile("spring_listener")
+    shown = text("spring_micrometer").replace("{ex", '{pod="loyalty-0",ex')
+    shown = shown.replace("\nprocess_start_time_seconds ", '\nprocess_start_time_seconds{pod="loyalty-0"} ')
+    page = Page(url="http://page", taken_at=1000.0, text=shown)
+    [found] = page_series(page, [known], cluster="c")
+    rows = with_groups(found, known, {"loyalty-0": "loyalty"}).to_samples().to_pylist()
+    times = {row["stat"]: row["value"] for row in rows if row["signal"] == "process_time"}
+    assert times == {"count": 4173.0, "sum": pytest.approx(35.501776771)}
+    assert {row["processor"] for row in rows if row["signal"] == "process_time"} == {"all"}
+    assert {(row["group"], row["member"]) for row in rows} == {("loyalty", "loyalty-0")}

@@ -9,9 +9,10 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
-from workbench.lab.fleet import FleetSpec, LabFleet
+from workbench.lab.fleet import FleetSpec, LabFleet, Shape
+from workbench.lab.java_consumer import Measured
 from workbench.lab.spec import Behaviour, Traffic
 from workbench.runtime import ProcessorConfig
 from workbench.triage.verdict import Verdict
@@ -67,8 +68,10 @@ class Draw:
         self.proxied = False
         self.settings: dict[str, Any] = {}
         self.kafka: dict[str, str | int | float | bool] = {}
+        self.topic = "events"
         self.topic_settings: dict[str, str] = {}
-        self.consumer: Literal["runtime", "loop", "pool"] = "runtime"
+        self.consumer: Shape = "runtime"
+        self.measured = Measured()
         self.by_type = True
 
     def share(self, event_type: str) -> float:
@@ -96,7 +99,7 @@ class Draw:
         **traffic_options: Any,
     ) -> Scenario:
         """Put it together; further options are those of `Traffic`."""
-        topic, group = names or (f"events-{run_id}", f"svc-{run_id}")
+        topic, group = names or (f"{self.topic}-{run_id}", f"svc-{run_id}")
         traffic = Traffic(
             bootstrap=self.bootstrap,
             topic=topic,
@@ -132,6 +135,7 @@ class Draw:
                 kafka=self.kafka,
                 topic_settings=self.topic_settings,
                 consumer=self.consumer,
+                measured=self.measured,
                 threads=self.threads,
                 by_type=self.by_type,
             ),

@@ -15,16 +15,20 @@ from pydantic import BaseModel
 
 from workbench.collect.kafka import KafkaCluster
 from workbench.errors import SetupError
-from workbench.lab import process
+from workbench.lab import java_consumer, process
+from workbench.lab.java_consumer import Measured
 from workbench.lab.kafka import create_topic, set_quota
-from workbench.lab.lab import OTHER_PROFILES, PROFILES, Lab, read_address, wait_for_addresses
-from workbench.lab.spec import Behaviour, LoopConfig, Traffic, Transaction, write
+from workbench.lab.lab import LAG_PROFILES, OTHER_PROFILES, PROFILES, Lab, read_address, wait_for_addresses
+from workbench.lab.spec import Behaviour, JavaConfig, LoopConfig, Traffic, Transaction, write
 from workbench.runtime import ProcessorConfig, RuntimeConfig
 
 _STABLE_SECONDS = 90.0  # of a busy machine
 
 # A lab compresses time: a crash is noticed within seconds, and small polls keep every loop short.
 LAB_KAFKA: dict[str, str | int | float | bool] = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 500}
+
+
+Shape = Literal["runtime", "loop", "pool", "java"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,13 +48,16 @@ class FleetSpec:
     settings: Mapping[str, Any] = field(default_factory=dict)  # further fields of RuntimeConfig
     kafka: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     topic_settings: Mapping[str, str] = field(default_factory=dict)
-    consumer: Literal["runtime", "loop", "pool"] = "runtime"
+    consumer: Shape = "runtime"
     threads: int = 1  # of each instance that is no runtime
+    measured: Measured = field(default_factory=Measured)  # of Java instances
     by_type: bool = True  # whether its histogram tells event types apart
 
     @property
     def profiles(self) -> list[str]:
         """What its instances and the lab's exporter show."""
+        if self.consumer == "java":
+            return [*LAG_PROFILES, java_consumer.PROFILES[self.measured.rules], "spring_listener"]
         return PROFILES if self.consumer == "runtime" else OTHER_PROFILES
 
 
@@ -173,12 +180,26 @@ class LabFleet:
     def _launch(self, name: str) -> None:
         if self.spec.consumer == "runtime":
             self._start(name, "workbench.lab.instance", self._runtime(name))
+        elif self.spec.consumer == "java":
+            self._start_java(name, self._java(name))
         else:
             self._start(name, "workbench.lab.loop", self._loop(name))
 
     def _port(self, name: str) -> int:
         # The same page after a restart, as a pod or a service would have.
         return self._ports.setdefault(name, process.free_port())
+
+    def _java(self, name: str) -> JavaConfig:
+        spec = self.spec
+        return JavaConfig(
+            bootstrap=self.lab.proxied if spec.proxied else self.lab.bootstrap,
+            group=spec.group,
+            topic=spec.topic,
+            client_id=name,
+            listener=f"{spec.group}-listener-0",
+            metrics_port=self._port(name),
+            kafka={**java_consumer.kafka_settings(spec.measured, LAB_KAFKA), **spec.kafka},
+        )
 
     def _loop(self, name: str) -> LoopConfig:
         spec = self.spec
@@ -213,18 +234,29 @@ class LabFleet:
         ).model_copy(update=dict(spec.settings))
 
     def _start(self, name: str, module: str, config: BaseModel) -> None:
+        files = self._files(name, config)
+        self.instances[name] = process.start(name, [sys.executable, "-m", module, *files], folder=self.folder)
+
+    def _start_java(self, name: str, config: JavaConfig) -> None:
+        port = self._port(f"{name} agent")
+        command = java_consumer.command(self.spec.measured, jmx_port=port, files=self._files(name, config))
+        self.instances[name] = process.start(name, command, folder=self.folder)
+
+    def _files(self, name: str, config: BaseModel) -> list[Path]:
         write(self.folder / f"{name}.config.json", config)
         self._address(name).unlink(missing_ok=True)
-        files = [self.folder / f"{name}.config.json", self.folder / "behaviour.json", self._address(name)]
-        self.instances[name] = process.start(name, [sys.executable, "-m", module, *files], folder=self.folder)
+        return [self.folder / f"{name}.config.json", self.folder / "behaviour.json", self._address(name)]
 
     def _address(self, name: str) -> Path:
         return self.folder / f"{name}.address.json"
 
     def _announce(self) -> None:
         wait_for_addresses([(child, self._address(name)) for name, child in self.instances.items()])
-        pods = () if self.spec.consumer == "runtime" else tuple(self.instances)
-        self.lab.watch(self.spec.group, self.addresses(), pods=pods)
+        pages, pods = self.addresses(), () if self.spec.consumer == "runtime" else tuple(self.instances)
+        if self.spec.consumer == "java":
+            pages += [f"127.0.0.1:{self._port(f'{name} agent')}" for name in self.instances]
+            pods *= 2
+        self.lab.watch(self.spec.group, pages, pods=pods)
 
     def addresses(self) -> list[str]:
         """host:port of the metrics pages of the instances that were started, dead or alive."""

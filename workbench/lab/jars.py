@@ -33,6 +33,8 @@ class JarSet:
 
     name: str
     module: str
+    organisation: str = "org.apache.kafka"
+    version: str = KAFKA_VERSION
 
     @property
     def folder(self) -> Path:
@@ -64,6 +66,11 @@ BROKER = JarSet("broker", "kafka_2.13")
 TOOLS = JarSet("tools", "kafka-tools")  # kafka-consumer-groups and its siblings, for the tests and the benches
 STREAMS = JarSet("streams", "kafka-streams")  # for the tests: a real group of its protocol
 CONNECT = JarSet("connect", "connect-runtime")  # for the tests: a real group of workers
+# What a Java consumer of the lab is measured with; the two generations write names and labels differently.
+JMX_AGENTS = {
+    version: JarSet(f"jmx_agent_{version}", "jmx_prometheus_javaagent", "io.prometheus.jmx", version)
+    for version in ("0.20.0", "1.0.1")
+}
 
 
 def ensure(jars: JarSet, *, progress: Progress | None = None) -> Path:
@@ -99,7 +106,7 @@ def _run_ivy(jars: JarSet, target: Path, progress: Progress) -> None:
     command: list[str | Path] = [find_java().program, *trust_options(), "-jar", _ivy_jar()]
     if settings := os.environ.get("WORKBENCH_IVY_SETTINGS"):
         command += ["-settings", settings]
-    command += ["-dependency", "org.apache.kafka", jars.module, KAFKA_VERSION, "-confs", "default"]
+    command += ["-dependency", jars.organisation, jars.module, jars.version, "-confs", "default"]
     command += ["-cache", cache_dir() / "ivy"]
     command += ["-retrieve", f"{target}/[artifact]-[revision](-[classifier]).[ext]"]
     total, done = len(jars.checksums), 0

@@ -22,9 +22,10 @@ from workbench.places import state_dir
 from workbench.settings import LAB_CLUSTER, Cluster, Thresholds, Windows
 from workbench.window import parse_duration
 
-PROFILES = ["kafka_exporter", "group_state", "runtime"]
+LAG_PROFILES = ["kafka_exporter", "group_state"]
+PROFILES = [*LAG_PROFILES, "runtime"]
 # Of consumers without the runtime: their client's statistics, and the page that their team made.
-OTHER_PROFILES = ["kafka_exporter", "group_state", "librdkafka", str(Path(__file__).with_name("handlers.yaml"))]
+OTHER_PROFILES = [*LAG_PROFILES, "librdkafka", str(Path(__file__).with_name("handlers.yaml"))]
 _READY_SECONDS = 90.0  # of a busy machine; a process that dies is reported at once
 
 # The lab compresses time: seconds stand for minutes, and the thresholds that are lengths of time shrink with them.

@@ -13,11 +13,13 @@ from typing import Any, Literal
 
 from workbench.lab.draw import QUICK_SECONDS, Draw, Make, Scenario
 from workbench.lab.fleet import LabFleet
+from workbench.lab.jars import JMX_AGENTS
+from workbench.lab.java_consumer import Measured
 from workbench.lab.spec import Behaviour
-from workbench.lab.upstream import RECORD_BYTES, SMALL_FETCHES
+from workbench.lab.upstream import JAVA_SMALL_FETCHES, RECORD_BYTES, SMALL_FETCHES
 from workbench.triage.verdict import Verdict
 
-Shape = Literal["loop", "pool"]
+Shape = Literal["loop", "pool", "java"]
 Fault = Callable[[LabFleet], None]
 _KEYS = 4000  # so that partitions get about as much as each other
 
@@ -26,6 +28,15 @@ def _prepare(draw: Draw, shape: Shape) -> None:
     draw.consumer = shape
     draw.threads = draw.random.choice((3, 4)) if shape == "pool" else 1
     draw.by_type = draw.random.random() < 0.6
+    if shape == "java":
+        draw.by_type = False  # a listener's timer does not know them
+        draw.topic = draw.random.choice(("events", "shop.events"))  # a name with a dot is exported under two spellings
+        draw.measured = Measured(
+            rules=draw.random.choice(("plain", "connect", "strimzi")),
+            agent=draw.random.choice(tuple(JMX_AGENTS)),
+            protocol=draw.random.choice(("classic", "consumer")),
+            max_poll_records=draw.random.choice((50, 500)),
+        )
 
 
 def _slots(draw: Draw) -> int:
@@ -104,7 +115,7 @@ def _throttled(shape: Shape, draw: Draw, run_id: str) -> Scenario:
 def _slow_network(shape: Shape, draw: Draw, run_id: str) -> Scenario:
     """All members' ways to the broker become long."""
     _prepare(draw, shape)
-    draw.partitions, draw.proxied, draw.kafka = 6, True, SMALL_FETCHES
+    draw.partitions, draw.proxied, draw.kafka = 6, True, JAVA_SMALL_FETCHES if shape == "java" else SMALL_FETCHES
     delay = draw.random.uniform(0.8, 1.2)
 
     def fault(fleet: LabFleet) -> None:
@@ -167,6 +178,19 @@ def _poison(shape: Shape, draw: Draw, run_id: str) -> Scenario:
     )  # fmt: skip
 
 
+def _paused(shape: Shape, draw: Draw, run_id: str) -> Scenario:
+    """One member has paused its partitions and goes on polling: its client measures no lag then."""
+    _prepare(draw, shape)
+    held = f"{draw.group(run_id)}-{draw.random.randrange(draw.instances)}"
+
+    def fault(fleet: LabFleet) -> None:
+        fleet.set_behaviour(fleet.behaviour.model_copy(update={"held_members": [held]}))
+
+    return draw.scenario(
+        _calm(draw), fault, Verdict.STUCK_PARTITION, run_id=run_id, keys=_KEYS, also=(Verdict.CONSUMER_STOPPED,)
+    )
+
+
 def _burst(shape: Shape, draw: Draw, run_id: str) -> Scenario:
     """Three times the usual arrivals, where there is room for one and a half. What is usual, a minute cannot tell."""
     _prepare(draw, shape)
@@ -223,14 +247,22 @@ _KINDS: dict[str, tuple[Callable[[Shape, Draw, str], Scenario], str]] = {
     "stopped": (_stopped, "all members crash or are stopped"),
     "hangs": (_hangs, "one member hangs in its handler"),
     "poison": (_poison, "a record that cannot be handled blocks one partition"),
+    "paused": (_paused, "one member has paused its partitions, and goes on polling"),
     "burst": (_burst, "three times the usual arrivals"),
     "too_few": (_too_few, "fewer members than partitions, and traffic outgrows them"),
     "ceiling": (_ceiling, "as many members as partitions, and traffic outgrows them"),
 }
-_SHAPES: dict[Shape, str] = {"loop": "a poll loop", "pool": "a pool of threads"}
+# A listener's timer does not tell event types apart; the loop and the pool do not know how to pause.
+_NEVER = {("java", "slow_type"), ("loop", "paused"), ("pool", "paused")}
+_SHAPES: dict[Shape, str] = {
+    "loop": "a poll loop",
+    "pool": "a pool of threads",
+    "java": "a Java listener with the JMX agent",
+}
 
 OTHERS: dict[str, tuple[Make, str]] = {
     f"{shape}_{name}": (partial(make, shape), f"{words}: {what}")
     for shape, words in _SHAPES.items()
     for name, (make, what) in _KINDS.items()
+    if (shape, name) not in _NEVER
 }

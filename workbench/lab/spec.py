@@ -78,6 +78,20 @@ class LoopConfig(BaseModel):
     kafka: dict[str, str | int | float | bool] = {}
 
 
+class JavaConfig(BaseModel):
+    """Settings of a Java consumer."""
+
+    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
+
+    bootstrap: str
+    group: str
+    topic: str
+    client_id: str
+    listener: str = Field(description="The label `name` of its timer.")
+    metrics_port: int
+    kafka: dict[str, str | int | float | bool] = {}
+
+
 class Way(BaseModel):
     """What the network does to some clients: latency for each direction, added by the lab's proxy."""
 

@@ -58,6 +58,7 @@ def throttled(draw: Draw, run_id: str) -> Scenario:
 
 # With small fetches a long round trip limits what arrives, as it does for big ones on a real distance.
 SMALL_FETCHES: dict[str, str | int | float | bool] = {"fetch.message.max.bytes": 4096}
+JAVA_SMALL_FETCHES: dict[str, str | int | float | bool] = {"max.partition.fetch.bytes": 4096, "fetch.max.bytes": 24576}
 
 
 def slow_network(draw: Draw, run_id: str) -> Scenario:
