@@ -96,7 +96,7 @@ def judge(story: Story, truth: Truth, finding: Finding | None) -> Judged:
     """One finding."""
     verdict = "absent" if finding is None else str(finding.verdict)
     state = State.CANNOT_TELL if finding is None else finding.state
-    mark = _mark(truth, verdict, state, finding)
+    mark = mark_of(truth, verdict, state, finding)
     given = set() if finding is None else advice(finding)
     harmful = given & truth.never
     if mark in (Mark.ALARM, Mark.WRONG):
@@ -116,7 +116,8 @@ def judge(story: Story, truth: Truth, finding: Finding | None) -> Judged:
     )
 
 
-def _mark(truth: Truth, verdict: str, state: State, finding: Finding | None) -> Mark:
+def mark_of(truth: Truth, verdict: str, state: State, finding: Finding | None) -> Mark:
+    """How a verdict did against the truth."""
     calm = state in _CALM
     if not truth.sick:
         if verdict in truth.verdicts or calm:
