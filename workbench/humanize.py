@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
 import shlex
@@ -16,6 +17,7 @@ _CONTROL = re.compile(
 _CHAT = str.maketrans(
     {"<": "‹", ">": "›", "@": "＠", "`": "ˋ"}
 )  # characters that chats interpret as a mention, a command or code
+_NEAR = 0.55  # "triag" and "staus" are near "triage" and "status"; "xyz" is near nothing
 _MAX_NAME = 80
 _MAX_MESSAGE = 1500  # one screen; the middle is cut out, because names come first and reasons last
 
@@ -157,3 +159,15 @@ def moment(timestamp_ms: int | None) -> str:
 def first_line(error: BaseException) -> str:
     """First line of an error's text, or else the name of its class."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def near(name: str, known: Sequence[str], *, most: int = 3) -> list[str]:
+    """Known names that look like a mistyped one, best first."""
+    by_case = {it.casefold(): it for it in known}
+    return [by_case[it] for it in difflib.get_close_matches(name.casefold(), list(by_case), n=most, cutoff=_NEAR)]
+
+
+def did_you_mean(name: str, known: Sequence[str]) -> str:
+    """ " Did you mean `triage`?", with a leading blank; empty if nothing is near."""
+    names = near(name, known)
+    return f" Did you mean {' or '.join(f'`{printable(it)}`' for it in names)}?" if names else ""

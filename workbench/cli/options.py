@@ -40,10 +40,12 @@ def selection_options(function: F) -> F:
 def window_options(function: F) -> F:
     """`--since`, `--until` and `--baseline`."""
     function = click.option("--baseline", help="Length of the baseline before the window. Default: 1h.")(function)
-    function = click.option("--until", help='End of the window. Default: "now".')(function)
+    function = click.option("--until", help="End of the window: now (default), 5m (ago), or a time with its zone.")(
+        function
+    )
     return click.option(
         "--since",
-        help='Start of the window: "15m ago" (default) or a timestamp with a time zone, 2026-11-21T03:00:00+08:00.',
+        help="Start of the window: 15m (ago; default), or a time with its zone: 2026-11-21T03:00:00+08:00.",
     )(function)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from workbench.cli.help import Group
 from workbench.cli.options import cluster_option, config_option, json_option
 from workbench.errors import ExitCode, UsageError
 from workbench.screen import say, tell, tell_page, write_json
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 _MOST_CANDIDATES = 500
 
 
-@click.group(name="profiles")
+@click.group(name="profiles", cls=Group)
 def command() -> None:
     """List the known exporters and frameworks, and the signals of each."""
 
