@@ -24,8 +24,8 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "events": (("events list --cluster prod", "what was deployed"),),
     "events add": (
-        ("events add --cluster prod --service payments --version 2.4", "the last step of a deploy"),
-        ('events add --cluster prod --kind config --text "half quota" --at 5m', "5 min ago"),
+        ("events add --cluster prod --service payments --version 2", "the last step of a deploy"),
+        ("events add --cluster prod --kind config --text quota --at 5m", "5 min ago"),
     ),
     "events import": (("events import --cluster prod --kubernetes --since 6h", "deploys, from Prometheus"),),
     "events list": (("events list --cluster prod --json", "for a script"),),
