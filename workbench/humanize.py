@@ -123,6 +123,26 @@ def times(factor: float | None) -> str:
     return f"{factor:,.0f} ×" if factor >= 9.5 else f"{factor:.1f} ×"
 
 
+def quantity(value: float | None, unit: str) -> str:
+    """A value with its unit as triage gives it: `0.231, "s"` → "231 ms", `0.94, "of capacity"` → "94 %", `3, "members"` → "3"."""
+    if value is None:
+        return "unknown"
+    kind = unit.split(" ", 1)[0]
+    if kind == "s":
+        return duration(value)
+    if kind == "of":
+        return percent(value)
+    if kind == "×":
+        return times(value)
+    return count(value)
+
+
+def unit_words(unit: str) -> str:
+    """What `quantity` leaves of a unit: "s since the last sample" → "since the last sample", "s" → ""."""
+    kind, _, rest = unit.partition(" ")
+    return unit if kind not in ("s", "×") else rest
+
+
 def plural(number: int, noun: str, plural_noun: str | None = None) -> str:
     """`1, "partition"` → "1 partition"; `3` → "3 partitions"."""
     return f"{number:,} {noun if number == 1 else plural_noun or noun + 's'}"

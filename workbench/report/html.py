@@ -18,9 +18,10 @@ from workbench import __version__
 from workbench.collect.capture import Capture
 from workbench.errors import UsageError
 from workbench.files import atomic_write
-from workbench.humanize import count, duration, one_line, printable, rate, significant
+from workbench.humanize import count, duration, one_line, printable, quantity, rate, unit_words
 from workbench.report.charts import Chart, charts_of
 from workbench.report.numbers import summary_table
+from workbench.report.terminal import how_to_set
 from workbench.report.treepicture import tree_svg
 from workbench.triage.changes import words_of
 from workbench.triage.engine import Triage
@@ -156,16 +157,24 @@ def environment(package: str = "workbench.report") -> Environment:
         "name": printable,
         "line": one_line,
         "words": lambda text: str(text).replace("_", " "),
-        "number": _number,
+        "quantity": quantity,
+        "unit_words": unit_words,
         "changed": words_of,
     }
     environment.filters |= filters
-    environment.globals |= {"evidence_rows": _evidence_rows, "summary_table": summary_table}
+    environment.globals |= {
+        "evidence_rows": _evidence_rows,
+        "summary_table": summary_table,
+        "how_to_set": how_to_set,
+        "addresses": _addresses,
+    }
     return environment
 
 
-def _number(value: float | None) -> str:
-    return "unknown" if value is None else significant(value)
+def _addresses(finding: Finding) -> list[tuple[str, str]]:
+    """Names and addresses to go to from a finding, the team's own runbook first."""
+    runbooks = (("Runbook of the group", finding.own_runbook), ("Runbook", finding.runbook))
+    return [(name, address) for name, address in runbooks if address] + list(finding.links.items())
 
 
 def _evidence_rows(finding: Finding) -> list[tuple[str, str, str, Evidence | None]]:

@@ -87,9 +87,10 @@ def detail(finding: Finding, samples: pa.Table, window: Window, *, pictures: boo
     if finding.owner:
         parts.append(Text(f" Owner: {one_line(finding.owner)}"))
     if finding.own_runbook:
-        parts.append(Text(f" Runbook of the group: {one_line(finding.own_runbook)}"))
+        parts.append(Line(f"Runbook of the group: {finding.own_runbook}", indent=1))
     if finding.runbook:
-        parts.append(Text(f" Runbook: {finding.runbook}", style="dim"))
+        parts.append(Line(f"Runbook: {finding.runbook}", style="dim", indent=1))
+    parts += [Line(f"{name}: {address}", style="dim", indent=1) for name, address in finding.links.items()]
     return Group(Text(), *parts, Text())  # type: ignore[arg-type]
 
 
@@ -182,8 +183,15 @@ def _actions(finding: Finding) -> list[object]:
         shown.append(_numbered(str(number), Text(action.title)))
         if action.command:
             shown += [Line(line, style="cyan", indent=5) for line in action.command.splitlines()]
+        elif action.kind:
+            shown.append(_numbered("", Text(how_to_set(action.kind, finding.group), style="dim")))
         shown.append(_numbered("", Text(f"check: {action.verify}", style="dim")))
     return shown
+
+
+def how_to_set(kind: str, group: str) -> str:
+    """Where the settings take the command of an action from."""
+    return f'no command yet: set {kind} in workbench.toml, [clusters.….groups."{printable(group)}".actions]'
 
 
 def _numbered(number: str, text: Text) -> Table:
