@@ -41,4 +41,4 @@ def test_a_multiple_becomes_a_limit_in_the_unit_of_the_value() -> None:
         found = build_finding(known, thresholds=Thresholds(), profiles=[])
         [step] = [step for step in found.path if step.node == "one_slow"]
         first = step.evidence[0]
-        assert (first.value, first.unit, first.threshold, first.rule) == (0.231, "s", limit, "3.0 × its baseline")
+        assert (first.value, first.unit, first.threshold, first.rule) == (0.231, "s", limit, "3 × its baseline")

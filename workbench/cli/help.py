@@ -13,10 +13,11 @@ from workbench.humanize import did_you_mean
 EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "": (
         ("demo", "a first look, without a Kafka of your own"),
-        ("doctor", "this machine and the clusters in workbench.toml"),
+        ("init", "write workbench.toml for a cluster of yours"),
         ("triage --cluster prod --group payments", "why does this group lag?"),
     ),
     "capture": (("capture --cluster prod --since 30m --out incident", "keep the last 30 minutes"),),
+    "completion": (('eval "$(workbench completion bash)"', "in ~/.bashrc"),),
     "demo": (("demo", "takes about 90 seconds"),),
     "doctor": (
         ("doctor", "this machine and every cluster"),
@@ -29,6 +30,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "events import": (("events import --cluster prod --kubernetes --since 6h", "deploys, from Prometheus"),),
     "events list": (("events list --cluster prod --json", "for a script"),),
+    "export": (("export grafana --cluster prod --out monitoring", "dashboard and alert rules"),),
+    "export grafana": (
+        ("export grafana --cluster prod --out monitoring", "for the profiles of a cluster"),
+        ("export grafana --profile kafka_exporter --out monitoring", "without settings"),
+    ),
+    "init": (
+        ("init", "asks for every address, and tries it"),
+        ("init --name prod --prometheus http://prometheus:9090 --yes", "asks nothing"),
+        ("init --lab --name lab", "the running lab"),
+    ),
     "lab": (
         ("lab up", "then every command accepts --cluster lab"),
         ("lab run slow_processor", "cause an incident, and find it"),
@@ -96,7 +107,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("triage --capture incident", "a recording; no network"),
         ("triage --alert webhook.json", "from an alert, with its runbook"),
     ),
-    "watch": (("watch --cluster prod --out recording --for 10m", "record, without a Prometheus"),),
+    "watch": (
+        ("watch --cluster prod --live", "the fleet on one screen; q ends it"),
+        ("watch --cluster prod --out recording --for 10m", "record, without a Prometheus"),
+    ),
 }
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workbench.cli.help import Group
-from workbench.cli.options import json_option
+from workbench.cli.options import completing, json_option
 from workbench.errors import ExitCode
 from workbench.screen import say, tell, write_json
 
@@ -120,7 +120,7 @@ def list_(as_json: bool) -> int:
 
 
 @command.command()
-@click.argument("scenario")
+@click.argument("scenario", shell_complete=completing("scenarios"))
 @click.option("--seed", default=1, show_default=True, help="Seed for rates, partitions, target and timing.")
 @click.option(
     "--source",

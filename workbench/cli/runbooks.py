@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from workbench.cli.help import Group
-from workbench.cli.options import json_option
+from workbench.cli.options import completing, json_option
 from workbench.errors import ExitCode, UsageError
 from workbench.files import write_text
 from workbench.humanize import did_you_mean
@@ -89,7 +89,7 @@ def write(folder: Path | None) -> int:
 
 
 @command.command()
-@click.argument("name")
+@click.argument("name", shell_complete=completing("runbooks"))
 @_folder_option
 def show(name: str, folder: Path | None) -> int:
     """Print the runbook of an alert (SlowProcessor) or a verdict (slow_processor)."""

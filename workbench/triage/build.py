@@ -8,7 +8,7 @@ from datetime import datetime
 
 from workbench.collect.kafka_kinds import cannot_judge
 from workbench.features.measured import PartitionFeatures
-from workbench.humanize import duration, times
+from workbench.humanize import duration, significant
 from workbench.profiles import Profile, Quality
 from workbench.settings import Thresholds
 from workbench.signals import SIGNALS
@@ -159,7 +159,7 @@ def _evidence(measure: Measure, row: SubscriptionFeatures, thresholds: Threshold
     rule = None
     if limit is not None and measure.times is not None:
         # A multiple: the limit itself is in the unit of the value, if it is known what the multiple is of.
-        rule = f"{times(limit)} {measure.times}"
+        rule = f"{significant(limit)} × {measure.times}"
         limit = limit * baseline if baseline is not None else None
     return Evidence(
         signal=measure.signal,
