@@ -27,6 +27,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "solid")
 _MAX_LINES = len(COLOURS)
 _HEIGHT = 260
+_LEGEND_ROW = 18  # a legend of many lines wraps; the curves keep their room
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -292,7 +293,7 @@ def chart_of(
     if percent_axis:
         axis |= {"tickformat": ".0%"}
     layout = {
-        "height": _HEIGHT,
+        "height": _HEIGHT + _LEGEND_ROW * max(0, len(lines) - 3),
         "margin": {"l": 60, "r": 12, "t": 8, "b": 36},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",

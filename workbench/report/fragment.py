@@ -44,6 +44,7 @@ _AGAINST_JUPYTER = """
 
 # JupyterLab has a theme of its own, which need not be the system's.
 _BY_THEME = """
+.wb-panel { min-width: 23rem; }  /* beside an open sidebar: scrolled, not broken letter by letter */
 .wb-panel button.copy { display: inline-block; }
 .wb-panel .jp-RenderedPlotly, .wb-panel .js-plotly-plot { min-height: 260px; }
 .wb-panel .widget-html { max-width: calc(100%% - 4px); min-width: 0; }
