@@ -327,7 +327,15 @@ def load_settings(path: Path | None = None) -> Settings:
     try:
         return Settings.model_validate(from_environment(values, chosen))
     except ValidationError as error:
-        raise ConfigError(f"{chosen}: {first_problem(error)}.", hint="See README, 'Your own cluster'.") from None
+        problem = first_problem(error)
+        means = did_you_mean(problem.field.rpartition(".")[2], _fields()) if problem.is_unknown else ""
+        raise ConfigError(f"{chosen}: {problem}.{means}", hint="See README, 'Your own cluster'.") from None
+
+
+def _fields() -> list[str]:
+    """Every name that can stand in the settings."""
+    models = (Settings, Cluster, Thresholds, Windows, GroupSettings)
+    return list(dict.fromkeys(name for model in models for name in model.model_fields))
 
 
 def _beside(profiles: Any, folder: Path) -> Any:

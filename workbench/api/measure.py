@@ -45,13 +45,18 @@ def measure(request: Measurements, *, progress: Progress = SILENT) -> Measured:
 
 
 def _recorded(request: Measurements, progress: Progress) -> Measured:
-    from workbench.collect.capture import INFO, read_capture
+    from workbench.collect.capture import INFO, read_capture, read_info
     from workbench.spark.session import start_in_background
+    from workbench.window import Window
 
     folder = (request.capture or Path()).expanduser()
     named = bool(request.groups or request.topics)
-    if (folder / INFO).is_file() and not named:
-        start_in_background()
+    if (folder / INFO).is_file():
+        kept = read_info(folder).window
+        # A mistyped time is answered without Spark.
+        request.times.window_in(Window(baseline_start=kept.baseline_start, start=kept.start, end=kept.end))
+        if not named:
+            start_in_background()
     with progress.step(f"Reading {folder}") as step:
         capture = read_capture(folder)
         step.note = f"{capture.samples.num_rows:,} samples, recorded {capture.info.created_at:%Y-%m-%d %H:%M:%SZ}"

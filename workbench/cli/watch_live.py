@@ -165,10 +165,13 @@ class LiveApp(App[int]):
             self.detail(error.message)
             return
         parts.sort(key=lambda it: -(it["lag_messages"] if it["lag_messages"] is not None else -1))
-        lines = [f"{printable(row['group'])}", f"{'topic':20} {'part':>4} {'lag':>10}  owner"]
-        for it in parts:
-            owner = printable(it["client_id"]) if it["client_id"] else "-"
-            lines.append(f"{printable(it['topic']):20} {it['partition']:>4} {count(it['lag_messages']):>10}  {owner}")
+        lines = [printable(row["group"])]
+        for topic in dict.fromkeys(it["topic"] for it in parts):
+            lines += ["", printable(topic), f"{'part':>4} {'lag':>9}  owner"]
+            for it in parts:
+                if it["topic"] == topic:
+                    owner = printable(it["client_id"]) if it["client_id"] else "-"
+                    lines.append(f"{it['partition']:>4} {count(it['lag_messages']):>9}  {owner}")
         self.detail("\n".join(lines))
 
     def action_partitions(self) -> None:

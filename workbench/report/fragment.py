@@ -47,6 +47,7 @@ _BY_THEME = """
 .wb-panel { min-width: 23rem; }  /* beside an open sidebar: scrolled, not broken letter by letter */
 .wb-panel button.copy { display: inline-block; }
 .wb-panel .jp-RenderedPlotly, .wb-panel .js-plotly-plot { min-height: 260px; }
+@media (max-width: 600px) { .wb-panel .jp-RenderedPlotly, .wb-panel .js-plotly-plot { min-height: 420px; } }
 .wb-panel .widget-html { max-width: calc(100%% - 4px); min-width: 0; }
 .wb-panel .widget-html-content { min-width: 0; max-width: 100%%; overflow-x: auto; }
 body[data-jp-theme-light="true"] .wb { color-scheme: light; %s }
