@@ -101,7 +101,8 @@ def test_the_charts_of_a_panel_survive_a_resize(page: Page, tmp_path: Path) -> N
             found = problems(page, ".wb-panel")
             page.screenshot(PICTURES / f"layout-panel-{width}.png")
             assert found == [], (width, found)
-        page.run("document.querySelector('.wb-panel button.copy').click()")
+        page.run("document.querySelector('.wb-panel button.copy').focus()")
+        page.press("Enter", 13)
         page.wait("document.querySelector('.wb-panel button.copy').textContent === 'Copied'")
         top = "document.querySelector('{}').getBoundingClientRect().top"
         assert page.run(f"{top.format('.wb-save-html')} < {top.format('.wb-answer')}")

@@ -99,8 +99,7 @@ def command(
 def _live(
     cluster: str, *, out: Path | None, others: bool, groups: tuple[str, ...], interval: str, config: Path | None
 ) -> int:
-    import sys
-
+    from workbench.console import open_console
     from workbench.settings import load_settings
     from workbench.window import parse_duration
 
@@ -111,7 +110,7 @@ def _live(
         raise UsageError(
             f"The cluster {cluster!r} has no bootstrap in the settings.", hint="--live reads from Kafka; add it."
         )
-    if not sys.stdout.isatty():
+    if not open_console().is_terminal:
         raise UsageError("--live needs a terminal.", hint="For a script: workbench snapshot --json")
     try:
         from workbench.cli.watch_live import live
