@@ -165,7 +165,7 @@ def _tried(given: Answers) -> tuple[list[str], list[str]]:
         from workbench.cli.progress import Steps
 
         try:
-            with Steps().waiting(f"Asking {name} (at most {_TRY_SECONDS:g} s)"):
+            with Steps().waiting(f"Asking {name}", at_most_seconds=_TRY_SECONDS):
                 said = what()
         except WorkbenchError as error:
             failed.append(name)

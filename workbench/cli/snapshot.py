@@ -58,8 +58,14 @@ def command(
     """
     from workbench import api
     from workbench.cli.progress import Steps
+    from workbench.settings import load_settings
+    from workbench.window import parse_duration
 
-    with Steps(quiet=as_json) as steps, steps.waiting(f"Reading groups and offsets of {cluster} from Kafka"):
+    limit = (
+        parse_duration(deadline).total_seconds() if deadline else load_settings(config).cluster(cluster).timeout_seconds
+    )
+    title = f"Reading groups and offsets of {cluster} from Kafka"
+    with Steps(quiet=as_json) as steps, steps.waiting(title, at_most_seconds=limit):
         found = api.snapshot(
             cluster=cluster,
             groups=groups,
