@@ -49,7 +49,7 @@ TASKS: tuple[tuple[str, str, tuple[int, ...]], ...] = (
 HEAD = """# Twenty tasks on call
 
 Each is one command. Keystrokes count every letter and Enter, without completion. Seconds are from Enter to the prompt, on
-the machine of the last run ({cores} cores), with a JVM that starts anew each time.
+the machine of the last run ({cores} cores, load average {load:.0f}), with a JVM that starts anew each time.
 `python -m tests.tools.tasks` measures them again.
 
 In a browser, an alert's `runbook_url` opens the runbook of the verdict (with `runbook_base` set): one click. In a report,
@@ -79,7 +79,7 @@ def furnish(room: Path) -> None:
 
 def main() -> None:
     """Run the tasks in order, and write the page."""
-    page = HEAD.format(cores=os.cpu_count())
+    page = HEAD.format(cores=os.cpu_count(), load=os.getloadavg()[0])
     with tempfile.TemporaryDirectory() as place:
         room = Path(place)
         furnish(room)
