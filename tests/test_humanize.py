@@ -8,7 +8,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workbench.humanize import count, duration, first_line, listed, one_line, percent, printable, shell_word, times
+from workbench.humanize import (
+    count,
+    duration,
+    first_line,
+    listed,
+    one_line,
+    percent,
+    printable,
+    quantity,
+    shell_word,
+    times,
+    unit_words,
+)
 
 
 @pytest.mark.parametrize(
@@ -76,3 +88,20 @@ def test_an_error_is_told_by_its_first_line() -> None:
     """Or by its kind, if it says nothing."""
     assert first_line(RuntimeError("refused\n\tat org.apache...")) == "refused"
     assert first_line(ValueError()) == "ValueError"
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "shown", "words"),
+    [
+        (0.231, "s", "231 ms", ""),
+        (0.000222, "s", "0.222 ms", ""),
+        (12.0, "s since the last sample", "12 s", "since the last sample"),
+        (0.94, "of capacity", "94 %", "of capacity"),
+        (56.0, "× its baseline", "56 ×", "its baseline"),
+        (3615.0, "messages", "3,615", "messages"),
+        (None, "s", "unknown", ""),
+    ],
+)
+def test_a_quantity_has_its_unit_once(value: float | None, unit: str, shown: str, words: str) -> None:
+    """In the value or beside it, and a small one is not 0."""
+    assert (quantity(value, unit), unit_words(unit)) == (shown, words)

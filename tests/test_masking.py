@@ -74,7 +74,7 @@ def test_a_short_secret_does_not_change_other_names() -> None:
         "The instance http://host:8080/x refuses the token.",
         "admin API off (set admin_token).",
         "group pay@night of http://host:9090 and mail@example.org",
-        "clusters.prod.kafka.sasl_password: Field required.",
+        "clusters.prod.kafka.sasl_password: it is missing.",
         "Bearer tokens are taken from the environment.",
     ],
 )

@@ -37,7 +37,8 @@ def test_a_notebook_is_canonical(path: Path) -> None:
     assert set(book.metadata) == {"kernelspec", "language_info"}
     assert book.metadata.kernelspec.name == "python3"
     for cell in book.cells:
-        assert set(cell.metadata) <= {"title", "tags"}
+        assert set(cell.metadata) <= {"title", "tags", "jupyter"}
+        assert cell.metadata.get("jupyter", {}) in ({}, {"source_hidden": True})  # a panel is not its source
         assert cell.id.isidentifier()
         if cell.cell_type == "code":
             assert cell.execution_count is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from workbench.errors import UsageError
+from workbench.humanize import did_you_mean
 
 
 def shipped(folder: str) -> Path:
@@ -30,6 +31,7 @@ def notebook(name: str) -> Path:
     folder = shipped("notebooks")
     path = folder / f"{name}.ipynb"
     if not path.is_file():
-        names = ", ".join(sorted(it.stem for it in folder.glob("*.ipynb")))
-        raise UsageError(f"There is no notebook {name!r}.", hint=f"Notebooks: {names}.")
+        names = sorted(it.stem for it in folder.glob("*.ipynb"))
+        means = did_you_mean(name, names)
+        raise UsageError(f"There is no notebook {name!r}.{means}", hint=f"Notebooks: {', '.join(names)}.")
     return path

@@ -2,25 +2,44 @@
 
 from __future__ import annotations
 
+import os
+import re
+import sys
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TextIO
 
 from rich.console import Console, ConsoleOptions, RenderableType
+from rich.measure import Measurement
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.segment import Segment
+from rich.table import Column, Table
 from rich.text import Text
 
 from workbench.humanize import lines, one_line
 from workbench.masking import masked
 
 PAGE_WIDTH = 120
+_UNBOUNDED = 100_000
+_TRAILING = re.compile(r" +$", re.MULTILINE)
 
 
 class SafeConsole(Console):
-    """Console that prints text literally: `[link=…]`, `:emoji:` and control characters are not interpreted."""
+    """Console that prints text literally: `[link=…]`, `:emoji:` and control characters are not interpreted.
+
+    Without a terminal it is as wide as `COLUMNS` says, or else as a page, and lines do not end in blanks.
+    """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(markup=False, emoji=False, highlight=False, **options)
+        if not self.is_terminal:
+            if options.get("width") is None and not os.environ.get("COLUMNS", "").isdigit():
+                self.width = PAGE_WIDTH
+            if options.get("file") is None:
+                self.file = _Trimmed(stderr=self.stderr)  # type: ignore[assignment]
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """See the base class; what is wider than the screen goes on in the next line, and is not cut."""
+        super().print(*objects, **{"crop": False, **options})
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """See the base class; cleans every character of the output."""
@@ -32,10 +51,93 @@ class SafeConsole(Console):
         self.print(Text(one_line(masked(text)), style=style), soft_wrap=True)
 
 
+class _Trimmed:
+    """The current stdout or stderr, for a file or a pipe: lines without blanks at their ends."""
+
+    def __init__(self, *, stderr: bool) -> None:
+        self._stderr = stderr
+
+    def _stream(self) -> TextIO:
+        return sys.stderr if self._stderr else sys.stdout
+
+    def write(self, text: str) -> int:
+        return self._stream().write(_TRAILING.sub("", text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream(), name)
+
+
+class Line:
+    """A line to copy, such as a command: never wrapped or cut by us."""
+
+    def __init__(self, text: str, *, style: str = "", indent: int = 0) -> None:
+        self.text, self.style, self.indent = one_line(masked(text)), style, indent
+
+    def __rich_console__(self, console: Console, _options: ConsoleOptions) -> Iterable[Segment]:
+        yield Segment(" " * self.indent)
+        yield Segment(self.text, console.get_style(self.style) if self.style else None)
+        yield Segment.line()
+
+
+class FittingTable(Table):
+    """Table that cuts nothing: names, numbers and times stay whole, and only columns with a `ratio` (words) wrap.
+
+    If it does not fit on the terminal, each row becomes a record: its first value, then a line for each of the others.
+    In a file or a pipe it is as wide as it needs, unless `COLUMNS` is set.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(box=None, title_justify="left", title_style="bold", header_style="bold", **options)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterable[Any]:
+        if not options.is_terminal and not os.environ.get("COLUMNS", "").isdigit():
+            options = options.update(width=_UNBOUNDED, max_width=_UNBOUNDED)
+        for column in self.columns:
+            column.no_wrap = column.ratio is None
+        if options.max_width >= _UNBOUNDED:
+            for column in self.columns:
+                column.ratio, column.no_wrap = None, True
+        if self._needed(console, options) <= options.max_width:
+            yield from super().__rich_console__(console, options)
+        else:
+            yield from self._records()
+
+    def _needed(self, console: Console, options: ConsoleOptions) -> int:
+        wide = options.update(width=_UNBOUNDED, max_width=_UNBOUNDED)
+        total = self._extra_width
+        for column in self.columns:
+            sizes = [
+                Measurement.get(console, wide, it.renderable) for it in self._get_cells(console, column._index, column)
+            ]
+            least = max((it.maximum if column.ratio is None else max(it.minimum, _WORDS) for it in sizes), default=0)
+            total += least + 2
+        return total
+
+    def _records(self) -> Iterable[Any]:
+        if self.title:
+            yield Text(str(self.title), style="bold")
+        names = [_plain(column.header) for column in self.columns]
+        width = max((len(name) for name in names[1:]), default=0)
+        rows = zip(*(list(column.cells) for column in self.columns), strict=True)
+        for first, *others in rows:
+            yield Line(_plain(first), style="bold")
+            for name, cell in zip(names[1:], others, strict=True):
+                if _plain(cell):
+                    record = Table.grid(Column(width=width + 4, no_wrap=True), Column(overflow="fold"))
+                    record.add_row(Text(f"  {name}", style="dim"), cell)
+                    yield record
+
+
+_WORDS = 24  # columns of words that are narrower read like a poem
+
+
+def _plain(cell: Any) -> str:
+    return cell.plain if isinstance(cell, Text) else str(cell)
+
+
 def open_console(*, stderr: bool = False, quiet: bool = False) -> SafeConsole:
-    """Open a console; without a terminal, it is as wide as a page."""
-    console = SafeConsole(stderr=stderr, quiet=quiet)
-    return console if console.is_terminal else SafeConsole(stderr=stderr, quiet=quiet, width=PAGE_WIDTH)
+    """Open a console for a page of words and tables."""
+    return SafeConsole(stderr=stderr, quiet=quiet)
 
 
 def step_bar(console: SafeConsole, title: str) -> Progress:

@@ -5,6 +5,9 @@
     commit_every = "10m"
     owner = "#billing-oncall"
     runbook = "https://wiki.example.com/billing"
+    runbook_base = "https://wiki.example.com/runbooks"
+    grafana = "https://grafana.example.com/d/lag?var-group={group}&from={from_ms}&to={to_ms}"
+    actions = { restart_consumers = "kubectl -n billing rollout restart deploy/{group}" }
     mute = { until = 2026-12-01T08:00:00Z, reason = "migration" }
 
 Each field comes from the most specific pattern that has it: a name without wildcards before one with, then the one with more letters,
@@ -20,14 +23,33 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, field_validator
 
 from workbench.errors import WindowError
+from workbench.humanize import did_you_mean
+from workbench.inputs import is_web_address
 from workbench.window import parse_duration
 
 if TYPE_CHECKING:
     from workbench.settings import Thresholds
 
+# Kinds of the actions that triage advises (tests/triage/test_settle.py), and two that only a team's own tools can do.
+ACTION_KINDS = (
+    "abort_transaction",
+    "add_consumers",
+    "add_partitions",
+    "dead_letter",
+    "move_members",
+    "pause",
+    "raise_delay_capacity",
+    "raise_quota",
+    "raise_retention",
+    "restart_consumers",
+    "resume_partitions",
+    "rollback",
+    "scale_processors",
+    "spread_keys",
+)
 LONGEST = timedelta(days=366)  # more is a mistake in the unit
 _WILD = {"*": ".*", "?": "."}
 
@@ -79,6 +101,35 @@ class GroupSettings(Strict):
     owner: str | None = Field(default=None, description="Whom to ask: a channel, a team, an address.")
     runbook: str | None = Field(default=None, description="The team's own runbook, a link or a path.")
     mute: Mute | None = None
+    runbook_base: str | None = Field(
+        default=None, description="Address of the folder of runbooks: makes `runbooks/SlowProcessor.md` a link."
+    )
+    grafana: str | None = Field(
+        default=None,
+        description="Address of a dashboard; {cluster}, {group}, {topic}, {from_ms} and {to_ms} are filled in.",
+    )
+    logs: str | None = Field(default=None, description="Address of the group's logs, with the same places.")
+    actions: dict[str, str] | None = Field(
+        default=None,
+        description="Commands by kind of action (restart_consumers, add_consumers, scale_processors, rollback, pause ...), with "
+        "{cluster}, {group}, {topic} and the action's own values such as {members} and {threads}.",
+    )
+
+    @field_validator("runbook_base", "grafana", "logs")
+    @classmethod
+    def _addresses(cls, value: str | None) -> str | None:
+        if value is not None and not is_web_address(value):
+            raise ValueError("this is not an http or https URL, such as https://wiki.example.com/runbooks")
+        return value
+
+    @field_validator("actions")
+    @classmethod
+    def _kinds(cls, value: dict[str, str] | None) -> dict[str, str] | None:
+        for kind in value or {}:
+            if kind not in ACTION_KINDS:
+                means = did_you_mean(kind, ACTION_KINDS)
+                raise ValueError(f"there is no action {kind!r}.{means} Actions: {', '.join(ACTION_KINDS)}")
+        return value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
 import shlex
@@ -16,6 +17,7 @@ _CONTROL = re.compile(
 _CHAT = str.maketrans(
     {"<": "‹", ">": "›", "@": "＠", "`": "ˋ"}
 )  # characters that chats interpret as a mention, a command or code
+_NEAR = 0.55  # "triag" and "staus" are near "triage" and "status"; "xyz" is near nothing
 _MAX_NAME = 80
 _MAX_MESSAGE = 1500  # one screen; the middle is cut out, because names come first and reasons last
 
@@ -121,6 +123,26 @@ def times(factor: float | None) -> str:
     return f"{factor:,.0f} ×" if factor >= 9.5 else f"{factor:.1f} ×"
 
 
+def quantity(value: float | None, unit: str) -> str:
+    """A value with its unit as triage gives it: `0.231, "s"` → "231 ms", `0.94, "of capacity"` → "94 %", `3, "members"` → "3"."""
+    if value is None:
+        return "unknown"
+    kind = unit.split(" ", 1)[0]
+    if kind == "s":
+        return duration(value)
+    if kind == "of":
+        return percent(value)
+    if kind == "×":
+        return times(value)
+    return count(value)
+
+
+def unit_words(unit: str) -> str:
+    """What `quantity` leaves of a unit: "s since the last sample" → "since the last sample", "s" → ""."""
+    kind, _, rest = unit.partition(" ")
+    return unit if kind not in ("s", "×") else rest
+
+
 def plural(number: int, noun: str, plural_noun: str | None = None) -> str:
     """`1, "partition"` → "1 partition"; `3` → "3 partitions"."""
     return f"{number:,} {noun if number == 1 else plural_noun or noun + 's'}"
@@ -157,3 +179,15 @@ def moment(timestamp_ms: int | None) -> str:
 def first_line(error: BaseException) -> str:
     """First line of an error's text, or else the name of its class."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def near(name: str, known: Sequence[str], *, most: int = 3) -> list[str]:
+    """Known names that look like a mistyped one, best first."""
+    by_case = {it.casefold(): it for it in known}
+    return [by_case[it] for it in difflib.get_close_matches(name.casefold(), list(by_case), n=most, cutoff=_NEAR)]
+
+
+def did_you_mean(name: str, known: Sequence[str]) -> str:
+    """ " Did you mean `triage`?", with a leading blank; empty if nothing is near."""
+    names = near(name, known)
+    return f" Did you mean {' or '.join(f'`{printable(it)}`' for it in names)}?" if names else ""

@@ -40,7 +40,17 @@ def first_problem(error: ValidationError, *, whole: str = "the whole") -> Proble
     """Return the first error of a validation."""
     first = error.errors(include_input=False, include_url=False, include_context=False)[0]
     field = ".".join(str(part) for part in first["loc"]) or whole
-    return Problem(field, first["msg"].removeprefix("Value error, "), first["type"] == "extra_forbidden")
+    return Problem(field, _in_our_words(first["type"], first["msg"]), first["type"] == "extra_forbidden")
+
+
+def _in_our_words(kind: str, said: str) -> str:
+    """The validator's words for people who do not know the validator."""
+    if kind == "extra_forbidden":
+        return "there is no such field"
+    if kind == "missing":
+        return "it is missing"
+    said = said.removeprefix("Value error, ").replace("Input should be a valid ", "it must be a ")
+    return said.replace("Input should be ", "it must be ").replace("it must be a integer", "it must be a whole number")
 
 
 def is_web_address(url: str) -> bool:

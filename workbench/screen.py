@@ -29,6 +29,11 @@ def tell(text: str = "", *, mark: tuple[str, str] | None = None) -> None:
     _echo(one_line(masked(text)), mark=mark, err=False)
 
 
+def tell_address(url: str) -> None:
+    """Print an address with its own access token to stdout: the person who started the server must be able to open it."""
+    _echo(one_line(url), mark=None, err=False)
+
+
 def tell_page(text: str) -> None:
     """Print a text of several lines to stdout, such as a runbook. Names in it must already be on one line."""
     _echo(lines(masked(text)), mark=None, err=False)

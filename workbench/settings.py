@@ -13,6 +13,7 @@ from pydantic import Field, ValidationError, field_validator
 
 from workbench.errors import ConfigError, UnknownClusterError, UsageError
 from workbench.expectations import LONGEST, Duration, GroupSettings, Strict
+from workbench.humanize import did_you_mean
 from workbench.inputs import first_problem, is_web_address, read_toml
 from workbench.masking import remember, secret_values, secrets_in_header, secrets_in_url
 from workbench.places import config_file, state_dir
@@ -277,9 +278,10 @@ class Settings(Strict):
         hint = (
             "Start it with: workbench lab up."
             if name == LAB_CLUSTER
-            else f"Clusters in the settings: {names}. Add it to workbench.toml (see README)."
+            else f"Clusters in the settings: {names}. Add it to workbench.toml, or try: workbench init"
         )
-        raise UnknownClusterError(f"There is no cluster {name!r}.", hint=hint)
+        means = did_you_mean(name, [*self.clusters, LAB_CLUSTER])
+        raise UnknownClusterError(f"There is no cluster {name!r}.{means}", hint=hint)
 
     def thresholds_of(self, cluster: Cluster) -> Thresholds:
         """Settings that apply to a cluster: its own, or else the general ones."""
@@ -325,7 +327,15 @@ def load_settings(path: Path | None = None) -> Settings:
     try:
         return Settings.model_validate(from_environment(values, chosen))
     except ValidationError as error:
-        raise ConfigError(f"{chosen}: {first_problem(error)}.", hint="See README, 'Your own cluster'.") from None
+        problem = first_problem(error)
+        means = did_you_mean(problem.field.rpartition(".")[2], _fields()) if problem.is_unknown else ""
+        raise ConfigError(f"{chosen}: {problem}.{means}", hint="See README, 'Your own cluster'.") from None
+
+
+def _fields() -> list[str]:
+    """Every name that can stand in the settings."""
+    models = (Settings, Cluster, Thresholds, Windows, GroupSettings)
+    return list(dict.fromkeys(name for model in models for name in model.model_fields))
 
 
 def _beside(profiles: Any, folder: Path) -> Any:

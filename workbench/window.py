@@ -13,8 +13,11 @@ _FIRST, _LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UT
 _LONGEST_SECONDS = 100 * 365.25 * 86400  # threads can wait that long, and dates can represent it
 _UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
+_DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d|w))+")
 _MOST_CHARACTERS = 100  # three times the longest timestamp; the search for units is quadratic in a run of digits
-_INSTANT_HINT = 'Write it with a time zone: "2026-11-21T03:00:00+08:00", "2026-11-20T19:00:00Z", "now" or "15m ago".'
+_INSTANT_HINT = (
+    'Write it with a time zone: "2026-11-21T03:00:00+08:00", "2026-11-20T19:00:00Z", "now", "15m" or "15m ago".'
+)
 
 
 def parse_duration(text: str) -> timedelta:
@@ -35,8 +38,16 @@ def parse_duration(text: str) -> timedelta:
     return timedelta(seconds=seconds)
 
 
+def _ago(text: str) -> str | None:
+    """The duration in "15m ago" or "15m"; None for anything else."""
+    if text.lower().endswith("ago"):
+        return text[:-3]
+    compact = text.lower().replace(" ", "")
+    return text if len(compact) <= _MOST_CHARACTERS and _DURATION.fullmatch(compact) else None
+
+
 def parse_instant(text: str, *, now: datetime | None = None) -> datetime:
-    """Parse a timestamp with an explicit time zone, "now", or "15m ago"; the result is in UTC.
+    """Parse a timestamp with an explicit time zone, "now", or "15m ago" ("15m" means the same); the result is in UTC.
 
     Raises:
         WindowError: if the text has no time zone, is invalid, or is outside the supported years.
@@ -45,9 +56,9 @@ def parse_instant(text: str, *, now: datetime | None = None) -> datetime:
     stripped = text.strip()
     if stripped.lower() == "now":
         return now
-    if stripped.lower().endswith("ago"):
+    if (ago := _ago(stripped)) is not None:
         try:
-            return _in_calendar(now - parse_duration(stripped[:-3]), text)
+            return _in_calendar(now - parse_duration(ago), text)
         except OverflowError:
             raise _outside(text) from None
     try:

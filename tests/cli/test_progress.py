@@ -9,6 +9,7 @@ import pytest
 from tests.cli.running import run_here
 from tests.replay.fakes import orders, plan_of
 from tests.servers import Script, scripted
+from workbench.cli.progress import UnderWay
 from workbench.replay.planfile import write_file
 
 
@@ -39,3 +40,13 @@ def test_what_is_awaited_is_shown_on_a_terminal(tmp_path: Path, terminal: bool) 
         }
         for words, text in texts.items():
             assert (text in said(*words, folder=tmp_path, terminal=terminal)) == terminal, words
+
+
+def test_what_is_awaited_says_for_how_long_already_and_at_most() -> None:
+    """Nothing in the first second, then the seconds that have passed; names cannot control the terminal."""
+    now = [100.0]
+    shown = UnderWay("Reading \x1b[31mprod", at_most_seconds=30.0, clock=lambda: now[0])
+    assert shown.__rich__().plain == "Reading \\x1b[31mprod"
+    now[0] = 112.4
+    assert shown.__rich__().plain == "Reading \\x1b[31mprod  12 s of at most 30 s"
+    assert UnderWay("x", clock=lambda: now[0]).__rich__().plain == "x"

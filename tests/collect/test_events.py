@@ -52,7 +52,7 @@ def test_the_name_of_a_cluster_stays_in_the_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ('{"kind": "deploy"}', "line 2: ts: Field required"),
+        ('{"kind": "deploy"}', "line 2: ts: it is missing"),
         ('{"ts": "2026-11-21T03:00:00"}', "line 2: ts: this time has no time zone"),
         ('{"ts": "9999-11-21T03:00:00Z"}', "not plausible"),
         ("[1]", "line 2"),

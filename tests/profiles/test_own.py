@@ -69,7 +69,7 @@ def test_a_path_is_relative_to_the_settings(tmp_path: Path) -> None:
         ("signals: {consumer_lag: {metrics: a, labels: {}}}", "signals.consumer_lag.metric"),
         ("- a list", "not a mapping"),
         ("signals: [", "while parsing"),
-        ("", "signals: Field required"),
+        ("", "signals: it is missing"),
     ],
 )
 def test_a_mistake_is_named_with_the_file(tmp_path: Path, text: str, said: str) -> None:

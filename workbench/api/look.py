@@ -12,6 +12,7 @@ from workbench.api.measure import Measured, measure
 from workbench.api.progress import SILENT, Progress
 from workbench.api.requests import Measurements, Times
 from workbench.errors import ExitCode
+from workbench.humanize import plural
 
 if TYPE_CHECKING:
     from workbench.collect.capture import Capture
@@ -132,7 +133,7 @@ def judge(found: Measured, request: Measurements, *, progress: Progress = SILENT
             groups=list(request.groups) or None,
             topics=list(request.topics) or None,
         )
-        step.note = f"{len(result.findings)} subscriptions, {time.monotonic() - started:.1f} s in all"
+        step.note = f"{plural(len(result.findings), 'subscription')}, {time.monotonic() - started:.1f} s in all"
     return TriageResult(triage=result, capture=found.capture)
 
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 from workbench.api.progress import SILENT, Progress
 from workbench.api.requests import Measurements, Times
-from workbench.errors import UsageError
+from workbench.errors import NoSeriesError, UsageError
+from workbench.humanize import did_you_mean, listed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,16 +45,43 @@ def measure(request: Measurements, *, progress: Progress = SILENT) -> Measured:
 
 
 def _recorded(request: Measurements, progress: Progress) -> Measured:
-    from workbench.collect.capture import INFO, read_capture
+    from workbench.collect.capture import INFO, read_capture, read_info
     from workbench.spark.session import start_in_background
+    from workbench.window import Window
 
     folder = (request.capture or Path()).expanduser()
+    named = bool(request.groups or request.topics)
     if (folder / INFO).is_file():
-        start_in_background()
+        kept = read_info(folder).window
+        # A mistyped time is answered without Spark.
+        request.times.window_in(Window(baseline_start=kept.baseline_start, start=kept.start, end=kept.end))
+        if not named:
+            start_in_background()
     with progress.step(f"Reading {folder}") as step:
         capture = read_capture(folder)
         step.note = f"{capture.samples.num_rows:,} samples, recorded {capture.info.created_at:%Y-%m-%d %H:%M:%SZ}"
+    if named:  # a mistyped name is answered without Spark
+        _check_names(capture, request)
+        start_in_background()
     return Measured(capture=capture, window=request.times.window_in(capture.window))
+
+
+def _check_names(capture: Capture, request: Measurements) -> None:
+    """Check that a capture has each group and topic that was asked for.
+
+    Raises:
+        NoSeriesError: with the names that look like it.
+    """
+    for what, asked in (("group", request.groups), ("topic", request.topics)):
+        known = {str(it) for it in capture.samples[what].unique().to_pylist() if it}
+        if what == "group":
+            known |= {str(it) for it in capture.groups["group"].to_pylist()}
+        for name in asked:
+            if name not in known:
+                raise NoSeriesError(
+                    f"The capture has no {what} {name!r}.{did_you_mean(name, sorted(known))}",
+                    hint=f"It has: {listed(sorted(known), most=12)}.",
+                )
 
 
 def _live(request: Measurements, progress: Progress) -> Measured:

@@ -6,16 +6,16 @@ import atexit
 import gc
 import importlib
 import sys
-from typing import Any
 
 import click
 
 from workbench import __version__
+from workbench.cli.help import Group, with_examples
 from workbench.errors import ExitCode, WorkbenchError
 
-# Python's 700 means hundreds of searches for cycles while the libraries are imported, whose objects stay anyway.
 __all__ = ["main", "root"]
 
+# Python's 700 means hundreds of searches for cycles while the libraries are imported, whose objects stay anyway.
 _OBJECTS_BETWEEN_COLLECTIONS = 50_000
 
 # name → (module, one line for the overview)
@@ -24,6 +24,9 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("demo", "Start a real Kafka, cause an incident, and find its cause. About 90 seconds."),
     "doctor": ("doctor", "Check this machine, the settings and every cluster in them."),
     "events": ("events", "Record deploys and other changes; findings name the nearest one before an onset."),
+    "completion": ("completion", "Print the completion script of a shell: bash, zsh or fish."),
+    "export": ("export", "Write a Grafana dashboard and its alert rules."),
+    "init": ("init", "Try the sources of a cluster, and write workbench.toml."),
     "lab": ("lab", "Run a real Kafka and Prometheus on this computer, and cause faults."),
     "notebook": ("notebook", "Open JupyterLab on a notebook, with its inputs filled in."),
     "profiles": ("profiles", "List the exporter profiles, or find those that fit a Prometheus."),
@@ -36,8 +39,10 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "watch": ("watch", "Record a cluster without a Prometheus: metrics pages, groups and offsets."),
 }
 
+_DRESSED: set[int] = set()  # commands that have their examples
 
-class _LazyGroup(click.Group):
+
+class _LazyGroup(Group):
     def list_commands(self, _ctx: click.Context) -> list[str]:
         return sorted(_COMMANDS)
 
@@ -46,17 +51,13 @@ class _LazyGroup(click.Group):
             return None
         module = importlib.import_module(f"workbench.cli.{_COMMANDS[name][0]}")
         command: click.Command = module.command
+        if id(command) not in _DRESSED:
+            _DRESSED.add(id(command))
+            with_examples(command, name)
         return command
 
-    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in sorted(_COMMANDS.items())])
-
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as error:
-            raise click.UsageError(f"{error.message} Commands: {', '.join(sorted(_COMMANDS))}.", ctx=ctx) from None
+    def summary_of(self, _ctx: click.Context, name: str) -> str:
+        return _COMMANDS[name][1]
 
 
 @click.group(
@@ -70,6 +71,9 @@ def root() -> None:
     """Find out why a Kafka consumer group lags, and process records again from a point in time."""
 
 
+with_examples(root, "")
+
+
 def main() -> None:
     """Run the command line; every way out has its exit code, and a user's mistake no traceback."""
     from workbench.screen import nobody_reads, prepare, say_crash
@@ -79,11 +83,16 @@ def main() -> None:
     # The interpreter would look for cycles once more at its end, among all that was loaded, for half a second.
     atexit.register(gc.freeze)
     try:
-        code = root.main(standalone_mode=False)
+        code = root.main(prog_name="workbench", standalone_mode=False)
     except WorkbenchError as error:
         sys.exit(_report(error.message, error.hint, error.exit_code))
     except click.exceptions.Exit as leave:
         sys.exit(leave.exit_code)
+    except click.exceptions.NoArgsIsHelpError as error:
+        from workbench.screen import tell_page
+
+        tell_page(error.format_message())  # a bare `workbench lab` asks what there is
+        sys.exit(ExitCode.OK)
     except click.UsageError as error:
         where = error.ctx.command_path if error.ctx is not None else "workbench"
         sys.exit(_report(error.format_message(), f"See: {where} --help", ExitCode.USAGE))

@@ -10,6 +10,7 @@ import click
 
 from workbench.cli.options import cluster_option, config_option, json_option
 from workbench.errors import ExitCode, UsageError, WorkbenchError
+from workbench.humanize import plural
 from workbench.screen import tell, write_json
 
 
@@ -50,7 +51,7 @@ def command(group: str | None, cluster: str | None, as_json: bool, config: Path 
     settings = load_settings(config)
     check(
         "settings",
-        lambda: f"{len(settings.clusters)} clusters: {', '.join(sorted(settings.clusters)) or 'none'}",
+        lambda: f"{plural(len(settings.clusters), 'cluster')}: {', '.join(sorted(settings.clusters)) or 'none'}",
         needed=True,
     )
     for it in settings.clusters.values():

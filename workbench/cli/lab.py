@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workbench.cli.options import json_option
+from workbench.cli.help import Group
+from workbench.cli.options import completing, json_option
 from workbench.errors import ExitCode
 from workbench.screen import say, tell, write_json
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from workbench.lab.lab import Lab
 
 
-@click.group(name="lab")
+@click.group(name="lab", cls=Group)
 def command() -> None:
     """Run a real Kafka and Prometheus on this computer, to try Workbench, to practise, and to record faults.
 
@@ -119,7 +120,7 @@ def list_(as_json: bool) -> int:
 
 
 @command.command()
-@click.argument("scenario")
+@click.argument("scenario", shell_complete=completing("scenarios"))
 @click.option("--seed", default=1, show_default=True, help="Seed for rates, partitions, target and timing.")
 @click.option(
     "--source",

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import secrets
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import IO
 
 import click
 
-from workbench.cli.options import cluster_option
+from workbench.cli.options import cluster_option, completing
 from workbench.errors import SetupError, UsageError
-from workbench.screen import say
+from workbench.lab.process import free_port
+from workbench.screen import say, tell_address
 
 _DEMO = Path("build/demo/capture")
 _SHIPPED = ("captures",)
@@ -33,13 +38,15 @@ _PATIENCE_SECONDS = 30.0  # JupyterLab gives its kernels ten
 
 
 @click.command(name="notebook")
-@click.argument("name", default="lag_triage")
+@click.argument("name", default="lag_triage", shell_complete=completing("notebooks"))
 @cluster_option(required=False)
 @click.option(
     "--capture", type=click.Path(path_type=Path), help="Folder of a capture. Default: the demo's, else a shipped one."
 )
-@click.option("--group", help="Only this consumer group.")
+@click.option("--group", shell_complete=completing("groups"), help="Only this consumer group.")
 @click.option("--topic", help="Only this topic.")
+@click.option("--since", help="Start of the window: 15m (ago), or a time with its zone.")
+@click.option("--until", help="End of the window: now, 5m (ago), or a time with its zone.")
 @click.option(
     "--alert", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="File with an Alertmanager webhook."
 )
@@ -59,12 +66,22 @@ def command(
     capture: Path | None,
     group: str | None,
     topic: str | None,
+    since: str | None,
+    until: str | None,
     alert: Path | None,
     folder: Path,
     no_browser: bool,
     port: int,
 ) -> int:
-    """Open JupyterLab on a notebook: lag_triage (default), replay, game_day, explore or health_report. Ctrl-C stops it.
+    """Open JupyterLab on a notebook. Ctrl-C stops it.
+
+    \b
+    NAME is one of:
+      lag_triage     why a group lags (default)
+      replay         process records again
+      game_day       practise on recorded incidents
+      explore        Spark SQL over the measurements
+      health_report  what the scheduled report runs
 
     Choose Run → Run All Cells, then press "Find the cause". JupyterLab listens on loopback only, with a token of its own.
     """
@@ -83,12 +100,21 @@ def command(
             "WORKBENCH_CAPTURE": str(chosen) if chosen is not None else None,
             "WORKBENCH_GROUP": group,
             "WORKBENCH_TOPIC": topic,
+            "WORKBENCH_SINCE": since,
+            "WORKBENCH_UNTIL": until,
             "WORKBENCH_ALERT": str(alert.resolve()) if alert is not None else None,
         },
     )
+    port = port or free_port()
+    token = environment["JUPYTER_TOKEN"] = secrets.token_hex(24)
     words = lab_command(folder, source.name, port=port, browser=not no_browser)
-    say(f"Your notebooks: {folder.resolve()}. Ctrl-C stops JupyterLab.")
-    return supervised(words, environment)
+    log = folder.resolve() / ".lab" / "jupyter.log"
+    say(f"Starting JupyterLab in {folder.resolve()} (log: {log}). Ctrl-C stops it.")
+
+    def ready() -> None:
+        tell_address(f"http://127.0.0.1:{port}/lab/tree/{source.name}?token={token}")
+
+    return supervised(words, environment, log=log, port=port, ready=ready)
 
 
 def need_jupyterlab() -> None:
@@ -101,11 +127,25 @@ def need_jupyterlab() -> None:
         raise SetupError("JupyterLab is not installed.", hint="Try: pip install 'lag-workbench[notebook]'")
 
 
-def supervised(words: list[str], environment: Mapping[str, str], *, patience_seconds: float = _PATIENCE_SECONDS) -> int:
+def supervised(
+    words: list[str],
+    environment: Mapping[str, str],
+    *,
+    patience_seconds: float = _PATIENCE_SECONDS,
+    log: Path | None = None,
+    port: int | None = None,
+    ready: Callable[[], None] = lambda: None,
+) -> int:
     """Run JupyterLab until it ends, and have it end its kernels when somebody wants it to end.
 
     It is not in our terminal's process group, where Ctrl-C would make it ask for confirmation. We forward a signal as
     SIGTERM; it then ends its kernels and itself, and we wait for that.
+
+    Args:
+        words, environment: of the program.
+        patience_seconds: it is killed this long after it was told to end.
+        log: file for its output.
+        port: where it listens; `ready` is called once it does.
 
     Returns:
         its exit status; 0 after Ctrl-C, and 128 and the signal's number after another.
@@ -113,10 +153,23 @@ def supervised(words: list[str], environment: Mapping[str, str], *, patience_sec
     heard: list[int] = []
     before = {number: signal.signal(number, lambda number, _: heard.append(number)) for number in _ENDING}
     try:
-        child = subprocess.Popen(words, env=dict(environment), start_new_session=True)
+        with _output(log) as output:
+            child = subprocess.Popen(
+                words,
+                env=dict(environment),
+                start_new_session=True,
+                stdout=output,
+                stderr=output,
+                stdin=subprocess.DEVNULL,
+            )
+        waiting = port is not None
         while (code := _ended(child)) is None and not heard:
-            pass
+            if waiting and _listens(port or 0):
+                waiting = False
+                ready()
         if code is not None:
+            if waiting and log is not None:
+                say(f"JupyterLab has ended. Its last words are in {log}.")
             return code
         child.terminate()
         deadline = time.monotonic() + patience_seconds
@@ -130,6 +183,18 @@ def supervised(words: list[str], environment: Mapping[str, str], *, patience_sec
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _output(log: Path | None) -> AbstractContextManager[IO[bytes] | None]:
+    return nullcontext() if log is None else log.open("wb")
+
+
+def _listens(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=0.2).close()
+    except OSError:
+        return False
+    return True
 
 
 def _ended(child: subprocess.Popen[bytes]) -> int | None:

@@ -11,6 +11,17 @@ import click
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+def completing(names: str) -> Any:
+    """Completion by a function of `cli.completion`, which is loaded when somebody presses Tab."""
+
+    def complete(context: click.Context, parameter: click.Parameter, typed: str) -> Any:
+        from workbench.cli import completion
+
+        return completion.of(getattr(completion, names))(context, parameter, typed)
+
+    return complete
+
+
 def config_option(function: F) -> F:
     """`--config`."""
     return click.option(
@@ -25,7 +36,10 @@ def cluster_option(*, required: bool = True) -> Callable[[F], F]:
 
     def add(function: F) -> F:
         return click.option(
-            "--cluster", required=required, help="Name of a cluster in workbench.toml; `lab` is the running lab."
+            "--cluster",
+            required=required,
+            shell_complete=completing("clusters"),
+            help="Name of a cluster in workbench.toml; `lab` is the running lab.",
         )(function)
 
     return add
@@ -34,16 +48,24 @@ def cluster_option(*, required: bool = True) -> Callable[[F], F]:
 def selection_options(function: F) -> F:
     """`--group` and `--topic`, each any number of times."""
     function = click.option("--topic", "topics", multiple=True, help="Only this topic. May be repeated.")(function)
-    return click.option("--group", "groups", multiple=True, help="Only this consumer group. May be repeated.")(function)
+    return click.option(
+        "--group",
+        "groups",
+        multiple=True,
+        shell_complete=completing("groups"),
+        help="Only this consumer group. May be repeated.",
+    )(function)
 
 
 def window_options(function: F) -> F:
     """`--since`, `--until` and `--baseline`."""
     function = click.option("--baseline", help="Length of the baseline before the window. Default: 1h.")(function)
-    function = click.option("--until", help='End of the window. Default: "now".')(function)
+    function = click.option("--until", help="End of the window: now (default), 5m (ago), or a time with its zone.")(
+        function
+    )
     return click.option(
         "--since",
-        help='Start of the window: "15m ago" (default) or a timestamp with a time zone, 2026-11-21T03:00:00+08:00.',
+        help="Start of the window: 15m (ago; default), or a time with its zone: 2026-11-21T03:00:00+08:00.",
     )(function)
 
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from workbench.cli.help import Group
 from workbench.cli.options import cluster_option, config_option, json_option
 from workbench.errors import ExitCode, UsageError
 from workbench.screen import say, tell, tell_page, write_json
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
+    from workbench.console import FittingTable
     from workbench.profiles import Profile, Quality
     from workbench.profiles.fit import Fit
     from workbench.settings import Cluster
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _MOST_CANDIDATES = 500
 
 
-@click.group(name="profiles")
+@click.group(name="profiles", cls=Group)
 def command() -> None:
     """List the known exporters and frameworks, and the signals of each."""
 
@@ -48,7 +48,7 @@ def list_(as_json: bool) -> int:
         return ExitCode.OK
     from workbench.console import SafeConsole
 
-    table = _table("profile", "what it is", "exact", "proxy")
+    table = _table("profile", "what it is", "exact", "proxy", words=("what it is", "exact", "proxy"))
     for profile in profiles:
         by_quality = {
             quality: ", ".join(name for name in SIGNALS if profile.quality(name) is quality) or "-"
@@ -227,17 +227,17 @@ def _check_capture(folder: Path, *, as_json: bool) -> int:
     shown = _table("signal", "profile", "samples", "last sample")
     for row in rows:
         shown.add_row(row["signal"], row["profile"], f"{row['samples']:,}", row["last"])
-    SafeConsole(soft_wrap=True).print(shown)
+    SafeConsole().print(shown)
     tell(f"Absent: {', '.join(absent) or 'nothing'}.")
     return ExitCode.OK if rows else ExitCode.EVIDENCE
 
 
-def _table(*names: str) -> Table:
-    from rich.table import Table
+def _table(*names: str, words: tuple[str, ...] = ()) -> FittingTable:
+    from workbench.console import FittingTable
 
-    table = Table(box=None, header_style="bold")
+    table = FittingTable()
     for name in names:
-        table.add_column(name)
+        table.add_column(name, ratio=1 if name in words else None)
     return table
 
 
@@ -246,10 +246,10 @@ def _print_rules(it: Fit) -> None:
     from workbench.profiles.fit import RuleState
 
     tell(f"Profile {it.profile.name}: {len(it.found)} of {len(it.checks)} signals found.")
-    table = _table("signal", "", "what is there")
+    table = _table("signal", "state", "what is there", words=("what is there",))
     for rule in it.checks:
         table.add_row(rule.signal, "ok" if rule.state is RuleState.FOUND else str(rule.state), rule.detail)
-    SafeConsole(soft_wrap=True).print(table)
+    SafeConsole().print(table)
     tell("")
 
 
@@ -277,7 +277,7 @@ def _print_check(
         tell(f"  {it.profile.name:20} {len(it.found)} of {len(it.found) + len(it.absent)} signals{absent}")
     names = ", ".join(f'"{it.profile.name}"' for it in chosen)
     tell_page(f"\nFor workbench.toml: profiles = [{names}]\n")
-    table = _table("signal", "quality", "source, or how to get it")
+    table = _table("signal", "quality", "source, or how to get it", words=("source, or how to get it",))
     for signal, (quality, profile) in covered.items():
         table.add_row(signal, str(quality), profile or what_to_add(signal, profiles))
-    SafeConsole(soft_wrap=True).print(table)
+    SafeConsole().print(table)

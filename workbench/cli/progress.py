@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -12,12 +12,27 @@ from rich.text import Text
 
 from workbench.api.progress import StepNote
 from workbench.console import SafeConsole, step_bar
-from workbench.humanize import one_line
+from workbench.humanize import duration, one_line
 from workbench.masking import masked
 
 if TYPE_CHECKING:
     from rich.progress import Progress
     from rich.status import Status
+
+
+class UnderWay:
+    """Text beside a spinner: what is awaited, and after a second for how long already, and at most."""
+
+    def __init__(
+        self, title: str, *, at_most_seconds: float | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._title, self._most, self._clock = one_line(masked(title)), at_most_seconds, clock
+        self._began = clock()
+
+    def __rich__(self) -> Text:
+        passed = self._clock() - self._began
+        most = f" of at most {duration(self._most)}" if self._most is not None else ""
+        return Text.assemble(self._title, (f"  {int(passed)} s{most}" if passed >= 1 else "", "dim"))
 
 
 class Steps:
@@ -45,7 +60,7 @@ class Steps:
         """Announce a step, and say how long it took once it is done."""
         step, started = StepNote(), time.monotonic()
         if self._console.is_terminal:
-            self._status = self._console.status(Text(one_line(title)))
+            self._status = self._console.status(UnderWay(title))
             self._status.start()
         try:
             yield step
@@ -57,10 +72,10 @@ class Steps:
         self._console.print(Text.assemble(("✓ ", "green"), f"{words[0]}  ", (words[1], "dim")), soft_wrap=True)
 
     @contextmanager
-    def waiting(self, title: str) -> Iterator[None]:
-        """Show on a terminal that something is awaited, and leave nothing behind."""
+    def waiting(self, title: str, *, at_most_seconds: float | None = None) -> Iterator[None]:
+        """Show on a terminal what is awaited, for how long already and at most, and leave nothing behind."""
         if self._console.is_terminal and not self._console.quiet:
-            self._status = self._console.status(Text(one_line(masked(title))))
+            self._status = self._console.status(UnderWay(title, at_most_seconds=at_most_seconds))
             self._status.start()
         try:
             yield

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from workbench.cli.help import Group
 from workbench.cli.options import cluster_option, config_option, json_option
 from workbench.cli.replay_cutover import cutover_command
 from workbench.cli.replay_options import PLAN_FILE, collect_no_garbage, confirm_hash, seconds_of
@@ -15,7 +16,7 @@ from workbench.replay.connect import gateway_of
 from workbench.screen import say, write_json
 
 
-@click.group(name="replay")
+@click.group(name="replay", cls=Group)
 def command() -> None:
     """Process records again from a point in time, in a new consumer group.
 
@@ -38,7 +39,7 @@ def command() -> None:
     help="Only this partition: 3, or orders:3 with several topics. May be repeated.",
 )
 @click.option(
-    "--since", required=True, help="Start: a timestamp with a time zone (2026-11-21T03:00:00+08:00, …Z), or 15m ago."
+    "--since", required=True, help="Start: a timestamp with a time zone (2026-11-21T03:00:00+08:00, …Z), or 15m (ago)."
 )
 @click.option("--until", help="End, exclusive. Default: the end of each log when the plan is made.")
 @click.option(

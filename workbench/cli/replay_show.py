@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
 from rich.text import Text
 
-from workbench.console import SafeConsole
+from workbench.console import FittingTable, SafeConsole
 from workbench.humanize import count, moment, one_line, plural, printable, size
 from workbench.masking import masked
 
@@ -30,7 +29,7 @@ def show_plan(plan: Plan, bootstrap: str, path: Path | None) -> None:
     console.line_of(f"Replay of {one_line(plan.from_group)} into {one_line(plan.new_group)}", style="bold")
     until = plan.until or "the log end at planning time"
     console.line_of(f"from {plan.since} to {until}, on cluster {printable(plan.cluster)} ({plan.cluster_id})")
-    table = Table(box=None)
+    table = FittingTable()
     table.add_column("topic")
     for name in ("partition", "old commit", "target", "record time", "messages", "bytes ≈"):
         table.add_column(name, justify="right")
@@ -93,7 +92,7 @@ def show_receipt(receipt: Receipt, plan_file: Path, *, as_json: bool) -> None:
 def show_journal(entries: list[Entry]) -> None:
     """Show one line per entry, latest last."""
     console = SafeConsole()
-    table = Table(box=None)
+    table = FittingTable()
     for name in ("when", "who", "plan", "group", "action", "outcome", "changes"):
         table.add_column(name)
     for entry in entries:
@@ -154,7 +153,7 @@ def show_counts(found: dict[str, list[dict[str, Any]]]) -> None:
     """A table for each kind of count."""
     console = SafeConsole()
     for kind, rows in found.items():
-        table = Table(box=None)
+        table = FittingTable()
         table.add_column(kind)
         for name in ("records", "bytes"):
             table.add_column(name, justify="right")

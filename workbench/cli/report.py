@@ -6,17 +6,18 @@ from pathlib import Path
 
 import click
 
+from workbench.cli.help import Group
 from workbench.cli.options import cluster_option, config_option, json_option
 from workbench.errors import ExitCode
 from workbench.screen import say, say_error, tell, tell_page, write_json
 
 
-@click.group(name="report")
+@click.group(name="report", cls=Group)
 def command() -> None:
     """Run, list and send reports. Each run has a record of how it ended."""
 
 
-@command.group()
+@command.group(cls=Group)
 def run() -> None:
     """Run a report."""
 

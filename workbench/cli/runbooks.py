@@ -6,13 +6,15 @@ from pathlib import Path
 
 import click
 
-from workbench.cli.options import json_option
+from workbench.cli.help import Group
+from workbench.cli.options import completing, json_option
 from workbench.errors import ExitCode, UsageError
 from workbench.files import write_text
+from workbench.humanize import did_you_mean
 from workbench.screen import say, tell, tell_page, write_json
 
 
-@click.group(name="runbooks")
+@click.group(name="runbooks", cls=Group)
 def command() -> None:
     """Show, check or regenerate the runbooks. Each verdict and each alert has one."""
 
@@ -87,7 +89,7 @@ def write(folder: Path | None) -> int:
 
 
 @command.command()
-@click.argument("name")
+@click.argument("name", shell_complete=completing("runbooks"))
 @_folder_option
 def show(name: str, folder: Path | None) -> int:
     """Print the runbook of an alert (SlowProcessor) or a verdict (slow_processor)."""
@@ -98,4 +100,8 @@ def show(name: str, folder: Path | None) -> int:
         if name in (book.front.alert, str(book.front.verdict)):
             tell_page(book.text)
             return ExitCode.OK
-    raise UsageError(f"There is no runbook {name!r}.", hint=f"Runbooks: {', '.join(it.front.alert for it in books)}.")
+    known = [it.front.alert for it in books]
+    raise UsageError(
+        f"There is no runbook {name!r}.{did_you_mean(name.replace('_', ''), known)}",
+        hint=f"Runbooks: {', '.join(known)}.",
+    )

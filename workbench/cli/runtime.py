@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from workbench.cli.help import Group
 from workbench.masking import remember, secret_values
 from workbench.screen import log_to_stderr, say, tell
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from workbench.runtime import Runtime
 
 
-@click.group()
+@click.group(name="runtime", cls=Group)
 def command() -> None:
     """Run event processors on the runtime, a consumer framework that exports every signal of triage."""
 

@@ -58,8 +58,14 @@ def command(
     """
     from workbench import api
     from workbench.cli.progress import Steps
+    from workbench.settings import load_settings
+    from workbench.window import parse_duration
 
-    with Steps(quiet=as_json) as steps, steps.waiting(f"Reading groups and offsets of {cluster} from Kafka"):
+    limit = (
+        parse_duration(deadline).total_seconds() if deadline else load_settings(config).cluster(cluster).timeout_seconds
+    )
+    title = f"Reading groups and offsets of {cluster} from Kafka"
+    with Steps(quiet=as_json) as steps, steps.waiting(title, at_most_seconds=limit):
         found = api.snapshot(
             cluster=cluster,
             groups=groups,
@@ -83,16 +89,15 @@ def command(
 
 
 def _show_ranked(rows: list[dict[str, Any]], snapshot: Snapshot) -> None:
-    from rich.table import Table
     from rich.text import Text
 
-    from workbench.console import open_console
+    from workbench.console import FittingTable, open_console
     from workbench.humanize import count, duration, plural, printable
 
     with_time = bool(rows) and "time_lag_low" in rows[0]
     counts = ", ".join(f"{number:,} {printable(kind)}" for kind, number in snapshot.kinds.items())
     title = plural(len(snapshot.groups), "group") + (f": {counts}" if counts else "")
-    table = Table(title=title, title_justify="left", title_style="bold", box=None)
+    table = FittingTable(title=title)
     table.add_column("group ← topic", overflow="fold")
     if with_time:
         table.add_column("behind", justify="right", no_wrap=True)
@@ -132,11 +137,10 @@ def _members(count: int | None) -> str:
 
 
 def _show(found: SnapshotResult) -> None:
-    from rich.table import Table
     from rich.text import Text
 
     from workbench.collect.kafka_kinds import SHARE, UNKNOWN, cannot_judge
-    from workbench.console import SafeConsole
+    from workbench.console import FittingTable, SafeConsole
     from workbench.humanize import plural, printable
 
     def _count_of(view: GroupView) -> str:
@@ -151,12 +155,7 @@ def _show(found: SnapshotResult) -> None:
         head = f"{printable(view.group)}  {kind}{view.state.replace('_', ' ')}"
         moving = f", {plural(len(view.reassigning), 'partition')} to move" if view.reassigning else ""
         shared = view.protocol == SHARE
-        table = Table(
-            title=f"{head}{_count_of(view)}{moving}",
-            title_justify="left",
-            title_style="bold",
-            box=None,
-        )
+        table = FittingTable(title=f"{head}{_count_of(view)}{moving}")
         table.add_column("topic")
         for name in ("partition", "start" if shared else "committed", "log end", "lag"):
             table.add_column(name, justify="right")

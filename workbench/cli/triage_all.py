@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.errors import ExitCode, UsageError
+from workbench.humanize import plural
 from workbench.screen import write_json
 
 if TYPE_CHECKING:
@@ -177,7 +178,7 @@ def _sweep(store: Store, window: Window, top: int, events: Events, asked: OtherG
         result = sweep(store, spark, window=window, top=top, events=events, kinds=kinds, others=others, missing=missing)
         read = result.reading
         step.note = (
-            f"{result.table.num_rows:,} subscriptions, {read.condensed} of {read.files} files read "
+            f"{plural(result.table.num_rows, 'subscription')}, {read.condensed} of {read.files} files read "
             f"({read.samples_read:,} samples)"
         )
     return result

@@ -9,23 +9,33 @@ from pathlib import Path
 
 import click
 
-from workbench.cli.options import cluster_option, config_option, json_option
-from workbench.errors import ExitCode
+from workbench.cli.options import cluster_option, completing, config_option, json_option
+from workbench.errors import ExitCode, SetupError, UsageError
 from workbench.screen import say, write_json
 
 
 @click.command(name="watch")
 @cluster_option()
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder for the capture.")
+@click.option(
+    "--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for the capture; required without --live."
+)
+@click.option("--live", is_flag=True, help="Show the fleet and one group on the terminal instead, read from Kafka.")
 @click.option("--interval", default="5s", show_default=True, help="Time between two scrapes.")
 @click.option("--for", "length", help="Stop after this time. Default: on Ctrl-C.")
 @click.option("--metrics", "pages", multiple=True, help="URL of a further metrics page. May be repeated.")
-@click.option("--group", "groups", multiple=True, help="Only this consumer group. May be repeated.")
+@click.option(
+    "--group",
+    "groups",
+    multiple=True,
+    shell_complete=completing("groups"),
+    help="Only this consumer group. May be repeated.",
+)
 @json_option
 @config_option
 def command(
     cluster: str,
-    out: Path,
+    out: Path | None,
+    live: bool,
     interval: str,
     length: str | None,
     pages: tuple[str, ...],
@@ -36,7 +46,15 @@ def command(
     """Record a cluster into a capture until Ctrl-C: its metrics pages, and groups and offsets from Kafka.
 
     You can analyse the recording at any time with `workbench triage --capture`.
+
+    --live records nothing: it shows subscriptions by lag, and keys triage, capture and open the runbook of the chosen group.
     """
+    if live:
+        return _live(
+            cluster, out=out, others=bool(length or pages or as_json), groups=groups, interval=interval, config=config
+        )
+    if out is None:
+        raise UsageError("--out is missing.", hint="Name a folder for the capture, or watch with --live.")
     from workbench.cli.progress import Steps
     from workbench.collect.record import Recorder
     from workbench.settings import load_settings
@@ -76,3 +94,26 @@ def command(
     else:
         say(f"Recorded {capture.samples.num_rows:,} samples in {out}. Analyse: workbench triage --capture {out}")
     return ExitCode.EVIDENCE if recorder.missing else ExitCode.OK
+
+
+def _live(
+    cluster: str, *, out: Path | None, others: bool, groups: tuple[str, ...], interval: str, config: Path | None
+) -> int:
+    from workbench.console import open_console
+    from workbench.settings import load_settings
+    from workbench.window import parse_duration
+
+    if out is not None or others:
+        raise UsageError("--live records nothing: it takes --cluster, --group and --interval alone.")
+    seconds = parse_duration(interval).total_seconds()
+    if load_settings(config).cluster(cluster).bootstrap is None:
+        raise UsageError(
+            f"The cluster {cluster!r} has no bootstrap in the settings.", hint="--live reads from Kafka; add it."
+        )
+    if not open_console().is_terminal:
+        raise UsageError("--live needs a terminal.", hint="For a script: workbench snapshot --json")
+    try:
+        from workbench.cli.watch_live import live
+    except ModuleNotFoundError as error:
+        raise SetupError(f"{error.name} is not installed.", hint="Try: pip install textual") from None
+    return live(cluster, groups=groups, every_seconds=seconds, config=config)

@@ -6,9 +6,9 @@ import tempfile
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,12 +22,14 @@ from workbench.collect.kafka_stable import standing, to_samples
 from workbench.collect.kafka_views import GROUPS_SCHEMA, views_table
 from workbench.collect.prometheus import Collected, PrometheusSource
 from workbench.collect.record import Recorder
-from workbench.errors import NoSeriesError, SourceUnreachableError, UsageError
+from workbench.errors import NoSeriesError, SourceUnreachableError, UsageError, WorkbenchError
+from workbench.humanize import did_you_mean
 from workbench.profiles import load_profile, name_of
 from workbench.samples import SAMPLES_SCHEMA
 from workbench.settings import Cluster, Thresholds
 from workbench.window import Window
 
+_LAST_MINUTE = timedelta(minutes=1)
 Say = Callable[[str], None]
 
 
@@ -124,11 +126,29 @@ def _series(
         )
         raise NoSeriesError(
             f"Prometheus has no series of {what or 'any consumer group'} between "
-            f"{window.baseline_start:%Y-%m-%d %H:%M:%SZ} and {window.end:%H:%M:%SZ}.",
+            f"{window.baseline_start:%Y-%m-%d %H:%M:%SZ} and {window.end:%H:%M:%SZ}."
+            f"{_near_names(source, window, views, groups or [], topics or [])}",
             hint=f"Profiles in use: {', '.join(map(name_of, cluster.profiles))}. Is the name correct, and does one of them fit your "
             "exporter? Find out with: workbench profiles check",
         )
     return found
+
+
+def _near_names(
+    source: PrometheusSource, window: Window, views: pa.Table, groups: Sequence[str], topics: Sequence[str]
+) -> str:
+    """Names that the sources have in the window's last minute and that look like those asked for; else nothing."""
+    if not groups and not topics:
+        return ""
+    last = Window(baseline_start=window.end - _LAST_MINUTE, start=window.end - _LAST_MINUTE, end=window.end)
+    try:
+        names = source.collect(last).series.names
+    except WorkbenchError:  # it has just answered; that it fails now must not hide what was asked
+        return ""
+    known = [*names["group"].to_pylist(), *views["group"].to_pylist()]
+    found = [did_you_mean(name, sorted({it for it in known if it})) for name in groups]
+    found += [did_you_mean(name, sorted({it for it in names["topic"].to_pylist() if it})) for name in topics]
+    return "".join(found)
 
 
 def _last_stable(cluster: Cluster, window: Window, found: Collected, incomplete: list[str]) -> list[pa.Table]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from workbench.errors import UsageError
+from workbench.humanize import did_you_mean
 from workbench.lab import compound, data_faults, lost_work, rebalances, standstill, upstream
 from workbench.lab.draw import QUICK_SECONDS, Draw, Make, Scenario
 from workbench.lab.fleet import LabFleet
@@ -175,6 +176,8 @@ def make_scenario(name: str, seed: int, *, bootstrap: str, run_id: str) -> Scena
         UsageError: if there is none of this name.
     """
     if name not in EVERY:
-        raise UsageError(f"There is no scenario {name!r}.", hint=f"There are: {', '.join(EVERY)}.")
+        raise UsageError(
+            f"There is no scenario {name!r}.{did_you_mean(name, [*EVERY])}", hint=f"There are: {', '.join(EVERY)}."
+        )
     make, _ = EVERY[name]
     return make(Draw(name, seed, bootstrap), run_id)

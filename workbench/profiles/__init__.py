@@ -20,6 +20,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from workbench.errors import ConfigError
+from workbench.humanize import did_you_mean
 from workbench.inputs import first_problem, read_within
 from workbench.places import profiles_dir
 from workbench.samples import LABEL_COLUMNS
@@ -342,7 +343,10 @@ def _shipped(name: str) -> Profile:
     if not name.replace("_", "").isalnum() or not source.is_file():
         own = own_profiles()
         where = f" Your own, in {profiles_dir()}: {', '.join(own)}." if own else f" Your own go to {profiles_dir()}."
-        raise ConfigError(f"There is no profile {name!r}.", hint=f"There are: {', '.join(profile_names())}.{where}")
+        means = did_you_mean(name, profile_names())
+        raise ConfigError(
+            f"There is no profile {name!r}.{means}", hint=f"There are: {', '.join(profile_names())}.{where}"
+        )
     return parse_profile(source.read_text(encoding="utf-8"), name=name)
 
 

@@ -5,6 +5,7 @@ Colours are Okabe and Ito's, which stay apart for colour-blind eyes; lines also 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,6 +27,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "solid")
 _MAX_LINES = len(COLOURS)
 _HEIGHT = 260
+_LEGEND_ROW = 18  # a legend of many lines wraps; the curves keep their room
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,12 +57,36 @@ def charts_of(
         _time_lag(series, window, thresholds),
         _lag(finding, series, window),
         _fill(series, window, thresholds),
-        _process_time(series, window),
-        _flow(series, window),
+        _process_time(finding, series, window),
+        _flow(finding, series, window),
     ]
-    drawn = [_marked(chart, marks) for chart in wanted if chart is not None]
+    drawn = [_with_onset(_marked(chart, marks), finding) for chart in wanted if chart is not None]
     own = _events(marks, series, window)
     return drawn if own is None else [*drawn, own]
+
+
+def _with_onset(chart: Chart, finding: Finding) -> Chart:
+    """The chart with a red line where the incident began."""
+    if finding.since is not None:
+        x = _instant(finding.since.timestamp())
+        line = {"color": "#B3261E", "width": 2}
+        shape = {"type": "line", "xref": "x", "yref": "paper", "x0": x, "x1": x, "y0": 0, "y1": 1, "line": line}
+        words = {"xref": "x", "yref": "paper", "x": x, "y": 1, "text": "onset", "showarrow": False}
+        place = {"xanchor": "right", "yanchor": "top", "font": {"size": 11, "color": "#B3261E"}}
+        chart.figure["layout"]["shapes"].append({**shape, "name": "onset"})
+        chart.figure["layout"]["annotations"].append({**words, **place})
+    return chart
+
+
+def _usual(line: SeriesLine, series: Series, window: Window, finding: Finding) -> float | None:
+    """Median before the incident; None where too little was measured to call anything usual."""
+    end = min(window.start, finding.since or window.start).timestamp()
+    before = line.values[series.times <= end]
+    before = before[~np.isnan(before)]
+    return float(np.median(before)) if len(before) >= _ENOUGH_BEFORE else None
+
+
+_ENOUGH_BEFORE = 5
 
 
 def _marked(chart: Chart, marks: Mapping[str, Sequence[tuple[datetime, str]]]) -> Chart:
@@ -138,23 +164,27 @@ def _fill(series: Series, window: Window, thresholds: Thresholds) -> Chart | Non
     )
 
 
-def _process_time(series: Series, window: Window) -> Chart | None:
+def _process_time(finding: Finding, series: Series, window: Window) -> Chart | None:
     lines = _most_important(series.process_time)
     if not lines:
         return None
     slowest = lines[0]
     title = f"Slowest processor: {slowest.name}, up to {duration(float(np.nanmax(slowest.values)))} for one event"
-    return chart_of("process-time", title, "seconds (log)", lines, series, window, log=True)
+    usual = _usual(slowest, series, window, finding)
+    level = (usual, f"baseline {duration(usual)}") if usual else None
+    return chart_of("process-time", title, "seconds (log)", lines, series, window, level=level, log=True)
 
 
-def _flow(series: Series, window: Window) -> Chart | None:
+def _flow(finding: Finding, series: Series, window: Window) -> Chart | None:
     lines = [line for line in (series.arrivals, series.commits) if not np.isnan(line.values).all()]
     if len(lines) < 2:
         return None
     inside = series.times > window.start.timestamp()
     arriving, committed = (float(np.nanmean(line.values[inside])) if inside.any() else 0.0 for line in lines)
     title = f"In the window {rate(arriving)} arrive and {rate(committed)} are committed"
-    return chart_of("flow", title, "messages per second", lines, series, window)
+    usual = _usual(series.arrivals, series, window, finding)
+    level = (usual, f"baseline {rate(usual)}") if usual else None
+    return chart_of("flow", title, "messages per second", lines, series, window, level=level)
 
 
 def _events(marks: Mapping[str, Sequence[tuple[datetime, str]]], series: Series, window: Window) -> Chart | None:
@@ -250,7 +280,7 @@ def chart_of(
             {
                 "xref": "paper",
                 "x": 0,
-                "y": value,
+                "y": math.log10(value) if log else value,  # annotations of a log axis are in its own units
                 "text": name,
                 "showarrow": False,
                 "xanchor": "left",
@@ -263,11 +293,18 @@ def chart_of(
     if percent_axis:
         axis |= {"tickformat": ".0%"}
     layout = {
-        "height": _HEIGHT,
+        "height": _HEIGHT + _LEGEND_ROW * max(0, len(lines) - 3),
         "margin": {"l": 60, "r": 12, "t": 8, "b": 36},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
-        "xaxis": {"type": "date", "title": {"text": "time (UTC)"}, "automargin": True},
+        "xaxis": {
+            "type": "date",
+            "title": {"text": "time (UTC)"},
+            "automargin": True,
+            "showspikes": True,
+            "spikemode": "across",
+            "spikethickness": 1,
+        },
         "yaxis": axis,
         "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom"},
         "showlegend": True,

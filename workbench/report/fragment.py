@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from html import escape
 from importlib import resources
 
+from markupsafe import Markup
+
 from workbench.collect.kafka_kinds import Unjudged
 from workbench.humanize import one_line
 from workbench.report.html import Section, environment
@@ -16,7 +18,7 @@ from workbench.triage.finding import Finding
 
 def fragment(finding: Finding, incomplete: Sequence[str] = ()) -> str:
     """Render the finding without its charts; all text is escaped."""
-    section = Section(finding=finding, charts=(), tree=tree_svg(finding), anchor="finding")
+    section = Section(finding=finding, charts=(), tree=tree_svg(finding), multiples=Markup(""), anchor="finding")
     body = environment().get_template("finding.html.j2").render(section=section, it=finding)
     notes = "".join(f'<p class="note">Incomplete: {escape(one_line(text))}</p>' for text in incomplete)
     return f'<div class="wb"><section class="finding">{notes}{body}</section></div>'
@@ -33,7 +35,8 @@ _AGAINST_JUPYTER = """
 :scope dl.numbers dt, :scope dl.numbers dd { float: none; width: auto; display: block; padding: 0; margin: 0; }
 :scope dl.numbers dt { font-weight: 400; }
 :scope table { border-collapse: collapse; width: 100%; font-size: .88rem; border: none; table-layout: auto; }
-:scope th, :scope td { text-align: left; white-space: normal; max-width: none; vertical-align: top; }
+:scope th, :scope td { text-align: left; white-space: normal; max-width: none; vertical-align: top; word-break: normal;
+  overflow-wrap: break-word; }
 :scope tr, :scope tbody tr:nth-child(even), :scope tbody tr:hover { background: none; }
 :scope th.n, :scope td.n { text-align: right; white-space: nowrap; }
 """
@@ -41,6 +44,10 @@ _AGAINST_JUPYTER = """
 
 # JupyterLab has a theme of its own, which need not be the system's.
 _BY_THEME = """
+.wb-panel { min-width: 23rem; }  /* beside an open sidebar: scrolled, not broken letter by letter */
+.wb-panel button.copy { display: inline-block; }
+.wb-panel .jp-RenderedPlotly, .wb-panel .js-plotly-plot { min-height: 260px; }
+@media (max-width: 600px) { .wb-panel .jp-RenderedPlotly, .wb-panel .js-plotly-plot { min-height: 420px; } }
 .wb-panel .widget-html { max-width: calc(100%% - 4px); min-width: 0; }
 .wb-panel .widget-html-content { min-width: 0; max-width: 100%%; overflow-x: auto; }
 body[data-jp-theme-light="true"] .wb { color-scheme: light; %s }

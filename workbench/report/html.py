@@ -18,9 +18,11 @@ from workbench import __version__
 from workbench.collect.capture import Capture
 from workbench.errors import UsageError
 from workbench.files import atomic_write
-from workbench.humanize import count, duration, one_line, printable, rate, significant
+from workbench.humanize import count, duration, one_line, printable, quantity, rate, shell_word, unit_words
 from workbench.report.charts import Chart, charts_of
+from workbench.report.multiples import multiples_svg
 from workbench.report.numbers import summary_table
+from workbench.report.terminal import how_to_set
 from workbench.report.treepicture import tree_svg
 from workbench.triage.changes import words_of
 from workbench.triage.engine import Triage
@@ -31,6 +33,7 @@ from workbench.triage.verdict import State
 if TYPE_CHECKING:
     from workbench.report.health import Health
 
+_PLOTLY = "plotly-basic-4.1.1.min.js"
 _MAX_DETAILED = 20  # a report of hundreds of sick groups stays readable and small; the others stand in the table
 _PLOTLY_CONFIG = {
     "showSendToCloud": False,
@@ -47,6 +50,7 @@ class Section:
     finding: Finding
     charts: Sequence[Chart]
     tree: Markup
+    multiples: Markup
     anchor: str
 
 
@@ -83,6 +87,7 @@ def render_html(result: Triage, capture: Capture, *, health: Health | None = Non
                 finding, capture.samples, result.window, capture.info.limits(finding.group), events=capture.events
             ),
             tree=tree_svg(finding),
+            multiples=multiples_svg(finding, capture.samples, result.window),
             anchor=f"finding-{number}",
         )
         for number, finding in enumerate(detailed)
@@ -100,6 +105,8 @@ def render_html(result: Triage, capture: Capture, *, health: Health | None = Non
         others=[finding for finding in result.findings if finding not in detailed],
         nodes=TREE,
         version=__version__,
+        title=_page_title(detailed, capture, health=health is not None),
+        notebook=_notebook_command(detailed, capture),
         style=Markup(style),  # noqa: S704 - our own file
         plotly=Markup(plotly),  # noqa: S704 - the plotly package's own file
         start=Markup(start),  # noqa: S704 - our own file
@@ -107,6 +114,25 @@ def render_html(result: Triage, capture: Capture, *, health: Health | None = Non
         config=_json_block(_PLOTLY_CONFIG),
         csp=_policy([plotly, start], style),
     )  # fmt: skip
+
+
+def _page_title(detailed: Sequence[Finding], capture: Capture, *, health: bool) -> str:
+    """What a tab or a bookmark is called: the incident, not the program."""
+    cluster = printable(capture.info.cluster)
+    if health or not detailed:
+        return f"Consumer {'health' if health else 'lag'} of {cluster}"
+    first = detailed[0]
+    more = f" and {len(detailed) - 1} more" if len(detailed) > 1 else ""
+    verdict = str(first.verdict).replace("_", " ")
+    return f"{printable(first.group)} ← {printable(first.topic)}: {verdict}{more} · {cluster}"
+
+
+def _notebook_command(detailed: Sequence[Finding], capture: Capture) -> str:
+    """Command that opens the triage notebook on the same incident."""
+    group = f" --group {shell_word(detailed[0].group)}" if len(detailed) == 1 else ""
+    window = capture.window
+    times = f" --since {window.start:%Y-%m-%dT%H:%M:%SZ} --until {window.end:%Y-%m-%dT%H:%M:%SZ}"
+    return f"workbench notebook --cluster {shell_word(capture.info.cluster)}{group}{times}"
 
 
 def _policy(scripts: Sequence[str], style: str) -> str:
@@ -126,12 +152,9 @@ def _hash(text: str) -> str:
 
 
 def _plotly_js() -> str:
+    # The vendored part of plotly.js that draws lines and marks: a quarter of the whole, which the plotly package brings.
     # The last thing that could end the script element early; inside of a string or regular expression `<\/` means the same.
-    return (
-        (resources.files("plotly") / "package_data" / "plotly.min.js")
-        .read_text(encoding="utf-8")
-        .replace("</script", "<\\/script")
-    )
+    return (resources.files(__package__) / _PLOTLY).read_text(encoding="utf-8").replace("</script", "<\\/script")
 
 
 def _json_block(value: Any) -> Markup:
@@ -156,16 +179,24 @@ def environment(package: str = "workbench.report") -> Environment:
         "name": printable,
         "line": one_line,
         "words": lambda text: str(text).replace("_", " "),
-        "number": _number,
+        "quantity": quantity,
+        "unit_words": unit_words,
         "changed": words_of,
     }
     environment.filters |= filters
-    environment.globals |= {"evidence_rows": _evidence_rows, "summary_table": summary_table}
+    environment.globals |= {
+        "evidence_rows": _evidence_rows,
+        "summary_table": summary_table,
+        "how_to_set": how_to_set,
+        "addresses": _addresses,
+    }
     return environment
 
 
-def _number(value: float | None) -> str:
-    return "unknown" if value is None else significant(value)
+def _addresses(finding: Finding) -> list[tuple[str, str]]:
+    """Names and addresses to go to from a finding, the team's own runbook first."""
+    runbooks = (("Runbook of the group", finding.own_runbook), ("Runbook", finding.runbook))
+    return [(name, address) for name, address in runbooks if address] + list(finding.links.items())
 
 
 def _evidence_rows(finding: Finding) -> list[tuple[str, str, str, Evidence | None]]:

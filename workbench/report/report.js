@@ -2,14 +2,52 @@
 (function () {
   const charts = JSON.parse(document.getElementById("charts").textContent);
   const config = JSON.parse(document.getElementById("config").textContent);
-  const night = window.matchMedia("(prefers-color-scheme: dark)");
+  const night = window.matchMedia("(prefers-color-scheme: dark)"), narrow = window.matchMedia("(max-width: 520px)");
   function drawOne(id, dark) {
     const ink = dark ? "#d6dae0" : "#24292f", grid = dark ? "#3a4048" : "#e3e6ea", figure = charts[id];
     const layout = Object.assign({}, figure.layout, { font: { color: ink, size: 12, family: "system-ui, sans-serif" } });
     layout.xaxis = Object.assign({}, layout.xaxis, { gridcolor: grid, linecolor: grid });
     layout.yaxis = Object.assign({}, layout.yaxis, { gridcolor: grid, linecolor: grid, zerolinecolor: grid });
+    if (narrow.matches) layout.height += 24 * Math.ceil(figure.data.length / 2);  // the legend wraps; the curves keep their room
     layout.hoverlabel = { bgcolor: dark ? "#24292f" : "#ffffff", font: { color: ink } };
     window.Plotly.react(id, figure.data, layout, config);
+    follow(document.getElementById(id));
+  }
+  // One crosshair for all charts of a finding: they have the same time axis.
+  let following = false;
+  function follow(plot) {
+    if (!plot.on || plot.dataset.follows) return;
+    plot.dataset.follows = "yes";
+    const others = () => [...plot.closest("section").querySelectorAll(".plot")].filter((it) => it !== plot && it.on);
+    plot.on("plotly_hover", (event) => {
+      if (following) return;
+      following = true;
+      for (const other of others()) try { window.Plotly.Fx.hover(other, { xval: event.xvals[0] }); } catch (_) { /* no line there */ }
+      following = false;
+    });
+    plot.on("plotly_unhover", () => {
+      if (following) return;
+      following = true;
+      for (const other of others()) window.Plotly.Fx.unhover(other);
+      following = false;
+    });
+  }
+  // Copy buttons: without scripts they stay hidden, and the command can be selected.
+  function copied(button) {
+    button.textContent = "Copied";
+    setTimeout(() => { button.textContent = "Copy"; }, 1500);
+  }
+  function copy(button) {
+    const code = button.parentElement.querySelector("code"), chosen = window.getSelection(), range = document.createRange();
+    range.selectNodeContents(code);
+    chosen.removeAllRanges();
+    chosen.addRange(range);
+    if (document.execCommand("copy")) copied(button);
+    else if (navigator.clipboard) navigator.clipboard.writeText(code.textContent).then(() => copied(button));
+  }
+  for (const button of document.querySelectorAll("button.copy")) {
+    button.hidden = false;
+    button.addEventListener("click", () => copy(button));
   }
   // The first finding at once, the others one by one whenever nothing else is to do: a report of twenty opens as fast as one of one.
   const waiting = Object.keys(charts), drawn = [];
@@ -49,7 +87,7 @@
     place.append(table);
   }
   drawNext(6);
-  night.addEventListener("change", () => draw(false));
+  for (const it of [night, narrow]) it.addEventListener("change", () => draw(false));
   document.addEventListener("toggle", (event) => {
     if (event.target.matches("details.numbers") && event.target.open) fill(event.target);
   }, true);

@@ -80,7 +80,8 @@ def sizing_of(findings: Sequence[Finding], capture: Capture) -> SizingAdvice:
     )
     needing = [it for it in findings if it.scope.needed]
     advice += [
-        f"{printable(it.group)} ← {printable(it.topic)} ({str(it.verdict).replace('_', ' ')}) needs {it.scope.needed} to keep up."
+        f"{printable(it.group)} ← {printable(it.topic)} ({str(it.verdict).replace('_', ' ')}) needs "
+        f"{it.scope.needed} {it.scope.needed_what} to keep up."
         for it in needing[:_SHOWN]
     ]
     if len(needing) > _SHOWN:

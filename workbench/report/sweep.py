@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pyarrow as pa
-from rich.table import Table
 from rich.text import Text
 
-from workbench.console import SafeConsole
+from workbench.console import FittingTable, SafeConsole
 from workbench.humanize import count, duration, one_line, plural, printable
 from workbench.report.terminal import STATE_STYLE
 from workbench.sweep.engine import Sweep
@@ -50,8 +49,8 @@ def _head(result: Sweep) -> Text:
     return line.append(f"\n {causes}\n" if causes else "\n")
 
 
-def _not_judged(result: Sweep) -> Table:
-    table = Table(title=" Cannot be judged", title_justify="left", box=None, title_style="bold")
+def _not_judged(result: Sweep) -> FittingTable:
+    table = FittingTable(title=" Cannot be judged")
     table.add_column("group", overflow="fold")
     table.add_column("kind")
     table.add_column("messages", justify="right", no_wrap=True)
@@ -62,8 +61,8 @@ def _not_judged(result: Sweep) -> Table:
     return table
 
 
-def _worst(result: Sweep) -> Table:
-    table = Table(box=None, pad_edge=True)
+def _worst(result: Sweep) -> FittingTable:
+    table = FittingTable()
     table.add_column("group ← topic", overflow="fold")
     table.add_column("kind")
     table.add_column("behind", justify="right", no_wrap=True)
@@ -81,8 +80,8 @@ def _worst(result: Sweep) -> Table:
     return table
 
 
-def _more(rows: list[dict[str, object]], title: str) -> Table:
-    table = Table(title=f" {title}", title_justify="left", box=None, title_style="bold")
+def _more(rows: list[dict[str, object]], title: str) -> FittingTable:
+    table = FittingTable(title=f" {title}")
     table.add_column("group ← topic", overflow="fold")
     table.add_column("kind")
     table.add_column("behind", justify="right")

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 from rich.console import Group
-from rich.padding import Padding
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
-from workbench.console import SafeConsole
+from workbench.console import FittingTable, Line, SafeConsole
 from workbench.features.series import FloatArray, Series, highest, series_of, total
 from workbench.humanize import count, duration, one_line, plural, printable
 from workbench.triage.changes import words_of
@@ -52,8 +51,8 @@ def show(console: SafeConsole, result: Triage, samples: pa.Table) -> None:
         console.line_of(f" Incomplete: {text}", "yellow")
 
 
-def _overview(findings: Sequence[Finding], title: str) -> Table:
-    table = Table(title=title, title_justify="left", box=None, pad_edge=True, title_style="bold")
+def _overview(findings: Sequence[Finding], title: str) -> FittingTable:
+    table = FittingTable(title=title)
     for name, justify in (
         ("group", "left"),
         ("topic", "left"),
@@ -73,7 +72,7 @@ def _overview(findings: Sequence[Finding], title: str) -> Table:
     return table
 
 
-def detail(finding: Finding, samples: pa.Table, window: Window, *, pictures: bool = True) -> Padding:
+def detail(finding: Finding, samples: pa.Table, window: Window, *, pictures: bool = True) -> Group:
     """One finding in full; `pictures` are the sparklines, for which a narrow terminal has no room."""
     series = series_of(samples, window, group=finding.group, topic=finding.topic)
     parts: list[object] = [_title(finding), _sentence(finding), Text(), _path(finding, series, pictures=pictures)]
@@ -82,16 +81,17 @@ def detail(finding: Finding, samples: pa.Table, window: Window, *, pictures: boo
         parts.append(Text(f"  Changed: {words_of(finding.changed)}", style="yellow"))
     parts += _cannot_tell(finding)
     if finding.actions:
-        parts += [Text(), _actions(finding)]
+        parts += [Text(), Text(" What to do, most reversible first", style="bold"), *_actions(finding)]
     if finding.muted:
         parts.insert(1, Text(f" Muted {one_line(finding.muted)}", style="yellow"))
     if finding.owner:
         parts.append(Text(f" Owner: {one_line(finding.owner)}"))
     if finding.own_runbook:
-        parts.append(Text(f" Runbook of the group: {one_line(finding.own_runbook)}"))
+        parts.append(Line(f"Runbook of the group: {finding.own_runbook}", indent=1))
     if finding.runbook:
-        parts.append(Text(f" Runbook: {finding.runbook}", style="dim"))
-    return Padding(Group(*parts), (1, 0, 1, 0))  # type: ignore[arg-type]
+        parts.append(Line(f"Runbook: {finding.runbook}", style="dim", indent=1))
+    parts += [Line(f"{name}: {address}", style="dim", indent=1) for name, address in finding.links.items()]
+    return Group(Text(), *parts, Text())  # type: ignore[arg-type]
 
 
 def _title(finding: Finding) -> Text:
@@ -176,24 +176,29 @@ def _cannot_tell(finding: Finding) -> list[Text]:
     return lines
 
 
-def _actions(finding: Finding) -> Table:
-    table = Table(
-        title=" What to do, most reversible first",
-        title_justify="left",
-        title_style="bold",
-        box=None,
-        show_header=False,
-        pad_edge=False,
-        padding=(0, 1),
-    )
-    table.add_column(width=3, justify="right")
-    table.add_column(ratio=1, overflow="fold")
+def _actions(finding: Finding) -> list[object]:
+    """Numbered; a command stands on a line of its own, whole."""
+    shown: list[object] = []
     for number, action in enumerate(finding.actions, 1):
-        text = Text(action.title)
+        shown.append(_numbered(str(number), Text(action.title)))
         if action.command:
-            text.append(f"\n{action.command}", style="cyan")
-        text.append(f"\ncheck: {action.verify}", style="dim")
-        table.add_row(str(number), text)
+            shown += [Line(line, style="cyan", indent=5) for line in action.command.splitlines()]
+        elif action.kind:
+            shown.append(_numbered("", Text(how_to_set(action.kind, finding.group), style="dim")))
+        shown.append(_numbered("", Text(f"check: {action.verify}", style="dim")))
+    return shown
+
+
+def how_to_set(kind: str, group: str) -> str:
+    """Where the settings take the command of an action from."""
+    return f'no command yet: set {kind} in workbench.toml, [clusters.….groups."{printable(group)}".actions]'
+
+
+def _numbered(number: str, text: Text) -> Table:
+    table = Table.grid(
+        Column(width=3, justify="right"), Column(ratio=1, overflow="fold"), padding=(0, 2, 0, 0), expand=True
+    )
+    table.add_row(number, text)
     return table
 
 

@@ -42,7 +42,8 @@ def _step(number: int, node: Node, answer: str) -> str:
         text = f"`{it.signal}`: {it.unit}"
         if it.threshold is not None:
             default = getattr(Thresholds(), it.threshold)
-            text += f" (threshold `{it.threshold}`, default {significant(float(default))})"
+            of = f" × {it.times}" if it.times is not None else ""
+            text += f" (threshold `{it.threshold}`, default {significant(float(default))}{of})"
         numbers.append(text)
     return f"{number}. `{node.id}` {node.question} **{answer}**\n   Check {'; '.join(numbers)}."
 

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from workbench.collect.kafka_kinds import cannot_judge
 from workbench.features.measured import PartitionFeatures
-from workbench.humanize import duration
+from workbench.humanize import duration, significant
 from workbench.profiles import Profile, Quality
 from workbench.settings import Thresholds
 from workbench.signals import SIGNALS
@@ -55,7 +55,11 @@ def build_finding(
         verdict=verdict,
         state=leaf.state,
         headline=(_loss_to_come(row) if at_risk else "") + leaf.headline(row),
-        scope=replace(leaf.scope(row), needed=sizing.keep_up if sizing is not None else None),
+        scope=replace(
+            leaf.scope(row),
+            needed=sizing.keep_up if sizing is not None else None,
+            needed_what=sizing.what if sizing is not None else None,
+        ),
         time_lag=TimeLag.of(row.oldest),
         lag_messages=_whole(row.lag_messages),
         arrival_per_second=row.arrival_per_second,
@@ -150,12 +154,20 @@ def _step(node: Node, answer: Answer, row: SubscriptionFeatures, thresholds: Thr
 
 
 def _evidence(measure: Measure, row: SubscriptionFeatures, thresholds: Thresholds) -> Evidence:
+    limit = getattr(thresholds, measure.threshold) if measure.threshold else None
+    baseline = getattr(row, measure.baseline) if measure.baseline else None
+    rule = None
+    if limit is not None and measure.times is not None:
+        # A multiple: the limit itself is in the unit of the value, if it is known what the multiple is of.
+        rule = f"{significant(limit)} × {measure.times}"
+        limit = limit * baseline if baseline is not None else None
     return Evidence(
         signal=measure.signal,
         value=getattr(row, measure.column),
         unit=measure.unit,
-        threshold=getattr(thresholds, measure.threshold) if measure.threshold else None,
-        baseline=getattr(row, measure.baseline) if measure.baseline else None,
+        threshold=limit,
+        rule=rule,
+        baseline=baseline,
         peers=getattr(row, measure.peers) if measure.peers else None,
     )
 

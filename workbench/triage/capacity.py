@@ -23,12 +23,14 @@ class Sizing:
         keep_up: enough to process what arrives.
         drain: enough to drain the backlog within `drain_seconds` as well.
         words: the calculation, for a person to check.
+        what: what is counted: "threads" or "consumers".
     """
 
     keep_up: int
     drain: int
     drain_seconds: float
     words: str
+    what: str
 
 
 def _up(number: float) -> int:
@@ -70,7 +72,7 @@ def processor_threads(row: SubscriptionFeatures, processors: set[str], *, object
         f"{plural(keep_up, 'thread')} to keep up, "
         f"{drain} to drain {count(row.lag_messages or 0)} in {duration(window)}"
     )
-    return Sizing(keep_up=keep_up, drain=drain, drain_seconds=window, words=words)
+    return Sizing(keep_up=keep_up, drain=drain, drain_seconds=window, words=words, what="threads")
 
 
 def current_threads(row: SubscriptionFeatures, processors: set[str]) -> int:
@@ -135,7 +137,7 @@ def consumers(row: SubscriptionFeatures, *, objective_seconds: float) -> Sizing 
         f"{plural(exact, 'consumer')} to keep up{whole}, "
         f"{drain} to drain {count(row.lag_messages or 0)} in {duration(window)}"
     )
-    return Sizing(keep_up=keep_up, drain=drain, drain_seconds=window, words=words)
+    return Sizing(keep_up=keep_up, drain=drain, drain_seconds=window, words=words, what="consumers")
 
 
 def _whole_partitions(needed: int, partitions: int | None) -> int:

@@ -19,6 +19,7 @@ from workbench.triage.changes import nearest_change
 from workbench.triage.finding import Finding
 from workbench.triage.onset import onset
 from workbench.triage.rows import features_of
+from workbench.triage.settle import with_settings
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import State
 from workbench.window import Window
@@ -200,13 +201,8 @@ def finding_of(
         ),
         kind,
     )
-    return replace(
-        found,
-        owner=expected.settings.owner,
-        own_runbook=expected.settings.runbook,
-        changed=nearest_change(events, samples, window, group=row.group, topic=row.topic, since=found.since),
-        muted=expected.muted(window.end) if found.state is not State.HEALTHY else None,
-    )
+    changed = nearest_change(events, samples, window, group=row.group, topic=row.topic, since=found.since)
+    return with_settings(replace(found, changed=changed), expected, window, now=window.end)
 
 
 def _asked_for(groups: list[str] | None, topics: list[str] | None) -> str:

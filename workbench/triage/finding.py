@@ -16,7 +16,11 @@ from workbench.triage.verdict import Answer, State, Verdict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """One number behind an answer; all in `unit`."""
+    """One number behind an answer; threshold, baseline and peers are in the same unit.
+
+    Attributes:
+        rule: how the threshold comes about, where it is a multiple: "3 × its baseline".
+    """
 
     signal: str
     value: float | None
@@ -24,6 +28,7 @@ class Evidence:
     threshold: float | None = None
     baseline: float | None = None
     peers: float | None = None
+    rule: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +83,7 @@ class Scope:
     offset: int | None = None
     cause: str | None = None
     needed: int | None = None
+    needed_what: str | None = None  # "threads" or "consumers"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +146,7 @@ class Finding:
         candidates: for `cannot_tell`, the verdicts that are still possible.
         contributing: what is also true, in words.
         owner, own_runbook: whom to ask, and the team's own runbook.
+        links: addresses by name (Grafana, logs), from the settings of the group.
         muted: until when and why alarms are paused; it does not count for the exit code then.
         changed: what changed nearest before the onset.
         since: onset, if the data show it.
@@ -170,6 +177,7 @@ class Finding:
     # From the settings of the group.
     owner: str | None = None
     own_runbook: str | None = None
+    links: Mapping[str, str] = field(default_factory=dict)
     muted: str | None = None
     changed: Change | None = None
     since: datetime | None = None

@@ -63,6 +63,7 @@ class Measure:
         column: feature with its value; `baseline` and `peers` likewise, or None.
         unit: of all of them.
         threshold: name of the threshold to compare with, or None.
+        times: what a threshold multiplies, if it is a ratio and the value is not: "its baseline".
     """
 
     signal: str
@@ -71,6 +72,7 @@ class Measure:
     threshold: str | None = None
     baseline: str | None = None
     peers: str | None = None
+    times: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

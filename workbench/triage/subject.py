@@ -36,6 +36,11 @@ class Subject:
         return f"workbench triage --cluster {shell_word(self.cluster)} --group {shell_word(self.group)}"
 
     @property
+    def changes(self) -> str:
+        """Command that lists what was deployed or changed."""
+        return f"workbench events list --cluster {shell_word(self.cluster)} --since 24h"
+
+    @property
     def describe(self) -> str:
         """Command for Kafka's own view of the group."""
         return f"kafka-consumer-groups --bootstrap-server {self.brokers} --describe --group {shell_word(self.group)}"

@@ -155,6 +155,7 @@ CAUSES = (
                 "slowest_seconds",
                 "s",
                 threshold="slow_ratio",
+                times="its baseline",
                 baseline="slowest_baseline_seconds",
                 peers="peers_seconds",
             ),

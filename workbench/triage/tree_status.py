@@ -48,7 +48,13 @@ STATUS = (
         needs=("log_start_offset", "committed_offset"),
         measures=(
             Measure("log_start_offset", "lost_messages", "messages deleted before they were read"),
-            Measure("committed_offset", "skipped_messages", "messages passed by a commit", threshold="skip_pace_ratio"),
+            Measure(
+                "committed_offset",
+                "skipped_messages",
+                "messages passed by a commit",
+                threshold="skip_pace_ratio",
+                times="the usual pace",
+            ),
         ),
     ),
     Node(

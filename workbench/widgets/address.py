@@ -1,4 +1,4 @@
-"""Browser part of a panel: reports the query of the page's URL, and switches JupyterLab's shortcuts off inside the panel.
+"""Browser part of a panel: reports the page's query, makes Copy buttons work, and switches JupyterLab's shortcuts off in the panel.
 
 In JupyterLab's command mode, an arrow key moves to another cell and "d d" deletes one, even while a list or a button of an output has
 the focus. JupyterLab has an attribute that switches this off.
@@ -32,6 +32,19 @@ export default {
       else if (left--) setTimeout(look, 50);
     }
     look();
+    function copy(event) {
+      const button = event.target.closest && event.target.closest(".wb-panel button.copy");
+      if (!button) return;
+      const chosen = window.getSelection(), range = document.createRange();
+      range.selectNodeContents(button.parentElement.querySelector("code"));
+      chosen.removeAllRanges();
+      chosen.addRange(range);
+      if (!document.execCommand("copy")) return;
+      button.textContent = "Copied";
+      setTimeout(() => { button.textContent = "Copy"; }, 1500);
+    }
+    document.addEventListener("click", copy);
+    return () => document.removeEventListener("click", copy);
   },
 };
 """

@@ -39,15 +39,15 @@ class TriagePanel(Panel):
         self._make_inputs(inputs)
         self._make_outputs()
         self.lay_out(
-            w.HBox([self.source, self.folder], layout=WRAPPED),
-            w.HBox([self.group, self.topic, self.since, self.until], layout=WRAPPED),
+            w.HBox([self.source, self.folder, self.since], layout=WRAPPED),
+            w.HBox([self.group, self.topic, self.until], layout=WRAPPED),
             w.HBox([self.find, self.cancel, self.bar, self.status], layout=WRAPPED),
+            self.saving,  # at the top: what was found can be long
             self.trouble,
             self.first,
             self.choice,
             self.answer,
             self.charts,
-            self.saving,
         )
 
     def _make_inputs(self, inputs: Inputs) -> None:

@@ -103,10 +103,7 @@ def health_parameters(
 def _start(since: str | None, end: datetime, first: datetime | None) -> datetime:
     if since is None and first is not None:
         return first
-    text = (since or DEFAULT_PERIOD).strip()
-    if re.fullmatch(r"[\d.]+\s*(ms|s|m|h|d|w)[\d.\s\w]*", text) and not text.lower().endswith("ago"):
-        return parse_instant(f"{text} ago", now=end)
-    return parse_instant(text, now=end)
+    return parse_instant(since or DEFAULT_PERIOD, now=end)
 
 
 def slug_of(name: str) -> str:

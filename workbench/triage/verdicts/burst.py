@@ -38,7 +38,7 @@ def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
     return [
         Action(
             title=f"Ask the producers whether it is meant, and how long it lasts; {then}",
-            command=it.triage,
+            command=it.changes,
             verify="the arrivals are at their usual rate again, or you know until when they are not",
         ),
         Action(

@@ -18,7 +18,7 @@ def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
     return [
         Action(
             title=f"Raise delay_capacity{more}, or delay fewer events",
-            command=it.triage,
+            command=None,
             verify="the delay queue is less than half full",
             kind="raise_delay_capacity",
             parameters={"capacity": wanted},

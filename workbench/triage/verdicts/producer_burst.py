@@ -21,8 +21,8 @@ def _headline(row: SubscriptionFeatures) -> str:
 def _actions(it: Subject, _row: SubscriptionFeatures) -> list[Action]:
     return [
         Action(
-            title="Repeat the triage in a few minutes",
-            command=it.triage,
+            title="Watch until it is drained",
+            command=f"{it.triage} --watch",
             verify="the time lag shrinks",
             checks=(SHRINKS,),
         )

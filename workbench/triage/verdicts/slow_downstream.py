@@ -20,7 +20,7 @@ def _actions(it: Subject, _row: SubscriptionFeatures) -> list[Action]:
     return [
         Action(
             title=f"Check what all processors depend on, and what changed there{it.when}: database, service, lock, the host",
-            command=it.triage,
+            command=it.changes,
             verify="process times are back at their baseline",
             checks=(Check(feature="median_slow_down", relation="<", value=it.thresholds.all_slow_ratio),),
         )

@@ -55,7 +55,7 @@ def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
     return [
         Action(
             title=f"Check what changed{it.when} in the handler of {shown}, or in what it calls",
-            command=it.triage,
+            command=it.changes,
             verify=f"process time of {shown} is back at {duration(usual)}",
             checks=(as_usual,),
         ),

@@ -1,0 +1,118 @@
+"""Rules of `workbench init`: what it writes works at once, and it never writes over anything."""
+
+from __future__ import annotations
+
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+import pexpect
+import pytest
+
+from tests.cli.running import check, run_here
+from tests.servers import Script, scripted
+from workbench.cli.init_file import settings_text
+from workbench.settings import load_settings
+
+PAGE = b'# TYPE kafka_consumergroup_lag gauge\nkafka_consumergroup_lag{consumergroup="g",topic="t",partition="0"} 1\n'
+NOBODY = "http://127.0.0.1:9"  # the port "discard": nothing listens there
+
+
+def test_a_metrics_page_alone_gives_settings_that_work(tmp_path: Path) -> None:
+    """The file is valid, and names only what was given; only its owner can read it."""
+    with scripted(Script(body=PAGE)) as server:
+        shown = run_here("init", "--name", "shop", "--metrics", server.url, "--yes", cwd=tmp_path)
+        assert shown.returncode == 0, shown.stderr
+        assert "metrics page: answers; 2 lines" in shown.stderr
+        cluster = load_settings(tmp_path / "workbench.toml").cluster("shop")
+        assert cluster.metrics == [server.url]
+    assert (tmp_path / "workbench.toml").stat().st_mode & 0o077 == 0
+    assert run_here("doctor", "--group", "g", cwd=tmp_path).returncode == 0
+
+
+def test_a_source_that_does_not_answer_is_named_and_nothing_is_written(tmp_path: Path) -> None:
+    """Exit code 5; --unchecked writes all the same."""
+    words = ["init", "--prometheus", NOBODY, "--yes"]
+    shown = run_here(*words, cwd=tmp_path)
+    assert shown.returncode == 5
+    assert "✗ Prometheus" in shown.stderr
+    assert "Prometheus does not answer; workbench.toml was not written." in shown.stderr
+    assert not (tmp_path / "workbench.toml").exists()
+    assert run_here(*words, "--unchecked", cwd=tmp_path).returncode == 5
+    assert load_settings(tmp_path / "workbench.toml").cluster("prod").prometheus == NOBODY
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--yes"], "nothing to read from"),
+        (["--yes", "--bootstrap", "b:1", "--property", "security.protocol"], "NAME=VALUE"),
+        (["--yes", "--prometheus", "prometheus:9090"], "http or https URL"),
+        (["--yes", "--bootstrap", "b:1", "--property", "sasl.password=${NOT_THERE}"], "NOT_THERE"),
+    ],
+)
+def test_wrong_answers_are_refused(words: list[str], said: str, tmp_path: Path) -> None:
+    """Before anything is written."""
+    check(run_here("init", *words, cwd=tmp_path), 2, said)
+    assert not (tmp_path / "workbench.toml").exists()
+
+
+def test_a_file_that_exists_is_never_replaced(tmp_path: Path) -> None:
+    """Whoever has settings has put work into them."""
+    (tmp_path / "workbench.toml").write_text("# mine\n")
+    check(run_here("init", "--yes", "--prometheus", NOBODY, cwd=tmp_path), 2, "exists, and is not replaced")
+    assert (tmp_path / "workbench.toml").read_text() == "# mine\n"
+
+
+@pytest.mark.parametrize("name", ["prod", "eu-1", "my cluster", 'a"b', "größe"])
+def test_every_name_and_value_survives_the_file(name: str, tmp_path: Path) -> None:
+    """Quotes, blanks and backslashes included; the examples in comments are valid settings, too."""
+    text = settings_text(
+        name=name, bootstrap="b:9092", prometheus='http://p:9090/a"b\\c', metrics=(), profiles=("kminion",),
+        properties={"ssl.ca.location": "C:\\ca.pem", "sasl.password": "${PASSWORD}"},
+    )  # fmt: skip
+    [(found, values)] = tomllib.loads(text)["clusters"].items()
+    assert found == name
+    assert values["prometheus"] == 'http://p:9090/a"b\\c'
+    assert values["kafka"] == {"ssl.ca.location": "C:\\ca.pem", "sasl.password": "${PASSWORD}"}
+    example = text.partition("# What is expected of groups")[2]
+    lines = [line[2:] for line in example.splitlines()[1:] if line.startswith("# ") and "….groups" not in line]
+    (tmp_path / "workbench.toml").write_text("\n".join(lines))
+    assert load_settings(tmp_path / "workbench.toml").cluster(name).groups["billing-*"].owner == "#billing-oncall"
+
+
+def test_it_asks_on_a_terminal(tmp_path: Path) -> None:
+    """An empty answer is the default; the password goes to the environment, never into the file."""
+    with scripted(Script(body=PAGE)) as server:
+        words = ["-c", "import sys; sys.argv[0] = 'workbench'; from workbench.cli import main; main()", "init"]
+        child = pexpect.spawn(
+            sys.executable, words, cwd=str(tmp_path), encoding="utf-8", timeout=60, dimensions=(24, 80)
+        )
+        for question, answer in (
+            ("Name of the cluster", "shop"),
+            ("URL of its Prometheus", ""),
+            ("Bootstrap servers", ""),
+            ("metrics page", server.url),
+        ):
+            child.expect(question)
+            child.sendline(answer)
+        child.expect("Wrote workbench.toml")
+        child.expect(pexpect.EOF)
+        child.close()
+    assert child.exitstatus == 0
+    assert load_settings(tmp_path / "workbench.toml").cluster("shop").metrics == [server.url]
+
+
+def test_waiting_for_a_source_is_visible_within_a_second(tmp_path: Path) -> None:
+    """On a terminal: what is asked, and how long at most."""
+    with scripted(Script(body=PAGE, delay_seconds=3.0)) as server:
+        words = ["-c", "import sys; sys.argv[0] = 'workbench'; from workbench.cli import main; main()"]
+        more = ["init", "--yes", "--metrics", server.url]
+        child = pexpect.spawn(sys.executable, [*words, *more], cwd=str(tmp_path), encoding="utf-8", timeout=30)
+        child.expect("Asking metrics page")
+        seen = time.monotonic()
+        child.expect("1 s of at most 10 s")
+        child.expect("Wrote")
+        assert time.monotonic() - seen > 1.0
+        child.close()

@@ -1,0 +1,104 @@
+"""Twenty tasks of an engineer on call, each as one command: keystrokes and seconds, into docs/tasks.md.
+
+    python -m tests.tools.tasks
+
+It needs Java, and no cluster: the measurements are a recorded incident, and a store that is made here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.cli.transcribed import SETTINGS, isolate
+from tests.fleet import land_fleet
+
+ROOT = Path(__file__).parent.parent.parent
+# task → command, and the exit codes that are its answer
+TASKS: tuple[tuple[str, str, tuple[int, ...]], ...] = (
+    ("From an alert to cause, actions and runbook", "triage --alert alert.json --capture one", (3,)),
+    ("Why does this group lag?", "triage --capture one --group payments", (3,)),
+    ("The same, for the last 10 seconds only", "triage --capture one --since 10s", (3, 4)),
+    ("Hand it over as one offline page", "triage --capture one --html incident.html", (3,)),
+    ("Give it to a program", "triage --capture one --json", (3,)),
+    ("Did the fix work? Compare before and after", "triage --compare one two", (0, 3, 4)),
+    ("Which of 100 subscriptions need me?", "triage --all --store store", (0, 3, 4)),
+    ("The fleet as a table for analysis", "triage --all --store store --parquet fleet.parquet", (0, 3, 4)),
+    ("Read the runbook of a verdict", "runbooks show slow_processor", (0,)),
+    ("Read the runbook of an alert", "runbooks show ConsumerStopped", (0,)),
+    ("What was deployed today?", "events list --cluster prod", (0,)),
+    ("Record a deploy", "events add --cluster prod --service payments --version 2.4", (0,)),
+    ("What is expected of this group, and who owns it?", "doctor --cluster prod --group payments", (0,)),
+    ("Which signals does a recording have?", "profiles check --capture one", (0,)),
+    ("Which exporters does Workbench know?", "profiles list", (0,)),
+    ("What was replayed, and by whom?", "replay log", (0,)),
+    ("Make a dashboard and alerts", "export grafana --cluster prod --out monitoring", (0,)),
+    (
+        "Write the settings of a new cluster",
+        "init --name shop --prometheus http://127.0.0.1:9 --yes --unchecked --out new.toml",
+        (5,),
+    ),
+    ("Which incidents can I practise?", "lab list", (0,)),
+    ("How does a command work?", "triage --help", (0,)),
+)
+HEAD = """# Twenty tasks on call
+
+Each is one command. Keystrokes count every letter and Enter, without completion. Seconds are from Enter to the prompt, on
+the machine of the last run ({cores} cores, load average {load:.0f}), with a JVM that starts anew each time.
+`python -m tests.tools.tasks` measures them again.
+
+In a browser, an alert's `runbook_url` opens the runbook of the verdict (with `runbook_base` set): one click. In a report,
+the runbook, Grafana and the logs are one click away, and so is the copy of each command. A finding of a fleet is one click
+from the overview, and one click back.
+
+| task | command | keystrokes | seconds |
+|---|---|---:|---:|
+"""
+
+
+def furnish(room: Path) -> None:
+    """Put settings, an alert, two recordings and a store into a folder."""
+    (room / "workbench.toml").write_text(SETTINGS)
+    for name, incident in (("one", "incident-1"), ("two", "incident-2")):
+        (room / name).symlink_to(ROOT / "notebooks" / "captures" / incident)
+    alert = {
+        "labels": {"alertname": "SlowProcessor", "cluster": "lab", "group": "payments", "topic": "orders"},
+        "annotations": {},
+        "startsAt": "2026-11-21T13:18:10Z",
+        "status": "firing",
+    }
+    webhook = {"version": "4", "status": "firing", "alerts": [alert], "commonLabels": alert["labels"]}
+    (room / "alert.json").write_text(json.dumps(webhook))
+    land_fleet(room / "store", subscriptions=100, slot_seconds=900)
+
+
+def main() -> None:
+    """Run the tasks in order, and write the page."""
+    page = HEAD.format(cores=os.cpu_count(), load=os.getloadavg()[0])
+    with tempfile.TemporaryDirectory() as place:
+        room = Path(place)
+        furnish(room)
+        environment = dict(os.environ)
+        caches = Path.home() / ".cache"
+        isolate(room, environment)
+        environment |= {"XDG_CACHE_HOME": str(caches), "PYTHONPATH": str(ROOT)}
+        for task, words, codes in TASKS:
+            began = time.monotonic()
+            done = subprocess.run(
+                [sys.executable, "-c", "from workbench.cli import main; main()", *words.split()],
+                cwd=room, env=environment, capture_output=True, text=True, check=False,
+            )  # fmt: skip
+            seconds = time.monotonic() - began
+            assert done.returncode in codes, (words, done.returncode, done.stderr)
+            page += f"| {task} | `workbench {words}` | {len('workbench ') + len(words) + 1} | {seconds:.1f} |\n"
+            print(f"{seconds:6.1f} s  {task}", flush=True)
+    (ROOT / "docs" / "tasks.md").write_text(page, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""`workbench export`: what other programs need, made from the settings."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from workbench.cli.help import Group
+from workbench.cli.options import cluster_option, completing, config_option
+from workbench.errors import ExitCode, UsageError
+from workbench.screen import say
+
+
+@click.group(name="export", cls=Group)
+def command() -> None:
+    """Write files for other programs, made from the settings and profiles in use."""
+
+
+@command.command()
+@cluster_option(required=False)
+@click.option(
+    "--profile",
+    "names",
+    multiple=True,
+    shell_complete=completing("profiles"),
+    help="Instead of a cluster: for this profile. May be repeated, in order of trust.",
+)
+@click.option(
+    "--objective", default="2m", show_default=True, help="Older than this is late; with --cluster: its setting."
+)
+@click.option(
+    "--availability",
+    default=99.9,
+    show_default=True,
+    type=click.FloatRange(50, 100, min_open=True, max_open=True),
+    help="Percentage of the time that must not be late.",
+)
+@click.option(
+    "--runbook-base", default="runbooks", show_default=True, help="Address of the folder of runbooks, for alerts."
+)
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder for the files.")
+@config_option
+def grafana(
+    cluster: str | None,
+    names: tuple[str, ...],
+    objective: str,
+    availability: float,
+    runbook_base: str,
+    out: Path,
+    config: Path | None,
+) -> int:
+    """Write dashboard.json and rules/alerts.yml, and check the rules with promtool if it is there.
+
+    The dashboard has a panel for each signal of the profiles; the alerts are multi-window burn rates of the time over the objective.
+    """
+    from workbench.files import write_text, writing
+    from workbench.profiles import load_profile
+    from workbench.runbooks.burn_rates import burn_rules
+    from workbench.runbooks.dashboard import dashboard
+    from workbench.runbooks.promql import measured
+    from workbench.runbooks.promtool import check_rules
+    from workbench.settings import load_settings
+    from workbench.window import parse_duration
+
+    if (cluster is None) == (not names):
+        raise UsageError("Give either --cluster or --profile.", hint="Profiles: workbench profiles list")
+    seconds = parse_duration(objective).total_seconds()
+    match: dict[str, str] = {}
+    if cluster is not None:
+        settings = load_settings(config)
+        chosen = settings.cluster(cluster)
+        names, match = tuple(chosen.profiles), chosen.match
+        seconds = settings.thresholds_of(chosen).time_lag_objective_seconds
+        every = chosen.groups.get("*")
+        runbook_base = (every.runbook_base if every is not None else None) or runbook_base
+    found = measured([load_profile(name) for name in names])
+    if "consumer_lag" not in found and "time_lag" not in found:
+        raise UsageError(f"These profiles measure no lag: {', '.join(names)}.", hint="Add one that does.")
+    name = cluster or "-".join(names)
+    board = dashboard(found, match, name=name, objective_seconds=seconds)
+    rules = burn_rules(
+        found, match, objective_seconds=seconds, availability=availability / 100, runbook_base=runbook_base
+    )
+    with writing(f"The folder {out}"):
+        (out / "rules").mkdir(parents=True, exist_ok=True)
+        write_text(out / "dashboard.json", json.dumps(board, indent=1, ensure_ascii=False) + "\n")
+        write_text(out / "rules" / "alerts.yml", rules)
+    say(f"Wrote {out}/dashboard.json ({len(board['panels'])} panels) and {out}/rules/alerts.yml.")
+    checked = check_rules(out)
+    for text in checked.problems:
+        say(f"promtool: {text}")
+    if not checked.ran:
+        say("promtool is not here: the rules are not checked.")
+    return ExitCode.INTERNAL if checked.problems else ExitCode.OK

@@ -1,0 +1,253 @@
+"""`workbench init`: try the sources of a cluster, and write a commented `workbench.toml` that works at once."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from workbench.errors import ConfigError, ExitCode, SourceUnreachableError, UsageError, WorkbenchError
+from workbench.humanize import listed, plural
+from workbench.screen import ask, say
+
+if TYPE_CHECKING:
+    from workbench.settings import Cluster
+
+_TRY_SECONDS = 10.0  # a source that takes longer to answer a first question is reported as not answering
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    """What a person said of the cluster."""
+
+    name: str
+    bootstrap: str | None
+    prometheus: str | None
+    metrics: tuple[str, ...]
+    properties: Mapping[str, str]
+
+
+@click.command(name="init")
+@click.option("--name", help="Name of the cluster in the settings.  [default: prod]")
+@click.option("--prometheus", help="URL of a Prometheus, Thanos, Mimir or VictoriaMetrics.")
+@click.option("--bootstrap", help="host:port of one or more brokers, separated by commas.")
+@click.option("--metrics", multiple=True, help="URL of a metrics page, where there is no Prometheus. May be repeated.")
+@click.option(
+    "--property",
+    "properties",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A librdkafka property, for TLS and logins; write secrets as '${NAME}': the environment holds them. May be repeated.",
+)
+@click.option("--lab", is_flag=True, help="Take the addresses of the running lab.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("workbench.toml"),
+    show_default=True,
+    help="File to write. One that exists is never replaced.",
+)
+@click.option("--yes", is_flag=True, help="Ask nothing: use the options and defaults.")
+@click.option("--unchecked", is_flag=True, help="Write the file although a source does not answer.")
+def command(
+    name: str | None,
+    prometheus: str | None,
+    bootstrap: str | None,
+    metrics: tuple[str, ...],
+    properties: tuple[str, ...],
+    lab: bool,
+    out: Path,
+    yes: bool,
+    unchecked: bool,
+) -> int:
+    """Try the sources of a cluster, and write a commented settings file.
+
+    Asks for what is not given, if there is a terminal. Exit code 5 if a source does not answer; then nothing is written.
+    """
+    if out.exists():
+        raise UsageError(f"{out} exists, and is not replaced.", hint="Name another file with --out, or edit it.")
+    given = Answers(
+        name=name or ("lab" if lab else "prod"),
+        bootstrap=bootstrap,
+        prometheus=prometheus,
+        metrics=metrics,
+        properties=_pairs(properties),
+    )
+    if lab:
+        given = _of_lab(given)
+    elif not yes and sys.stdin.isatty():
+        given = _asked(given, name_given=name is not None)
+    if given.bootstrap is None and given.prometheus is None and not given.metrics:
+        raise UsageError(
+            "There is nothing to read from.", hint="Give --prometheus, --bootstrap or --metrics, or --lab."
+        )
+    profiles, failed = _tried(given)
+    if failed and not unchecked:
+        raise SourceUnreachableError(
+            f"{listed(failed)} {'does' if len(failed) == 1 else 'do'} not answer; {out} was not written.",
+            hint="Correct the address, or write the file anyway with --unchecked.",
+        )
+    _write(out, given, profiles)
+    first = f"workbench snapshot --cluster {given.name} --top 10" if given.prometheus is None else ""
+    say(f"Wrote {out}. Try: {first or f'workbench triage --cluster {given.name} --all'}")
+    return ExitCode.SOURCE if failed else ExitCode.OK
+
+
+def _pairs(properties: Sequence[str]) -> dict[str, str]:
+    found = {}
+    for text in properties:
+        name, sign, value = text.partition("=")
+        if not sign or not name.strip():
+            raise UsageError("A property is NAME=VALUE.", hint="For example: --property security.protocol=SASL_SSL")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def _of_lab(given: Answers) -> Answers:
+    from workbench.settings import LAB_CLUSTER, Settings
+
+    lab = Settings().cluster(LAB_CLUSTER)
+    return replace(
+        given,
+        bootstrap=given.bootstrap or lab.bootstrap,
+        prometheus=given.prometheus or lab.prometheus,
+        metrics=given.metrics or tuple(lab.metrics if lab.prometheus is None else ()),
+        properties={**{name: str(value) for name, value in lab.kafka.items()}, **given.properties},
+    )
+
+
+def _asked(given: Answers, *, name_given: bool) -> Answers:
+    """Ask for what is not given; an empty answer means "there is none"."""
+    if not name_given:
+        given = replace(given, name=ask("Name of the cluster [prod]").strip() or given.name)
+    if given.prometheus is None:
+        given = replace(given, prometheus=ask("URL of its Prometheus [none]").strip() or None)
+    if given.bootstrap is None:
+        given = replace(given, bootstrap=ask("Bootstrap servers, host:port [none]").strip() or None)
+    if given.bootstrap is not None and not given.properties:
+        given = replace(given, properties=_asked_for_login())
+    if given.prometheus is None and not given.metrics:
+        page = ask("URL of a metrics page of a consumer [none]").strip()
+        given = replace(given, metrics=(page,) if page else ())
+    return given
+
+
+def _asked_for_login() -> dict[str, str]:
+    protocol = ask("Security protocol: PLAINTEXT, SSL, SASL_SSL [PLAINTEXT]").strip().upper()
+    if protocol in ("", "PLAINTEXT"):
+        return {}
+    found = {"security.protocol": protocol}
+    if authority := ask("CA certificate, path of a PEM file [the system's]").strip():
+        found["ssl.ca.location"] = authority
+    if protocol.startswith("SASL"):
+        found["sasl.mechanism"] = ask("Mechanism [SCRAM-SHA-512]").strip() or "SCRAM-SHA-512"
+        found["sasl.username"] = ask("User name").strip()
+        found["sasl.password"] = "${KAFKA_PASSWORD}"
+        say("The password is read from the environment: export KAFKA_PASSWORD.")
+    return found
+
+
+# Trying the sources
+
+
+def _tried(given: Answers) -> tuple[list[str], list[str]]:
+    """Profiles that fit, and the sources that do not answer; says what each source answered."""
+    cluster = _cluster(given, ())
+    failed: list[str] = []
+    profiles: list[str] = []
+
+    def look(name: str, what: Callable[[], str]) -> None:
+        from workbench.cli.progress import Steps
+
+        try:
+            with Steps().waiting(f"Asking {name}", at_most_seconds=_TRY_SECONDS):
+                said = what()
+        except WorkbenchError as error:
+            failed.append(name)
+            say(f" {name}: {error.message}", mark=("✗", "red"))
+        else:
+            say(f" {name}: {said}", mark=("✓", "green"))
+
+    if given.prometheus is not None:
+        look("Prometheus", lambda: _fitting(cluster, profiles))
+    if given.bootstrap is not None:
+        look("Kafka", lambda: _groups_of(cluster))
+    for number, page in enumerate(given.metrics, 1):
+        look(f"metrics page {number}" if len(given.metrics) > 1 else "metrics page", partial(_page, page))
+    return profiles, failed
+
+
+def _fitting(cluster: Cluster, profiles: list[str]) -> str:
+    from workbench.collect.prometheus import PrometheusSource
+    from workbench.profiles import known_profiles
+    from workbench.profiles.fit import fitting, recommended
+
+    every = known_profiles()
+    source = PrometheusSource.of(cluster, every, timeout_seconds=_TRY_SECONDS)
+    there = source.names()
+    found = [it.profile.name for it in recommended(fitting(every, source.examples(among=there), names=there))]
+    profiles.extend(found)
+    if not found:
+        return "answers; no profile fits its metrics (see: workbench profiles new)"
+    return f"answers; {plural(len(found), 'profile')} fit{'s' if len(found) == 1 else ''}: {', '.join(found)}"
+
+
+def _groups_of(cluster: Cluster) -> str:
+    from workbench.collect.kafka import KafkaCluster
+
+    kafka = KafkaCluster(cluster.bootstrap or "", cluster.kafka, deadline_seconds=_TRY_SECONDS)
+    others = kafka.others()
+    return f"answers; cluster {kafka.cluster_id()}, {plural(len(others.listed), 'group')}"
+
+
+def _page(url: str) -> str:
+    from workbench.collect.scrape import fetch
+
+    page = fetch(url, timeout_seconds=_TRY_SECONDS)
+    if page.error is not None:
+        raise SourceUnreachableError(page.error)
+    return f"answers; {plural(len(page.text.splitlines()), 'line')}"
+
+
+def _cluster(given: Answers, profiles: Sequence[str]) -> Cluster:
+    from workbench.settings import checked_cluster, from_environment
+
+    values = {
+        "name": given.name,
+        "bootstrap": given.bootstrap,
+        "prometheus": given.prometheus,
+        "metrics": list(given.metrics),
+        "kafka": from_environment(dict(given.properties), Path("--property")),
+        "timeout_seconds": _TRY_SECONDS,
+    }
+    return checked_cluster({**values, **({"profiles": list(profiles)} if profiles else {})})
+
+
+# The file
+
+
+def _write(out: Path, given: Answers, profiles: Sequence[str]) -> None:
+    from workbench.cli.init_file import settings_text
+    from workbench.files import atomic_write, writing
+    from workbench.settings import load_settings
+
+    text = settings_text(
+        name=given.name,
+        bootstrap=given.bootstrap,
+        prometheus=given.prometheus,
+        metrics=given.metrics,
+        properties=given.properties,
+        profiles=profiles,
+    )
+    with writing(f"The settings {out}"), atomic_write(out, new=True) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+        temporary.chmod(0o600)  # a property may hold a secret after all
+        try:
+            load_settings(temporary)
+        except ConfigError as error:
+            raise UsageError(f"These settings would not be valid: {error.message}") from None

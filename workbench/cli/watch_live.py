@@ -1,0 +1,280 @@
+"""`workbench watch --live`: the fleet and one group on one screen, read from Kafka; keys triage, capture and open the runbook.
+
+Textual is imported here only, when somebody asks for the screen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from rich.text import Text
+from textual import work
+from textual.app import App, ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal, VerticalScroll
+from textual.widgets import DataTable, Footer, Header, Static
+
+from workbench.errors import WorkbenchError
+from workbench.humanize import count, one_line, printable
+from workbench.masking import masked
+from workbench.report.terminal import sparkline
+
+_KEPT = 120  # reads in a line of blocks: ten minutes at 5 s
+Rows = Sequence[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """What the screen shows, and what its keys do.
+
+    Attributes:
+        name: of the cluster.
+        ranked: reads subscriptions, largest lag first (rows of `SnapshotResult.ranked`).
+        partitions: reads the partitions of a group (rows of `SnapshotResult.partitions`).
+        command: words of a `workbench` command to run, for triage and capture; gives what it printed, and its exit code.
+        now: the time shown.
+    """
+
+    name: str
+    ranked: Callable[[], Rows]
+    partitions: Callable[[str], Rows]
+    command: Callable[[list[str]], tuple[int, str]]
+    now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
+
+
+class LiveApp(App[int]):
+    """Left: the subscriptions. Right: the chosen group's partitions, or what a key has found."""
+
+    TITLE = "Workbench"
+    ENABLE_COMMAND_PALETTE = False
+    CSS = """
+    #fleet { width: 3fr; } #side { width: 2fr; border-left: solid $primary; padding: 0 1; }
+    #status { height: 1; background: $panel; padding: 0 1; }
+    Screen.narrow #side { width: 1fr; } Screen.narrow #fleet { width: 1fr; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        ("t", "triage", "Triage"),
+        ("c", "capture", "Capture"),
+        ("r", "runbook", "Runbook"),
+        ("p", "partitions", "Partitions"),
+        ("space", "pause", "Pause"),
+        ("q", "quit", "Quit"),
+    ]
+
+    def __init__(self, source: Source, *, every_seconds: float) -> None:
+        super().__init__()
+        self.source, self.every_seconds = source, every_seconds
+        self.rows: list[dict[str, Any]] = []
+        self.lags: dict[tuple[str, str | None], deque[float]] = {}
+        self.verdicts: dict[str, str] = {}
+        self.paused = False
+        self.shows_partitions = True
+        self.sub_title = source.name
+
+    def compose(self) -> ComposeResult:
+        """Lay the screen out."""
+        yield Header(show_clock=False)
+        with Horizontal():
+            yield DataTable(id="fleet", cursor_type="row", zebra_stripes=True)
+            with VerticalScroll(id="side"):
+                yield Static("Choose a group.", id="detail", markup=False)
+        yield Static("Asking Kafka …", id="status", markup=False)
+        yield Footer()
+
+    def on_mount(self) -> None:
+        """Begin to read."""
+        table = self.fleet
+        for name in ("group ← topic", "lag", "state", "trend"):
+            table.add_column(name, key=name)
+        table.focus()
+        self.read()
+        self.set_interval(self.every_seconds, self.read)
+
+    @property
+    def fleet(self) -> DataTable[Text]:
+        """The table of subscriptions."""
+        return self.query_one("#fleet", DataTable)
+
+    def chosen(self) -> dict[str, Any] | None:
+        """The subscription under the cursor."""
+        at = self.fleet.cursor_row
+        return self.rows[at] if 0 <= at < len(self.rows) else None
+
+    @work(exclusive=True, group="read")
+    async def read(self) -> None:
+        """Read once, in a thread: the keys answer meanwhile."""
+        if self.paused:
+            return
+        began = time.monotonic()
+        try:
+            rows = list(await asyncio.to_thread(self.source.ranked))
+        except WorkbenchError as error:
+            self.say(f"{error.message} {error.hint or ''} Trying again in {self.every_seconds:g} s.")
+            return
+        self.show_rows(rows)
+        self.say(
+            f"{self.source.now():%H:%M:%S} UTC, {len(rows):,} subscriptions, read in {time.monotonic() - began:.1f} s, "
+            f"again in {self.every_seconds:g} s"
+        )
+        if self.shows_partitions:
+            self.show_partitions()
+
+    def show_rows(self, rows: list[dict[str, Any]]) -> None:
+        """Fill the table; the cursor stays on its subscription."""
+        before = self.chosen()
+        self.rows = rows
+        table = self.fleet
+        table.clear()
+        for row in rows:
+            key = (row["group"], row["topic"])
+            lags = self.lags.setdefault(key, deque(maxlen=_KEPT))
+            lags.append(float("nan") if row["lag_messages"] is None else float(row["lag_messages"]))
+            name = printable(row["group"]) + (f" ← {printable(row['topic'])}" if row["topic"] is not None else "")
+            state = self.verdicts.get(row["group"]) or str(row["state"]).replace("_", " ")
+            trend = Text(sparkline(np.array(lags), width=16), style=_colour(lags))
+            table.add_row(Text(name), Text(count(row["lag_messages"]), justify="right"), Text(state), trend)
+        if before is not None:
+            names = [(row["group"], row["topic"]) for row in rows]
+            with suppress(ValueError):
+                table.move_cursor(row=names.index((before["group"], before["topic"])))
+
+    def on_data_table_row_highlighted(self, _event: DataTable.RowHighlighted) -> None:
+        """Another subscription was chosen."""
+        if self.shows_partitions:
+            self.show_partitions()
+
+    @work(exclusive=True, group="side")
+    async def show_partitions(self) -> None:
+        """Partitions of the chosen group, the largest lag first."""
+        row = self.chosen()
+        if row is None:
+            return
+        try:
+            parts = list(await asyncio.to_thread(self.source.partitions, row["group"]))
+        except WorkbenchError as error:
+            self.detail(error.message)
+            return
+        parts.sort(key=lambda it: -(it["lag_messages"] if it["lag_messages"] is not None else -1))
+        lines = [printable(row["group"])]
+        for topic in dict.fromkeys(it["topic"] for it in parts):
+            lines += ["", printable(topic), f"{'part':>4} {'lag':>9}  owner"]
+            for it in parts:
+                if it["topic"] == topic:
+                    owner = printable(it["client_id"]) if it["client_id"] else "-"
+                    lines.append(f"{it['partition']:>4} {count(it['lag_messages']):>9}  {owner}")
+        self.detail("\n".join(lines))
+
+    def action_partitions(self) -> None:
+        """Show the partitions again."""
+        self.shows_partitions = True
+        self.show_partitions()
+
+    def action_pause(self) -> None:
+        """Stop or resume reading."""
+        self.paused = not self.paused
+        self.say("Paused. Space continues." if self.paused else "Continuing …")
+
+    def action_triage(self) -> None:
+        """Find the cause for the chosen group."""
+        if (row := self.chosen()) is not None:
+            self.run_command(row["group"], ["triage", "--cluster", self.source.name, "--group", row["group"]], "Triage")
+
+    def action_capture(self) -> None:
+        """Save the chosen group's measurements."""
+        if (row := self.chosen()) is not None:
+            slug = "".join(char if char.isalnum() else "-" for char in row["group"])[:40]
+            out = f"capture-{slug}-{self.source.now():%Y%m%dT%H%M%SZ}"
+            words = ["capture", "--cluster", self.source.name, "--group", row["group"], "--out", out]
+            self.run_command(row["group"], words, f"Capture into {out}")
+
+    def action_runbook(self) -> None:
+        """Show the runbook of the verdict that the last triage of the group gave."""
+        row = self.chosen()
+        verdict = self.verdicts.get(row["group"]) if row is not None else None
+        if row is None or verdict is None:
+            self.say("Press t first: the runbook is that of the verdict.")
+            return
+        self.run_command(row["group"], ["runbooks", "show", verdict], "Runbook")
+
+    @work(exclusive=True, group="side")
+    async def run_command(self, group: str, words: list[str], title: str) -> None:
+        """Run a command beside the screen, and show what it prints."""
+        self.shows_partitions = False
+        self.detail(f"{title} of {printable(group)} …")
+        began = time.monotonic()
+        code, printed = await asyncio.to_thread(self.source.command, words)
+        if words[0] == "triage":
+            self._keep_verdict(group, printed)
+        self.detail(printed.strip() or f"{title}: done.")
+        self.say(
+            f"{title} of {printable(group)} took {time.monotonic() - began:.1f} s, exit code {code}. p: partitions"
+        )
+
+    def _keep_verdict(self, group: str, printed: str) -> None:
+        from workbench.triage.verdict import Verdict
+
+        words = set(printed.split())
+        found = next((str(it) for it in Verdict if str(it) in words), None)
+        if found is not None:
+            self.verdicts[group] = found
+            self.show_rows(self.rows)
+
+    def detail(self, text: str) -> None:
+        """Show a text on the right."""
+        self.query_one("#detail", Static).update(Text("\n".join(one_line(masked(it)) for it in text.splitlines())))
+
+    def say(self, text: str) -> None:
+        """Show a line at the bottom."""
+        self.query_one("#status", Static).update(Text(one_line(masked(text))))
+
+
+def _colour(lags: Sequence[float]) -> str:
+    """Red while it grows, green while it shrinks; the blocks show the same."""
+    known = [lag for lag in lags if lag == lag]
+    if len(known) < 2 or known[-1] == known[0]:
+        return ""
+    return "red" if known[-1] > known[0] else "green"
+
+
+def live(cluster: str, *, groups: Sequence[str], every_seconds: float, config: Path | None) -> int:
+    """Run the screen until somebody ends it."""
+    from workbench.api.snapshots import snapshot
+
+    def ranked() -> Rows:
+        return snapshot(cluster=cluster, groups=groups, sort="lag", config=config).ranked or []
+
+    def partitions(group: str) -> Rows:
+        return snapshot(cluster=cluster, groups=[group], config=config).partitions
+
+    def command(words: list[str]) -> tuple[int, str]:
+        import os
+        import subprocess
+
+        own = ["--config", str(config)] if config is not None and words[0] in ("triage", "capture") else []
+        done = subprocess.run(
+            [sys.executable, "-c", "from workbench.cli import main; main()", *words, *own],
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, "COLUMNS": "80"},
+        )
+        return done.returncode, done.stdout or done.stderr
+
+    app = LiveApp(
+        Source(name=cluster, ranked=ranked, partitions=partitions, command=command), every_seconds=every_seconds
+    )
+    app.run()
+    return app.return_code or 0
