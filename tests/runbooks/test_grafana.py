@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -118,3 +119,19 @@ def test_the_budget_alert_fires_while_it_burns_and_ends_soon_after(values: str, 
     # No alert is expected in the test: one that fires is what it complains of.
     assert shown.returncode == (1 if fires else 0), shown.stderr
     assert ("is late on t: 2 % of the month" in shown.stderr) is fires
+
+
+def test_links_of_the_shipped_rules_open_from_a_chat(tmp_path: Path) -> None:
+    """A relative path is dead there; and what is no address is refused."""
+    done = run_here(
+        "export", "rules", "--runbook-base", "https://wiki.example.com/rb/", "--out", str(tmp_path / "a"), cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    links = re.findall(
+        r"runbook_url: (\S+)", "".join(it.read_text() for it in (tmp_path / "a" / "rules").glob("*.yml"))
+    )
+    assert len(links) > 20
+    assert all(re.fullmatch(r"https://wiki\.example\.com/rb/\w+\.md", link) for link in links)
+    refused = run_here("export", "rules", "--runbook-base", "wiki", "--out", str(tmp_path / "no"), cwd=tmp_path)
+    check(refused, 2, "is no address")
+    assert not (tmp_path / "no").exists()

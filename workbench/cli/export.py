@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import click
@@ -10,6 +11,7 @@ import click
 from workbench.cli.help import Group
 from workbench.cli.options import cluster_option, completing, config_option
 from workbench.errors import ExitCode, UsageError
+from workbench.humanize import plural
 from workbench.screen import say
 
 
@@ -60,7 +62,6 @@ def grafana(
     from workbench.runbooks.burn_rates import burn_rules
     from workbench.runbooks.dashboard import dashboard
     from workbench.runbooks.promql import measured
-    from workbench.runbooks.promtool import check_rules
     from workbench.settings import load_settings
     from workbench.window import parse_duration
 
@@ -88,6 +89,40 @@ def grafana(
         write_text(out / "dashboard.json", json.dumps(board, indent=1, ensure_ascii=False) + "\n")
         write_text(out / "rules" / "alerts.yml", rules)
     say(f"Wrote {out}/dashboard.json ({len(board['panels'])} panels) and {out}/rules/alerts.yml.")
+    return _checked(out)
+
+
+@command.command()
+@click.option("--runbook-base", required=True, help="Address of the folder of runbooks: https://…")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder for the files.")
+def rules(runbook_base: str, out: Path) -> int:
+    """Write the alert rules of all verdicts, with runbook links that open from a chat, and check them with promtool if it is there."""
+    from workbench.assets import shipped
+    from workbench.files import write_text, writing
+
+    base = runbook_base.rstrip("/")
+    if not re.fullmatch(r"https?://[^\s\"']+", base):
+        raise UsageError(
+            f"{runbook_base!r} is no address.", hint="For example: --runbook-base https://wiki.example.com/runbooks"
+        )
+    with writing(f"The folder {out}"):
+        (out / "rules").mkdir(parents=True, exist_ok=True)
+        files = sorted((shipped("runbooks") / "rules").glob("*.yml"))
+        for path in files:
+            linked = re.sub(
+                r"^(\s*runbook_url: )runbooks/",
+                lambda it: f"{it[1]}{base}/",
+                path.read_text(encoding="utf-8"),
+                flags=re.M,
+            )
+            write_text(out / "rules" / path.name, linked)
+    say(f"Wrote {plural(len(files), 'file')} of alert rules to {out}/rules.")
+    return _checked(out)
+
+
+def _checked(out: Path) -> int:
+    from workbench.runbooks.promtool import check_rules
+
     checked = check_rules(out)
     for text in checked.problems:
         say(f"promtool: {text}")

@@ -169,7 +169,7 @@ def _tried(given: Answers) -> tuple[list[str], list[str]]:
                 said = what()
         except WorkbenchError as error:
             failed.append(name)
-            say(f" {name}: {error.message}", mark=("✗", "red"))
+            say(f" {name}: {error.message}" + (f" {error.hint}" if error.hint else ""), mark=("✗", "red"))
         else:
             say(f" {name}: {said}", mark=("✓", "green"))
 

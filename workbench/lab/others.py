@@ -257,7 +257,7 @@ _NEVER = {("java", "slow_type"), ("loop", "paused"), ("pool", "paused")}
 _SHAPES: dict[Shape, str] = {
     "loop": "a poll loop",
     "pool": "a pool of threads",
-    "java": "a Java listener with the JMX agent",
+    "java": "a Java listener",
 }
 
 OTHERS: dict[str, tuple[Make, str]] = {
