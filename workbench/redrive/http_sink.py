@@ -1,7 +1,7 @@
 """Redrive to a REST service: one request per letter, in order; the position is committed after each batch.
 
-HTTP has no transactions. After a crash the requests since the last commit are sent again, with the same Idempotency-Key: their number is
-bounded by the batch (`HTTP_BATCH`).
+HTTP has no transactions. After a crash the requests since the last commit are sent again, with the same Idempotency-Key: no more than
+a batch (`HTTP_BATCH`).
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""Decoding of record values for people: JSON, Avro, Protobuf, JSON Schema, text, and hex at last; hidden fields are never shown."""
