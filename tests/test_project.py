@@ -51,7 +51,10 @@ def test_the_lock_holds_what_the_project_asks_for() -> None:
 def test_what_is_imported_is_asked_for() -> None:
     """By name: what comes only because another package needs it may go with that package's next version."""
     extras = PROJECT["optional-dependencies"]
-    wanted = [*PROJECT["dependencies"], *(it for name in ("notebook", "connect", "schemas", "java") for it in extras[name])]
+    wanted = [
+        *PROJECT["dependencies"],
+        *(it for name in ("notebook", "connect", "schemas", "java") for it in extras[name]),
+    ]
     asked = {re.split(r"[<>=\[;]", it)[0].strip().lower() for it in wanted}
     owners = packages_distributions()
     missing = set()

@@ -203,7 +203,7 @@ def plan_command(
     done = {} if again else kafka.handled(topic, topic_id, view.cluster_id, ledger)
     request = request_of_redrive(
         settings, topic, to=_destination(to_topic, to_url, fallback, topic, view.topics, chosen),
-        done=done, reason=reason, chosen=chosen,
+        done=done, again=again, reason=reason, chosen=chosen,
     )  # fmt: skip
     with Steps(quiet=as_json) as steps, steps.waiting(f"Reading the letters of {topic}"):
         plan = make_redrive_plan(request, kafka.gateway, kafka.letters(topic), kafka.limit_of)

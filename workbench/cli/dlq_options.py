@@ -112,6 +112,7 @@ def request_of_redrive(
     *,
     to: Destination,
     done: Mapping[int, Picks],
+    again: bool,
     reason: str | None,
     chosen: Mapping[str, Any],
 ) -> RedriveRequest:
@@ -132,6 +133,7 @@ def request_of_redrive(
         max_bytes_per_second=chosen["max_bytes_per_second"],
         mapping={str(name): header for name, header in settings.dead_letters.headers.items()},
         done=done,
+        again=again,
         reason=reason,
     )
 

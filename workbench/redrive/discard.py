@@ -106,4 +106,4 @@ def _positions(
             if letter.offset not in planned[letter.partition]:
                 held.setdefault(key, letter.offset)
     found = {(plan.topic, number): held.get((plan.topic, number), stop[number]) for number in start}
-    return {key: at for key, at in found.items() if at > before.get(key, -1)}, held
+    return {key: at for key, at in found.items() if at > start[key[1]]}, held

@@ -61,7 +61,7 @@ def check_redrive(plan: RedrivePlan, now: RedriveNow, limits: RedriveLimits) -> 
         found.append(Refusal(code="under_replicated", message=text))
     twice = sum(part.parsed.overlap(now.handled.get(part.partition, Picks((), ()))) for part in plan.partitions)
     twice += sum(offset in now.handled.get(number, Picks((), ())) for number, offset in plan.ordered)
-    if twice:
+    if twice and not plan.again:
         text = f"{plural(twice, 'letter')} of the plan were redriven or discarded by another plan since."
         found.append(Refusal(code="handled", message=text))
     return found

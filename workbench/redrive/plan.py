@@ -55,6 +55,7 @@ class RedriveRequest:
     destination: Destination = field(default_factory=lambda: Destination(kind=To.SOURCE))
     dedup: Dedup = Dedup.ORIGIN
     order: Order = Order.ORIGIN
+    again: bool = False
     max_rounds: int = 3
     max_records_per_second: float | None = None
     max_bytes_per_second: float | None = None
@@ -202,6 +203,7 @@ def _planned(
         destination=request.destination,
         dedup=request.dedup,
         order=request.order,
+        again=request.again,
         max_rounds=request.max_rounds,
         max_records_per_second=request.max_records_per_second,
         max_bytes_per_second=request.max_bytes_per_second,

@@ -151,6 +151,7 @@ class RedrivePlan(Strict):
     Attributes:
         headers: mapping of the settings that was used for unknown headers.
         ordered: letters of keys whose order is not that of one partition: (partition, offset) in the order to produce.
+        again: letters that other plans have handled may be produced once more.
         max_rounds: a letter that was redriven so often stays.
         max_records_per_second, max_bytes_per_second: cap; None: none.
         left: number of letters that stay, by reason.
@@ -172,6 +173,7 @@ class RedrivePlan(Strict):
     destination: Destination
     dedup: Dedup = Field(strict=False)
     order: Order = Field(strict=False)
+    again: bool = False
     max_rounds: int = Field(ge=1)
     max_records_per_second: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     max_bytes_per_second: float | None = Field(default=None, gt=0, allow_inf_nan=False)

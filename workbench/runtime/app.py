@@ -19,6 +19,7 @@ from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.event import Decoder, Handler, decode_by_header
 from workbench.runtime.http import HttpServer
 from workbench.runtime.kafka_source import KafkaSource
+from workbench.runtime.ranges import RangeTable
 from workbench.runtime.registry import collect
 from workbench.runtime.task import MakeSource, Task, check_handlers
 
@@ -169,6 +170,10 @@ class Runtime:
             with self._lock:
                 if self._switch is None and (self.failure is not None or not self.task.is_alive()):
                     break
+                task = self.task if self._switch is None else None
+            if task is not None and task.is_complete:
+                _log.info("all ranges are processed and committed: leaving the group %s", task.config.group)
+                break
         self.stop()
         if self.failure is not None:
             raise self.failure
@@ -207,15 +212,23 @@ class Runtime:
             self.task.resume()
             return True
 
-    def switch_group(self, group: str, since: datetime, max_bytes_per_second: int | None = None) -> bool:
+    def switch_group(
+        self, group: str, since: datetime, max_bytes_per_second: int | None = None, ranges: RangeTable | None = None
+    ) -> bool:
         """Leave the group and join another one; return False if the state does not allow it.
 
-        Partitions without a commit of the new group start at the given timestamp.
+        Partitions without a commit of the new group start at the given timestamp. With `ranges`, only those are processed, and the
+        process ends when the group has committed them all.
         """
         with self._lock:
             if self.state not in (RuntimeState.RUNNING, RuntimeState.DRAINING, RuntimeState.DRAINED):
                 return False
-            update = {"group": group, "start_at": since, "max_bytes_per_second": max_bytes_per_second}
+            update: dict[str, object] = {
+                "group": group,
+                "start_at": since,
+                "max_bytes_per_second": max_bytes_per_second,
+            }
+            update["ranges"] = ranges
             config = self.config.model_copy(update=update)
             self._switch = threading.Thread(target=self._change_group, args=(config,), name="switch", daemon=True)
             self._switch.start()
