@@ -172,7 +172,8 @@ def verify_command(
     """
     from workbench.cli.replay_show import show_verdict
     from workbench.replay.check import CheckRequest, check
-    from workbench.replay.fleet import make_fleet, read_fleet
+    from workbench.replay.fleet import read_fleet
+    from workbench.replay.fleet_kinds import make_fleet
     from workbench.replay.planfile import read_plan
     from workbench.replay.verify import VerifyVerdict
     from workbench.settings import load_settings
@@ -239,9 +240,7 @@ def _inspected(plan: Plan, cluster: Cluster, gateway: KafkaGateway, kinds: list[
 
     start_in_background()
     check_same_cluster(plan, gateway)
-    ranges = {
-        part.key: (part.target, part.stop) for part in plan.partitions if part.target is not None and part.messages
-    }
+    ranges = {part.key: part.spans for part in plan.partitions}
     needed = {"type": "event_type", "key": "key", "minute": "timestamp", "partition": "topic"}
     columns = list(dict.fromkeys(["topic", "partition", *(needed[kind] for kind in kinds), "value_bytes"]))
     frame = read_records(session(), gateway.bootstrap, cluster.kafka, ranges, columns)

@@ -178,7 +178,7 @@ class Redrive:
 
     def _pass(self, sink: Sink) -> None:
         plan = self.plan
-        sink.open()
+        sink.begin()
         positions, ordered = sink.progress()
         self._positions, self._ordered = dict(positions), ordered
         parts = {part.partition: part for part in plan.partitions}

@@ -31,7 +31,7 @@ class LetterReader(Protocol):
 class Sink(Protocol):
     """Takes records in batches. After any error it must not be used again; a new one begins at `progress`."""
 
-    def open(self) -> None:
+    def begin(self) -> None:
         """Fence every earlier sink of the same plan; what it had not committed is gone.
 
         Raises:

@@ -31,9 +31,9 @@ class HttpSink:
         self._post = RestSink(plan.destination.url)
         self._kafka = KafkaSink(bootstrap, properties, plan)
 
-    def open(self) -> None:
-        """See `Sink.open`: another process that applies this plan fails at its next commit."""
-        self._kafka.open()
+    def begin(self) -> None:
+        """See `Sink.begin`: another process that applies this plan fails at its next commit."""
+        self._kafka.begin()
 
     def progress(self) -> tuple[Positions, int | None]:
         """See `Sink.progress`."""

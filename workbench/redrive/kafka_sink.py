@@ -41,8 +41,8 @@ class KafkaSink:
         self._in_transaction = False
         self._failed: Any = None
 
-    def open(self) -> None:
-        """See `Sink.open`."""
+    def begin(self) -> None:
+        """See `Sink.begin`."""
         from confluent_kafka import Consumer, KafkaException, Producer
 
         self._producer = Producer(

@@ -19,6 +19,7 @@ from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.event import Decoder, Handler, decode_by_header
 from workbench.runtime.http import HttpServer
 from workbench.runtime.kafka_source import KafkaSource
+from workbench.runtime.kept_switch import keep_switch, with_kept_switch
 from workbench.runtime.ranges import RangeTable
 from workbench.runtime.registry import collect
 from workbench.runtime.task import MakeSource, Task, check_handlers
@@ -75,10 +76,12 @@ class Runtime:
         self._lock = threading.Lock()
         self._started_at = monotonic()
         self._server: HttpServer | None = None
+        self._own_group = config.group
+        config, kept = with_kept_switch(config)
         self.task = self._make_task(config)
         self.switch_error: str | None = None  # reason why the last switch of the group failed
         self._failure: BaseException | None = None  # of a switch that left no task
-        self.replay: tuple[str, datetime] | None = None  # the new group, and its start
+        self.replay: tuple[str, datetime] | None = kept  # the new group, and its start
 
     def _make_task(self, config: RuntimeConfig) -> Task:
         return Task(
@@ -171,7 +174,7 @@ class Runtime:
                 if self._switch is None and (self.failure is not None or not self.task.is_alive()):
                     break
                 task = self.task if self._switch is None else None
-            if task is not None and task.is_complete:
+            if task is not None and self.replay is None and task.is_complete:
                 _log.info("all ranges are processed and committed: leaving the group %s", task.config.group)
                 break
         self.stop()
@@ -252,6 +255,14 @@ class Runtime:
             _log.error("the switch to group %s failed, group %s continues: %s", config.group, self.config.group, error)
             self.switch_error = f"{type(error).__name__}: {error}"
             return
+        if config.switch_file is not None:
+            try:
+                keep_switch(config.switch_file, config, of_group=self._own_group)
+            except OSError as error:
+                task.discard()
+                _log.error("the switch to group %s cannot be kept in %s: %s", config.group, config.switch_file, error)
+                self.switch_error = f"switch_file: {error.strerror}"
+                return
         _log.info("leaving group %s for %s", self.config.group, config.group)
         while not self.task.stop():
             # A handler still processes an event of the old group; the new group must not process the same key meanwhile.

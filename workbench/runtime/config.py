@@ -133,6 +133,10 @@ class RuntimeConfig(BaseModel):
         default=None,
         description="Process only these offset ranges (topic, partition, [start, end)), and end once the group has committed them.",
     )
+    switch_file: Path | None = Field(
+        default=None,
+        description="File in which a switch of the group (POST /replay) is kept, so that a restart comes back in the new group.",
+    )
     admin_token: SecretStr | None = Field(
         default=None, description="Bearer token of the admin API. Without a token, the admin API is off."
     )
