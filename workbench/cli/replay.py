@@ -93,8 +93,8 @@ def plan_command(
     from workbench.replay.journal import Journal
     from workbench.replay.keep import check_csv_place, check_place
     from workbench.replay.parse_request import request_of, windows_of
-    from workbench.replay.plan_ranges import make_range_plan, parse_ranges
     from workbench.replay.plan import to_csv
+    from workbench.replay.plan_ranges import make_range_plan, parse_ranges
     from workbench.replay.planfile import write_file
     from workbench.settings import load_settings
 

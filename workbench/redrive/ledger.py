@@ -18,7 +18,7 @@ from workbench.files import make_folder, write_text
 from workbench.humanize import listed
 from workbench.places import state_dir
 from workbench.redrive.picks import Picks
-from workbench.redrive.planfile import RedrivePlan, plan_of_group, read_redrive_plan
+from workbench.redrive.planfile import RedrivePlan, group_of_hash, plan_of_group, read_redrive_plan
 from workbench.replay.gateway import Partition
 from workbench.replay.planfile import Strict, write_file
 
@@ -113,7 +113,7 @@ class Ledger:
             GuardError: if it cannot be told for an earlier plan.
         """
         found: dict[int, list[Picks]] = {}
-        known = set()
+        known = {group_of_hash(but)} if but is not None else set()
         for plan in self.plans():
             known.add(plan.id)
             if plan.hash == but or (plan.topic, plan.cluster_id) != (topic, cluster_id):

@@ -23,7 +23,8 @@ class Pace:
         self._per_record = 1 / records_per_second if records_per_second else 0.0
         self._per_byte = 1 / bytes_per_second if bytes_per_second else 0.0
         self._clock, self._sleep = clock, sleep
-        self._record_due = self._byte_due = clock()
+        self._record_due = self._byte_due = 0.0
+        self._has_begun = False
 
     @property
     def is_capped(self) -> bool:
@@ -34,6 +35,9 @@ class Pace:
         """Count one record, and wait until the next may be sent."""
         if not (self._per_record or self._per_byte):
             return
+        if not self._has_begun:
+            self._has_begun = True
+            self._record_due = self._byte_due = self._clock()
         self._record_due += self._per_record
         self._byte_due += self._per_byte * size
         now = self._clock()

@@ -217,7 +217,7 @@ class RedrivePlan(Strict):
     @property
     def id(self) -> str:
         """Name of the plan in Kafka: in headers, as transactional id, and as the group of its progress."""
-        return _PREFIX + self.hash[:_ID_LENGTH]
+        return group_of_hash(self.hash)
 
     @property
     def order_group(self) -> str:
@@ -253,6 +253,11 @@ class RedrivePlan(Strict):
     def sealed(self) -> RedrivePlan:
         """Copy of the plan with its hash."""
         return self.model_copy(update={"hash": canonical_hash(self.document())})
+
+
+def group_of_hash(full: str) -> str:
+    """Name of a plan in Kafka."""
+    return _PREFIX + full[:_ID_LENGTH]
 
 
 def plan_of_group(group: str) -> str | None:

@@ -136,8 +136,8 @@ class Cutover:
             if forgets:
                 raise GuardError(
                     f"A restart would bring {listed(forgets)} back to {self.old_group!r}: the switch is kept in memory only.",
-                    hint='Set switch_file in the runtime\'s settings; or persist in the fleet file: a command, or "elsewhere" if you have '
-                    "set the group where the instances read it; or --allow-forgetting.",
+                    hint='Set switch_file in the runtime\'s settings; or persist in the fleet file: a command, or "elsewhere" '
+                    "if the group is already in the instances' settings; or --allow-forgetting.",
                 )
         if plan.is_of_ranges and not self.back and not (self.fleet.can.stops_at_ranges or self.limits.allow_beyond):
             raise GuardError(
