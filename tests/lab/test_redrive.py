@@ -151,10 +151,12 @@ def test_compacted_letters_stop_the_run(lab: Lab, kafka: RedriveKafka) -> None:
     aborting.produce(topic, b"v", partition=first.partition)
     aborting.flush(30)
     aborting.abort_transaction(30)
-    more = {"stop": first.stop + 1, "picks": f"{first.picks} {first.stop}", "letters": first.letters + 1}
+    more = {"stop": first.stop + 2, "picks": f"{first.picks} {first.stop + 1}", "letters": first.letters + 1}
     stretched = LetterPartition(**{**first.model_dump(), **more})
     changed = plan.model_copy(update={"partitions": [stretched, *plan.partitions[1:]]}).sealed()
-    with pytest.raises(EvidenceError, match=rf"1 planned letter of {topic}-{first.partition} are gone: {first.stop}"):
+    with pytest.raises(
+        EvidenceError, match=rf"1 planned letter of {topic}-{first.partition} are gone: {first.stop + 1}"
+    ):
         run_of(kafka, changed).run()
 
 

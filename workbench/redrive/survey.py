@@ -129,7 +129,7 @@ def survey(
             if isinstance(found, Left):
                 left[found.value] += 1
                 continue
-            origin, topic = found
+            origin, topic, bytes_ = found
             named = origin.topic is not None and origin.partition is not None and origin.offset is not None
             row = (
                 letter.partition,
@@ -143,7 +143,7 @@ def survey(
             )
             for append, value in zip(add, row, strict=True):
                 append(value)
-            size.append(letter.size)
+            size.append(bytes_)
             checksum.append(letter_checksum(topic, letter))
             target.append(targets.of(topic))
             error.append(errors.of(origin.error))
@@ -165,8 +165,8 @@ def survey(
     )
 
 
-def _look(letter: Letter, rules: Rules, test: Any) -> Left | tuple[Origin, str]:
-    """Target of a letter that can be redriven, or why it stays."""
+def _look(letter: Letter, rules: Rules, test: Any) -> Left | tuple[Origin, str, int]:
+    """Origin, target and size of a letter that can be redriven, or why it stays."""
     handled = rules.done.get(letter.partition)
     if letter.headers is UNREADABLE:
         return Left.UNREADABLE
@@ -182,13 +182,14 @@ def _look(letter: Letter, rules: Rules, test: Any) -> Left | tuple[Origin, str]:
     topic = rules.route.target(origin)
     if topic is None:
         return Left.NO_SOURCE if origin.topic is None and rules.route.kind is To.SOURCE else Left.NO_TARGET
+    size = letter.size
     if rules.route.kind is not To.HTTP:
         limit = rules.limits(topic)
         if limit is None:
             return Left.NO_TARGET
-        if letter.size > limit:
+        if size > limit:
             return Left.TOO_LARGE
-    return origin, topic
+    return origin, topic, size
 
 
 def _hash(*parts: bytes | None) -> int:

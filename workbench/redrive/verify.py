@@ -5,6 +5,8 @@ The evidence is the target topics themselves: every record that a redrive produc
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -13,7 +15,7 @@ from typing import Any
 from workbench.errors import UsageError
 from workbench.humanize import count, listed, plural
 from workbench.redrive.gateway import LetterReader, LettersGoneError
-from workbench.redrive.letters import LETTER_HEADER, PLAN_HEADER, UNREADABLE, Reader
+from workbench.redrive.letters import LETTER_HEADER, PLAN_HEADER, UNREADABLE, Origin, Reader
 from workbench.redrive.planfile import RedrivePlan, To
 from workbench.redrive.survey import letter_checksum
 from workbench.replay.gateway import Gateway, Partition
@@ -123,8 +125,7 @@ def verify_redrive(
     left, ordered = plan.planned(), frozenset(plan.ordered)
     check = RedriveCheck(plan=plan.hash, planned=plan.letters)
     sums: dict[int, int] = {}
-    places: list[Partition] = []
-    offsets: list[int] = []
+    produced: dict[Partition, array[int]] = {}
     for topic, start, stop in _ranges(plan, gateway, check):
         for batch, _ in letters(topic).read(start, stop):
             for record in batch:
@@ -138,8 +139,7 @@ def verify_redrive(
                     left[letter[0]].discard(letter[1])
                     check.produced += 1
                     sums[letter[0]] = sums.get(letter[0], 0) + letter_checksum(topic, record)
-                    places.append((topic, record.partition))
-                    offsets.append(record.offset)
+                    produced.setdefault((topic, record.partition), array("q")).append(record.offset)
                 elif _is_planned(plan, ordered, letter):
                     check.doubled.append(letter)
                 else:
@@ -153,8 +153,9 @@ def verify_redrive(
     ]
     for group in groups:
         commits = gateway.commits(group)
-        check.processed[group] = sum(o < commits.get(place, 0) for place, o in zip(places, offsets, strict=True))
-    _look_for_returns(plan, gateway, letters(plan.topic), check, set(zip(places, offsets, strict=True)))
+        below = (bisect_left(offsets, commits.get(place, 0)) for place, offsets in produced.items())
+        check.processed[group] = sum(below)
+    _look_for_returns(plan, gateway, letters(plan.topic), check, produced)
     return check
 
 
@@ -183,7 +184,7 @@ def _look_for_returns(
     gateway: Gateway,
     letters: LetterReader,
     check: RedriveCheck,
-    produced: set[tuple[Partition, int]],
+    produced: Mapping[Partition, array[int]],
 ) -> None:
     """Letters after the plan that were made from its records: by our header, or by their origin."""
     logs = gateway.logs([(plan.topic, part.partition) for part in plan.partitions], stable=True)
@@ -200,12 +201,20 @@ def _look_for_returns(
                     continue
                 origin = reader.origin(letter.headers)
                 by_header = dict(letter.headers).get(PLAN_HEADER) == plan.id.encode()
-                place = ((origin.topic or "", origin.partition or 0), origin.offset or 0)
-                if by_header or (origin.offset is not None and place in produced):
+                if by_header or _is_among(produced, origin):
                     found[origin.error] = found.get(origin.error, 0) + 1
     except LettersGoneError:
         check.gone[plan.topic, -1] = 0
     check.came_back = dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
+def _is_among(produced: Mapping[Partition, array[int]], origin: Origin) -> bool:
+    """Whether a letter was made from one of the records, by its origin; their offsets are in order."""
+    if origin.topic is None or origin.partition is None or origin.offset is None:
+        return False
+    offsets = produced.get((origin.topic, origin.partition), array("q"))
+    at = bisect_left(offsets, origin.offset)
+    return at < len(offsets) and offsets[at] == origin.offset
 
 
 def _letter(value: bytes | None) -> tuple[int, int] | None:
