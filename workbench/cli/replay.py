@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from workbench.cli.options import cluster_option, config_option, json_option
-from workbench.cli.replay_cutover import cutover_command
+from workbench.cli.replay_cutover import cutover_command, retire_command
 from workbench.cli.replay_options import PLAN_FILE, collect_no_garbage, confirm_hash, seconds_of
 from workbench.cli.replay_watch import follow_command, inspect_command, verify_command
 from workbench.errors import ExitCode, UsageError
@@ -278,5 +278,5 @@ def log_command(plan_hash: str | None, group: str | None, as_json: bool) -> int:
     return ExitCode.EVIDENCE if torn else ExitCode.OK
 
 
-for _each in (follow_command, verify_command, inspect_command, cutover_command):
+for _each in (follow_command, verify_command, inspect_command, cutover_command, retire_command):
     command.add_command(_each)

@@ -13,6 +13,48 @@ from workbench.replay.connect import counter_of, gateway_of
 from workbench.screen import say, write_json
 
 
+@click.command(name="retire")
+@click.argument("plan_file", metavar="PLAN", type=PLAN_FILE)
+@cluster_option(required=False)
+@click.option("--stay", "stays", is_flag=True, help="The new group stays, and the old one is deleted.")
+@click.option("--confirm", help="The plan's hash, or its first 8 characters. On a terminal you are asked for it.")
+@json_option
+@config_option
+def retire_command(
+    plan_file: Path, cluster: str | None, stays: bool, confirm: str | None, as_json: bool, config: Path | None
+) -> int:
+    """End a replay: delete the new group, after a check that nothing is left only to it; or keep it, and delete the old one.
+
+    The commits of the deleted group are written to a file next to the plan first (plan.retired.json).
+    """
+    import time
+
+    from workbench.replay.follow import check_same_cluster
+    from workbench.replay.journal import Journal
+    from workbench.replay.planfile import read_plan
+    from workbench.replay.retire import retire
+    from workbench.settings import load_settings
+
+    plan = read_plan(plan_file)
+    gateway = gateway_of(load_settings(config).cluster(cluster or plan.cluster))
+    check_same_cluster(plan, gateway)
+    confirm_hash(plan.hash, confirm, f"Delete the group {plan.from_group if stays else plan.new_group!r}.")
+    found = retire(plan, plan_file, gateway, Journal.of_user(), stays=stays, now_ms=time.time() * 1000)
+    if as_json:
+        document = {
+            "schema": "workbench.replay-retire/1",
+            "plan": plan.hash,
+            "group": found.group,
+            "existed": found.existed,
+        }
+        write_json({**document, "commits": len(found.commits), "file": str(found.file)})
+    elif found.existed:
+        say(f"The group {found.group!r} is deleted; its {len(found.commits):,} commits are in {found.file}.")
+    else:
+        say(f"The group {found.group!r} was not there any more.")
+    return ExitCode.OK
+
+
 @click.command(name="cutover")
 @click.argument("plan_file", metavar="PLAN", type=PLAN_FILE)
 @click.option(

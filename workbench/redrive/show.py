@@ -135,14 +135,15 @@ def _shown(letter: Letter, origin: Origin, decoder: Decoder, topic: str, *, payl
         offset=letter.offset,
         timestamp_ms=letter.timestamp_ms,
         origin=origin,
-        type=_type(letter, decoder, source),
+        type=type_of(letter, decoder, source),
         size=letter.size,
-        key=_key(letter.key) if payload else None,
+        key=text_of_key(letter.key) if payload else None,
         value=decoder.decode(source, letter.value) if payload else None,
     )
 
 
-def _key(key: bytes | None) -> str | None:
+def text_of_key(key: bytes | None) -> str | None:
+    """A key as text, or as hex; shortened."""
     if key is None:
         return None
     try:
@@ -151,7 +152,7 @@ def _key(key: bytes | None) -> str | None:
         return key[:_MAX_KEY].hex(" ")
 
 
-def _type(letter: Letter, decoder: Decoder, topic: str) -> str:
+def type_of(letter: Letter, decoder: Decoder, topic: str) -> str:
     """The header `event_type`, else the type of the value."""
     if letter.headers is not UNREADABLE:
         for name, value in reversed(letter.headers):
@@ -168,12 +169,12 @@ def _name(kind: str, letter: Letter, origin: Origin, decoder: Decoder, topic: st
     if kind == "partition":
         return f"{topic}-{letter.partition}"
     if kind == "type":
-        return _type(letter, decoder, origin.topic or topic)
+        return type_of(letter, decoder, origin.topic or topic)
     if kind == "key":
         # Without --payload, equal keys can be told apart, and are not shown.
         from zlib import crc32
 
-        return (_key(letter.key) or "(none)") if payload else f"{HIDDEN} {crc32(letter.key or b''):08x}"
+        return (text_of_key(letter.key) or "(none)") if payload else f"{HIDDEN} {crc32(letter.key or b''):08x}"
     try:
         return datetime.fromtimestamp(letter.timestamp_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%MZ")
     except (OverflowError, ValueError, OSError):

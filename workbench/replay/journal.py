@@ -22,7 +22,7 @@ from workbench.masking import masked
 from workbench.places import state_dir
 from workbench.replay.plan import current_user
 
-Action = Literal["apply", "rollback", "carry", "switch", "command", "redrive", "discard"]
+Action = Literal["apply", "rollback", "carry", "switch", "command", "redrive", "discard", "retire"]
 
 _DONE: dict[Action, str] = {
     "apply": "Offsets were written for the group {}",
@@ -31,6 +31,7 @@ _DONE: dict[Action, str] = {
     "switch": "The request to switch was sent to {}",
     "command": "The command was run for {}",
     "redrive": "Records were produced for the plan {}",
+    "retire": "The group {} was deleted",
     "discard": "Letters were marked as discarded for the plan {}",
 }
 
