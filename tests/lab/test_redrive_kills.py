@@ -8,6 +8,7 @@ import os
 import random
 import signal
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -45,9 +46,11 @@ def killed_until_done(path: Path, settings: Path, *, kills: int, seed: int, long
     return done
 
 
-def check_exactly_once(bootstrap: str, source: str, path: Path, settings: Path) -> None:
+def check_exactly_once(
+    bootstrap: str, source: str, path: Path, settings: Path, properties: Mapping[str, str] | None = None
+) -> None:
     """By what is in the topic, by `verify`, and by the journal."""
-    kafka, plan = kafka_of(bootstrap), read_redrive_plan(path)
+    kafka, plan = kafka_of(bootstrap, properties), read_redrive_plan(path)
     records = records_of(kafka, source)
     counts = produced_by(plan.id, records)
     assert set(counts.values()) == {1}

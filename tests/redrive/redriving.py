@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from confluent_kafka import Producer
@@ -20,14 +20,17 @@ from workbench.redrive.letters import LETTER_HEADER, PLAN_HEADER, Letter
 from workbench.replay.kafka_gateway import KafkaGateway
 
 
-def kafka_of(bootstrap: str) -> RedriveKafka:
+def kafka_of(bootstrap: str, properties: Mapping[str, str] | None = None) -> RedriveKafka:
     """A cluster for redrives."""
-    return RedriveKafka(KafkaGateway(bootstrap))
+    return RedriveKafka(KafkaGateway(bootstrap, properties or {}))
 
 
-def write_letters(bootstrap: str, topic: str, some: Iterable[Letter]) -> None:
+def write_letters(
+    bootstrap: str, topic: str, some: Iterable[Letter], properties: Mapping[str, str] | None = None
+) -> None:
     """Produce letters, each into its partition."""
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, "enable.idempotence": True})
+    own = {"bootstrap.servers": bootstrap, "linger.ms": 20, "enable.idempotence": True}
+    producer = Producer({**own, **(properties or {})})
     for letter in some:
         while True:
             try:
