@@ -22,6 +22,7 @@ from workbench.replay.planfile import Offset, Strict, canonical_hash, read_docum
 SCHEMA = "workbench.redrive-plan/1"
 _PREFIX = "workbench-redrive-"  # of progress groups and transactional ids: ACLs can be given by prefix
 _ID_LENGTH = 32  # of the hash
+_MOST_LETTERS = 100_000_000  # of a partition: `verify` holds their offsets in memory
 
 
 class To(StrEnum):
@@ -108,7 +109,7 @@ class LetterPartition(Strict):
     log_start: Offset
     stop: Offset
     picks: str
-    letters: Offset
+    letters: int = Field(ge=0, le=_MOST_LETTERS)
     bytes: Offset
     checksum: Offset
     first_timestamp: int | None = None
