@@ -22,7 +22,8 @@ def test_environment_and_project_ask_for_the_same() -> None:
     """Pin by pin, so that conda's users and pip's users run the same thing; both have JupyterLab."""
     environment = yaml.safe_load((ROOT / "environment.yml").read_text())
     [by_pip] = [item["pip"] for item in environment["dependencies"] if isinstance(item, dict)]
-    wanted = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["notebook"]]
+    extras = PROJECT["optional-dependencies"]
+    wanted = [*PROJECT["dependencies"], *extras["notebook"], *extras["schemas"]]
     assert sorted(set(by_pip) - {"-e ."}) == sorted(wanted)
     assert f"python{PROJECT['requires-python']}" in environment["dependencies"]
 
@@ -41,7 +42,7 @@ def test_the_locks_are_hashed_and_name_no_host(name: str) -> None:
 def test_the_lock_holds_what_the_project_asks_for() -> None:
     """A dependency that is not in the lock would not be installed by make."""
     lock = (ROOT / ".ci" / "requirements.lock").read_text().lower()
-    extras = [it for name in ("dev", "notebook", "connect") for it in PROJECT["optional-dependencies"][name]]
+    extras = [it for name in ("dev", "notebook", "connect", "schemas") for it in PROJECT["optional-dependencies"][name]]
     for requirement in [*PROJECT["dependencies"], *extras]:
         name = re.split(r"[<>=\[;]", requirement)[0].strip().lower()
         assert re.search(rf"^{re.escape(name)}==", lock, flags=re.M), name
@@ -50,7 +51,10 @@ def test_the_lock_holds_what_the_project_asks_for() -> None:
 def test_what_is_imported_is_asked_for() -> None:
     """By name: what comes only because another package needs it may go with that package's next version."""
     extras = PROJECT["optional-dependencies"]
-    wanted = [*PROJECT["dependencies"], *(it for name in ("notebook", "connect", "java") for it in extras[name])]
+    wanted = [
+        *PROJECT["dependencies"],
+        *(it for name in ("notebook", "connect", "schemas", "java") for it in extras[name]),
+    ]
     asked = {re.split(r"[<>=\[;]", it)[0].strip().lower() for it in wanted}
     owners = packages_distributions()
     missing = set()
@@ -111,9 +115,11 @@ def test_data_flows_one_way() -> None:
         "widgets": {"api", "replay", "lab", *order},
         "runbooks": set(order[: order.index("triage") + 1]),
         "lab": {"runtime", *order},
-        "cli": {"api", "runtime", "lab", "replay", "widgets", "runbooks", *order},
+        "cli": {"api", "runtime", "lab", "replay", "redrive", "payloads", "widgets", "runbooks", *order},
         "runtime": {"ground"},
-        "replay": {"ground", "spark", "collect"},
+        "payloads": {"ground"},
+        "replay": {"ground", "spark", "collect", "payloads"},
+        "redrive": {"ground", "collect", "payloads", "replay", "runtime"},
     }
     ground = {path.stem for path in (ROOT / "workbench").glob("*.py")}
     wrong = []

@@ -34,7 +34,8 @@ from workbench.collect.prometheus import PrometheusSource
 from workbench.collect.scrape import fetch
 from workbench.errors import SourceUnreachableError
 from workbench.profiles import load_profile
-from workbench.replay.fleet import FleetFile, make_fleet
+from workbench.replay.fleet import FleetFile
+from workbench.replay.fleet_kinds import make_fleet
 from workbench.report.handoff import send
 from workbench.web import AnswerTooLargeError, RedirectRefusedError, WebSession, read_body
 

@@ -17,6 +17,7 @@ from workbench.humanize import did_you_mean
 from workbench.inputs import first_problem, is_web_address, read_toml
 from workbench.masking import remember, secret_values, secrets_in_header, secrets_in_url
 from workbench.places import config_file, state_dir
+from workbench.record_settings import DeadLetterSettings, RecordSettings
 
 LAB_CLUSTER = "lab"
 _ENV = re.compile(r"\$\{(\w+)\}")
@@ -197,6 +198,8 @@ class Cluster(Strict):
         default=None, description="This cluster's own thresholds, instead of the general ones."
     )
     windows: Windows | None = None
+    dead_letters: DeadLetterSettings = DeadLetterSettings()
+    records: RecordSettings = RecordSettings()
     groups: dict[str, GroupSettings] = Field(
         default={},
         description="What is expected of groups, by name or pattern (`billing-*`); the most specific one wins.",
@@ -232,7 +235,9 @@ class Cluster(Strict):
         found = secret_values(self.kafka)
         for value in self.prometheus_headers.values():
             found += secrets_in_header(value)
-        for url in filter(None, [self.prometheus, *self.metrics]):
+        for value in self.records.registry_headers.values():
+            found += secrets_in_header(value)
+        for url in filter(None, [self.prometheus, self.records.schema_registry, *self.metrics]):
             found += secrets_in_url(url)
         return frozenset(text for text in found if text)
 

@@ -124,7 +124,8 @@ _COMMANDS = {
 
 
 def _fleets(web: Web) -> list[Target]:
-    from workbench.replay.fleet import HttpFleet, make_fleet, read_fleet
+    from workbench.replay.fleet import HttpFleet, read_fleet
+    from workbench.replay.fleet_kinds import make_fleet
 
     file = SimpleNamespace(
         instances=["http://a:1"], token=SECRET, request_timeout_seconds=5.0, max_bytes_per_second=None
@@ -142,7 +143,12 @@ def _fleets(web: Web) -> list[Target]:
         web.answers = {"": (int(case["status"]), "application/json", case["body"])}
         return HttpFleet(file).status("http://a:1")  # type: ignore[arg-type]
 
-    seeds = (toml_text(_FLEET), toml_text(_COMMANDS))
+    kubernetes = {
+        "kind": "kubernetes",
+        "instances": ["pay-0", "pay-1"],
+        "kubernetes": {"name": "pay", "kubectl": ["kubectl"]},
+    }
+    seeds = (toml_text(_FLEET), toml_text(_COMMANDS), toml_text(kubernetes))
     return [
         Target(
             name="fleet_file",

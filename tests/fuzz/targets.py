@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.fuzz import measurements, replays, texts, wires
+from tests.fuzz import measurements, redrives, replays, texts, wires
 from tests.fuzz.target import Target, Web
 
 
 def targets(folder: Path) -> list[Target]:
     """All of them; seeds that are files are made in the folder."""
     web = Web()
-    return [*measurements.targets(web, folder), *replays.targets(web, folder), *texts.targets(), *wires.targets()]
+    return [
+        *measurements.targets(web, folder),
+        *replays.targets(web, folder),
+        *redrives.targets(),
+        *texts.targets(),
+        *wires.targets(),
+    ]

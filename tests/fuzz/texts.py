@@ -184,7 +184,9 @@ def _http() -> Target:
 
         resume = drain
 
-        def switch_group(self, group: str, since: datetime, max_bytes_per_second: int | None = None) -> bool:
+        def switch_group(
+            self, group: str, since: datetime, max_bytes_per_second: int | None = None, ranges: object = None
+        ) -> bool:
             assert group and since.tzinfo is not None
             assert max_bytes_per_second is None or max_bytes_per_second >= 1000
             (since - timedelta(0)).isoformat().encode()

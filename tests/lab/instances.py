@@ -38,6 +38,7 @@ class Fleet:
             metrics_port=self.ports[index],
             admin_token=TOKEN,
             shutdown_seconds=5.0,
+            switch_file=self.folder / f"svc-{index}.switch",
             rebalance_drain_seconds=2.0,
             kafka={"session.timeout.ms": 6000, "heartbeat.interval.ms": 500},
         )

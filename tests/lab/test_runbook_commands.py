@@ -11,8 +11,12 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.lab.conftest import commit, produce
+from tests.redrive.redriving import write_letters
+from tests.redrive.six_kinds import headers_of
 from workbench.lab.jars import BROKER, TOOLS, ensure
+from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab
+from workbench.redrive.letters import Letter
 from workbench.spark.java import find_java
 
 pytestmark = pytest.mark.lab
@@ -32,6 +36,12 @@ COMMANDS = {
     'kafka-transactions --bootstrap-server "$BOOTSTRAP" list --duration-filter 60000': (0,),
     'kafka-transactions --bootstrap-server "$BOOTSTRAP" find-hanging --topic "$TOPIC"': (0,),
     "workbench report list --out reports": (0,),
+    'workbench dlq list --cluster "$CLUSTER"': (0,),
+    'workbench dlq show "$TOPIC" --cluster "$CLUSTER" --by error --by source --by minute': (0,),
+    'workbench dlq show "$TOPIC" --cluster "$CLUSTER" --limit 5': (0,),
+    'workbench dlq plan "$TOPIC" --cluster "$CLUSTER" --max-records-per-second 500 -o redrive.json': (0,),
+    "workbench dlq apply redrive.json": (0,),  # only its checks
+    "workbench dlq verify redrive.json": (3,),  # nothing is produced yet
 }
 _KAFKA = {
     "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
@@ -44,6 +54,12 @@ def test_every_command_runs(lab: Lab, admin: AdminClient, settings_file: Path, t
     """In a shell, with the variables set; Kafka's own tools are those of the lab's Kafka."""
     admin.create_topics([NewTopic("runbook-topic", num_partitions=1, replication_factor=1)])["runbook-topic"].result(30)
     produce(lab, "runbook-topic", {0: 50})
+    create_topic(lab.bootstrap, "runbook-source", 1)
+    write_letters(
+        lab.bootstrap,
+        "runbook-topic",
+        [Letter(0, 0, 0, b"k", b"v", headers_of("runtime", "runbook-source", 0, 0, "bad"))],
+    )
     commit(admin, "runbook-group", "runbook-topic", {0: 10})
     ensure(TOOLS)
     programs = tmp_path / "bin"

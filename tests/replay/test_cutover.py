@@ -15,7 +15,7 @@ from tests.replay.fakes import FakeGateway, orders, plan_of
 from workbench.errors import GuardError, NoAnswerError, SourceUnreachableError
 from workbench.replay.apply import Options, apply_plan
 from workbench.replay.cutover import Cutover, Look, batches, lag_is_growing
-from workbench.replay.fleet import Commands, FleetFile, InstanceStatus, MemberStatus
+from workbench.replay.fleet import Capabilities, Commands, FleetFile, InstanceStatus, MemberStatus
 from workbench.replay.gateway import Partition
 from workbench.replay.guard import Limits
 from workbench.replay.journal import Journal
@@ -39,6 +39,7 @@ class FakeFleet:
     rebalances: int = 0
     states: dict[str, str] = field(default_factory=dict)  # if not running
     on_status: Callable[[], None] = lambda: None
+    can: Capabilities = field(default_factory=lambda: Capabilities(keeps_group=True))
 
     def __post_init__(self) -> None:
         self._show()

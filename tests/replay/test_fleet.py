@@ -10,7 +10,8 @@ import pytest
 
 from tests.servers import Script, scripted
 from workbench.errors import ConfigError, NoAnswerError, SourceUnreachableError
-from workbench.replay.fleet import CommandFleet, FleetFile, HttpFleet, make_fleet, read_fleet
+from workbench.replay.fleet import CommandFleet, FleetFile, HttpFleet, read_fleet
+from workbench.replay.fleet_kinds import make_fleet
 
 STATUS = {
     "schema": "workbench.runtime-status/1", "client_id": "a", "group": "g", "state": "running", "rebalances": 2, "more": [1],

@@ -91,7 +91,8 @@ def test_a_tampered_offset_is_found(tmp_path: Path, field: str) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"schema": "workbench.replay-plan/2"}, "schema"),
+        ({"schema": "workbench.replay-plan/3"}, "schema"),
+        ({"schema": "workbench.replay-plan/2"}, "ranges in every partition"),
         ({"schema": "workbench.capture/1"}, "not a replay plan"),
         ({"new_group": "old"}, "same group"),
         ({"since": "2026-11-21T03:00:00"}, "no time zone"),

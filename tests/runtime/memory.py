@@ -225,6 +225,11 @@ class MemorySource:
                     self.positions[part] = fresh[-1].offset + 1
         return found
 
+    def take_ends(self) -> dict[TopicPartition, int]:
+        """See `Source`."""
+        with self.broker.lock:
+            return {part: at for part, at in self.positions.items() if at >= self.broker.end(part)}
+
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """See `Source`."""
         self.pauses += 1

@@ -22,6 +22,7 @@ _OBJECTS_BETWEEN_COLLECTIONS = 50_000
 _COMMANDS: dict[str, tuple[str, str]] = {
     "capture": ("capture", "Save a cluster's measurements of a period as a folder."),
     "demo": ("demo", "Start a real Kafka, cause an incident, and find its cause. About 90 seconds."),
+    "dlq": ("dlq", "List, show and redrive dead letters: planned, capped, exactly once, verified."),
     "doctor": ("doctor", "Check this machine, the settings and every cluster in them."),
     "events": ("events", "Record deploys and other changes; findings name the nearest one before an onset."),
     "completion": ("completion", "Print the completion script of a shell: bash, zsh or fish."),

@@ -35,7 +35,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("export grafana --cluster prod --out monitoring", "for the profiles of a cluster"),
         ("export grafana --profile kafka_exporter --out monitoring", "without settings"),
     ),
-    "export rules": (("export rules --runbook-base https://wiki.example.com/rb --out rules", "the shipped rules"),),
+    "export rules": (("export rules --runbook-base https://wiki.example.com --out rules", "the shipped rules"),),
     "init": (
         ("init", "asks for every address, and tries it"),
         ("init --name prod --prometheus http://prometheus:9090 --yes", "asks nothing"),

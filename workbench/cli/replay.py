@@ -8,7 +8,7 @@ import click
 
 from workbench.cli.help import Group
 from workbench.cli.options import cluster_option, config_option, json_option
-from workbench.cli.replay_cutover import cutover_command
+from workbench.cli.replay_cutover import cutover_command, retire_command
 from workbench.cli.replay_options import PLAN_FILE, collect_no_garbage, confirm_hash, seconds_of
 from workbench.cli.replay_watch import follow_command, inspect_command, verify_command
 from workbench.errors import ExitCode, UsageError
@@ -38,10 +38,22 @@ def command() -> None:
     multiple=True,
     help="Only this partition: 3, or orders:3 with several topics. May be repeated.",
 )
-@click.option(
-    "--since", required=True, help="Start: a timestamp with a time zone (2026-11-21T03:00:00+08:00, …Z), or 15m (ago)."
-)
+@click.option("--since", help="Start: a timestamp with a time zone (2026-11-21T03:00:00+08:00, …Z), or 15m (ago).")
 @click.option("--until", help="End, exclusive. Default: the end of each log when the plan is made.")
+@click.option(
+    "--range",
+    "ranges",
+    multiple=True,
+    help="Instead of --since: exactly these offsets, orders:3:100-200, the end exclusive. May be repeated.",
+)
+@click.option(
+    "--window",
+    "windows",
+    nargs=2,
+    multiple=True,
+    metavar="SINCE UNTIL",
+    help="Instead of --since: exactly the records from SINCE to UNTIL. May be repeated, also with --range.",
+)
 @click.option(
     "--after-end",
     type=click.Choice(["skip", "end", "fail"]),
@@ -63,8 +75,10 @@ def plan_command(
     new_group: str,
     topics: tuple[str, ...],
     partitions: tuple[str, ...],
-    since: str,
+    since: str | None,
     until: str | None,
+    ranges: tuple[str, ...],
+    windows: tuple[tuple[str, str], ...],
     after_end: str,
     reason: str | None,
     out: Path | None,
@@ -79,19 +93,23 @@ def plan_command(
     from workbench.cli.replay_show import show_plan
     from workbench.replay.journal import Journal
     from workbench.replay.keep import check_csv_place, check_place
-    from workbench.replay.parse_request import request_of
+    from workbench.replay.parse_request import request_of, windows_of
     from workbench.replay.plan import to_csv
+    from workbench.replay.plan_ranges import make_range_plan, parse_ranges
     from workbench.replay.planfile import write_file
     from workbench.settings import load_settings
 
     collect_no_garbage()
+    if (since is None) == (not ranges and not windows) or (until is not None and since is None):
+        raise UsageError("Give either --since (with --until), or --range and --window.")
+    spans = windows_of(windows)
     request = request_of(
         cluster=cluster,
         from_group=from_group,
         new_group=new_group,
         topics=topics,
         partitions=partitions,
-        since=since,
+        since=since or (windows[0][0] if windows else "now"),
         until=until,
         after_end=after_end,
         reason=reason,
@@ -105,7 +123,10 @@ def plan_command(
         check_csv_place(csv_file)
     gateway = gateway_of(load_settings(config).cluster(cluster))
     with Steps(quiet=as_json) as steps, steps.waiting(f"Reading offsets of {cluster} from Kafka"):
-        plan = plan_on(request, gateway, bootstrap=gateway.bootstrap).plan
+        if since is None:
+            plan = make_range_plan(request, gateway, ranges=parse_ranges(ranges), windows=spans)
+        else:
+            plan = plan_on(request, gateway, bootstrap=gateway.bootstrap).plan
     if out is not None:
         write_file(out, plan.document())
     if csv_file is not None:
@@ -258,5 +279,5 @@ def log_command(plan_hash: str | None, group: str | None, as_json: bool) -> int:
     return ExitCode.EVIDENCE if torn else ExitCode.OK
 
 
-for _each in (follow_command, verify_command, inspect_command, cutover_command):
+for _each in (follow_command, verify_command, inspect_command, cutover_command, retire_command):
     command.add_command(_each)

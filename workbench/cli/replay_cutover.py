@@ -13,6 +13,48 @@ from workbench.replay.connect import counter_of, gateway_of
 from workbench.screen import say, write_json
 
 
+@click.command(name="retire")
+@click.argument("plan_file", metavar="PLAN", type=PLAN_FILE)
+@cluster_option(required=False)
+@click.option("--stay", "stays", is_flag=True, help="The new group stays, and the old one is deleted.")
+@click.option("--confirm", help="The plan's hash, or its first 8 characters. On a terminal you are asked for it.")
+@json_option
+@config_option
+def retire_command(
+    plan_file: Path, cluster: str | None, stays: bool, confirm: str | None, as_json: bool, config: Path | None
+) -> int:
+    """End a replay: delete the new group, after a check that nothing is left only to it; or keep it, and delete the old one.
+
+    The commits of the deleted group are written to a file next to the plan first (plan.retired.json).
+    """
+    import time
+
+    from workbench.replay.follow import check_same_cluster
+    from workbench.replay.journal import Journal
+    from workbench.replay.planfile import read_plan
+    from workbench.replay.retire import retire
+    from workbench.settings import load_settings
+
+    plan = read_plan(plan_file)
+    gateway = gateway_of(load_settings(config).cluster(cluster or plan.cluster))
+    check_same_cluster(plan, gateway)
+    confirm_hash(plan.hash, confirm, f"Delete the group {plan.from_group if stays else plan.new_group!r}.")
+    found = retire(plan, plan_file, gateway, Journal.of_user(), stays=stays, now_ms=time.time() * 1000)
+    if as_json:
+        document = {
+            "schema": "workbench.replay-retire/1",
+            "plan": plan.hash,
+            "group": found.group,
+            "existed": found.existed,
+        }
+        write_json({**document, "commits": len(found.commits), "file": str(found.file)})
+    elif found.existed:
+        say(f"The group {found.group!r} is deleted; its {len(found.commits):,} commits are in {found.file}.")
+    else:
+        say(f"The group {found.group!r} was not there any more.")
+    return ExitCode.OK
+
+
 @click.command(name="cutover")
 @click.argument("plan_file", metavar="PLAN", type=PLAN_FILE)
 @click.option(
@@ -39,6 +81,14 @@ from workbench.screen import say, write_json
     is_flag=True,
     help="On partitions that only the old group reads, begin at its commits. They are written and read back before the first switch.",
 )
+@click.option(
+    "--allow-forgetting",
+    is_flag=True,
+    help="Continue although a restart of an instance would bring it back to the old group.",
+)
+@click.option(
+    "--allow-beyond", is_flag=True, help="Continue although the instances do not stop at the end of the plan's ranges."
+)
 @json_option
 @config_option
 def cutover_command(
@@ -51,6 +101,8 @@ def cutover_command(
     allow_under_replicated: bool,
     allow_gap: bool,
     carry_others: bool,
+    allow_forgetting: bool,
+    allow_beyond: bool,
     as_json: bool,
     config: Path | None,
 ) -> int:
@@ -61,16 +113,17 @@ def cutover_command(
     """
     from workbench.cli.replay_show import preflight_lines
     from workbench.replay.cutover import Cutover
-    from workbench.replay.fleet import make_fleet, read_fleet
+    from workbench.replay.fleet import read_fleet
+    from workbench.replay.fleet_kinds import make_fleet
     from workbench.replay.guard import Limits
     from workbench.replay.journal import Journal
     from workbench.replay.planfile import read_plan
     from workbench.settings import load_settings
 
     plan, file = read_plan(plan_file), read_fleet(fleet_file)
-    if max_bytes_per_second is not None and file.kind != "http":
+    if max_bytes_per_second is not None and not make_fleet(file).can.limits_bytes:
         raise UsageError(
-            "--max-bytes-per-second needs a fleet of kind http.", hint="Set the limit in the command itself."
+            f"A fleet of kind {file.kind} takes no --max-bytes-per-second.", hint="Set the limit in its own settings."
         )
     if max_bytes_per_second is not None or back:
         cap = None if back else max_bytes_per_second  # what goes back reads at full speed
@@ -87,7 +140,7 @@ def cutover_command(
     confirm_hash(plan.hash, confirm, f"{len(file.instances)} instances will switch to the group {where!r}.")
     cutover = Cutover(
         plan=plan,
-        fleet=make_fleet(file),
+        fleet=make_fleet(file, ranges=None if back else plan.range_table()),
         file=file,
         gateway=gateway,
         journal=Journal.of_user(),
@@ -95,12 +148,18 @@ def cutover_command(
         count_records=counter_of(chosen),
         back=back,
         carry_others=carry_others,
-        limits=Limits(allow_under_replicated=allow_under_replicated, allow_gap=allow_gap),
+        limits=Limits(
+            allow_under_replicated=allow_under_replicated,
+            allow_gap=allow_gap,
+            allow_forgetting=allow_forgetting,
+            allow_beyond=allow_beyond,
+        ),
     )
     cutover.run()
     say(f"Done: {len(file.instances)} instances are in {where!r}.")
     if not back:
-        say(f"Also set {plan.new_group!r} in their configuration: a restart would switch them back.")
+        if allow_forgetting:
+            say(f"Also set {plan.new_group!r} in their configuration: a restart would switch them back.")
         say(f"Then: workbench replay follow {plan_file}")
     if as_json:
         document = {"schema": "workbench.replay-cutover/1", "plan": plan.hash, "group": where}

@@ -172,7 +172,8 @@ def verify_command(
     """
     from workbench.cli.replay_show import show_verdict
     from workbench.replay.check import CheckRequest, check
-    from workbench.replay.fleet import make_fleet, read_fleet
+    from workbench.replay.fleet import read_fleet
+    from workbench.replay.fleet_kinds import make_fleet
     from workbench.replay.planfile import read_plan
     from workbench.replay.verify import VerifyVerdict
     from workbench.settings import load_settings
@@ -212,10 +213,21 @@ def verify_command(
 @click.option(
     "--most", type=click.IntRange(1, 100_000), default=20, show_default=True, help="Number of lines per count."
 )
+@click.option(
+    "--show",
+    type=click.IntRange(1, 10_000),
+    help="Show this number of records instead, decoded; hidden fields stay hidden.",
+)
 @json_option
 @config_option
 def inspect_command(
-    plan_file: Path, cluster: str | None, kinds: tuple[str, ...], most: int, as_json: bool, config: Path | None
+    plan_file: Path,
+    cluster: str | None,
+    kinds: tuple[str, ...],
+    most: int,
+    show: int | None,
+    as_json: bool,
+    config: Path | None,
 ) -> int:
     """Read the records of a plan's window, and count them by event type, key, minute or partition. Joins no group."""
     from workbench.cli.replay_show import show_counts
@@ -224,6 +236,8 @@ def inspect_command(
 
     plan = read_plan(plan_file)
     chosen = load_settings(config).cluster(cluster or plan.cluster)
+    if show is not None:
+        return _shown(plan, chosen, gateway_of(chosen), show, as_json=as_json)
     found = _inspected(plan, chosen, gateway_of(chosen), list(dict.fromkeys(kinds)), most)
     if as_json:
         write_json({"schema": "workbench.replay-inspect/1", "plan": plan.hash, **found})
@@ -237,14 +251,44 @@ def _inspected(plan: Plan, cluster: Cluster, gateway: KafkaGateway, kinds: list[
     from workbench.replay.records import counts_by, read_records
     from workbench.spark.session import session, start_in_background
 
-    start_in_background()
+    by_schema = "type" in kinds and bool(
+        cluster.records.schema_registry or cluster.records.schemas or cluster.records.formats
+    )
+    kinds, wanted = [kind for kind in kinds if kind != "type" or not by_schema], kinds
+    if kinds:
+        start_in_background()
     check_same_cluster(plan, gateway)
-    ranges = {
-        part.key: (part.target, part.stop) for part in plan.partitions if part.target is not None and part.messages
-    }
+    ranges = {part.key: part.spans for part in plan.partitions}
     needed = {"type": "event_type", "key": "key", "minute": "timestamp", "partition": "topic"}
+    found: dict[str, Any] = {}
+    if by_schema:
+        from workbench.redrive.inspect import types_of_records
+        from workbench.redrive.kafka import RedriveKafka
+
+        found["type"] = types_of_records(ranges, RedriveKafka(gateway).letters, cluster, most=most)
+    if not kinds:
+        return found
     columns = list(dict.fromkeys(["topic", "partition", *(needed[kind] for kind in kinds), "value_bytes"]))
     frame = read_records(session(), gateway.bootstrap, cluster.kafka, ranges, columns)
     if len(kinds) > 1:
         frame = frame.persist()
-    return {kind: counts_by(frame, kind, most=most) for kind in kinds}
+    found |= {kind: counts_by(frame, kind, most=most) for kind in kinds}
+    return {kind: found[kind] for kind in wanted}
+
+
+def _shown(plan: Plan, cluster: Cluster, gateway: KafkaGateway, most: int, *, as_json: bool) -> int:
+    from workbench.redrive.inspect import first_records
+    from workbench.redrive.kafka import RedriveKafka
+    from workbench.replay.follow import check_same_cluster
+    from workbench.screen import tell
+
+    check_same_cluster(plan, gateway)
+    spans = {part.key: part.spans for part in plan.partitions}
+    found = first_records(spans, RedriveKafka(gateway).letters, cluster, most=most)
+    if as_json:
+        write_json({"schema": "workbench.replay-records/1", "plan": plan.hash, "records": found})
+        return ExitCode.OK
+    for it in found:
+        problem = f"  ({it['problem']})" if it["problem"] else ""
+        tell(f"{it['topic']}-{it['partition']}:{it['offset']}  {it['type']}  key {it['key']}  {it['value']}{problem}")
+    return ExitCode.OK

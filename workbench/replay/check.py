@@ -200,11 +200,13 @@ def _read(
     from workbench.spark.session import session
 
     spark, bootstrap = session(), cluster.bootstrap or ""
-    ranges = {
+    ranges: dict[Partition, tuple[int, int] | Sequence[tuple[int, int]]] = {
         part.key: (part.target, ends[part.key].readable)
         for part in plan.partitions
         if part.target is not None and part.target < ends[part.key].readable
     }
+    if plan.is_of_ranges:
+        ranges = {part.key: part.spans for part in plan.partitions}
     columns = ["topic", "partition", "offset", *(["key"] if asked.key_ranges else [])]
     frame = records.read_records(spark, bootstrap, cluster.kafka, ranges, columns)
     processed = records.read_processed(spark, asked.processed) if asked.processed is not None else None

@@ -14,7 +14,7 @@ from workbench.errors import GuardError, NoAnswerError, SourceUnreachableError, 
 from workbench.humanize import count, listed, plural
 from workbench.masking import masked
 from workbench.replay.carry import carried, check_or_carry, gaps_beyond
-from workbench.replay.fleet import FleetFile, InstanceStatus, ServiceFleet
+from workbench.replay.fleet import FleetFile, InstanceStatus, ServiceFleet, run_template
 from workbench.replay.follow import CountRecords
 from workbench.replay.gateway import ClusterView, Gateway, Partition, names_of
 from workbench.replay.guard import HINTS, Limits, check_cluster, wrong_kind
@@ -114,6 +114,7 @@ class Cutover:
             self._check_gaps(old, new)
             begin = {key: offset for key, offset in new.items() if key in plan.targets}
         check_within_logs(plan, self.gateway, self.limits, group=self.group, commits=begin)
+        self._check_keeps(plan)
         for instance in self.fleet.instances:  # all must answer before the first is switched
             status = self.fleet.status(instance)
             if status is not None and status.group not in (self.group, self.old_group):
@@ -123,6 +124,26 @@ class Cutover:
                 )
         if not self.back:
             self._carry(cluster, old, new)
+
+    def _check_keeps(self, plan: Plan) -> None:
+        """Refuse a switch that the next restart of an instance would undo, and ranges without an end."""
+        if not (self.fleet.can.keeps_group or self.file.persist is not None or self.limits.allow_forgetting):
+            forgets = [
+                it
+                for it in self.fleet.instances
+                if (status := self.fleet.status(it)) is None or not status.keeps_switch
+            ]
+            if forgets:
+                raise GuardError(
+                    f"A restart would bring {listed(forgets)} back to {self.old_group!r}: the switch is kept in memory only.",
+                    hint='Set switch_file in the runtime\'s settings; or persist in the fleet file: a command, or "elsewhere" '
+                    "if the group is already in the instances' settings; or --allow-forgetting.",
+                )
+        if plan.is_of_ranges and not self.back and not (self.fleet.can.stops_at_ranges or self.limits.allow_beyond):
+            raise GuardError(
+                "These instances do not stop at the end of a range: they would also take the records between and behind the ranges.",
+                hint="See the plan's warnings for their number. Continue with --allow-beyond, follow it, and switch back at the end.",
+            )
 
     def _carry(self, cluster: ClusterView, old: Mapping[Partition, int], new: Mapping[Partition, int]) -> None:
         found = check_or_carry(
@@ -158,6 +179,15 @@ class Cutover:
         for again in (False, True):
             self._note(instance, "begin", None)
             try:
+                if isinstance(self.file.persist, list):
+                    # Before the switch: a kill in between leaves an instance that a restart brings into the new group, which is wanted.
+                    values = {
+                        "instance": instance,
+                        "group": self.group,
+                        "old_group": self.old_group,
+                        "since": self.plan.since,
+                    }
+                    run_template(self.file.persist, values, timeout_seconds=self.file.persist_timeout_seconds)
                 self.fleet.switch(instance, group=self.group, old_group=self.old_group, since=self.plan.since)
             except WorkbenchError as error:
                 unknown = isinstance(error, NoAnswerError)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, Self
@@ -20,7 +20,10 @@ from workbench.masking import remember, secrets_in_url
 from workbench.settings import from_environment
 from workbench.web import WebSession
 
+RangeTable = Mapping[str, Mapping[int, Sequence[tuple[int, int]]]]
+
 _MAX_ANSWER_BYTES = 50_000_000
+_UNIT = re.compile(r"[A-Za-z0-9:_.\\@-]{1,200}")
 _NAMES = ("instance", "group", "old_group", "since")
 _PROXY_ANSWERS = (502, 504)  # status codes of a proxy that forwarded the request and does not know the result
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")  # other braces, as in JSON for `kubectl patch`, are kept
@@ -71,10 +74,37 @@ class Commands(_Part):
     timeout_seconds: float = Field(default=300.0, gt=0)
 
 
+class Kubernetes(_Part):
+    """Pods of a StatefulSet, switched one by one from the highest number down; or whole Deployments."""
+
+    workload: Literal["statefulset", "deployment"] = "statefulset"
+    name: str | None = Field(default=None, description="Name of the StatefulSet; its pods are the instances.")
+    namespace: str = "default"
+    variable: str = Field(
+        default="WORKBENCH_RUNTIME_GROUP",
+        pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
+        description="Environment variable of the container with the name of the group.",
+    )
+    container: str | None = Field(default=None, description="Container with the variable; none: all containers.")
+    kubectl: list[str] = Field(
+        default=["kubectl"], min_length=1, description="The command, with options such as --context."
+    )
+    timeout_seconds: float = Field(default=60.0, gt=0)
+
+
+class Systemd(_Part):
+    """Units of this machine: a drop-in file sets the variable, so that a restart keeps the group."""
+
+    directory: str = Field(default="/etc/systemd/system", description="Folder of the units' drop-in folders.")
+    variable: str = Field(default="WORKBENCH_RUNTIME_GROUP", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
+    systemctl: list[str] = Field(default=["systemctl"], min_length=1)
+    timeout_seconds: float = Field(default=120.0, gt=0)
+
+
 class FleetFile(_Part):
     """Content of `fleet.toml`."""
 
-    kind: Literal["http", "command"]
+    kind: Literal["http", "command", "kubernetes", "systemd"]
     instances: list[str] = Field(
         min_length=1, description="http: the URLs of the admin API; command: names for {instance}."
     )
@@ -87,6 +117,14 @@ class FleetFile(_Part):
     max_bytes_per_second: int | None = Field(default=None, ge=1, description="http: read limit of one instance.")
     request_timeout_seconds: float = Field(default=10.0, gt=0)
     command: Commands | None = None
+    kubernetes: Kubernetes | None = None
+    systemd: Systemd = Systemd()
+    persist: list[str] | Literal["elsewhere"] | None = Field(
+        default=None,
+        description='http: command that makes the new group survive a restart of an instance, run before its switch; or "elsewhere", '
+        "if you have set it where the instances read their settings.",
+    )
+    persist_timeout_seconds: float = Field(default=60.0, gt=0)
     health: RuntimeHealth = RuntimeHealth()
 
     @model_validator(mode="after")
@@ -98,6 +136,22 @@ class FleetFile(_Part):
                 raise ValueError("kind is command, but there is no [command]")
             check_placeholders(self.command.switch, _NAMES)
             check_placeholders(self.command.check or [], _NAMES[:2])
+        if isinstance(self.persist, list):
+            check_placeholders(self.persist, _NAMES)
+        if self.kind == "kubernetes":
+            told = self.kubernetes
+            if told is None or (told.workload == "statefulset") != (told.name is not None):
+                raise ValueError(
+                    "kind is kubernetes: [kubernetes] needs a name for a StatefulSet, and none for Deployments"
+                )
+            if told.name is not None and any(
+                not re.fullmatch(re.escape(told.name) + r"-\d+", it) for it in self.instances
+            ):
+                raise ValueError("the instances of a StatefulSet are its pods: name-0, name-1, …")
+        if self.kind == "systemd" and any(not _UNIT.fullmatch(it) for it in self.instances):
+            raise ValueError("with kind systemd every instance must be the name of a unit")
+        if self.persist == []:
+            raise ValueError("persist has no words")
         remember(self.token, *(it for url in self.instances for it in secrets_in_url(url)))
         if self.kind == "http" and any(not url.startswith(("http://", "https://")) for url in self.instances):
             raise ValueError("with kind http every instance must be a URL")
@@ -149,10 +203,30 @@ class InstanceStatus(_Answer):
     rebalances: int = 0
     processed: int = 0
     members: list[MemberStatus] = []
+    keeps_switch: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capabilities:
+    """What a kind of fleet can do; the cutover asks for these, never for the kind's name.
+
+    Attributes:
+        keeps_group: the switch itself survives a restart of an instance.
+        limits_bytes: takes `max_bytes_per_second`.
+        stops_at_ranges: ends at the ranges of a plan.
+    """
+
+    keeps_group: bool = False
+    limits_bytes: bool = False
+    stops_at_ranges: bool = False
 
 
 class ServiceFleet(Protocol):
     """Instances of a service."""
+
+    @property
+    def can(self) -> Capabilities:
+        """What it can do."""
 
     @property
     def instances(self) -> Sequence[str]:
@@ -175,9 +249,19 @@ class ServiceFleet(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class HttpFleet:
-    """Fleet with the runtime's HTTP API."""
+    """Fleet with the runtime's HTTP API.
+
+    Attributes:
+        ranges: of the plan; the instances process only these, and end.
+    """
 
     file: FleetFile
+    ranges: RangeTable | None = None
+
+    @property
+    def can(self) -> Capabilities:
+        """See `Fleet.can`: an instance keeps its switch in memory, unless its status says that it has a file for it."""
+        return Capabilities(limits_bytes=True, stops_at_ranges=True)
 
     @property
     def instances(self) -> Sequence[str]:
@@ -198,12 +282,10 @@ class HttpFleet:
     def switch(self, instance: str, *, group: str, old_group: str, since: str) -> None:
         """See `Fleet.switch`."""
         del old_group
-        self._ask(
-            "POST",
-            instance,
-            "/replay",
-            {"group": group, "since": since, "max_bytes_per_second": self.file.max_bytes_per_second},
-        )
+        order: dict[str, Any] = {"group": group, "since": since, "max_bytes_per_second": self.file.max_bytes_per_second}
+        if self.ranges is not None:
+            order["ranges"] = self.ranges
+        self._ask("POST", instance, "/replay", order)
 
     def healthy(self, instance: str, *, group: str) -> bool:
         """See `Fleet.healthy`; the gate checks its state."""
@@ -246,6 +328,11 @@ class CommandFleet:
     commands: Commands
 
     @property
+    def can(self) -> Capabilities:
+        """See `Fleet.can`: the command restarts the instance, which then takes its group from where the command has put it."""
+        return Capabilities(keeps_group=True)
+
+    @property
     def instances(self) -> Sequence[str]:
         """Their names."""
         return self.file.instances
@@ -269,29 +356,46 @@ class CommandFleet:
         return True
 
     def _run(self, template: Sequence[str], values: dict[str, str]) -> None:
-        command = [_PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), word) for word in template]
-        try:
-            ended = subprocess.run(
-                command,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                stdin=subprocess.DEVNULL,
-                timeout=self.commands.timeout_seconds,
-                check=False,
-                encoding="utf-8",
-            )
-        except FileNotFoundError:
-            raise ConfigError(f"The command {command[0]!r} of the fleet file does not exist.") from None
-        except subprocess.TimeoutExpired:
-            raise NoAnswerError(f"The command {command[0]!r} did not finish in time.") from None
-        except OSError as error:
-            raise SourceUnreachableError(f"The command {command[0]!r} failed: {error.strerror}.") from None
-        if ended.returncode != 0:
-            last = one_line((ended.stderr.strip() or ended.stdout.strip() or "no output").splitlines()[-1])
-            raise SourceUnreachableError(
-                f"The command {command[0]!r} for {values['instance']} ended with {ended.returncode}: {last}"
-            )
+        run_template(template, values, timeout_seconds=self.commands.timeout_seconds)
+
+
+def run_template(template: Sequence[str], values: Mapping[str, str], *, timeout_seconds: float) -> None:
+    """Run a command of the fleet file for an instance, without a shell.
+
+    Raises:
+        ConfigError: if there is no such program. SourceUnreachableError: if it fails. NoAnswerError: if it does not end in time.
+    """
+    command = [_PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), word) for word in template]
+    run_command(command, of=values["instance"], timeout_seconds=timeout_seconds)
+
+
+def run_command(command: Sequence[str], *, of: str, timeout_seconds: float) -> str:
+    """Run a program, and return what it prints.
+
+    Raises:
+        ConfigError, SourceUnreachableError, NoAnswerError: as `run_template`.
+    """
+    try:
+        ended = subprocess.run(
+            list(command),
+            capture_output=True,
+            text=True,
+            errors="replace",
+            stdin=subprocess.DEVNULL,
+            timeout=timeout_seconds,
+            check=False,
+            encoding="utf-8",
+        )
+    except FileNotFoundError:
+        raise ConfigError(f"The command {command[0]!r} of the fleet file does not exist.") from None
+    except subprocess.TimeoutExpired:
+        raise NoAnswerError(f"The command {command[0]!r} did not finish in time.") from None
+    except OSError as error:
+        raise SourceUnreachableError(f"The command {command[0]!r} failed: {error.strerror}.") from None
+    if ended.returncode != 0:
+        last = one_line((ended.stderr.strip() or ended.stdout.strip() or "no output").splitlines()[-1])
+        raise SourceUnreachableError(f"The command {command[0]!r} for {of} ended with {ended.returncode}: {last}")
+    return ended.stdout
 
 
 def _is_unsent(error: Exception) -> bool:
@@ -299,10 +403,3 @@ def _is_unsent(error: Exception) -> bool:
     reason = getattr(error.args[0], "reason", None) if error.args else None
     unsent = (requests.ConnectTimeout, requests.exceptions.SSLError, requests.exceptions.InvalidURL)
     return isinstance(error, unsent) or isinstance(reason, NewConnectionError)
-
-
-def make_fleet(file: FleetFile) -> ServiceFleet:
-    """Make the adapter that the fleet file names."""
-    if file.kind == "command" and file.command is not None:
-        return CommandFleet(file, file.command)
-    return HttpFleet(file)

@@ -37,12 +37,16 @@ class Limits:
         allow_under_replicated: continue although the cluster has under-replicated partitions.
         allow_gap: cut over although the old group has not reached the new group's start, or the new group has no commit
         on a partition that the old one reads.
+        allow_forgetting: cut over although a restart of an instance brings it back to the old group.
+        allow_beyond: cut over to a plan of ranges although the instances do not stop at their ends.
     """
 
     retention_margin_seconds: float = 600.0
     allow_existing: bool = False
     allow_under_replicated: bool = False
     allow_gap: bool = False
+    allow_forgetting: bool = False
+    allow_beyond: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,6 +170,9 @@ def check_logs(plan: Plan, now: Now, limits: Limits) -> list[Refusal]:
         if part.target is None or part.key in known:
             continue
         key = part.key
+        if plan.is_of_ranges:
+            found += _check_given(part, now)
+            continue
         first, start = since.get(key), now.logs.starts[key]
         if first is None:
             text = f"It does not answer: {now.logs.errors.get(key, 'no reason given')}."
@@ -188,6 +195,15 @@ def check_logs(plan: Plan, now: Now, limits: Limits) -> list[Refusal]:
                 text = f"Retention may delete the record at {part.target:,} {due}."
                 found.append(Refusal(code="retention_margin", message=text, partition=key))
     return found
+
+
+def _check_given(part: PlannedPartition, now: Now) -> list[Refusal]:
+    """A plan of ranges: its first offset is still there."""
+    start = now.logs.starts[part.key]
+    if part.target is None or start <= part.target:
+        return []
+    text = f"Retention has deleted records from {part.target:,} on; the log now begins at {start:,}."
+    return [Refusal(code="target_deleted", message=text, partition=part.key)]
 
 
 def _seconds_left(part: PlannedPartition, start: int, plan: Plan, now: Now) -> float | None:

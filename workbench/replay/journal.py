@@ -22,7 +22,7 @@ from workbench.masking import masked
 from workbench.places import state_dir
 from workbench.replay.plan import current_user
 
-Action = Literal["apply", "rollback", "carry", "switch", "command"]
+Action = Literal["apply", "rollback", "carry", "switch", "command", "redrive", "discard", "retire"]
 
 _DONE: dict[Action, str] = {
     "apply": "Offsets were written for the group {}",
@@ -30,6 +30,9 @@ _DONE: dict[Action, str] = {
     "carry": "Offsets were carried over into the group {}",
     "switch": "The request to switch was sent to {}",
     "command": "The command was run for {}",
+    "redrive": "Records were produced for the plan {}",
+    "retire": "The group {} was deleted",
+    "discard": "Letters were marked as discarded for the plan {}",
 }
 
 # (topic, partition, old offset, new offset, error): the change of one partition. None as an offset: no commit.

@@ -48,6 +48,20 @@ def request_of(
     )
 
 
+def windows_of(words: Sequence[tuple[str, str]]) -> list[tuple[datetime, datetime]]:
+    """Parse windows of time.
+
+    Raises:
+        UsageError: if one ends before it begins. WindowError: if a timestamp is wrong.
+    """
+    now = datetime.now(UTC)
+    found = [(parse_instant(since, now=now), parse_instant(until, now=now)) for since, until in words]
+    for (since, until), (first, last) in zip(found, words, strict=True):
+        if since >= until:
+            raise UsageError(f"The window from {first!r} to {last!r} ends before it begins.")
+    return found
+
+
 def _partitions(words: Sequence[str], topics: Sequence[str]) -> dict[str, list[int]] | None:
     found: dict[str, list[int]] = {}
     for word in words:

@@ -217,7 +217,7 @@ def make_plan(request: PlanRequest, partitions: Sequence[Partition], found: Surv
             for topic in dict.fromkeys(request.topics)
             if (found_id := view.topics[topic].topic_id) is not None
         },
-        warnings=_warnings(request, planned, found),
+        warnings=plan_warnings(request, planned, found),
         partitions=planned,
     ).sealed()
 
@@ -282,7 +282,8 @@ def gaps(planned: Sequence[PlannedPartition], old: Mapping[Partition, int]) -> d
     return {key: number for key, number in found.items() if number > 0}
 
 
-def _warnings(request: PlanRequest, planned: Sequence[PlannedPartition], found: Survey) -> list[str]:
+def plan_warnings(request: PlanRequest, planned: Sequence[PlannedPartition], found: Survey) -> list[str]:
+    """What a person must know before applying."""
     now_ms = found.taken_at.timestamp() * 1000
     warnings = [
         "Every record of the window is processed again, some more than once: side effects must be idempotent.",

@@ -17,7 +17,9 @@ from workbench.files import atomic_write
 from workbench.inputs import first_problem, read_within
 from workbench.replay.connect import SHORT_HASH
 from workbench.replay.gateway import Partition
+from workbench.replay.position import Position
 
+SCHEMA_2 = "workbench.replay-plan/2"
 _MOST_BYTES = 64 << 20  # enough for 200,000 partitions
 Offset = Annotated[int, Field(ge=0)]
 
@@ -29,6 +31,7 @@ class Resolution(StrEnum):
     BEFORE_START = "before_start"  # the first available record is later
     AFTER_END = "after_end"  # all records are earlier
     EMPTY = "empty"  # no records
+    GIVEN = "given"  # the offsets were asked for, in a plan of ranges
 
 
 class AfterEnd(StrEnum):
@@ -55,6 +58,7 @@ class PlannedPartition(Strict):
         target_timestamp: of the record at the target, ms since the epoch; None if there is none.
         stop: the window's end: first record at or after `until`, else the log's end (see `window_end`).
         messages: offsets from target to stop; an upper bound where a topic is compacted or transactional.
+        ranges: in a plan of ranges, positions [start, stop) in order; the first starts at the target, the last ends at the stop.
         bytes_estimate: messages times the mean size of sampled records; None without samples.
     """
 
@@ -70,6 +74,14 @@ class PlannedPartition(Strict):
     bytes_estimate: Offset | None
     resolution: Resolution = Field(strict=False)
     leader: int
+    ranges: list[tuple[str, str]] | None = Field(default=None, strict=False)
+
+    @property
+    def spans(self) -> list[tuple[int, int]]:
+        """Ranges of offsets [start, stop); one in a plan without ranges, and none without a target."""
+        if self.ranges is not None:
+            return [(Position.parse(start).offset, Position.parse(stop).offset) for start, stop in self.ranges]
+        return [(self.target, self.stop)] if self.target is not None and self.messages else []
 
     @property
     def key(self) -> Partition:
@@ -83,6 +95,11 @@ class PlannedPartition(Strict):
             raise ValueError(f"{name}: log_start {self.log_start} is after log_end {self.log_end}")
         if self.target is not None and not self.log_start <= self.target <= self.log_end:
             raise ValueError(f"{name}: target {self.target} is outside of the log {self.log_start}…{self.log_end}")
+        if (self.ranges is not None) != (self.resolution is Resolution.GIVEN):
+            raise ValueError(f"{name}: ranges and the resolution given belong together")
+        if self.ranges is not None:
+            self._check_ranges(name)
+            return self
         if self.messages != (0 if self.target is None else max(0, self.stop - self.target)):
             raise ValueError(f"{name}: {self.messages} messages do not fit between target and stop")
         found = self.resolution in (Resolution.EXACT, Resolution.BEFORE_START)
@@ -91,6 +108,17 @@ class PlannedPartition(Strict):
         if not found and (self.target_timestamp is not None or self.target not in (None, self.log_end)):
             raise ValueError(f"{name}: {self.resolution.value}, but the target is not the end")
         return self
+
+    def _check_ranges(self, name: str) -> None:
+        spans, last = self.spans, -1
+        for start, stop in spans:
+            if start <= last or stop <= start:
+                raise ValueError(f"{name}: the range {start} to {stop} is not after the one before it")
+            last = stop
+        if not spans or spans[0][0] != self.target or spans[-1][1] != self.stop or self.stop > self.log_end:
+            raise ValueError(f"{name}: the ranges do not begin at the target, or do not end at the stop within the log")
+        if self.messages != sum(stop - start for start, stop in spans):
+            raise ValueError(f"{name}: {self.messages} messages do not fit into the ranges")
 
 
 class Plan(Strict):
@@ -103,7 +131,9 @@ class Plan(Strict):
         topic_ids: of the topics, if the brokers have them; a recreated topic has another id.
     """
 
-    schema_: Literal["workbench.replay-plan/1"] = Field(alias="schema", default="workbench.replay-plan/1")
+    schema_: Literal["workbench.replay-plan/1", "workbench.replay-plan/2"] = Field(
+        alias="schema", default="workbench.replay-plan/1"
+    )
     hash: str = ""
     created_at: str
     created_by: str
@@ -140,9 +170,29 @@ class Plan(Strict):
         twice = [key for key, number in Counter(part.key for part in self.partitions).items() if number > 1]
         if twice:
             raise ValueError(f"{twice[0][0]}-{twice[0][1]} is planned twice")
-        if self.after_end is AfterEnd.FAIL and any(part.target_timestamp is None for part in self.partitions):
+        if any((part.ranges is not None) != self.is_of_ranges for part in self.partitions):
+            raise ValueError("a plan of ranges has ranges in every partition, and no other plan has them")
+        if (
+            self.after_end is AfterEnd.FAIL
+            and not self.is_of_ranges
+            and any(part.target_timestamp is None for part in self.partitions)
+        ):
             raise ValueError("after_end is fail, but a partition without a record is planned")
         return self
+
+    @property
+    def is_of_ranges(self) -> bool:
+        """Whether it has exact ranges of offsets, with an end (`replay-plan/2`)."""
+        return self.schema_ == SCHEMA_2
+
+    def range_table(self) -> dict[str, dict[int, list[tuple[int, int]]]] | None:
+        """Ranges by topic and partition, as the runtime takes them; None for a plan without ranges."""
+        if not self.is_of_ranges:
+            return None
+        table: dict[str, dict[int, list[tuple[int, int]]]] = {}
+        for part in self.partitions:
+            table.setdefault(part.topic, {})[part.partition] = part.spans
+        return table
 
     @property
     def since_ms(self) -> int:
@@ -181,8 +231,12 @@ class Plan(Strict):
         return None if None in sizes else sum(size for size in sizes if size is not None)
 
     def document(self) -> dict[str, Any]:
-        """Plain values in the order of the fields."""
-        return self.model_dump(mode="json", by_alias=True)
+        """Plain values in the order of the fields; a plan without ranges has none, as in earlier versions."""
+        found = self.model_dump(mode="json", by_alias=True)
+        if not self.is_of_ranges:
+            for part in found["partitions"]:
+                del part["ranges"]
+        return found
 
     def sealed(self) -> Plan:
         """Copy of the plan with its hash."""

@@ -14,7 +14,7 @@ from workbench.replay.gateway import Partition
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-Ranges = Mapping[Partition, tuple[int, int]]
+Ranges = Mapping[Partition, tuple[int, int] | Sequence[tuple[int, int]]]
 
 # Required columns of a log of processed records, as JSON lines, CSV with a header, or Parquet.
 PROCESSED_COLUMNS = ("topic", "partition", "offset")
@@ -30,11 +30,21 @@ def read_records(
     register(spark, KafkaRecords)
     reader = spark.read.format(KafkaRecords.name()).option("bootstrap", bootstrap).option("columns", ",".join(columns))
     reader = reader.option(
-        "ranges", json.dumps([[*part, *bounds] for part, bounds in ranges.items() if bounds[0] < bounds[1]])
+        "ranges",
+        json.dumps(
+            [[*part, start, stop] for part, some in ranges.items() for start, stop in _spans(some) if start < stop]
+        ),
     )
     for name, value in properties.items():
         reader = reader.option(f"kafka.{name}", str(value))
     return reader.load()
+
+
+def _spans(some: tuple[int, int] | Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """One range, or several."""
+    if len(some) == 2 and isinstance(some[0], int) and isinstance(some[1], int):
+        return [(some[0], some[1])]
+    return [(pair[0], pair[1]) for pair in some if isinstance(pair, tuple)]
 
 
 def read_processed(spark: SparkSession, path: Path) -> DataFrame:

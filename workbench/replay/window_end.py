@@ -50,10 +50,12 @@ def _end(plan: Plan, part: PlannedPartition, logs: LogView, now_ms: float) -> Wi
     if end is None or stable is None:
         words = logs.errors.get(key, "no reason given")
         return WindowEnd(stop=stop, readable=stop, open=f"It does not answer: {words}.")
-    if until_ms is None:
+    if until_ms is None and not plan.is_of_ranges:
         stop = max(stop, part.log_end)  # plans of earlier versions ended before an open transaction
-    elif part.stop >= part.log_end or part.stop < (part.target or 0):  # there was no record at or after `until`
-        first = logs.found.get(until_ms, {}).get(key)
+    elif not plan.is_of_ranges and (
+        part.stop >= part.log_end or part.stop < (part.target or 0)
+    ):  # there was no record at or after `until`
+        first = logs.found.get(until_ms or 0, {}).get(key)
         if first is None:
             return WindowEnd(
                 stop=stop, readable=min(stop, stable), open="Its first record after the window is unknown."

@@ -19,6 +19,8 @@ from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.event import Decoder, Handler, decode_by_header
 from workbench.runtime.http import HttpServer
 from workbench.runtime.kafka_source import KafkaSource
+from workbench.runtime.kept_switch import keep_switch, with_kept_switch
+from workbench.runtime.ranges import RangeTable
 from workbench.runtime.registry import collect
 from workbench.runtime.task import MakeSource, Task, check_handlers
 
@@ -74,10 +76,12 @@ class Runtime:
         self._lock = threading.Lock()
         self._started_at = monotonic()
         self._server: HttpServer | None = None
+        self._own_group = config.group
+        config, kept = with_kept_switch(config)
         self.task = self._make_task(config)
         self.switch_error: str | None = None  # reason why the last switch of the group failed
         self._failure: BaseException | None = None  # of a switch that left no task
-        self.replay: tuple[str, datetime] | None = None  # the new group, and its start
+        self.replay: tuple[str, datetime] | None = kept  # the new group, and its start
 
     def _make_task(self, config: RuntimeConfig) -> Task:
         return Task(
@@ -169,6 +173,10 @@ class Runtime:
             with self._lock:
                 if self._switch is None and (self.failure is not None or not self.task.is_alive()):
                     break
+                task = self.task if self._switch is None else None
+            if task is not None and self.replay is None and task.is_complete:
+                _log.info("all ranges are processed and committed: leaving the group %s", task.config.group)
+                break
         self.stop()
         if self.failure is not None:
             raise self.failure
@@ -207,15 +215,23 @@ class Runtime:
             self.task.resume()
             return True
 
-    def switch_group(self, group: str, since: datetime, max_bytes_per_second: int | None = None) -> bool:
+    def switch_group(
+        self, group: str, since: datetime, max_bytes_per_second: int | None = None, ranges: RangeTable | None = None
+    ) -> bool:
         """Leave the group and join another one; return False if the state does not allow it.
 
-        Partitions without a commit of the new group start at the given timestamp.
+        Partitions without a commit of the new group start at the given timestamp. With `ranges`, only those are processed, and the
+        process ends when the group has committed them all.
         """
         with self._lock:
             if self.state not in (RuntimeState.RUNNING, RuntimeState.DRAINING, RuntimeState.DRAINED):
                 return False
-            update = {"group": group, "start_at": since, "max_bytes_per_second": max_bytes_per_second}
+            update: dict[str, object] = {
+                "group": group,
+                "start_at": since,
+                "max_bytes_per_second": max_bytes_per_second,
+            }
+            update["ranges"] = ranges
             config = self.config.model_copy(update=update)
             self._switch = threading.Thread(target=self._change_group, args=(config,), name="switch", daemon=True)
             self._switch.start()
@@ -239,6 +255,14 @@ class Runtime:
             _log.error("the switch to group %s failed, group %s continues: %s", config.group, self.config.group, error)
             self.switch_error = f"{type(error).__name__}: {error}"
             return
+        if config.switch_file is not None:
+            try:
+                keep_switch(config.switch_file, config, of_group=self._own_group)
+            except OSError as error:
+                task.discard()
+                _log.error("the switch to group %s cannot be kept in %s: %s", config.group, config.switch_file, error)
+                self.switch_error = f"switch_file: {error.strerror}"
+                return
         _log.info("leaving group %s for %s", self.config.group, config.group)
         while not self.task.stop():
             # A handler still processes an event of the old group; the new group must not process the same key meanwhile.

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, f
 
 from workbench.errors import ConfigError
 from workbench.inputs import first_problem, read_toml
+from workbench.runtime.ranges import RangeTable, checked_ranges
 
 ENVIRONMENT_PREFIX = "WORKBENCH_RUNTIME_"
 
@@ -128,6 +129,14 @@ class RuntimeConfig(BaseModel):
         default=None,
         description="Start of partitions without a commit: the first record at or after this timestamp (with a time zone).",
     )
+    ranges: dict[str, dict[int, list[tuple[int, int]]]] | None = Field(
+        default=None,
+        description="Process only these offset ranges (topic, partition, [start, end)), and end once the group has committed them.",
+    )
+    switch_file: Path | None = Field(
+        default=None,
+        description="File in which a switch of the group (POST /replay) is kept, so that a restart comes back in the new group.",
+    )
     admin_token: SecretStr | None = Field(
         default=None, description="Bearer token of the admin API. Without a token, the admin API is off."
     )
@@ -146,6 +155,13 @@ class RuntimeConfig(BaseModel):
     def _has_a_zone(cls, value: datetime | None) -> datetime | None:
         if value is not None and value.tzinfo is None:
             raise ValueError("a timestamp needs a time zone, as in 2026-11-21T03:00:00+08:00")
+        return value
+
+    @field_validator("ranges")
+    @classmethod
+    def _ranges_in_order(cls, value: RangeTable | None) -> RangeTable | None:
+        if value is not None:
+            checked_ranges(value)
         return value
 
     @field_validator("kafka")

@@ -25,6 +25,7 @@ from workbench.runtime.offsets import Remade
 from workbench.runtime.partition import PartitionState
 from workbench.runtime.placing import Placing
 from workbench.runtime.processors import Processors
+from workbench.runtime.ranges import Ranges
 from workbench.runtime.source import RecordSource
 
 _log = logging.getLogger(__name__)
@@ -73,6 +74,8 @@ class ConsumerThread:
         self._metrics = metrics
         self._give_up = give_up
         self._budget = budget
+        self._ranges = Ranges(config.ranges) if config.ranges is not None else None
+        self._assigned_now: set[TopicPartition] = set()
         self._clock = clock
         self._sleep = sleep
         self._completions: deque[tuple[PartitionState, int]] = deque()
@@ -145,13 +148,33 @@ class ConsumerThread:
                 return
             limit = self._budget.records(limit)
         self.last_poll = self._clock()
+        self._assigned_now.clear()
         records = self._source.poll(limit, self._poll_timeout())
         if self._budget is not None:
             self._budget.spent(
                 len(records), sum(len(record.value or b"") + len(record.key or b"") for record in records)
             )
         self._take_in(records)
+        if self._ranges is not None:
+            self._note_ends(self._ranges)
         self._keep_house()
+
+    def _note_ends(self, ranges: Ranges) -> None:
+        """Partitions whose log ends at the end of their ranges: the last offsets may have no record."""
+        for partition, offset in self._source.take_ends().items():
+            state = self.partitions.get(partition)
+            # An end from before a reassignment in the same poll says nothing about the new position.
+            if state is not None and partition not in self._assigned_now and offset >= ranges.end(partition):
+                state.ended = True
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all its partitions are read to the end of their ranges, and committed; any thread may call it."""
+        ranges = self._ranges
+        if ranges is None:
+            return False
+        states = list(self.partitions.values())
+        return all(state.ended and (state.committed or 0) >= ranges.end(state.partition) for state in states)
 
     def _must_wait(self, budget: ByteBudget) -> bool:
         """Wait briefly if the budget forbids reading, but not beyond the poll interval."""
@@ -181,6 +204,9 @@ class ConsumerThread:
                 state = self._identity.begin_anew(state, offset)
             if state.held_back is not None:
                 state.held_back.append(record)
+                continue
+            if self._ranges is not None and not self._ranges.wants(state.partition, offset):
+                self._leave_out(state, record, self._ranges.end(state.partition))
                 continue
             event = decode(record)
             now = clock()
@@ -214,6 +240,16 @@ class ConsumerThread:
         self._placing.place(ready)
         self._count_decoded(decoded)
 
+    def _leave_out(self, state: PartitionState, record: Record, end: int) -> None:
+        """A record that is in no range: behind the last one the partition ends; before it, the record counts as finished."""
+        if record.offset >= end:
+            state.ended = True
+            return
+        state.position = record.offset + 1
+        state.tracker.started(record.offset, record.timestamp_ms, self._clock())
+        state.watch.received(record.offset)
+        self._completions.append((state, record.offset))
+
     def _count_decoded(self, decoded: dict[str, int]) -> None:
         for topic, count in decoded.items():
             self._metrics.deserialized(topic, self.member, count)
@@ -241,6 +277,10 @@ class ConsumerThread:
                 state.watch.completed(offset)
                 state.completed += 1
         for state in self.partitions.values():
+            if state.ended and self._ranges is not None and not state.tracker.uncommitted and not state.draining:
+                end = self._ranges.end(state.partition)
+                if end > max(state.tracker.committable() or 0, state.committed or 0):
+                    state.tracker.begin(end)  # its last offsets had no record
             log: PartitionState | None = state
             while log is not None:
                 log.tracker.committable()  # also forgets finished offsets, of former logs, too
@@ -268,6 +308,7 @@ class ConsumerThread:
         config = self._config
         return (
             bool(state.held_back)
+            or state.ended
             or state.held_events > config.carry_over_per_partition
             or state.tracker.uncommitted >= config.max_uncommitted_per_partition
         )
@@ -276,6 +317,7 @@ class ConsumerThread:
         config = self._config
         if (
             state.held_back
+            or state.ended
             or state.held_events > config.carry_over_per_partition * _RESUME_FILL
             or state.tracker.uncommitted > config.max_uncommitted_per_partition * _RESUME_FILL
         ):
@@ -304,6 +346,9 @@ class ConsumerThread:
             state.committed_topic_id = noted_topic_id((notes or {}).get(partition))
             if partition in begin:
                 state.tracker.begin(begin[partition])
+            if self._ranges is not None:
+                self._assigned_now.add(partition)
+                state.ended = (first or 0) >= self._ranges.end(partition)
             state.enqueue_time = self._metrics.enqueue_time(topic, number, self.member)
             self.partitions[partition] = state
             self._identity.doubt(state)

@@ -15,11 +15,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client.exposition import choose_encoder
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from workbench.humanize import message
 from workbench.inputs import first_problem
 from workbench.runtime import status
+from workbench.runtime.ranges import RangeTable, checked_ranges
 
 if TYPE_CHECKING:
     from workbench.runtime.app import Runtime
@@ -36,6 +37,14 @@ class ReplayOrder(BaseModel):
     group: str = Field(min_length=1)
     since: AwareDatetime
     max_bytes_per_second: int | None = Field(default=None, ge=1000)
+    ranges: dict[str, dict[int, list[tuple[int, int]]]] | None = None
+
+    @field_validator("ranges")
+    @classmethod
+    def _in_order(cls, value: RangeTable | None) -> RangeTable | None:
+        if value is not None:
+            checked_ranges(value)
+        return value
 
 
 class _Refused(Exception):  # noqa: N818 - an answer, not an error
@@ -179,7 +188,7 @@ class _Handler(BaseHTTPRequestHandler):
         except ValidationError as error:
             raise _Refused(HTTPStatus.BAD_REQUEST, str(first_problem(error, whole="the body"))) from None
         since: datetime = order.since
-        return self._accepted(self.runtime.switch_group(order.group, since, order.max_bytes_per_second))
+        return self._accepted(self.runtime.switch_group(order.group, since, order.max_bytes_per_second, order.ranges))
 
     def _accepted(self, taken: bool) -> tuple[HTTPStatus, Any]:
         if not taken:

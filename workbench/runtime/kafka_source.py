@@ -95,6 +95,9 @@ class KafkaSource:
         if config.start_at is not None:
             # If retention overtakes a start offset, read the remaining log.
             properties["auto.offset.reset"] = "earliest"
+        if config.ranges is not None:
+            properties["enable.partition.eof"] = True  # the last offsets of a range may have no record
+        self._ends: dict[Partition, int] = {}
         self._group = config.group
         self._patience_seconds = config.rebalance_drain_seconds
         self._properties = properties
@@ -272,9 +275,16 @@ class KafkaSource:
                     f"Group {self._group} cannot continue: {failure.str()} ({failure.name()}).",
                     hint=_PERMANENT.get(failure.code(), _PERMANENT[KafkaError._FATAL]),
                 )
-            elif failure.code() != KafkaError._PARTITION_EOF:
+            elif failure.code() == KafkaError._PARTITION_EOF:
+                self._ends[message.topic(), message.partition()] = message.offset()
+            else:
                 _log.warning("the broker reports: %s", failure)
         return records
+
+    def take_ends(self) -> Mapping[Partition, int]:
+        """See `Source.take_ends`."""
+        ends, self._ends = self._ends, {}
+        return ends
 
     def pause(self, partitions: Iterable[Partition]) -> None:
         """See `Source.pause`."""

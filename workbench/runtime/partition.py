@@ -52,6 +52,7 @@ class PartitionState:
     given_up_until: int = -1
     gate: threading.Lock = field(default_factory=threading.Lock)
     revoked: bool = False
+    ended: bool = False  # its ranges are read to their end; nothing more is read
     paused: bool = False
     # Number of its events without room (its consumer thread holds them), and the full targets. Above the carry-over's bound, the
     # partition is paused until these events are placed and the targets have room to spare.

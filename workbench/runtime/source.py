@@ -69,6 +69,12 @@ class RecordSource(Protocol):
         lost with it; the next owner reads them.
         """
 
+    def take_ends(self) -> Mapping[TopicPartition, int]:
+        """Partitions whose end was reached since the last call, with the offset there; only a task with ranges asks.
+
+        Everything below that offset was returned by `poll` before.
+        """
+
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Stop returning records of these partitions. A pause may outlive the assignment: resume before you release a partition."""
 

@@ -27,6 +27,7 @@ def status(runtime: Runtime) -> dict[str, Any]:
         "rebalances": sum(consumer.rebalances for consumer in task.consumers),
         **task.metrics.totals(),
         "sentinels": task.metrics.sentinels.readings(),
+        "keeps_switch": task.config.switch_file is not None,
         "switch_error": runtime.switch_error,
         "replay": {"group": runtime.replay[0], "since": runtime.replay[1].isoformat()} if runtime.replay else None,
         "members": [_member(task, consumer) for consumer in task.consumers],

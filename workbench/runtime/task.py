@@ -23,6 +23,7 @@ from workbench.runtime.event import Decoder, Event, Handler, TopicPartition
 from workbench.runtime.metrics import GaugeReading, RuntimeMetrics
 from workbench.runtime.offsets import LogEnds, Remade
 from workbench.runtime.processors import ANY_TYPE, Processors
+from workbench.runtime.ranges import GroupEnds, Ranges
 from workbench.runtime.source import RecordSource
 from workbench.signals import ProcessingOutcome
 
@@ -82,6 +83,10 @@ class Task:
             topics=[topic for topic in config.topics if not topic.startswith("^")],
             on_remade=self._remade,
             enabled=probe_log_ends,
+        )
+        ranges = Ranges(config.ranges) if config.ranges is not None else None
+        self._group_ends = (
+            GroupEnds(ranges, config.group, connection) if ranges is not None and probe_log_ends else None
         )
         self._letters: DeadLetters | None = None
         try:
@@ -145,6 +150,12 @@ class Task:
         """Continue reading after a drain."""
         for consumer in self.consumers:
             consumer.hold.clear()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all ranges are processed, by this instance and by all others of the group; never without ranges."""
+        mine = all(consumer.is_complete for consumer in self.consumers)
+        return mine and (self._group_ends is None or self._group_ends.are_reached())
 
     @property
     def is_held(self) -> bool:

@@ -1,0 +1,65 @@
+"""A redrive on three secured brokers: killed at random moments, and one broker lost meanwhile."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.estate.conftest import fresh, settings_for
+from tests.lab.test_redrive_kills import check_exactly_once, killed_until_done
+from tests.redrive.redriving import dlq, write_letters
+from tests.redrive.six_kinds import letters
+from workbench.lab.estate import PASSWORD_VARIABLE, Estate
+from workbench.lab.estate_access import ADMIN
+from workbench.redrive.planfile import read_redrive_plan
+
+pytestmark = pytest.mark.estate
+
+
+def test_exactly_once_with_kills(whole: Estate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """100,000 letters of six kinds, by class of error, at 5,000 per second, with 30 kills of the command."""
+    monkeypatch.setenv(PASSWORD_VARIABLE, whole.passwords[ADMIN])
+    source = fresh("orders")
+    topic, settings, properties = f"{source}-dlt", settings_for(whole, tmp_path, ADMIN), whole.properties(ADMIN)
+    for name in (source, topic):
+        whole.create_topic(name, 3)
+    write_letters(whole.bootstrap, topic, letters(100_000, source), properties)
+    path = tmp_path / "redrive.json"
+    words = ("--cluster", "mine", "--error", "*Timeout*", "--error", "http_*", "--error", "(none)", "-o", str(path))
+    made = dlq("plan", topic, *words, "--max-records-per-second", "5000", settings=settings)
+    assert made.returncode == 0, made.stderr
+    plan = read_redrive_plan(path)
+    longest = 1.5 * plan.letters / 5_000 / 30
+    assert killed_until_done(path, settings, kills=30, seed=3, longest=longest) >= 15
+    check_exactly_once(whole.bootstrap, source, path, settings, properties)
+
+
+def test_a_broker_is_lost_meanwhile(whole: Estate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command goes on by itself, or ends with an error and continues when it is repeated; each record is there once."""
+    monkeypatch.setenv(PASSWORD_VARIABLE, whole.passwords[ADMIN])
+    source = fresh("orders")
+    topic, settings, properties = f"{source}-dlt", settings_for(whole, tmp_path, ADMIN), whole.properties(ADMIN)
+    for name in (source, topic):
+        whole.create_topic(name, 3)
+    write_letters(whole.bootstrap, topic, letters(20_000, source), properties)
+    path = tmp_path / "redrive.json"
+    words = ("--cluster", "mine", "--max-records-per-second", "2000", "-o", str(path))
+    assert dlq("plan", topic, *words, settings=settings).returncode == 0
+    plan = read_redrive_plan(path)
+    lost = threading.Timer(3.0, whole.brokers[1].kill)
+    lost.start()
+    apply = ("apply", str(path), "--apply", "--confirm", plan.short_hash, "--allow-under-replicated")
+    ended = dlq(*apply, settings=settings, timeout=200)
+    lost.join()
+    whole.heal()
+    for _ in range(5):
+        if ended.returncode == 0:
+            break
+        assert ended.returncode in (5, 6), ended.stderr
+        time.sleep(2)
+        ended = dlq(*apply, settings=settings, timeout=200)
+    assert ended.returncode == 0, ended.stderr
+    check_exactly_once(whole.bootstrap, source, path, settings, properties)

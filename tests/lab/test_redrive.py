@@ -1,0 +1,335 @@
+"""Redrives on a real broker: zombies, aborted letters, deleted letters, poison, proof of what is missing or doubled, REST."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from tests.lab.replaying import fresh
+from tests.redrive.redriving import dead_letters, dlq, kafka_of, planned_as, produced_by, records_of, write_letters
+from tests.redrive.six_kinds import headers_of, letters
+from workbench.errors import EvidenceError, GuardError
+from workbench.lab.kafka import create_topic
+from workbench.lab.lab import Lab
+from workbench.redrive.apply import Redrive, RedriveOutcome
+from workbench.redrive.guard import RedriveLimits
+from workbench.redrive.kafka import RedriveKafka
+from workbench.redrive.kafka_sink import KafkaSink
+from workbench.redrive.ledger import Ledger
+from workbench.redrive.letters import Letter
+from workbench.redrive.plan import RedriveRequest, make_redrive_plan
+from workbench.redrive.planfile import Destination, LetterPartition, RedrivePlan, To
+from workbench.redrive.verify import RedriveVerdict, verify_redrive
+from workbench.replay.journal import Journal
+
+pytestmark = pytest.mark.lab
+
+
+@pytest.fixture
+def kafka(lab: Lab) -> RedriveKafka:
+    """The lab's cluster."""
+    return kafka_of(lab.bootstrap)
+
+
+def plan_of(kafka: RedriveKafka, topic: str, **changes: Any) -> RedrivePlan:
+    """A plan of all letters of a topic."""
+    fields = {
+        "cluster": "mine",
+        "topic": topic,
+        "destination": Destination(kind=To.SOURCE, fallback=topic.removesuffix("-dlt")),
+    }
+    return make_redrive_plan(
+        RedriveRequest(**{**fields, **changes}), kafka.gateway, kafka.letters(topic), kafka.limit_of
+    )  # type: ignore[arg-type]
+
+
+def run_of(kafka: RedriveKafka, plan: RedrivePlan) -> Redrive:
+    """A run of a plan."""
+    return kafka.redrive(plan, Journal.of_user(), Ledger.of_user(), RedriveLimits(retention_margin_seconds=0))
+
+
+def test_a_zombie_produces_nothing_more(lab: Lab, kafka: RedriveKafka) -> None:
+    """A process that was stopped in the middle of a transaction is fenced by the next one; what it had sent is aborted."""
+    source, topic = dead_letters(lab.bootstrap, 600)
+    plan = plan_of(kafka, topic)
+    zombie = KafkaSink(lab.bootstrap, {}, plan)
+    zombie.begin()
+    zombie.commit({part.partition: part.log_start for part in plan.partitions}, None)
+    for letter in letters(100, source):
+        zombie.send(source, 0, letter, [("wb_redrive_plan", plan.id.encode()), ("wb_redrive_letter", b"0:0")], None)
+    zombie._producer.flush(5)  # its records are in the log, and not committed
+    receipt = run_of(kafka, plan).run()
+    assert receipt.outcome is RedriveOutcome.DONE and receipt.resumed
+    with pytest.raises(GuardError, match="Another process has taken over"):
+        zombie.commit({0: 600}, None)
+    zombie.close()
+    counts = produced_by(plan.id, records_of(kafka, source))
+    assert len(counts) == 600 and set(counts.values()) == {1}
+    assert verify_redrive(plan, kafka.gateway, kafka.letters).verdict is RedriveVerdict.VERIFIED
+
+
+def test_aborted_letters_stay_out_and_the_end_is_reached(lab: Lab, kafka: RedriveKafka) -> None:
+    """An aborted transaction in the middle and at the end of the topic; the redrive ends all the same."""
+    source, topic = dead_letters(lab.bootstrap, 90)
+    aborting = Producer({"bootstrap.servers": lab.bootstrap, "transactional.id": fresh("aborting")})
+    aborting.init_transactions(30)
+    for number in range(2):
+        aborting.begin_transaction()
+        for partition in range(3):
+            headers = list(headers_of("runtime", source, partition, 999, "aborted"))
+            aborting.produce(topic, b"v999", b"k1", partition=partition, headers=headers)
+        aborting.flush(30)
+        aborting.abort_transaction(30)
+        if number == 0:
+            write_letters(lab.bootstrap, topic, (it for it in letters(12, source) if it.key != b"k5"))
+    plan = plan_of(kafka, topic)
+    assert "aborted" not in plan.errors
+    assert run_of(kafka, plan).run().outcome is RedriveOutcome.DONE
+    assert verify_redrive(plan, kafka.gateway, kafka.letters).verdict is RedriveVerdict.VERIFIED
+    assert kafka.commits(plan.id) == {(topic, part.partition): part.stop for part in plan.partitions}
+
+
+def test_an_open_transaction_ends_the_plan_before_it(lab: Lab, kafka: RedriveKafka) -> None:
+    """Its letters are not planned, the plan says so; they are in the next one."""
+    source, topic = dead_letters(lab.bootstrap, 30)
+    waiting = Producer({"bootstrap.servers": lab.bootstrap, "transactional.id": fresh("waiting")})
+    waiting.init_transactions(30)
+    waiting.begin_transaction()
+    waiting.produce(topic, b"v77", b"k0", partition=0, headers=list(headers_of("runtime", source, 0, 77, "late")))
+    waiting.flush(30)
+    plan = plan_of(kafka, topic)
+    assert plan.letters == 30 and any("open transaction" in warning for warning in plan.warnings)
+    waiting.commit_transaction(30)
+    assert run_of(kafka, plan).run().produced == 30
+    done = kafka.handled(topic, plan.topic_id, plan.cluster_id, Ledger.of_user())
+    assert plan_of(kafka, topic, done=done).letters == 1
+
+
+def test_letters_that_retention_deletes_are_never_skipped_in_silence(
+    lab: Lab, kafka: RedriveKafka, admin: AdminClient
+) -> None:
+    """Refused before anything is produced; deleted while it runs, the run ends with the reason, and produces nothing behind the gap."""
+    source, topic = dead_letters(lab.bootstrap, 300)
+    plan = plan_of(kafka, topic)
+    admin.delete_records([TopicPartition(topic, 1, 10)])[TopicPartition(topic, 1, 10)].result(30)
+    receipt = run_of(kafka, plan).run()
+    assert receipt.outcome is RedriveOutcome.REFUSED
+    assert "Retention has deleted 10 letters" in receipt.reasons[0]
+    run = run_of(kafka, plan)
+    look = run.look
+    run.look = lambda: _as_before(look(), topic)
+    with pytest.raises(EvidenceError, match="deleted"):
+        run.run()
+    assert not [place for place in produced_by(plan.id, records_of(kafka, source)) if place.startswith("1:")]
+
+
+def _as_before(now: Any, topic: str) -> Any:
+    """The state of the cluster as it was before the deletion."""
+    from dataclasses import replace
+
+    return replace(now, logs=replace(now.logs, starts=dict.fromkeys(now.logs.starts, 0)))
+
+
+def test_compacted_letters_stop_the_run(lab: Lab, kafka: RedriveKafka) -> None:
+    """A planned letter that compaction has removed is named; here the plan names one that never had a record."""
+    _, topic = dead_letters(lab.bootstrap, 60)
+    plan = plan_of(kafka, topic)
+    first = plan.partitions[0]
+    # An aborted record and its marker: offsets of the log without a record.
+    aborting = Producer({"bootstrap.servers": lab.bootstrap, "transactional.id": fresh("aborting")})
+    aborting.init_transactions(30)
+    aborting.begin_transaction()
+    aborting.produce(topic, b"v", partition=first.partition)
+    aborting.flush(30)
+    aborting.abort_transaction(30)
+    more = {"stop": first.stop + 2, "picks": f"{first.picks} {first.stop + 1}", "letters": first.letters + 1}
+    stretched = LetterPartition(**{**first.model_dump(), **more})
+    changed = plan.model_copy(update={"partitions": [stretched, *plan.partitions[1:]]}).sealed()
+    with pytest.raises(
+        EvidenceError, match=rf"1 planned letter of {topic}-{first.partition} are gone: {first.stop + 1}"
+    ):
+        run_of(kafka, changed).run()
+
+
+def test_verify_names_what_is_missing_and_what_is_doubled(
+    lab: Lab, kafka: RedriveKafka, settings_file: Path, tmp_path: Path
+) -> None:
+    """20 records that a faulty sink swallowed, and 20 that somebody produced once more: each by its letter."""
+    source, topic = dead_letters(lab.bootstrap, 2_000)
+    plan = plan_of(kafka, topic)
+    swallowed = {f"{number}:{offset}" for number in range(2) for offset in range(100, 110)}
+    run = run_of(kafka, plan)
+    run.make_sink = lambda: _Swallowing(lab.bootstrap, {}, plan, swallowed)  # type: ignore[call-arg]
+    assert run.run().outcome is RedriveOutcome.DONE
+    again = [it for it in records_of(kafka, source) if it.offset % 60 == 7][:20]
+    write_letters(lab.bootstrap, source, again)
+    found = verify_redrive(plan, kafka.gateway, kafka.letters)
+    assert found.verdict is RedriveVerdict.INCOMPLETE
+    assert {f"{number}:{offset}" for number, offset in found.missing} == swallowed
+    doubled = {(dict(it.headers)["wb_redrive_letter"] or b"").decode() for it in again}
+    assert {f"{number}:{offset}" for number, offset in found.doubled} == doubled and len(doubled) == 20
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps(plan.document()))
+    shown = dlq("verify", str(path), "--json", settings=settings_file)
+    assert shown.returncode == 3
+    document = json.loads(shown.stdout)
+    assert set(document["missing"]) == swallowed and set(document["doubled"]) == doubled
+
+
+class _Swallowing(KafkaSink):
+    """Loses some records and says nothing."""
+
+    def __init__(self, bootstrap: str, properties: Any, plan: RedrivePlan, swallowed: set[str]) -> None:
+        super().__init__(bootstrap, properties, plan)
+        self._swallowed = swallowed
+
+    def send(self, topic: str, partition: int | None, letter: Letter, headers: Any, timestamp_ms: int | None) -> None:
+        if f"{letter.partition}:{letter.offset}" not in self._swallowed:
+            super().send(topic, partition, letter, headers, timestamp_ms)
+
+
+def test_a_poison_record_stops_after_its_rounds(lab: Lab, kafka: RedriveKafka) -> None:
+    """It fails each time; after three rounds it stays. Verify says that it came back."""
+    source, topic = dead_letters(lab.bootstrap, 1)
+    for number in range(1, 4):
+        done = kafka.handled(topic, None, "", Ledger.of_user()) if number == 0 else _handled(kafka, topic)
+        plan = plan_of(kafka, topic, done=done)
+        assert plan.letters == 1
+        assert run_of(kafka, plan).run().produced == 1
+        record = records_of(kafka, source)[-1]
+        assert dict(record.headers)["wb_redrive_round"] == str(number).encode()
+        headers = [*record.headers, *headers_of("runtime", source, record.partition, record.offset, "again")]
+        write_letters(lab.bootstrap, topic, [record._replace(headers=headers)])
+        assert verify_redrive(plan, kafka.gateway, kafka.letters).came_back == {"again": 1}
+    with pytest.raises(GuardError, match="1 poison"):
+        plan_of(kafka, topic, done=_handled(kafka, topic))
+
+
+def _handled(kafka: RedriveKafka, topic: str) -> Any:
+    view = kafka.gateway.cluster([topic])
+    return kafka.handled(topic, view.topics[topic].topic_id, view.cluster_id, Ledger.of_user())
+
+
+def test_a_second_plan_of_the_same_letters_is_refused(
+    lab: Lab, kafka: RedriveKafka, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Made before the first was applied; also from another machine, where the first plan is not known."""
+    _, topic = dead_letters(lab.bootstrap, 60)
+    first, second = plan_of(kafka, topic), plan_of(kafka, topic, reason="the same again")
+    assert run_of(kafka, first).run().produced == 60
+    receipt = run_of(kafka, second).run()
+    assert receipt.outcome is RedriveOutcome.REFUSED and "60 letters of the plan were redriven" in receipt.reasons[0]
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "elsewhere"))
+    with pytest.raises(GuardError, match="from another machine"):
+        run_of(kafka, second).run()
+    assert run_of(kafka, first).run().produced == 0  # its position in Kafka says that it is done
+
+
+def test_by_http_in_order_and_at_most_a_batch_twice(lab: Lab, kafka: RedriveKafka) -> None:
+    """A service that fails at some moments gets every letter; after a crash it can tell the repeats by their key."""
+    _, topic = dead_letters(lab.bootstrap, 250)
+    got: list[tuple[str, bytes]] = []
+
+    class Service(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            code = 503 if len(got) in (20, 150) and not failed.count(len(got)) else 200
+            failed.append(len(got))
+            if code == 200:
+                got.append((self.headers["Idempotency-Key"], body))
+            self.send_response(code)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_words: object) -> None: ...
+
+    failed: list[int] = []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Service)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    plan = plan_of(kafka, topic, destination=Destination(kind=To.HTTP, url=f"http://127.0.0.1:{server.server_port}/in"))
+    run = run_of(kafka, plan)
+    run.on_progress = lambda produced: (_ for _ in ()).throw(KeyboardInterrupt) if 100 <= produced < 200 else None
+    with pytest.raises(KeyboardInterrupt):
+        run.run()
+    assert run_of(kafka, plan).run().outcome is RedriveOutcome.DONE
+    server.shutdown()
+    counts = Counter(key for key, _ in got)
+    assert set(counts) == {f"{topic}/{number}/{offset}" for number, some in plan.planned().items() for offset in some}
+    assert sum(counts.values()) - len(counts) <= 100
+
+
+def test_the_cap_is_held(lab: Lab, kafka: RedriveKafka) -> None:
+    """Within 3 % over 10,000 records, by the time from the first record to the last one."""
+    source, topic = dead_letters(lab.bootstrap, 10_000)
+    plan = plan_of(kafka, topic, max_records_per_second=2_500.0)
+    began = time.monotonic()
+    assert run_of(kafka, plan).run().produced == 10_000
+    assert time.monotonic() - began > 4.0 * 0.97
+    times = [it.timestamp_ms for it in records_of(kafka, source)]
+    assert 10_000 / ((max(times) - min(times)) / 1000) == pytest.approx(2_500, rel=0.03)
+
+
+def test_the_commands_from_list_to_discard(lab: Lab, settings_file: Path, tmp_path: Path) -> None:
+    """list, show, plan, apply, follow, verify; nothing is written without --apply and the hash; discarded letters are left out."""
+    source, topic = dead_letters(lab.bootstrap, 60)
+    listed = json.loads(dlq("list", "--cluster", "mine", "--json", settings=settings_file).stdout)
+    mine = next(it for it in listed["topics"] if it["topic"] == topic)
+    assert mine["letters"] == 60 and mine["sources"][source] and len(mine["frameworks"]) >= 5
+    shown = dlq("show", topic, "--cluster", "mine", "--json", "--limit", "5", settings=settings_file)
+    assert all(it["value"] is None and it["key"] is None for it in json.loads(shown.stdout)["letters"])
+    paid = dlq("show", topic, "--cluster", "mine", "--payload", "--limit", "5", settings=settings_file)
+    assert "text: v" in paid.stdout
+    path = tmp_path / "redrive.json"
+    words = ("--cluster", "mine", "--error", "*Timeout*", "-o", str(path))
+    assert dlq("plan", topic, *words, settings=settings_file).returncode == 0
+    kafka = kafka_of(lab.bootstrap)
+    for wrong in ((), ("--apply",), ("--apply", "--confirm", "00000000")):
+        assert dlq("apply", str(path), *wrong, settings=settings_file).returncode in (0, 2, 6)
+        assert records_of(kafka, source) == []
+    done = dlq("apply", str(path), "--apply", "--confirm", planned_as(path), settings=settings_file)
+    assert done.returncode == 0, done.stderr
+    assert dlq("follow", str(path), "--once", settings=settings_file).returncode == 0
+    assert dlq("verify", str(path), settings=settings_file).returncode == 0
+    rest = tmp_path / "rest.json"
+    assert dlq("plan", topic, "--cluster", "mine", "-o", str(rest), settings=settings_file).returncode == 0
+    assert json.loads(rest.read_text())["left"] == {"already_redriven": 20}
+    gone = ("--reason", "test data", "--group", fresh("readers"), "--apply", "--confirm", planned_as(rest))
+    assert dlq("discard", str(rest), *gone, settings=settings_file).returncode == 0
+    nothing = dlq("plan", topic, "--cluster", "mine", settings=settings_file)
+    assert nothing.returncode == 6 and "60 already redriven" in nothing.stderr
+    assert len(records_of(kafka, topic)) == 60  # no letter is deleted
+    assert len(records_of(kafka, source)) == 20
+
+
+def test_hostile_headers_are_inert(lab: Lab, kafka: RedriveKafka, settings_file: Path) -> None:
+    """Control characters, markup, internal topics, huge numbers: shown escaped, and never a target."""
+    source, topic = fresh("orders"), ""
+    topic = f"{source}-dlt"
+    create_topic(lab.bootstrap, source, 1)
+    create_topic(lab.bootstrap, topic, 1)
+    evil = b"\x1b]0;owned\x07[link=http://x]<script>alert(1)</script>\r\nError: forged"
+    origins: list[list[tuple[str, bytes | None]]] = [
+        [("wb_topic", b"__consumer_offsets"), ("wb_code", evil)],
+        [("wb_topic", topic.encode()), ("wb_code", evil)],
+        [("wb_topic", b"../../etc/passwd"), ("wb_code", evil)],
+        [("wb_topic", b"no-such-topic"), ("wb_offset", b"9" * 400), ("wb_partition", b"\xff" * 4)],
+        [("wb_topic", None), ("wb_code", None), (evil.decode(), b"x")],
+    ]
+    write_letters(lab.bootstrap, topic, [Letter(0, at, 0, evil, evil, headers) for at, headers in enumerate(origins)])
+    for words in (("show", topic, "--payload"), ("show", topic, "--by", "error", "--by", "type"), ("list",)):
+        shown = dlq(*words, "--cluster", "mine", settings=settings_file)
+        assert shown.returncode == 0, shown.stderr
+        assert "\x1b]0" not in shown.stdout + shown.stderr and "\nError: forged" not in shown.stdout
+    with pytest.raises(GuardError, match="No letter"):
+        plan_of(kafka, topic, destination=Destination(kind=To.SOURCE))

@@ -1,0 +1,124 @@
+"""Safety checks of a redrive, and the ledger: when in doubt, nothing is produced."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.redrive.fakes import FakeCluster, KilledError
+from tests.redrive.making import TOPIC, gateway_of, letter_of, now_of, plan_from
+from tests.redrive.test_properties import run_of
+from workbench.errors import GuardError, UsageError
+from workbench.redrive.apply import RedriveOutcome
+from workbench.redrive.discard import discard
+from workbench.redrive.guard import RedriveLimits, check_redrive
+from workbench.redrive.ledger import Ended, Ledger
+from workbench.redrive.picks import Picks
+from workbench.redrive.planfile import read_redrive_plan
+from workbench.replay.gateway import TopicSettings
+from workbench.replay.journal import Journal
+from workbench.replay.planfile import write_file
+
+LETTERS = [letter_of(0, at, b"k%d" % at, (0, at)) for at in range(10)]
+PLAN = plan_from(LETTERS)
+
+
+def codes(ledger: Ledger, of: FakeCluster | None = None, **changes: object) -> list[str]:
+    """Why the plan would be refused now."""
+    now = replace(now_of(PLAN, of or FakeCluster(LETTERS), ledger), **changes)  # type: ignore[arg-type]
+    return [it.code for it in check_redrive(PLAN, now, RedriveLimits(retention_margin_seconds=0))]
+
+
+def test_a_plan_that_was_begun_and_whose_position_is_gone_is_refused(tmp_path: Path) -> None:
+    """Kafka forgets positions; beginning again would produce every record twice."""
+    ledger = Ledger(tmp_path)
+    assert codes(ledger) == []
+    assert codes(ledger, was_started=True) == ["position_expired"]
+    assert codes(ledger, now_ms=8 * 86_400_000.0 + now_of(PLAN, FakeCluster(LETTERS), ledger).now_ms) == ["too_old"]
+    began = FakeCluster(LETTERS, positions={0: 3})
+    assert codes(ledger, began, now_ms=8 * 86_400_000.0 + now_of(PLAN, began, ledger).now_ms) == []
+
+
+def test_letters_of_another_plan_and_missing_rights_are_refused(tmp_path: Path) -> None:
+    """Each with its own reason; a deleted letter counts only if it is still to be produced."""
+    ledger = Ledger(tmp_path)
+    assert codes(ledger, handled={0: Picks.of([4])}) == ["handled"]
+    assert codes(ledger, lacking=("These credentials lack WRITE on the topic 'orders'.",)) == ["not_allowed"]
+    now = now_of(PLAN, FakeCluster(LETTERS), ledger)
+    assert codes(ledger, logs=replace(now.logs, starts={(TOPIC, 0): 3})) == ["letters_deleted"]
+    after = FakeCluster(LETTERS, positions={0: 3})
+    assert codes(ledger, after, logs=replace(now.logs, starts={(TOPIC, 0): 3})) == []
+    assert codes(ledger, logs=replace(now.logs, ends={(TOPIC, 0): 4})) == ["log_changed"]
+    assert codes(ledger, cluster=replace(now.cluster, cluster_id="another-cluster")) == ["other_cluster"]
+    limits = RedriveLimits(retention_margin_seconds=600)
+    short = replace(now, settings={TOPIC: TopicSettings(retention_ms=1000)})
+    assert [it.code for it in check_redrive(PLAN, short, limits)] == ["retention_margin"]
+
+
+def test_a_run_refuses_when_its_position_disappears(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when it disappears between the checks and the first transaction."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    cluster = FakeCluster(LETTERS)
+    cluster.steps_left = 12
+    with pytest.raises(KilledError):
+        run_of(PLAN, cluster, tmp_path).run()
+    cluster.steps_left = None
+    assert cluster.positions
+    cluster.positions.clear()
+    records = len(cluster.records)
+    assert run_of(PLAN, cluster, tmp_path).run().outcome is RedriveOutcome.REFUSED
+    run = run_of(PLAN, cluster, tmp_path)
+    look = run.look
+    run.look = lambda: replace(look(), was_started=False)
+    with pytest.raises(GuardError, match="expired"):
+        run.run()
+    assert len(cluster.records) == records
+
+
+def test_a_changed_plan_file_is_refused(tmp_path: Path) -> None:
+    """One offset more, and the hash does not fit."""
+    path = tmp_path / "plan.json"
+    write_file(path, PLAN.document())
+    assert read_redrive_plan(path) == PLAN
+    path.write_text(path.read_text().replace('"max_rounds": 3', '"max_rounds": 9'))
+    with pytest.raises(GuardError, match="was changed"):
+        read_redrive_plan(path)
+    path.write_text("{}")
+    with pytest.raises(UsageError, match="not a redrive plan"):
+        read_redrive_plan(path)
+
+
+def test_discarded_letters_are_left_out_and_the_group_stops_before_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The position moves forward only, up to the first letter that is not in the plan; the journal has who and why."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    some = [it for it in LETTERS if it.offset != 4]
+    plan, gateway = plan_from(some), gateway_of(LETTERS)
+    gateway.groups["readers"] = {(TOPIC, 0): 2}
+    journal, ledger = Journal(path=tmp_path / "journal.jsonl"), Ledger(tmp_path / "ledger")
+    found = discard(plan, gateway, FakeCluster(LETTERS), journal, ledger, reason="test data", group="readers")
+    assert gateway.groups["readers"] == {(TOPIC, 0): 4}
+    assert found.held == {(TOPIC, 0): 4} and found.letters == 9
+    assert [(it.phase, it.action, it.detail) for it in journal.read()[0]] == [
+        ("begin", "discard", "test data"),
+        ("end", "discard", "test data"),
+    ]
+    handled = ledger.handled(TOPIC, plan.topic_id, plan.cluster_id, lambda _group: {}, [])
+    assert list(handled[0]) == [0, 1, 2, 3, 5, 6, 7, 8, 9]
+    ledger.end(plan, Ended(outcome="done", at="2026-11-23T00:00:00+00:00"))
+    with pytest.raises(GuardError, match="was applied"):
+        discard(plan, gateway, FakeCluster(LETTERS), journal, ledger, reason="x")
+
+
+def test_a_group_with_members_is_not_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And nothing is marked."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    gateway = gateway_of(LETTERS)
+    gateway.groups["readers"], gateway.members["readers"] = {(TOPIC, 0): 0}, ["somebody"]
+    ledger = Ledger(tmp_path / "ledger")
+    with pytest.raises(GuardError, match="1 member"):
+        discard(PLAN, gateway, FakeCluster(LETTERS), Journal(path=tmp_path / "j"), ledger, reason="x", group="readers")
+    assert ledger.ended(PLAN) is None

@@ -1,0 +1,161 @@
+"""Fleets that keep a switch: after a restart, an instance is in the new group. kubectl and systemctl are stand-ins here."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from tests.replay import stand_in_kubectl
+from tests.replay.test_cutover import Service
+from workbench.errors import ConfigError, GuardError, SourceUnreachableError
+from workbench.replay.fleet import Capabilities, FleetFile
+from workbench.replay.fleet_kinds import KubernetesFleet, make_fleet
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Path:
+    """State of a StatefulSet with four pods in the old group."""
+    path = tmp_path / "kubernetes.json"
+    pods = {f"payments-{number}": {"group": "old", "ready": True} for number in range(4)}
+    state = {
+        "namespace": "shop",
+        "name": "payments",
+        "template": "old",
+        "former": "old",
+        "partition": 0,
+        "pods": pods,
+        "restarts": [],
+    }
+    path.write_text(json.dumps(state))
+    return path
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Service:
+    """Five instances, batches of two."""
+    return Service(tmp_path)
+
+
+def kubernetes(cluster: Path, **changes: Any) -> KubernetesFleet:
+    """The fleet of those pods."""
+    kubectl = [sys.executable, stand_in_kubectl.__file__, str(cluster)]
+    told = {"name": "payments", "namespace": "shop", "kubectl": kubectl, **changes}
+    fleet = make_fleet(
+        FleetFile(kind="kubernetes", instances=[f"payments-{number}" for number in range(4)], kubernetes=told)  # type: ignore[arg-type]
+    )
+    assert isinstance(fleet, KubernetesFleet)
+    return fleet
+
+
+def groups(cluster: Path) -> list[str]:
+    """Group of each pod."""
+    return [pod["group"] for _, pod in sorted(json.loads(cluster.read_text())["pods"].items())]
+
+
+def test_pods_go_one_by_one_from_the_highest_number(cluster: Path) -> None:
+    """No other pod is replaced with it, and each is in the new group and ready."""
+    fleet = kubernetes(cluster)
+    assert fleet.instances == ["payments-3", "payments-2", "payments-1", "payments-0"]
+    for done, pod in enumerate(fleet.instances, 1):
+        assert not fleet.healthy(pod, group="new")
+        fleet.switch(pod, group="new", old_group="old", since="s")
+        assert groups(cluster) == ["old"] * (4 - done) + ["new"] * done
+        assert fleet.healthy(pod, group="new")
+        fleet.switch(pod, group="new", old_group="old", since="s")  # twice is safe
+    assert json.loads(cluster.read_text())["restarts"] == [3, 2, 1, 0]
+
+
+def test_a_pod_that_is_deleted_in_between_keeps_its_side(cluster: Path) -> None:
+    """A switched pod comes back in the new group, one that is not switched yet in the old one."""
+    fleet = kubernetes(cluster)
+    fleet.switch("payments-3", group="new", old_group="old", since="s")
+    state = json.loads(cluster.read_text())
+    for number in range(4):
+        stand_in_kubectl.restarted(state, number)
+    cluster.write_text(json.dumps(state))
+    assert groups(cluster) == ["old", "old", "old", "new"]
+    for pod in fleet.instances:
+        fleet.switch(pod, group="old", old_group="new", since="s")  # the way back
+    assert groups(cluster) == ["old"] * 4
+
+
+def test_a_pod_that_does_not_become_ready_is_not_healthy(cluster: Path) -> None:
+    """And one that does not exist neither; kubectl's error is told."""
+    state = json.loads(cluster.read_text())
+    cluster.write_text(json.dumps({**state, "broken": [3]}))
+    fleet = kubernetes(cluster)
+    fleet.switch("payments-3", group="new", old_group="old", since="s")
+    assert not fleet.healthy("payments-3", group="new")
+    assert groups(cluster) == ["old", "old", "old", "new"]
+    with pytest.raises(SourceUnreachableError, match="ended with 1: error: unknown command"):
+        kubernetes(cluster, name="payments", container="x").switch("payments-0", group="a", old_group="old", since="s")
+
+
+def test_a_unit_gets_a_drop_in_and_is_restarted(tmp_path: Path) -> None:
+    """The name of the group is quoted as unit files need it; a unit that does not run is not healthy."""
+    log, active = tmp_path / "log", tmp_path / "active"
+    script = tmp_path / "systemctl.py"
+    script.write_text(
+        f"import sys, pathlib\npathlib.Path({str(log)!r}).open('a').write(' '.join(sys.argv[1:]) + chr(10))\n"
+        f"sys.exit(sys.argv[1] == 'is-active' and not pathlib.Path({str(active)!r}).exists())\n"
+    )
+    told = {"directory": str(tmp_path / "units"), "systemctl": [sys.executable, str(script)]}
+    fleet = make_fleet(FleetFile(kind="systemd", instances=["payments@1"], systemd=told))  # type: ignore[arg-type]
+    fleet.switch("payments@1", group='pay 100%"new', old_group="old", since="s")
+    text = (tmp_path / "units" / "payments@1.service.d" / "workbench-group.conf").read_text()
+    assert text == '[Service]\nEnvironment="WORKBENCH_RUNTIME_GROUP=pay 100%%\\"new"\n'
+    assert log.read_text().splitlines() == ["daemon-reload", "restart payments@1"]
+    assert not fleet.healthy("payments@1", group='pay 100%"new')
+    active.touch()
+    assert fleet.healthy("payments@1", group='pay 100%"new')
+    assert not fleet.healthy("payments@1", group="other")
+    with pytest.raises(ConfigError):
+        fleet.switch("payments@1", group="a\nExecStart=/bin/sh", old_group="old", since="s")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"kind": "kubernetes", "instances": ["payments-0"]},
+        {"kind": "kubernetes", "instances": ["other-0"], "kubernetes": {"name": "payments"}},
+        {"kind": "systemd", "instances": ["../../etc/passwd"]},
+        {"kind": "http", "instances": ["http://h"], "persist": []},
+        {"kind": "http", "instances": ["http://h"], "persist": ["echo", "{nothing}"]},
+    ],
+)
+def test_a_fleet_file_that_does_not_fit_is_refused(fields: dict[str, Any]) -> None:
+    """Before anything is asked of anybody."""
+    with pytest.raises(ValidationError):
+        FleetFile.model_validate(fields)
+
+
+def test_a_switch_that_a_restart_would_undo_is_refused(service: Service) -> None:
+    """Nothing is switched; a declaration or a command in the fleet file, or the instances' own file, make it possible."""
+    service.fleet.can = Capabilities()
+    with pytest.raises(GuardError, match=r"A restart would bring .* back to 'old'") as caught:
+        service.cutover().run()
+    assert caught.value.hint is not None and "switch_file" in caught.value.hint
+    assert service.fleet.switches == []
+    service.file = service.file.model_copy(update={"persist": "elsewhere"})
+    service.cutover().run()
+    assert set(service.fleet.groups.values()) == {"new"}
+
+
+def test_the_persist_command_runs_before_each_switch(service: Service, tmp_path: Path) -> None:
+    """So a kill in between leaves an instance that a restart brings into the new group; if it fails, nothing is switched."""
+    told = tmp_path / "persisted"
+    service.fleet.can = Capabilities()
+    code = f"import sys; open({str(told)!r}, 'a').write(' '.join(sys.argv[1:]) + chr(10))"
+    service.file = service.file.model_copy(update={"persist": [sys.executable, "-c", code, "{instance}", "{group}"]})
+    service.cutover().run()
+    assert told.read_text().splitlines() == [f"{name} new" for name, _ in service.fleet.switches]
+    service.file = service.file.model_copy(update={"persist": [sys.executable, "-c", "raise SystemExit(3)"]})
+    switches = list(service.fleet.switches)
+    with pytest.raises(GuardError, match="ended with 3"):
+        service.cutover(back=True).run()
+    assert service.fleet.switches == switches

@@ -1,0 +1,88 @@
+"""The end of a replay: never a group that is still needed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.replay.fakes import FakeGateway
+from tests.replay.test_plan_ranges import gateway, plan_of
+from workbench.errors import GuardError
+from workbench.replay.journal import Journal
+from workbench.replay.retire import retire, retired_path
+
+RANGES = ["orders:0:2-4", "orders:1:5-10"]
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder for the plan, and for the state."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    return tmp_path
+
+
+def replayed() -> FakeGateway:
+    """Where the new group has processed both ranges."""
+    source = gateway()
+    source.groups["new"] = {("orders", 0): 4, ("orders", 1): 10}
+    return source
+
+
+def test_the_new_group_is_deleted_once_it_is_through(place: Path) -> None:
+    """Its commits are kept in a file; the old group is as it was; the journal has both lines; once more is safe."""
+    source = replayed()
+    plan = plan_of(RANGES, gateway())
+    journal = Journal(path=place / "journal.jsonl")
+    for _ in range(2):
+        retire(plan, place / "plan.json", source, journal, stays=False, now_ms=0)
+    assert "new" not in source.groups
+    assert source.groups["old"] == {("orders", 0): 10, ("orders", 1): 10}
+    assert json.loads(retired_path(place / "plan.json").read_text())["commits"] == [["orders", 0, 4], ["orders", 1, 10]]
+    assert [(it.action, it.phase, it.outcome) for it in journal.read()[0]] == [
+        ("retire", "begin", None),
+        ("retire", "end", "done"),
+    ]
+
+
+@pytest.mark.parametrize("stays", [False, True])
+def test_a_group_with_members_is_not_deleted(place: Path, stays: bool) -> None:
+    """Whichever it is."""
+    source = replayed()
+    source.members["old" if stays else "new"] = ["svc-0"]
+    plan = plan_of(RANGES, gateway())
+    with pytest.raises(GuardError, match="1 member"):
+        retire(plan, place / "plan.json", source, Journal(path=place / "j"), stays=stays, now_ms=0)
+    assert set(source.groups) == {"old", "new"}
+
+
+def test_what_is_left_only_to_it_keeps_it(place: Path) -> None:
+    """Records of the window; a place to continue that the old group has lost; partitions beyond the plan."""
+    plan = plan_of(RANGES, gateway())
+
+    def refused(source: FakeGateway, words: str, *, stays: bool = False) -> None:
+        with pytest.raises(GuardError, match=words):
+            retire(plan, place / "plan.json", source, Journal(path=place / "j"), stays=stays, now_ms=0)
+        assert set(source.groups) == {"old", "new"}
+
+    source = replayed()
+    source.groups["new"]["orders", 1] = 9
+    refused(source, "has not processed the whole window: orders-1")
+    source = replayed()
+    del source.groups["old"]["orders", 0]
+    refused(source, "no commit on orders-0 any more")
+    source = replayed()
+    source.records["payments", 0] = []
+    source.groups["new"]["payments", 0] = 0
+    refused(source, "Only 'new' has a commit on payments-0")
+    source = replayed()
+    source.groups["old"]["payments", 0] = 3
+    refused(source, "no commit on payments-0, which 'old' has read", stays=True)
+
+
+def test_the_new_group_can_stay(place: Path) -> None:
+    """Then the old one is deleted."""
+    source = replayed()
+    retire(plan_of(RANGES, gateway()), place / "plan.json", source, Journal(path=place / "j"), stays=True, now_ms=0)
+    assert set(source.groups) == {"new"}

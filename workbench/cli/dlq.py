@@ -1,0 +1,306 @@
+"""`workbench dlq`: dead letters; list and show them, and produce them again by a plan, exactly once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from workbench.cli.dlq_options import letters_setup, selection_of, selection_options_of_letters
+from workbench.cli.dlq_watch import discard_command, follow_command, verify_command
+from workbench.cli.options import cluster_option, config_option, json_option
+from workbench.cli.replay_options import PLAN_FILE, collect_no_garbage, confirm_hash, seconds_of
+from workbench.errors import ExitCode, UsageError
+from workbench.screen import say, write_json
+
+if TYPE_CHECKING:
+    from workbench.redrive.planfile import Destination
+
+
+@click.group(name="dlq")
+def command() -> None:
+    """Dead letters: list and show them, and redrive them by a plan.
+
+    Only `apply --apply` and `discard --apply` change anything; the journal has every change. No letter is ever deleted.
+    """
+
+
+@command.command(name="list")
+@cluster_option()
+@json_option
+@config_option
+def list_command(cluster: str, as_json: bool, config: Path | None) -> int:
+    """List the topics with dead letters: number, age, rate, errors and source topics. Joins no group.
+
+    Topics are found by name (-dlt, .DLQ, _dead_letters and so on), or by `dead_letters.topics` of the cluster's settings.
+    """
+    from workbench.cli.dlq_show import show_topics
+    from workbench.cli.progress import Steps
+    from workbench.redrive.topics import list_topics
+
+    chosen, kafka = letters_setup(cluster, config)
+    with Steps(quiet=as_json) as steps, steps.waiting(f"Reading the dead-letter topics of {cluster}"):
+        mapping = {str(name): header for name, header in chosen.dead_letters.headers.items()}
+        found = list_topics(kafka.gateway, kafka.letters, chosen.dead_letters.topics, mapping)
+    if as_json:
+        write_json({"schema": "workbench.dlq-list/1", "cluster": cluster, "topics": [it.document() for it in found]})
+    else:
+        show_topics(found, cluster)
+    return ExitCode.OK
+
+
+@command.command(name="show")
+@click.argument("topic")
+@cluster_option()
+@selection_options_of_letters
+@click.option(
+    "--by",
+    "kinds",
+    type=click.Choice(["error", "type", "minute", "key", "source", "partition"]),
+    multiple=True,
+    help="Count the letters by this field instead of listing them. May be repeated.",
+)
+@click.option("--payload", is_flag=True, help="Show keys and values, decoded; hidden fields stay hidden.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 10_000),
+    default=20,
+    show_default=True,
+    help="Number of letters, or of lines per count.",
+)
+@json_option
+@config_option
+def show_command(
+    topic: str,
+    cluster: str,
+    kinds: tuple[str, ...],
+    payload: bool,
+    limit: int,
+    as_json: bool,
+    config: Path | None,
+    **chosen: Any,
+) -> int:
+    """Show the letters of TOPIC: where each came from, and why it failed. Without --payload, keys and values are not shown."""
+    from workbench.cli.dlq_show import show_counts_of_letters, show_letters
+    from workbench.redrive.show import count_letters, newest_letters
+
+    selection = selection_of(**chosen)
+    settings, kafka = letters_setup(cluster, config)
+    look: dict[str, Any] = {
+        "gateway": kafka.gateway,
+        "letters": kafka.letters(topic),
+        "settings": settings,
+        "topic": topic,
+    }
+    if kinds:
+        counts = count_letters(
+            **look, selection=selection, kinds=list(dict.fromkeys(kinds)), most=limit, payload=payload
+        )
+        if as_json:
+            write_json({"schema": "workbench.dlq-counts/1", "topic": topic, **counts})
+        else:
+            show_counts_of_letters(counts)
+        return ExitCode.OK
+    found = newest_letters(**look, selection=selection, most=limit, payload=payload)
+    if as_json:
+        write_json({"schema": "workbench.dlq-show/1", "topic": topic, "letters": [it.document() for it in found]})
+    else:
+        show_letters(found, topic, payload=payload)
+    return ExitCode.OK
+
+
+@command.command(name="plan")
+@click.argument("topic")
+@cluster_option()
+@selection_options_of_letters
+@click.option(
+    "--to", "to_topic", help="Produce all letters to this topic. Default: to the topic in each letter's headers."
+)
+@click.option(
+    "--to-url", help="Send each letter to this REST service instead; not exactly once (see the plan's warnings)."
+)
+@click.option(
+    "--source", "fallback", help="Source topic of letters whose headers do not name it. Default: by the topic's name."
+)
+@click.option(
+    "--partition-by",
+    type=click.Choice(["origin", "key"]),
+    default="origin",
+    show_default=True,
+    help="Partition of a record: that of its source record, or by its key as Java's producers choose it.",
+)
+@click.option(
+    "--timestamps",
+    type=click.Choice(["new", "original"]),
+    default="new",
+    show_default=True,
+    help="Timestamp of a record: the time of the redrive, or that of its source record.",
+)
+@click.option(
+    "--dedup",
+    type=click.Choice(["origin", "content", "none"]),
+    default="origin",
+    show_default=True,
+    help="Which letters are the same record: same source offset, or same target, key and value. The first one is produced.",
+)
+@click.option(
+    "--order",
+    type=click.Choice(["origin", "log"]),
+    default="origin",
+    show_default=True,
+    help="Order of the letters of one key: that of their source records, or that of the dead-letter topic.",
+)
+@click.option(
+    "--max-rounds", type=click.IntRange(1, 1000), default=3, show_default=True, help="A letter redriven so often stays."
+)
+@click.option("--max-records-per-second", type=click.FloatRange(min=0, min_open=True), help="Cap of the redrive.")
+@click.option("--max-bytes-per-second", type=click.FloatRange(min=0, min_open=True), help="Cap of the redrive.")
+@click.option(
+    "--known-plan",
+    "known",
+    type=PLAN_FILE,
+    multiple=True,
+    help="A plan applied from another machine; its letters are left out.",
+)
+@click.option("--again", is_flag=True, help="Also plan letters that earlier plans have produced or discarded.")
+@click.option("--reason", help="Reason for the redrive; stored in the plan.")
+@click.option("-o", "--out", type=PLAN_FILE, help="File for the plan; `apply` reads it.")
+@json_option
+@config_option
+def plan_command(
+    topic: str,
+    cluster: str,
+    to_topic: str | None,
+    to_url: str | None,
+    fallback: str | None,
+    known: tuple[Path, ...],
+    again: bool,
+    reason: str | None,
+    out: Path | None,
+    as_json: bool,
+    config: Path | None,
+    **chosen: Any,
+) -> int:
+    """Plan which letters of TOPIC are produced again, and where. Read-only: writes nothing to Kafka and joins no group."""
+    from workbench.cli.dlq_options import check_redrive_place, request_of_redrive
+    from workbench.cli.dlq_show import show_redrive_plan
+    from workbench.cli.progress import Steps
+    from workbench.redrive.ledger import Ledger
+    from workbench.redrive.plan import make_redrive_plan
+    from workbench.redrive.planfile import read_redrive_plan
+    from workbench.replay.planfile import write_file
+
+    collect_no_garbage()
+    if out is not None:
+        check_redrive_place(out)
+    settings, kafka = letters_setup(cluster, config)
+    ledger = Ledger.of_user()
+    for path in known:
+        ledger.keep(read_redrive_plan(path))
+    view = kafka.gateway.cluster([topic])
+    topic_id = view.topics[topic].topic_id if topic in view.topics else None
+    done = {} if again else kafka.handled(topic, topic_id, view.cluster_id, ledger)
+    request = request_of_redrive(
+        settings, topic, to=_destination(to_topic, to_url, fallback, topic, view.topics, chosen),
+        done=done, again=again, reason=reason, chosen=chosen,
+    )  # fmt: skip
+    with Steps(quiet=as_json) as steps, steps.waiting(f"Reading the letters of {topic}"):
+        plan = make_redrive_plan(request, kafka.gateway, kafka.letters(topic), kafka.limit_of)
+    if out is not None:
+        write_file(out, plan.document())
+    if as_json:
+        write_json(plan.document())
+    else:
+        show_redrive_plan(plan, out)
+    return ExitCode.OK
+
+
+def _destination(
+    to_topic: str | None, to_url: str | None, fallback: str | None, topic: str, known: Any, chosen: dict[str, Any]
+) -> Destination:
+    from pydantic import ValidationError
+
+    from workbench.inputs import first_problem
+    from workbench.redrive.planfile import Destination, To
+    from workbench.redrive.topics import source_by_name
+
+    if to_topic is not None and to_url is not None:
+        raise UsageError("--to and --to-url exclude each other.")
+    kind = To.TOPIC if to_topic is not None else To.HTTP if to_url is not None else To.SOURCE
+    try:
+        return Destination(
+            kind=kind,
+            topic=to_topic,
+            url=to_url,
+            fallback=fallback or source_by_name(topic, list(known)),
+            partition=chosen.pop("partition_by"),
+            timestamps=chosen.pop("timestamps"),
+        )
+    except ValidationError as error:
+        raise UsageError(f"{first_problem(error, whole='the destination')}.") from None
+
+
+@command.command(name="apply")
+@click.argument("plan_file", metavar="PLAN", type=PLAN_FILE)
+@cluster_option(required=False)
+@click.option("--apply", "is_real", is_flag=True, help="Produce the records. Without it, only the safety checks run.")
+@click.option("--confirm", help="The plan's hash, or its first 8 characters. On a terminal you are asked for it.")
+@click.option(
+    "--allow-under-replicated", is_flag=True, help="Continue although partitions of the cluster lack a replica."
+)
+@click.option(
+    "--retention-margin",
+    default="10m",
+    show_default=True,
+    help="Refuse if retention may delete a letter within the duration of the redrive and this time; 0s: never refuse.",
+)
+@json_option
+@config_option
+def apply_command(
+    plan_file: Path,
+    cluster: str | None,
+    is_real: bool,
+    confirm: str | None,
+    allow_under_replicated: bool,
+    retention_margin: str,
+    as_json: bool,
+    config: Path | None,
+) -> int:
+    """Run the safety checks of a plan; with --apply, produce its records in transactions.
+
+    It is safe to repeat after any failure or kill: it continues exactly where the last transaction ended. Exit code 6 if refused.
+    """
+    from workbench.cli.dlq_show import ApplyBar, show_redrive_receipt
+    from workbench.redrive.apply import RedriveOutcome, keep_receipt
+    from workbench.redrive.guard import RedriveLimits
+    from workbench.redrive.ledger import Ledger
+    from workbench.redrive.planfile import read_redrive_plan
+    from workbench.replay.journal import Journal
+
+    collect_no_garbage()
+    plan = read_redrive_plan(plan_file)
+    _, kafka = letters_setup(cluster or plan.cluster, config)
+    if is_real:
+        targets = ", ".join(f"{it.topic} ({it.letters:,})" for it in plan.targets) or plan.destination.url or "nowhere"
+        confirm_hash(plan.hash, confirm, f"Produce {plan.letters:,} records to {targets}.")
+    limits = RedriveLimits(
+        retention_margin_seconds=seconds_of(retention_margin), allow_under_replicated=allow_under_replicated
+    )
+    run = kafka.redrive(plan, Journal.of_user(), Ledger.of_user(), limits)
+    with ApplyBar(plan.letters, quiet=as_json or not is_real) as bar:
+        run.on_progress = bar.show
+        receipt = run.run(dry_run=not is_real)
+    if is_real:
+        keep_receipt(plan_file, receipt)
+    if as_json:
+        write_json(receipt.document())
+    show_redrive_receipt(receipt, plan_file, as_json=as_json)
+    if receipt.outcome is RedriveOutcome.DRY_RUN and not as_json:
+        say(f"Nothing was written. Produce with: workbench dlq apply {plan_file} --apply --confirm {plan.short_hash}")
+    return ExitCode.GUARD if receipt.outcome is RedriveOutcome.REFUSED else ExitCode.OK
+
+
+command.add_command(verify_command)
+command.add_command(follow_command)
+command.add_command(discard_command)

@@ -1,0 +1,147 @@
+"""`workbench dlq verify`, `follow` and `discard`."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from workbench.cli.dlq_options import letters_setup
+from workbench.cli.options import cluster_option, config_option, json_option
+from workbench.cli.replay_options import PLAN_FILE, confirm_hash, seconds_of
+from workbench.errors import DeadlineError, ExitCode
+from workbench.screen import say, tell, write_json
+
+
+@click.command(name="verify")
+@click.argument("plan_file", metavar="PLAN", type=PLAN_FILE)
+@cluster_option(required=False)
+@click.option(
+    "--group",
+    "groups",
+    multiple=True,
+    help="A consumer group of the targets: how far has it processed? May be repeated.",
+)
+@json_option
+@config_option
+def verify_command(
+    plan_file: Path, cluster: str | None, groups: tuple[str, ...], as_json: bool, config: Path | None
+) -> int:
+    """Read the target topics: was each planned letter produced once, and was it dead-lettered again?
+
+    Exit code 0: yes; 3: no, with the letters; 4: cannot tell, because records were deleted.
+    """
+    from workbench.cli.progress import Steps
+    from workbench.redrive.planfile import read_redrive_plan
+    from workbench.redrive.verify import RedriveVerdict, verify_redrive
+
+    plan = read_redrive_plan(plan_file)
+    _, kafka = letters_setup(cluster or plan.cluster, config)
+    with Steps(quiet=as_json) as steps, steps.waiting("Reading the target topics"):
+        found = verify_redrive(plan, kafka.gateway, kafka.letters, groups=groups)
+    if as_json:
+        write_json(found.document())
+    else:
+        for sentence in found.sentences():
+            tell(sentence)
+    return {RedriveVerdict.VERIFIED: ExitCode.OK, RedriveVerdict.INCOMPLETE: ExitCode.FINDINGS}.get(
+        found.verdict, ExitCode.EVIDENCE
+    )
+
+
+@click.command(name="follow")
+@click.argument("plan_file", metavar="PLAN", type=PLAN_FILE)
+@cluster_option(required=False)
+@click.option("--interval", default="2s", show_default=True, help="Time between two checks.")
+@click.option("--timeout", help="Stop after this time with exit code 7. Default: never.")
+@click.option("--once", is_flag=True, help="Check once. Exit code 7 if it is not complete.")
+@json_option
+@config_option
+def follow_command(
+    plan_file: Path,
+    cluster: str | None,
+    interval: str,
+    timeout: str | None,
+    once: bool,
+    as_json: bool,
+    config: Path | None,
+) -> int:
+    """Watch a redrive from any machine, by the positions that its transactions have committed."""
+    from workbench.humanize import duration, rate
+    from workbench.redrive.follow import RedriveFollower
+    from workbench.redrive.planfile import read_redrive_plan
+
+    plan = read_redrive_plan(plan_file)
+    _, kafka = letters_setup(cluster or plan.cluster, config)
+    follower = RedriveFollower(plan, kafka.gateway)
+    deadline = time.monotonic() + seconds_of(timeout) if timeout else float("inf")
+    pause = max(0.2, seconds_of(interval))
+    while True:
+        look = follower.look()
+        if as_json:
+            write_json(look.document(), indent=None)
+        else:
+            eta = f", ETA {duration(look.eta_seconds)}" if look.eta_seconds is not None else ""
+            speed = f", {rate(look.per_second)}" if look.per_second is not None else ""
+            new = f", {look.new_letters:,} new letters since the plan" if look.new_letters else ""
+            tell(f"{look.produced:,} of {look.planned:,} produced{speed}{eta}{new}")
+        if look.is_done:
+            if not as_json:
+                say(f"Complete. Next: workbench dlq verify {plan_file}")
+            return ExitCode.OK
+        if once or time.monotonic() + pause > deadline:
+            raise DeadlineError(
+                f"{look.planned - look.produced:,} letters are not produced yet.",
+                hint=f"Continue with: workbench dlq apply {plan_file} --apply.",
+            )
+        time.sleep(pause)
+
+
+@click.command(name="discard")
+@click.argument("plan_file", metavar="PLAN", type=PLAN_FILE)
+@cluster_option(required=False)
+@click.option("--reason", required=True, help="Why the letters are given up; stored in the journal.")
+@click.option("--group", help="Also move this group past the letters. It must have no members, and only moves forward.")
+@click.option("--apply", "is_real", is_flag=True, help="Do it. Without it, the command only says what it would do.")
+@click.option("--confirm", help="The plan's hash, or its first 8 characters. On a terminal you are asked for it.")
+@json_option
+@config_option
+def discard_command(
+    plan_file: Path,
+    cluster: str | None,
+    reason: str,
+    group: str | None,
+    is_real: bool,
+    confirm: str | None,
+    as_json: bool,
+    config: Path | None,
+) -> int:
+    """Give up the letters of a plan instead of producing them: later plans leave them out. No letter is deleted."""
+    from workbench.redrive.discard import discard
+    from workbench.redrive.ledger import Ledger
+    from workbench.redrive.planfile import read_redrive_plan
+    from workbench.replay.journal import Journal
+
+    plan = read_redrive_plan(plan_file)
+    summary = f"Mark {plan.letters:,} letters of {plan.topic} as discarded."
+    if not is_real:
+        say(f"{summary} Nothing was changed; do it with --apply --confirm {plan.short_hash}.")
+        return ExitCode.OK
+    _, kafka = letters_setup(cluster or plan.cluster, config)
+    confirm_hash(plan.hash, confirm, summary)
+    found = discard(
+        plan, kafka.gateway, kafka.letters(plan.topic), Journal.of_user(), Ledger.of_user(), reason=reason, group=group
+    )
+    if as_json:
+        moved = {f"{topic}-{number}": at for (topic, number), at in sorted(found.moved.items())}
+        held = {f"{topic}-{number}": at for (topic, number), at in sorted(found.held.items())}
+        document = {"schema": "workbench.dlq-discarded/1", "plan": plan.hash, "letters": found.letters}
+        write_json({**document, "group": group, "moved": moved, "held": held})
+    else:
+        say(f"{found.letters:,} letters are marked as discarded; plans leave them out from now on.")
+        for (topic, number), at in sorted(found.moved.items()):
+            say(f"{group}: {topic}-{number} is now at {at:,}.")
+        for (topic, number), at in sorted(found.held.items()):
+            say(f"{group}: {topic}-{number} stays before the letter {at:,}, which is not in the plan.")
+    return ExitCode.OK

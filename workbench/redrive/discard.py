@@ -1,0 +1,109 @@
+"""Discard of letters: an audit record says who gave them up and why; a group's position can be moved past them. Nothing is deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+
+from workbench.errors import GuardError
+from workbench.humanize import listed, plural
+from workbench.redrive.gateway import LetterReader
+from workbench.redrive.ledger import Ended, Ledger
+from workbench.redrive.planfile import RedrivePlan
+from workbench.replay.gateway import Gateway, Partition
+from workbench.replay.guard import WITHOUT_MEMBERS
+from workbench.replay.journal import Change, Journal, only_one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Discarded:
+    """What was done.
+
+    Attributes:
+        letters: marked as discarded; later plans leave them out.
+        moved: new positions of the group, by partition.
+        held: partitions where the group stays before a letter that is not discarded, and that letter.
+    """
+
+    letters: int
+    moved: Mapping[Partition, int]
+    held: Mapping[Partition, int]
+
+
+def discard(
+    plan: RedrivePlan,
+    gateway: Gateway,
+    letters: LetterReader,
+    journal: Journal,
+    ledger: Ledger,
+    *,
+    reason: str,
+    group: str | None = None,
+) -> Discarded:
+    """Mark a plan's letters as discarded, instead of producing them.
+
+    Args:
+        group: a group without members, whose position is moved past them: forward only, and never past another letter.
+
+    Raises:
+        GuardError: if the plan was begun, the group has members, or a position is not read back as written.
+        SourceUnreachableError: if Kafka does not answer.
+    """
+    with only_one(plan.id):
+        if (ended := ledger.ended(plan)) is not None and ended.outcome == "done":
+            raise GuardError(f"The plan {plan.short_hash} was applied: its letters were produced.")
+        if ended is None and (ledger.was_started(plan) or gateway.commits(plan.id)):
+            raise GuardError(
+                f"The plan {plan.short_hash} was begun: some of its letters were produced.",
+                hint="Apply it to the end, or make a new plan of the rest and discard that.",
+            )
+        before = gateway.commits(group) if group is not None else {}
+        target, held = _positions(plan, gateway, letters, before) if group is not None else ({}, {})
+        if group is not None:
+            view = gateway.group(group)
+            if view.state not in WITHOUT_MEMBERS:
+                raise GuardError(
+                    f"The group {group!r} has {plural(len(view.members), 'member')}.", hint="Stop its consumers first."
+                )
+        changes: list[Change] = [(*key, before.get(key), at, None) for key, at in target.items()]
+        note = partial(
+            journal.append, plan=plan.hash, cluster_id=plan.cluster_id, group=group or plan.id, action="discard"
+        )
+        note(phase="begin", detail=reason, changes=changes)
+        ledger.keep(plan)
+        ledger.end(plan, Ended(outcome="discarded", at=datetime.now(UTC).isoformat(timespec="seconds"), reason=reason))
+        if target and group is not None:
+            errors = gateway.commit(group, target)
+            after = gateway.commits(group)
+            wrong = [key for key, at in target.items() if after.get(key) != at]
+            if wrong:
+                note(phase="end", outcome="failed", detail=listed(list(errors.values())))
+                raise GuardError(
+                    f"The group {group!r} is not at its new position on {plural(len(wrong), 'partition')}: "
+                    f"{listed([errors.get(key, 'read back otherwise') for key in wrong])}.",
+                    hint="Discard again: it continues from here.",
+                )
+        note(phase="end", outcome="done", detail=reason, changes=changes)
+        return Discarded(letters=plan.letters, moved=target, held=held)
+
+
+def _positions(
+    plan: RedrivePlan, gateway: Gateway, letters: LetterReader, before: Mapping[Partition, int]
+) -> tuple[dict[Partition, int], dict[Partition, int]]:
+    """Where the group may go: up to the first letter that is not in the plan."""
+    logs = gateway.logs([(plan.topic, part.partition) for part in plan.partitions])
+    start = {
+        part.partition: max(before.get((plan.topic, part.partition), 0), logs.starts[plan.topic, part.partition])
+        for part in plan.partitions
+    }
+    stop = {part.partition: max(part.stop, start[part.partition]) for part in plan.partitions}
+    planned, held = plan.planned(), dict[Partition, int]()
+    for batch, _ in letters.read(start, stop):
+        for letter in batch:
+            key = (plan.topic, letter.partition)
+            if letter.offset not in planned[letter.partition]:
+                held.setdefault(key, letter.offset)
+    found = {(plan.topic, number): held.get((plan.topic, number), stop[number]) for number in start}
+    return {key: at for key, at in found.items() if at > start[key[1]]}, held

@@ -1,0 +1,147 @@
+"""Safety checks before records are produced. Pure: compares the cluster's current state with the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from workbench.humanize import duration, plural
+from workbench.redrive.picks import Picks
+from workbench.redrive.plan import margin_seconds, seconds_of
+from workbench.redrive.planfile import RedrivePlan
+from workbench.replay.gateway import ClusterView, LogView, TopicSettings
+from workbench.replay.guard import HINTS as REPLAY_HINTS
+from workbench.replay.guard import Refusal
+
+# Kafka forgets the position of a group without members after this time, if the broker does not say another.
+UNKNOWN_RETENTION_SECONDS = 86_400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedriveLimits:
+    """Limits that the operator sets; see `workbench.replay.guard.Limits`."""
+
+    retention_margin_seconds: float = 600.0
+    allow_under_replicated: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedriveNow:
+    """Current state of the cluster.
+
+    Attributes:
+        positions: committed positions of the plan, by partition.
+        handled: letters that other plans have handled.
+        offsets_retention_seconds: how long Kafka keeps the position of a group without members.
+        lacking: permissions that the broker says are lacking, in words.
+    """
+
+    cluster: ClusterView
+    logs: LogView
+    settings: Mapping[str, TopicSettings]
+    positions: Mapping[int, int]
+    handled: Mapping[int, Picks]
+    now_ms: float
+    offsets_retention_seconds: float | None = None
+    was_started: bool = False
+    lacking: tuple[str, ...] = ()
+
+
+def check_redrive(plan: RedrivePlan, now: RedriveNow, limits: RedriveLimits) -> list[Refusal]:
+    """All reasons not to produce."""
+    if now.cluster.cluster_id != plan.cluster_id:
+        text = f"The plan is for the cluster {plan.cluster_id}, this one is {now.cluster.cluster_id}."
+        return [Refusal(code="other_cluster", message=text)]
+    found = [*_topics(plan, now.cluster), *_position(plan, now), *_letters(plan, now, limits)]
+    found += [Refusal(code="not_allowed", message=words) for words in now.lacking]
+    short = now.cluster.under_replicated
+    if short and not limits.allow_under_replicated:
+        text = f"{plural(len(short), 'partition')} of the cluster lack a replica; a redrive would slow down their recovery."
+        found.append(Refusal(code="under_replicated", message=text))
+    twice = sum(part.parsed.overlap(now.handled.get(part.partition, Picks((), ()))) for part in plan.partitions)
+    twice += sum(offset in now.handled.get(number, Picks((), ())) for number, offset in plan.ordered)
+    if twice and not plan.again:
+        text = f"{plural(twice, 'letter')} of the plan were redriven or discarded by another plan since."
+        found.append(Refusal(code="handled", message=text))
+    return found
+
+
+def _topics(plan: RedrivePlan, view: ClusterView) -> list[Refusal]:
+    found = []
+    wanted = [(plan.topic, plan.topic_id, 0), *((it.topic, it.topic_id, len(it.ends)) for it in plan.targets)]
+    for name, topic_id, partitions in wanted:
+        topic = view.topics.get(name)
+        if topic is None:
+            why = f"may not be described: {view.denied[name]}" if name in view.denied else "does not exist any more"
+            found.append(Refusal(code="topic_gone", message=f"The topic {name!r} {why}."))
+        elif topic_id is not None and topic.topic_id is not None and topic.topic_id != topic_id:
+            text = f"The topic {name!r} was deleted and recreated since the plan was made."
+            found.append(Refusal(code="log_changed", message=text))
+        elif partitions and len(topic.leaders) != partitions:
+            text = f"{name!r} had {plural(partitions, 'partition')} when the plan was made, now it has {len(topic.leaders)}."
+            found.append(Refusal(code="partitions_changed", message=text))
+        elif any(leader < 0 for leader in topic.leaders.values()):
+            found.append(Refusal(code="silent", message=f"A partition of {name!r} has no leader."))
+    return found
+
+
+def _position(plan: RedrivePlan, now: RedriveNow) -> list[Refusal]:
+    """A position that has expired must not look like a plan that has not begun: its records would be produced again."""
+    missing = [part.partition for part in plan.partitions if part.partition not in now.positions]
+    if not missing:
+        return []
+    if now.was_started or len(missing) < len(plan.partitions):
+        text = f"The plan was begun, and its position in Kafka has expired for {plural(len(missing), 'partition')}."
+        return [Refusal(code="position_expired", message=text)]
+    kept = now.offsets_retention_seconds or UNKNOWN_RETENTION_SECONDS
+    age = now.now_ms / 1000 - datetime.fromisoformat(plan.created_at).timestamp()
+    if age > kept:
+        text = (
+            f"The plan is {duration(age)} old, and Kafka keeps positions for {duration(kept)}: it cannot be told whether the plan "
+            "was applied from elsewhere."
+        )
+        return [Refusal(code="too_old", message=text)]
+    return []
+
+
+def _letters(plan: RedrivePlan, now: RedriveNow, limits: RedriveLimits) -> list[Refusal]:
+    found = []
+    for part in plan.partitions:
+        key = (plan.topic, part.partition)
+        start, end, at = (
+            now.logs.starts.get(key),
+            now.logs.ends.get(key),
+            now.positions.get(part.partition, part.log_start),
+        )
+        if start is None or end is None:
+            text = f"It does not answer: {now.logs.errors.get(key, 'no reason given')}."
+            found.append(Refusal(code="silent", message=text, partition=key))
+            continue
+        if end < part.stop:
+            text = (
+                f"The log ends at {end:,}, before the end of the plan ({part.stop:,}): it was truncated or recreated."
+            )
+            found.append(Refusal(code="log_changed", message=text, partition=key))
+        gone = part.parsed.below(start) - part.parsed.below(min(at, start))
+        if gone:
+            text = f"Retention has deleted {plural(gone, 'letter')} of the plan; the log now begins at {start:,}."
+            found.append(Refusal(code="letters_deleted", message=text, partition=key))
+    left = margin_seconds(plan, now.settings.get(plan.topic, TopicSettings()), now_ms=now.now_ms)
+    needed = (seconds_of(plan) or 0.0) + limits.retention_margin_seconds
+    if limits.retention_margin_seconds and left is not None and left < needed:
+        due = "at any moment" if left <= 0 else f"in {duration(left)}"
+        text = f"Retention may delete the oldest letter {due}; the redrive and its margin take {duration(needed)}."
+        found.append(Refusal(code="retention_margin", message=text))
+    return found
+
+
+HINTS = {
+    **REPLAY_HINTS,
+    "partitions_changed": "Make a new plan.",
+    "position_expired": "See what it has produced with: workbench dlq verify. Then plan the rest by --offset.",
+    "too_old": "Make a new plan.",
+    "letters_deleted": "Make a new plan with the letters that are left.",
+    "handled": "Make a new plan: it leaves them out.",
+    "retention_margin": "Raise retention.ms of the topic first, or --retention-margin 0s.",
+}

@@ -1,0 +1,141 @@
+"""What a redrive asks Kafka beyond the replay's gateway: limits, groups of plans, permissions, and how long positions last."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from workbench.collect.kafka_errors import error_words
+from workbench.errors import SourceUnreachableError
+from workbench.redrive.apply import Redrive
+from workbench.redrive.gateway import Sink
+from workbench.redrive.guard import RedriveLimits, RedriveNow
+from workbench.redrive.http_sink import HttpSink
+from workbench.redrive.kafka_letters import KafkaLetters
+from workbench.redrive.kafka_sink import KafkaSink
+from workbench.redrive.ledger import Ledger
+from workbench.redrive.planfile import RedrivePlan, To
+from workbench.replay.gateway import Partition
+from workbench.replay.journal import Journal
+from workbench.replay.kafka_gateway import KafkaGateway
+
+_DEFAULT_MAX_BYTES = 1_048_588  # of Kafka's max.message.bytes
+_TIMEOUT_SECONDS = 30.0
+
+
+class RedriveKafka:
+    """A cluster for redrives; the gateway reads, and only a sink writes."""
+
+    def __init__(self, gateway: KafkaGateway) -> None:
+        from confluent_kafka.admin import AdminClient
+
+        self.gateway = gateway
+        self._properties = {"log_level": 0, **gateway.properties, "bootstrap.servers": gateway.bootstrap}
+        self._admin = AdminClient(self._properties)
+
+    def letters(self, topic: str) -> KafkaLetters:
+        """Reader of a topic."""
+        return KafkaLetters(self.gateway.bootstrap, self.gateway.properties, topic)
+
+    def limit_of(self, topic: str) -> int:
+        """Largest record of a topic in bytes; Kafka's default without the permission to ask."""
+        value = self._config("TOPIC", topic, "max.message.bytes")
+        return int(value) if value is not None else _DEFAULT_MAX_BYTES
+
+    def offsets_retention_seconds(self) -> float | None:
+        """How long Kafka keeps the position of a group without members; None if it may not be asked."""
+        brokers = self._admin.list_topics(timeout=_TIMEOUT_SECONDS).brokers
+        value = self._config("BROKER", str(next(iter(brokers))), "offsets.retention.minutes") if brokers else None
+        return 60.0 * int(value) if value is not None else None
+
+    def _config(self, kind: str, name: str, setting: str) -> str | None:
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import ConfigResource
+
+        resource = ConfigResource(getattr(ConfigResource.Type, kind), name)
+        try:
+            entries = self._admin.describe_configs([resource], request_timeout=_TIMEOUT_SECONDS)[resource]
+            found = entries.result(_TIMEOUT_SECONDS).get(setting)
+        except (KafkaException, TimeoutError):
+            return None
+        return found.value if found is not None else None
+
+    def groups(self) -> list[str]:
+        """Names of all groups that these credentials may see.
+
+        Raises:
+            SourceUnreachableError: if a broker does not answer.
+        """
+        from confluent_kafka import KafkaException
+
+        try:
+            answer = self._admin.list_consumer_groups(request_timeout=_TIMEOUT_SECONDS).result(_TIMEOUT_SECONDS)
+        except (KafkaException, TimeoutError) as error:
+            raise SourceUnreachableError(f"The groups cannot be listed: {error_words(error)}.") from None
+        return [it.group_id for it in answer.valid]
+
+    def commits(self, group: str) -> Mapping[Partition, int]:
+        """Committed offsets of a group."""
+        return self.gateway.commits(group)
+
+    def lacking(self, plan: RedrivePlan) -> tuple[str, ...]:
+        """Permissions that the brokers say these credentials lack, asked for each topic."""
+        from confluent_kafka import KafkaException, TopicCollection
+        from confluent_kafka.admin import AclOperation
+
+        needs = {plan.topic: AclOperation.READ, **{it.topic: AclOperation.WRITE for it in plan.targets}}
+        try:
+            futures = self._admin.describe_topics(
+                TopicCollection(list(needs)), include_authorized_operations=True, request_timeout=_TIMEOUT_SECONDS
+            )
+            found = {name: future.result(_TIMEOUT_SECONDS) for name, future in futures.items()}
+        except (KafkaException, TimeoutError):
+            return ()  # the check of the topics says why
+        return tuple(
+            f"These credentials lack {needs[name].name} on the topic {name!r}."
+            for name, topic in found.items()
+            if topic.authorized_operations and needs[name] not in topic.authorized_operations
+        )
+
+    def handled(
+        self, plan_topic: str, topic_id: str | None, cluster_id: str, ledger: Ledger, *, but: str | None = None
+    ) -> Any:
+        """Letters that other plans have handled; see `Ledger.handled`."""
+        return ledger.handled(plan_topic, topic_id, cluster_id, self.commits, self.groups(), but=but)
+
+    def now(self, plan: RedrivePlan, ledger: Ledger) -> RedriveNow:
+        """Current state of the cluster for the safety checks."""
+        cluster = self.gateway.cluster([plan.topic, *(it.topic for it in plan.targets)])
+        keys = [(plan.topic, part.partition) for part in plan.partitions]
+        there = plan.topic in cluster.topics
+        positions = {n: at for (name, n), at in self.commits(plan.id).items() if name == plan.topic}
+        others = self.handled(plan.topic, plan.topic_id, plan.cluster_id, ledger, but=plan.hash) if there else {}
+        return RedriveNow(
+            cluster=cluster,
+            logs=self.gateway.logs(keys if there else []),
+            settings=self.gateway.settings([plan.topic]) if there else {},
+            positions=positions,
+            handled=others,
+            now_ms=time.time() * 1000,
+            offsets_retention_seconds=self.offsets_retention_seconds(),
+            was_started=ledger.was_started(plan) and ledger.ended(plan) is None,
+            lacking=self.lacking(plan),
+        )
+
+    def sink(self, plan: RedrivePlan) -> Sink:
+        """A sink for the plan's destination."""
+        kind = HttpSink if plan.destination.kind is To.HTTP else KafkaSink
+        return kind(self.gateway.bootstrap, self.gateway.properties, plan)
+
+    def redrive(self, plan: RedrivePlan, journal: Journal, ledger: Ledger, limits: RedriveLimits) -> Redrive:
+        """A run of a plan on this cluster."""
+        return Redrive(
+            plan=plan,
+            letters=self.letters(plan.topic),
+            make_sink=lambda: self.sink(plan),
+            look=lambda: self.now(plan, ledger),
+            journal=journal,
+            ledger=ledger,
+            limits=limits,
+        )

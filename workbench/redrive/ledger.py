@@ -1,0 +1,172 @@
+"""Ledger of this user: a copy of each plan that was begun, and how it ended. Later plans leave out what earlier ones have handled.
+
+A plan has a folder with `plan.json`, `started` (written after its first position was committed, before its first record) and
+`ended.json`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pydantic import ConfigDict, ValidationError
+
+from workbench.errors import GuardError, UsageError
+from workbench.files import make_folder, write_text
+from workbench.humanize import listed
+from workbench.places import state_dir
+from workbench.redrive.picks import Picks
+from workbench.redrive.planfile import RedrivePlan, group_of_hash, plan_of_group, read_redrive_plan
+from workbench.replay.gateway import Partition
+from workbench.replay.planfile import Strict, write_file
+
+Commits = Callable[[str], Mapping[Partition, int]]  # group to its committed offsets
+_STARTED, _ENDED, _PLAN = "started", "ended.json", "plan.json"
+
+
+class Ended(Strict):
+    """How a plan ended."""
+
+    model_config = ConfigDict(hide_input_in_errors=True, extra="ignore", frozen=True)
+
+    outcome: Literal["done", "discarded"]
+    at: str
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """The ledger's folder."""
+
+    folder: Path
+
+    @classmethod
+    def of_user(cls) -> Ledger:
+        """The ledger of this user on this machine."""
+        return cls(state_dir() / "redrive")
+
+    def _of(self, plan: RedrivePlan) -> Path:
+        return self.folder / plan.id
+
+    def keep(self, plan: RedrivePlan) -> None:
+        """Store a copy of the plan; after this, other plans respect it.
+
+        Raises:
+            UsageError: if it cannot be written; nothing is changed then.
+        """
+        try:
+            make_folder(self._of(plan))
+        except OSError as error:
+            raise UsageError(f"The ledger {self.folder} cannot be written: {error.strerror}.") from None
+        write_file(self._of(plan) / _PLAN, plan.document())
+
+    def start(self, plan: RedrivePlan) -> None:
+        """Note durably that the plan has a position in Kafka: from now on, a missing position means that it has expired.
+
+        Raises:
+            UsageError: if it cannot be written.
+        """
+        try:
+            write_text(self._of(plan) / _STARTED, plan.hash + "\n", durable=True)
+        except OSError as error:
+            raise UsageError(f"The ledger {self.folder} cannot be written: {error.strerror}.") from None
+
+    def was_started(self, plan: RedrivePlan) -> bool:
+        """Whether records of the plan may have been produced."""
+        return (self._of(plan) / _STARTED).exists()
+
+    def end(self, plan: RedrivePlan, ended: Ended) -> None:
+        """Note durably how the plan ended."""
+        write_file(self._of(plan) / _ENDED, ended.model_dump(mode="json"))
+
+    def ended(self, plan: RedrivePlan) -> Ended | None:
+        """How the plan ended; None if it did not."""
+        return _ended(self._of(plan))
+
+    def plans(self) -> list[RedrivePlan]:
+        """All plans, in the order of their names.
+
+        Raises:
+            UsageError, GuardError: if a copy is damaged.
+        """
+        return [read_redrive_plan(path) for path in sorted(self.folder.glob(f"*/{_PLAN}"))]
+
+    def handled(
+        self,
+        topic: str,
+        topic_id: str | None,
+        cluster_id: str,
+        commits: Commits,
+        groups: Iterable[str],
+        *,
+        but: str | None = None,
+    ) -> dict[int, Picks]:
+        """Letters of a topic that earlier plans have produced or discarded, by partition.
+
+        Args:
+            groups: names of all groups in Kafka; they show plans that were applied from elsewhere.
+            but: hash of a plan that does not count.
+
+        Raises:
+            GuardError: if it cannot be told for an earlier plan.
+        """
+        found: dict[int, list[Picks]] = {}
+        known = {group_of_hash(but)} if but is not None else set()
+        for plan in self.plans():
+            known.add(plan.id)
+            if plan.hash == but or (plan.topic, plan.cluster_id) != (topic, cluster_id):
+                continue
+            if plan.topic_id != topic_id:
+                continue  # the letters of a topic that was deleted
+            for number, picks in self._of_plan(plan, commits).items():
+                found.setdefault(number, []).append(picks)
+        strangers = sorted(
+            {name.removesuffix("-ordered") for name in groups if plan_of_group(name) is not None} - known
+        )
+        mine = [name for name in strangers if any(key[0] == topic for key in commits(name))]
+        if mine:
+            raise GuardError(
+                f"Letters of {topic!r} were redriven from another machine or by another user: {listed(mine)}.",
+                hint="Add the plan files with --known-plan FILE, so that their letters are left out.",
+            )
+        return {number: Picks.union(several) for number, several in found.items()}
+
+    def _of_plan(self, plan: RedrivePlan, commits: Commits) -> dict[int, Picks]:
+        whole = self.ended(plan) is not None
+        if not whole and not self.was_started(plan) and not any(k[0] == plan.topic for k in commits(plan.id)):
+            return {}
+        positions = (
+            {} if whole else {number: at for (name, number), at in commits(plan.id).items() if name == plan.topic}
+        )
+        if not whole and any(part.partition not in positions for part in plan.partitions):
+            raise GuardError(
+                f"The plan {plan.short_hash} was begun and not finished, and its position in Kafka has expired.",
+                hint=f"See what it has produced with: workbench dlq verify {self._of(plan) / _PLAN}.",
+            )
+        count = len(plan.ordered) if whole else commits(plan.order_group).get((plan.topic, 0), 0)
+        ordered: dict[int, list[int]] = {}
+        for number, offset in plan.ordered[:count]:
+            ordered.setdefault(number, []).append(offset)
+        return {
+            part.partition: Picks.union(
+                [
+                    part.parsed if whole else part.parsed.cut(below=positions[part.partition]),
+                    Picks.of(sorted(ordered.get(part.partition, ()))),
+                ]
+            )
+            for part in plan.partitions
+        }
+
+
+def _ended(folder: Path) -> Ended | None:
+    path = folder / _ENDED
+    try:
+        return Ended.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValidationError):
+        raise GuardError(
+            f"{path} is damaged: it cannot be told how the plan ended.", hint="Restore it from a backup."
+        ) from None

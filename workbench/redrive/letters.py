@@ -1,0 +1,292 @@
+"""Dead letters: where a record came from and why it failed, by the headers of the framework that wrote it.
+
+Headers come from any producer of the topic, so every value here is untrusted: numbers are range-checked, texts are shortened, and a
+source topic is used only if its name is valid.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+Headers = Sequence[tuple[str, bytes | None]]
+
+# Stands for headers that the client cannot decode; compared by identity.
+UNREADABLE: Headers = (("", b"unreadable"),)
+
+ROUND_HEADER = "wb_redrive_round"  # how often the record was redriven; the poison guard reads it
+PLAN_HEADER = "wb_redrive_plan"  # the plan that produced the record
+LETTER_HEADER = "wb_redrive_letter"  # the dead letter it was made from: partition:offset
+_OWN = frozenset({ROUND_HEADER, PLAN_HEADER, LETTER_HEADER})
+_TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_MAX_TEXT = 200
+_MAX_MESSAGE = 500
+_MAX_OFFSET = 1 << 62
+DECATON_HEADER = "dt_meta"
+_DECATON_RETRIES = (4, 5)  # fields retry_count and scheduled_time_millis of TaskMetadataProto
+
+
+class Letter(NamedTuple):
+    """One record of a dead-letter topic; `timestamp_ms` is -1 if it has none."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+    @property
+    def size(self) -> int:
+        """Bytes of key, value and headers."""
+        total = len(self.key or b"") + len(self.value or b"")
+        for name, value in self.headers:  # the path of every letter: a loop takes half the time of a sum
+            total += len(name)
+            if value is not None:
+                total += len(value)
+        return total
+
+
+class Origin(NamedTuple):
+    """What the headers of a letter say.
+
+    Attributes:
+        framework: name of the convention; "unknown" if none fits.
+        topic, partition, offset: of the record that failed; None if the headers do not say it.
+        error: class or code of the error; "(none)" without one.
+        message: its text.
+        round: how often the record was redriven before.
+        left_out: whether the letter lacks the record's value, because it was too large.
+    """
+
+    framework: str
+    topic: str | None
+    partition: int | None
+    offset: int | None
+    timestamp_ms: int | None
+    error: str
+    message: str | None
+    round: int
+    left_out: bool
+
+
+@dataclass(frozen=True)
+class Convention:
+    """Names of the headers that a framework writes; the first that a letter has counts.
+
+    Attributes:
+        marks: a letter with one of these headers is of this framework.
+        strip: pattern of the header names that belong to the letter and not to the record.
+    """
+
+    name: str
+    marks: tuple[str, ...]
+    topic: tuple[str, ...] = ()
+    partition: tuple[str, ...] = ()
+    offset: tuple[str, ...] = ()
+    timestamp: tuple[str, ...] = ()
+    error: tuple[str, ...] = ()
+    message: tuple[str, ...] = ()
+    strip: str = "(?!)"
+
+    @cached_property
+    def stripped(self) -> re.Pattern[str]:
+        """Pattern of the whole name."""
+        return re.compile(self.strip)
+
+
+# Sources: our dead_letters.py; Spring Kafka's DeadLetterPublishingRecoverer and RetryTopic headers; Kafka Connect's
+# DeadLetterQueueReporter; kafbat/kafka-ui #1920 and the spring-cloud-stream binder; Parallel Consumer's draft (astubbs #8, no release
+# writes dead letters); Decaton's TaskMetadataProto; SmallRye's KafkaDeadLetterQueue.
+CONVENTIONS = (
+    Convention(
+        "runtime",
+        ("wb_topic",),
+        topic=("wb_topic",),
+        partition=("wb_partition",),
+        offset=("wb_offset",),
+        timestamp=("wb_timestamp_ms",),
+        error=("wb_code",),
+        strip="wb_(topic|partition|offset|timestamp_ms|attempts|code|left_out|value_bytes)",
+    ),
+    Convention(
+        "spring",
+        ("kafka_dlt-original-topic", "kafka_dlt-exception-fqcn"),
+        topic=("kafka_original-topic", "kafka_dlt-original-topic"),
+        partition=("kafka_original-partition", "kafka_dlt-original-partition"),
+        offset=("kafka_original-offset", "kafka_dlt-original-offset"),
+        timestamp=("kafka_original-timestamp", "kafka_dlt-original-timestamp"),
+        error=("kafka_dlt-exception-cause-fqcn", "kafka_dlt-exception-fqcn"),
+        message=("kafka_dlt-exception-message",),
+        strip="kafka_(dlt-|original-|exception-).*|retry_topic-.*|springDeserializerException.*",
+    ),
+    Convention(
+        "connect",
+        ("__connect.errors.topic", "__connect.errors.connector.name"),
+        topic=("__connect.errors.topic",),
+        partition=("__connect.errors.partition",),
+        offset=("__connect.errors.offset",),
+        error=("__connect.errors.exception.class.name",),
+        message=("__connect.errors.exception.message",),
+        strip=r"__connect\.errors\..*",
+    ),
+    Convention(
+        "parallel_consumer",
+        ("pc-failure-count", "pc-last-failure-cause"),
+        topic=("pc-topic",),
+        partition=("pc-partition",),
+        offset=("pc-offset",),
+        timestamp=("pc-timestamp",),
+        error=("pc-last-failure-cause",),
+        strip="pc-(failure-count|last-failure-.*|topic|partition|offset|timestamp)",
+    ),
+    Convention(
+        "smallrye",
+        ("dead-letter-reason", "dead-letter-topic"),
+        topic=("dead-letter-topic",),
+        partition=("dead-letter-partition",),
+        offset=("dead-letter-offset",),
+        error=("dead-letter-exception-class-name", "dead-letter-reason"),
+        message=("dead-letter-reason",),
+        strip="dead-letter-.*",
+    ),
+    Convention(
+        "kafbat",
+        ("x-original-topic",),
+        topic=("x-original-topic",),
+        partition=("x-original-partition",),
+        offset=("x-original-offset",),
+        timestamp=("x-original-timestamp",),
+        error=("x-exception-fqcn", "x-error-class", "x-error-type", "x-error-name", "x-error", "x-exception-message"),
+        message=("x-exception-message", "x-error-message", "x-error"),
+        strip="x-(original|exception|error)-.*|x-error",
+    ),
+    Convention("decaton", (DECATON_HEADER,)),
+)
+_UNKNOWN = Convention("unknown", ())
+
+
+class Reader:
+    """Reads the headers of letters by the known conventions, and by one of the settings before them."""
+
+    def __init__(self, mapping: Mapping[str, str] | None = None) -> None:
+        """`mapping`: topic, partition, offset, timestamp, error, message to a header's name, from the settings."""
+        own: tuple[Convention, ...] = ()
+        if mapping:
+            names: Any = {name: (header,) for name, header in mapping.items()}
+            headers = tuple(mapping.values())
+            own = (Convention("mapping", headers, strip="|".join(map(re.escape, headers)), **names),)
+        self._conventions = (*own, *CONVENTIONS)
+
+    def convention(self, headers: Mapping[str, bytes | None]) -> Convention:
+        """The first convention that has a mark among the headers."""
+        for each in self._conventions:
+            for mark in each.marks:
+                if mark in headers:
+                    return each
+        return _UNKNOWN
+
+    def origin(self, headers: Headers) -> Origin:
+        """Origin of a letter; of headers with the same name the last one counts."""
+        found = dict(headers)
+        by = self.convention(found)
+        message = _text(_first(found, by.message), _MAX_MESSAGE) if by.message else None
+        return Origin(
+            by.name,
+            _topic(_first(found, by.topic)),
+            _number(_first(found, by.partition), (1 << 31) - 1),
+            _number(_first(found, by.offset), _MAX_OFFSET),
+            _number(_first(found, by.timestamp), _MAX_OFFSET),
+            _text(_first(found, by.error), _MAX_TEXT) or "(none)",
+            message,
+            _number(found.get(ROUND_HEADER), 1_000_000) or 0,
+            b"value" in (found.get("wb_left_out") or b""),
+        )
+
+    def restored(self, headers: Headers, *, plan: str, letter: str, round_: int) -> list[tuple[str, bytes | None]]:
+        """The record's own headers as they were before it failed, with ours of this redrive."""
+        strip = self.convention(dict(headers)).stripped.fullmatch
+        kept = [
+            (name, _without_retries(value) if name == DECATON_HEADER else value)
+            for name, value in headers
+            if name not in _OWN and strip(name) is None
+        ]
+        kept.append((ROUND_HEADER, str(round_).encode()))
+        kept.append((PLAN_HEADER, plan.encode()))
+        kept.append((LETTER_HEADER, letter.encode()))
+        return kept
+
+
+def _first(headers: Mapping[str, bytes | None], names: Sequence[str]) -> bytes | None:
+    for name in names:
+        if (value := headers.get(name)) is not None:
+            return value
+    return None
+
+
+def _text(value: bytes | None, most: int) -> str | None:
+    return value[: 4 * most].decode(errors="replace")[:most] if value is not None else None
+
+
+def _topic(value: bytes | None) -> str | None:
+    if value is None or len(value) > 249:
+        return None
+    text = value.decode(errors="replace")
+    return text if _TOPIC_NAME.fullmatch(text) and text not in (".", "..") else None
+
+
+def _number(value: bytes | None, most: int) -> int | None:
+    """A number as decimal text, or as Spring's big-endian int or long: as text, such bytes would be too large."""
+    if not value or len(value) > 20:
+        return None
+    if value.isdigit():
+        number = int(value)
+    elif len(value) in (4, 8):
+        number = int.from_bytes(value, "big", signed=True)
+    else:
+        return None
+    return number if 0 <= number <= most else None
+
+
+def _without_retries(value: bytes | None) -> bytes | None:
+    """Decaton's metadata without its retry count and schedule: with them, the task would be given up at its first failure.
+
+    What is not a valid message is kept as it is.
+    """
+    at, out = 0, bytearray()
+    data = value or b""
+    while at < len(data):
+        start = at
+        tag, at = _varint(data, at)
+        kind = tag & 7
+        if kind == 0:
+            _, at = _varint(data, at)
+        elif kind == 1:
+            at += 8
+        elif kind == 2:
+            length, at = _varint(data, at)
+            at += length
+        elif kind == 5:
+            at += 4
+        else:
+            return value
+        if tag < 8 or not start < at <= len(data):
+            return value
+        if tag >> 3 not in _DECATON_RETRIES:
+            out += data[start:at]
+    return bytes(out) if value is not None else None
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """Value and the next position; a position after the end if it is cut off."""
+    number = shift = 0
+    while at < len(data) and shift < 64:
+        byte = data[at]
+        number |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            return number, at
+    return 0, len(data) + 1

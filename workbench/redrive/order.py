@@ -1,0 +1,99 @@
+"""Duplicates and the order of keys, in numpy over columns of all selected letters. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from workbench.redrive.planfile import Dedup, Order
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+NONE = -1  # no key, no origin
+
+
+@dataclass(slots=True)
+class Columns:
+    """One row per letter, in the order of partition and offset.
+
+    Attributes:
+        key: hash of target topic and key; -1 without a key.
+        source: number of the source topic; -1 if the partition or offset of the origin is not known.
+        content: hash of target, key and value.
+    """
+
+    partition: Ints
+    offset: Ints
+    timestamp: Ints
+    key: Ints
+    source: Ints
+    source_partition: Ints
+    source_offset: Ints
+    content: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+
+    def __len__(self) -> int:
+        return len(self.partition)
+
+    def where(self, rows: Mask | Ints) -> Columns:
+        """Only some rows."""
+        return Columns(*(getattr(self, name)[rows] for name in self.__slots__))
+
+
+def duplicates(rows: Columns, by: Dedup) -> Mask:
+    """Mark the letters of a record that an earlier row is a letter of, too."""
+    repeated = np.zeros(len(rows), bool)
+    if by is Dedup.NONE or not len(rows):
+        return repeated
+    known = rows.source != NONE if by is Dedup.ORIGIN else np.ones(len(rows), bool)
+    names = (rows.source, rows.source_partition, rows.source_offset) if by is Dedup.ORIGIN else (rows.content,)
+    at = np.flatnonzero(known)
+    keys = [name[at] for name in names]
+    ordered = np.lexsort((at, *keys))  # the earliest row of equal ones first
+    same = np.ones(len(at), bool)
+    same[:1] = False
+    for values in keys:
+        same[1:] &= values[ordered][1:] == values[ordered][:-1]
+    repeated[at[ordered[same]]] = True
+    return repeated
+
+
+def out_of_order(rows: Columns, by: Order) -> tuple[Mask, Ints]:
+    """Keys whose order is not that of one partition of the dead-letter topic.
+
+    Returns:
+        The rows of those keys, and the same rows in the order to produce them.
+    """
+    at = np.flatnonzero(rows.key != NONE)
+    none = np.zeros(len(rows), bool)
+    if by is Order.LOG or len(at) < 2:
+        return none, np.empty(0, np.int64)
+    keyed = rows.where(at)
+    # By origin if all letters of the key have one in the same log; otherwise by the time of the letter.
+    group = np.unique(keyed.key, return_inverse=True)[1]
+    count = int(group.max()) + 1
+    one_log = _same(group, count, keyed.source) & _same(group, count, keyed.source_partition)
+    one_log &= np.bincount(group, keyed.source == NONE, count) == 0
+    by_origin = one_log[group]
+    first = np.where(by_origin, keyed.source_offset, keyed.timestamp)
+    wanted = np.lexsort((keyed.offset, keyed.partition, first, group))
+    g, p, o = group[wanted], keyed.partition[wanted], keyed.offset[wanted]
+    within = g[1:] == g[:-1]
+    wrong = within & ((p[1:] != p[:-1]) | (o[1:] < o[:-1]))
+    # Without origins, one partition's own order counts, whatever its timestamps say.
+    unordered = wrong & ~(~by_origin[wanted][1:] & _same(group, count, keyed.partition)[g[1:]])
+    special = np.zeros(count, bool)
+    special[g[1:][unordered]] = True
+    found = none
+    found[at] = special[group]
+    return found, at[wanted[special[g]]]
+
+
+def _same(group: Ints, count: int, values: Ints) -> Mask:
+    """Whether all values of a group are equal."""
+    low, high = np.full(count, np.iinfo(np.int64).max), np.full(count, np.iinfo(np.int64).min)
+    np.minimum.at(low, group, values)
+    np.maximum.at(high, group, values)
+    same: Mask = low == high
+    return same

@@ -1,0 +1,317 @@
+"""Planning of a redrive: what the cluster says now, one pass over the letters, and the plan. Writes nothing and joins no group."""
+
+from __future__ import annotations
+
+import socket
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import numpy as np
+
+from workbench.errors import EvidenceError, GuardError, SourceUnreachableError, UnknownGroupError
+from workbench.humanize import count, duration, listed, plural
+from workbench.redrive.gateway import LetterReader, LettersGoneError
+from workbench.redrive.letters import Reader
+from workbench.redrive.order import Columns, duplicates, out_of_order
+from workbench.redrive.picks import Picks
+from workbench.redrive.planfile import (
+    Dedup,
+    Destination,
+    Left,
+    LetterPartition,
+    Order,
+    RedrivePlan,
+    TargetTopic,
+    To,
+)
+from workbench.redrive.selection import Selection
+from workbench.redrive.survey import Route, Rules, Wanted, survey
+from workbench.replay.gateway import ClusterView, Gateway, LogView, TopicSettings
+from workbench.replay.plan import NO_RIGHT, current_user
+
+# Letters in an order of their own are held in memory while they are produced.
+MOST_ORDERED = 100_000
+MOST_ORDERED_BYTES = 256 << 20
+_MOST_ERRORS = 50  # classes that a plan names
+_RECORD_OVERHEAD = 100  # bytes of a record around key, value and headers; the limit of a topic counts them
+_TIGHT_RETENTION_SECONDS = 24 * 3600.0
+HTTP_BATCH = 100  # requests between two commits of the position
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedriveRequest:
+    """What a person asks for.
+
+    Attributes:
+        mapping: headers of unknown frameworks, from the settings.
+        done: letters that earlier plans have handled, by partition.
+    """
+
+    cluster: str
+    topic: str
+    selection: Selection = field(default_factory=Selection)
+    destination: Destination = field(default_factory=lambda: Destination(kind=To.SOURCE))
+    dedup: Dedup = Dedup.ORIGIN
+    order: Order = Order.ORIGIN
+    again: bool = False
+    max_rounds: int = 3
+    max_records_per_second: float | None = None
+    max_bytes_per_second: float | None = None
+    mapping: Mapping[str, str] = field(default_factory=dict)
+    done: Mapping[int, Picks] = field(default_factory=dict)
+    reason: str | None = None
+
+
+def route_of(plan: RedrivePlan) -> Route:
+    """The route of a plan's letters."""
+    it = plan.destination
+    return Route(kind=it.kind, letters_topic=plan.topic, topic=it.topic, fallback=it.fallback)
+
+
+def make_redrive_plan(
+    request: RedriveRequest,
+    gateway: Gateway,
+    letters: LetterReader,
+    limit_of: Callable[[str], int],
+    *,
+    progress: Callable[[int], None] | None = None,
+) -> RedrivePlan:
+    """Make a plan.
+
+    Args:
+        limit_of: largest record of a topic in bytes.
+
+    Raises:
+        UnknownGroupError: if the topic does not exist.
+        GuardError: if no letter is left to redrive, or the order of the keys takes too much.
+        SourceUnreachableError: if Kafka does not answer or a topic may not be read.
+    """
+    view = gateway.cluster([request.topic])
+    if request.topic in view.denied:
+        raise SourceUnreachableError(f"These credentials may not read the topic {request.topic!r}.", hint=NO_RIGHT)
+    if request.topic not in view.topics:
+        raise UnknownGroupError(
+            f"The cluster has no topic {request.topic!r}.", hint="Topics with dead letters: workbench dlq list."
+        )
+    parts = [(request.topic, number) for number in sorted(view.topics[request.topic].leaders)]
+    logs = gateway.logs(parts, stable=True)
+    if logs.errors:
+        (topic, number), words = next(iter(logs.errors.items()))
+        raise SourceUnreachableError(
+            f"{topic}-{number} does not answer: {words}.", hint=NO_RIGHT if logs.denied else None
+        )
+    start = {number: logs.starts[key] for key in parts for number in key[1:]}
+    stop = {
+        number: max(logs.starts[key], logs.stable_ends.get(key, logs.ends[key])) for key in parts for number in key[1:]
+    }
+    destination = request.destination
+    if destination.kind is To.TOPIC and destination.topic not in view.topics:
+        raise UnknownGroupError(f"The cluster has no topic {destination.topic!r}.")
+    sizes: dict[str, int] = {}
+
+    def limit(topic: str) -> int | None:
+        if topic not in sizes and topic in view.topics:
+            sizes[topic] = limit_of(topic) - _RECORD_OVERHEAD
+        return sizes.get(topic)
+
+    rules = Rules(
+        reader=Reader(request.mapping),
+        route=Route(
+            kind=destination.kind,
+            letters_topic=request.topic,
+            topic=destination.topic,
+            fallback=destination.fallback,
+        ),
+        selection=request.selection,
+        dedup=request.dedup,
+        max_rounds=request.max_rounds,
+        done=request.done,
+        limits=limit,
+    )
+    try:
+        wanted = survey(letters, start, stop, rules, progress=progress)
+    except LettersGoneError as error:
+        raise EvidenceError(
+            f"Letters were deleted while they were read: {error}.", hint="Plan again: retention is deleting them."
+        ) from None
+    return _planned(request, view, logs, gateway, start, stop, wanted)
+
+
+def _planned(
+    request: RedriveRequest,
+    view: ClusterView,
+    logs: LogView,
+    gateway: Gateway,
+    start: Mapping[int, int],
+    stop: Mapping[int, int],
+    wanted: Wanted,
+) -> RedrivePlan:
+    rows, left = wanted.columns, Counter(wanted.left)
+    kept = ~duplicates(rows, request.dedup)
+    left[Left.DUPLICATE.value] += int(len(rows) - kept.sum())
+    if request.selection.most is not None and kept.sum() > request.selection.most:
+        over = np.flatnonzero(kept)[request.selection.most :]
+        left[Left.OVER_LIMIT.value] += len(over)
+        kept[over] = False
+    if not kept.any():
+        reasons = ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in left.most_common() if number)
+        raise GuardError(
+            f"No letter of {request.topic!r} is left to redrive" + (f" ({reasons})." if reasons else ": it is empty."),
+            hint="See them with: workbench dlq show.",
+        )
+    rows = rows.where(kept)
+    size, checksum, target = wanted.size[kept], wanted.checksum[kept], wanted.target[kept]
+    special, sequence = out_of_order(rows, request.order)
+    if len(sequence) > MOST_ORDERED or int(size[sequence].sum()) > MOST_ORDERED_BYTES:
+        raise GuardError(
+            f"{len(sequence):,} letters belong to keys whose letters are in another order than their records, or in several "
+            f"partitions; at most {MOST_ORDERED:,} can be put in order.",
+            hint="Select fewer, or keep the order of the dead-letter topic with --order log.",
+        )
+    names = [name for name in wanted.targets if name]
+    ends = gateway.logs([(name, number) for name in names for number in sorted(view.topics[name].leaders)])
+    if ends.errors:
+        (topic, number), words = next(iter(ends.errors.items()))
+        raise SourceUnreachableError(f"The target {topic}-{number} does not answer: {words}.")
+    targets = [
+        TargetTopic(
+            topic=name,
+            topic_id=gateway.cluster([name]).topics[name].topic_id,
+            ends=[ends.ends[name, number] for number in sorted(view.topics[name].leaders)],
+            letters=int((target == wanted.targets.index(name)).sum()),
+            bytes=int(size[target == wanted.targets.index(name)].sum()),
+        )
+        for name in names
+        if (target == wanted.targets.index(name)).any()
+    ]
+    settings = gateway.settings([request.topic, *(it.topic for it in targets)])
+    counted = np.bincount(wanted.error[kept], minlength=len(wanted.error_names))
+    frequent = Counter(dict(zip(wanted.error_names, map(int, counted), strict=True))).most_common(_MOST_ERRORS)
+    plan = RedrivePlan(
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        created_by=current_user(),
+        host=socket.gethostname(),
+        reason=request.reason,
+        cluster=request.cluster,
+        cluster_id=view.cluster_id,
+        topic=request.topic,
+        topic_id=view.topics[request.topic].topic_id,
+        headers=dict(request.mapping),
+        selection=request.selection,
+        destination=request.destination,
+        dedup=request.dedup,
+        order=request.order,
+        again=request.again,
+        max_rounds=request.max_rounds,
+        max_records_per_second=request.max_records_per_second,
+        max_bytes_per_second=request.max_bytes_per_second,
+        partitions=_partitions(rows, special, size, checksum, start, stop),
+        ordered=[(int(rows.partition[at]), int(rows.offset[at])) for at in sequence],
+        targets=targets,
+        left={name: number for name, number in sorted(left.items()) if number},
+        errors={name: number for name, number in frequent if number},
+        warnings=[],
+    )
+    warnings = _warnings(plan, settings, logs, now_ms=datetime.now(UTC).timestamp() * 1000)
+    return plan.model_copy(update={"warnings": warnings}).sealed()
+
+
+def _partitions(
+    rows: Columns,
+    special: np.ndarray,
+    size: np.ndarray,
+    checksum: np.ndarray,
+    start: Mapping[int, int],
+    stop: Mapping[int, int],
+) -> list[LetterPartition]:
+    found = []
+    for number in sorted(start):
+        mine = rows.partition == number
+        if not mine.any():
+            continue
+        times = rows.timestamp[mine]
+        times = times[times >= 0]
+        found.append(
+            LetterPartition(
+                partition=number,
+                log_start=start[number],
+                stop=stop[number],
+                picks=str(Picks.of(map(int, rows.offset[mine & ~special]))),
+                letters=int(mine.sum()),
+                bytes=int(size[mine].sum()),
+                checksum=int(checksum[mine].sum()),
+                first_timestamp=int(times.min()) if len(times) else None,
+            )
+        )
+    return found
+
+
+def seconds_of(plan: RedrivePlan) -> float | None:
+    """Duration at the plan's cap; None without one."""
+    found = []
+    if plan.max_records_per_second is not None:
+        found.append(plan.letters / plan.max_records_per_second)
+    if plan.max_bytes_per_second is not None:
+        found.append(plan.bytes / plan.max_bytes_per_second)
+    return max(found, default=None)
+
+
+def margin_seconds(plan: RedrivePlan, settings: TopicSettings, *, now_ms: float) -> float | None:
+    """Seconds until retention may delete the oldest letter of the plan; None if that cannot be."""
+    oldest = min((part.first_timestamp for part in plan.partitions if part.first_timestamp is not None), default=None)
+    if oldest is None or settings.retention_ms is None or settings.retention_ms < 0:
+        return None
+    return (oldest + settings.retention_ms - now_ms) / 1000
+
+
+def _warnings(plan: RedrivePlan, settings: Mapping[str, TopicSettings], logs: LogView, *, now_ms: float) -> list[str]:
+    found = ["Consumers of the target process these records again: side effects must be idempotent."]
+    if plan.destination.kind is not To.HTTP:
+        found.append(
+            "Consumers with isolation.level=read_uncommitted also see records of transactions that a kill has aborted."
+        )
+    mine = settings.get(plan.topic, TopicSettings())
+    if mine.compacted:
+        found.append(f"{plan.topic} is compacted: a letter may be gone before it is produced, and `apply` then stops.")
+    left, needed = margin_seconds(plan, mine, now_ms=now_ms), seconds_of(plan) or 0.0
+    if mine.retention_ms is None:
+        found.append(f"{plan.topic}: its retention cannot be read, so the margin is unknown.")
+    elif left is not None and left - needed < _TIGHT_RETENTION_SECONDS:
+        due = "now" if left <= 0 else f"in {duration(left)}"
+        found.append(f"{plan.topic}: retention may delete letters of the plan {due}. Raise retention.ms first.")
+    for target in plan.targets:
+        theirs = settings.get(target.topic, TopicSettings())
+        if theirs.compacted:
+            found.append(f"{target.topic} is compacted: a redriven record replaces a newer one of its key.")
+        if theirs.retention_ms is not None and theirs.retention_ms >= 0 and plan.destination.timestamps == "original":
+            found.append(f"{target.topic}: with their original timestamps, retention may delete the records at once.")
+    stays = {
+        Left.POISON: "came back too often",
+        Left.LEFT_OUT: "lack the record's value",
+        Left.NO_SOURCE: "do not name a source topic",
+    }
+    stays |= {
+        Left.NO_TARGET: "have no possible target",
+        Left.TOO_LARGE: "are too large",
+        Left.UNREADABLE: "have unreadable headers",
+    }
+    for reason, words in stays.items():
+        if number := plan.left.get(reason.value):
+            found.append(f"{plural(number, 'letter')} {words}: they stay.")
+    if plan.ordered:
+        found.append(
+            f"{count(len(plan.ordered))} letters of keys in another order, or in several partitions, are produced last, in the order "
+            "of their source records."
+        )
+    waiting = [key for key, end in logs.ends.items() if logs.stable_ends.get(key, end) < end]
+    if waiting:
+        found.append(
+            f"Letters behind an open transaction are not in the plan: partitions {listed([n for _, n in sorted(waiting)])}."
+        )
+    if plan.destination.kind is To.HTTP:
+        found.append(
+            f"HTTP has no transactions: after a crash, up to {HTTP_BATCH} requests are sent again, with the same Idempotency-Key."
+        )
+    return found

@@ -1,0 +1,119 @@
+"""Dead-letter topics of a cluster, by convention and settings, with what a person needs to choose one."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from workbench.redrive.gateway import LetterReader
+from workbench.redrive.letters import UNREADABLE, Reader
+from workbench.replay.gateway import Gateway, LogView
+
+# Endings and words that frameworks and people use: .DLT, -dlt, -dlq, _dead_letter, orders-dead, orders-retry of Decaton, ….
+CONVENTION = re.compile(r"(?i)(^|[._-])(dlt|dlq|dead|dead[._-]?letters?|deadletterqueue)([._-].*)?$")
+_SUFFIX = re.compile(r"(?i)([._-](dlt|dlq|dead|dead[._-]?letters?|deadletterqueue))+$")
+_SAMPLED = 200  # newest letters of a topic that are read for errors and sources
+_HOUR_MS = 3_600_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LetterTopic:
+    """One topic.
+
+    Attributes:
+        letters: offsets between the log's start and end; an upper bound where transactions or compaction left gaps.
+        oldest_seconds: age of the oldest letter; None for an empty topic.
+        per_hour: letters of the last hour.
+        errors, sources, frameworks: counts among the newest letters.
+        sampled: number of those.
+    """
+
+    topic: str
+    partitions: int
+    letters: int
+    oldest_seconds: float | None
+    per_hour: int
+    errors: Mapping[str, int]
+    sources: Mapping[str, int]
+    frameworks: Mapping[str, int]
+    sampled: int
+
+    def document(self) -> dict[str, Any]:
+        """As plain values."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def names_of_letters(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
+    """Topics that hold dead letters: by the patterns of the settings, or else by convention."""
+    return [
+        name
+        for name in sorted(names)
+        if not name.startswith("__")
+        and (any(fnmatchcase(name, it) for it in patterns) if patterns else CONVENTION.search(name))
+    ]
+
+
+def source_by_name(topic: str, known: Sequence[str]) -> str | None:
+    """Source topic by the name of the dead-letter topic, if there is one: `orders` for `orders-dlt`."""
+    name = _SUFFIX.sub("", topic)
+    return name if name != topic and name in known else None
+
+
+def list_topics(
+    gateway: Gateway, letters: Callable[[str], LetterReader], patterns: Sequence[str], mapping: Mapping[str, str]
+) -> list[LetterTopic]:
+    """Describe the dead-letter topics; most letters first. Reads a bounded sample of each.
+
+    Raises:
+        SourceUnreachableError: if Kafka does not answer.
+    """
+    view = gateway.cluster()
+    names = names_of_letters(list(view.topics), patterns)
+    keys = [(name, number) for name in names for number in sorted(view.topics[name].leaders)]
+    now_ms = int(time.time() * 1000)
+    logs = gateway.logs(keys, instants_ms=[0, now_ms - _HOUR_MS], stable=True) if keys else None
+    if logs is None:
+        return []
+    reader = Reader(mapping)
+    found = [
+        _described(name, [key for key in keys if key[0] == name], logs, letters(name), reader, now_ms) for name in names
+    ]
+    return sorted(found, key=lambda it: (-it.letters, it.topic))
+
+
+def _described(
+    name: str, keys: Sequence[tuple[str, int]], logs: LogView, letters: LetterReader, reader: Reader, now_ms: int
+) -> LetterTopic:
+    start = {key[1]: logs.starts.get(key, 0) for key in keys}
+    stop = {key[1]: max(start[key[1]], logs.stable_ends.get(key, logs.ends.get(key, 0))) for key in keys}
+    first, recent = logs.found[0], logs.found[now_ms - _HOUR_MS]
+    oldest = [at for key in keys if key in first and (at := first[key].timestamp_ms) is not None and at >= 0]
+    hour = sum(max(0, stop[key[1]] - at) for key in keys if key in recent and (at := recent[key].offset) is not None)
+    share = max(1, _SAMPLED // max(1, sum(stop[n] > start[n] for n in start)))
+    errors, sources, frameworks, sampled = Counter[str](), Counter[str](), Counter[str](), 0
+    for batch, _ in letters.read({n: max(start[n], stop[n] - share) for n in start}, stop):
+        for letter in batch:
+            sampled += 1
+            if letter.headers is UNREADABLE:
+                errors["(unreadable headers)"] += 1
+                continue
+            origin = reader.origin(letter.headers)
+            errors[origin.error] += 1
+            sources[origin.topic or "(not said)"] += 1
+            frameworks[origin.framework] += 1
+    return LetterTopic(
+        topic=name,
+        partitions=len(keys),
+        letters=sum(stop.values()) - sum(start.values()),
+        oldest_seconds=(now_ms - min(oldest)) / 1000 if oldest else None,
+        per_hour=hour,
+        errors=dict(errors.most_common(10)),
+        sources=dict(sources.most_common(10)),
+        frameworks=dict(frameworks.most_common()),
+        sampled=sampled,
+    )

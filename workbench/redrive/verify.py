@@ -1,0 +1,233 @@
+"""Verification of a redrive: was each planned letter produced once, with its content, and what became of it.
+
+The evidence is the target topics themselves: every record that a redrive produces names its plan and its letter in two headers.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from workbench.errors import UsageError
+from workbench.humanize import count, listed, plural
+from workbench.redrive.gateway import LetterReader, LettersGoneError
+from workbench.redrive.letters import LETTER_HEADER, PLAN_HEADER, UNREADABLE, Origin, Reader
+from workbench.redrive.planfile import RedrivePlan, To
+from workbench.redrive.survey import letter_checksum
+from workbench.replay.gateway import Gateway, Partition
+
+_MOST_NAMED = 1000
+
+
+class RedriveVerdict(StrEnum):
+    """Whether every planned letter was produced once."""
+
+    VERIFIED = "verified"
+    INCOMPLETE = "incomplete"
+    CANNOT_TELL = "cannot_tell"
+
+
+@dataclass(slots=True, kw_only=True)
+class RedriveCheck:
+    """What the target topics say.
+
+    Attributes:
+        missing: letters (partition, offset) without a record; doubled: with more than one; unplanned: named by a record of the plan,
+            and not in it.
+        content_differs: partitions of the dead-letter topic whose records differ from their letters.
+        gone: offsets of the targets that were deleted since the plan, by partition.
+        came_back: letters of records that were dead-lettered again, by error.
+        processed: by group, number of the records below its committed offsets.
+    """
+
+    plan: str
+    planned: int
+    produced: int = 0
+    missing: list[tuple[int, int]] = field(default_factory=list)
+    doubled: list[tuple[int, int]] = field(default_factory=list)
+    unplanned: list[tuple[int, int]] = field(default_factory=list)
+    content_differs: list[int] = field(default_factory=list)
+    gone: dict[Partition, int] = field(default_factory=dict)
+    came_back: dict[str, int] = field(default_factory=dict)
+    processed: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def verdict(self) -> RedriveVerdict:
+        """Missing records count only where nothing was deleted."""
+        if self.doubled or self.unplanned or (self.content_differs and not self.missing and not self.gone):
+            return RedriveVerdict.INCOMPLETE
+        if self.missing:
+            return RedriveVerdict.CANNOT_TELL if self.gone else RedriveVerdict.INCOMPLETE
+        return RedriveVerdict.VERIFIED
+
+    def sentences(self) -> list[str]:
+        """The result in words, the verdict first."""
+        head = {
+            RedriveVerdict.VERIFIED: f"Every planned letter was produced once: {count(self.produced)} of {count(self.planned)}.",
+            RedriveVerdict.INCOMPLETE: f"Not every planned letter was produced exactly once ({count(self.planned)} planned).",
+            RedriveVerdict.CANNOT_TELL: f"Cannot tell: {count(len(self.missing))} letters have no record, and records were deleted.",
+        }[self.verdict]
+        found = [head]
+        for what, places in (("missing", self.missing), ("doubled", self.doubled), ("not planned", self.unplanned)):
+            if places:
+                found.append(f"{plural(len(places), 'letter')} {what}: {listed([f'{p}:{o}' for p, o in places])}.")
+        if self.content_differs and not self.missing:
+            found.append(f"The content differs from the letters of partition {listed(self.content_differs)}.")
+        if self.gone:
+            places_gone = [f"{topic}-{number} ({count(n)})" for (topic, number), n in sorted(self.gone.items())]
+            found.append(f"Deleted since the plan: {listed(places_gone)}.")
+        for group, number in self.processed.items():
+            found.append(f"{group} has committed past {count(number)} of the {count(self.produced)} records.")
+        if self.came_back:
+            errors = listed([f"{error} ({number:,})" for error, number in self.came_back.items()])
+            found.append(f"{plural(sum(self.came_back.values()), 'record')} were dead-lettered again: {errors}.")
+        return found
+
+    def document(self) -> dict[str, Any]:
+        """As plain values; long lists are cut, their lengths are not."""
+        names = ("plan", "planned", "produced", "content_differs", "came_back", "processed")
+        lists = {name: getattr(self, name) for name in ("missing", "doubled", "unplanned")}
+        return {
+            "schema": "workbench.redrive-check/1",
+            "verdict": self.verdict.value,
+            **{name: getattr(self, name) for name in names},
+            **{name: [f"{p}:{o}" for p, o in places[:_MOST_NAMED]] for name, places in lists.items()},
+            **{f"{name}_count": len(places) for name, places in lists.items()},
+            "gone": {f"{topic}-{number}": offsets for (topic, number), offsets in sorted(self.gone.items())},
+        }
+
+
+def verify_redrive(
+    plan: RedrivePlan,
+    gateway: Gateway,
+    letters: Callable[[str], LetterReader],
+    *,
+    groups: Iterable[str] = (),
+) -> RedriveCheck:
+    """Read the target topics from where they ended when the plan was made, and the letters that came after the plan.
+
+    Args:
+        letters: reader of a topic.
+        groups: consumer groups of the targets, to see how far they have processed.
+
+    Raises:
+        UsageError: for a plan to a REST service, which leaves no records.
+        SourceUnreachableError: if Kafka does not answer.
+    """
+    if plan.destination.kind is To.HTTP:
+        raise UsageError(
+            "A redrive by HTTP leaves no records to verify.", hint="Compare the keys with the service's own log."
+        )
+    left, ordered = plan.planned(), frozenset(plan.ordered)
+    check = RedriveCheck(plan=plan.hash, planned=plan.letters)
+    sums: dict[int, int] = {}
+    produced: dict[Partition, array[int]] = {}
+    for topic, start, stop in _ranges(plan, gateway, check):
+        for batch, _ in letters(topic).read(start, stop):
+            for record in batch:
+                headers = dict(record.headers) if record.headers is not UNREADABLE else {}
+                if headers.get(PLAN_HEADER) != plan.id.encode():
+                    continue
+                letter = _letter(headers.get(LETTER_HEADER))
+                if letter is None:
+                    check.unplanned.append((-1, record.offset))
+                elif letter[1] in left.get(letter[0], ()):
+                    left[letter[0]].discard(letter[1])
+                    check.produced += 1
+                    sums[letter[0]] = sums.get(letter[0], 0) + letter_checksum(topic, record)
+                    produced.setdefault((topic, record.partition), array("q")).append(record.offset)
+                elif _is_planned(plan, ordered, letter):
+                    check.doubled.append(letter)
+                else:
+                    check.unplanned.append(letter)
+    check.missing = sorted((number, offset) for number, some in left.items() for offset in some)
+    short = {number for number, _ in check.missing}
+    check.content_differs = [
+        part.partition
+        for part in plan.partitions
+        if part.partition not in short and sums.get(part.partition, 0) != part.checksum
+    ]
+    for group in groups:
+        commits = gateway.commits(group)
+        below = (bisect_left(offsets, commits.get(place, 0)) for place, offsets in produced.items())
+        check.processed[group] = sum(below)
+    _look_for_returns(plan, gateway, letters(plan.topic), check, produced)
+    return check
+
+
+def _ranges(
+    plan: RedrivePlan, gateway: Gateway, check: RedriveCheck
+) -> list[tuple[str, dict[int, int], dict[int, int]]]:
+    """Topic, start and stop of what must be read; what was deleted goes to `check.gone`."""
+    found = []
+    for target in plan.targets:
+        keys = [(target.topic, number) for number in range(len(target.ends))]
+        logs = gateway.logs(keys, stable=True)
+        start, stop = {}, {}
+        for number, end in enumerate(target.ends):
+            key = (target.topic, number)
+            first = logs.starts.get(key, end)
+            if first > end:
+                check.gone[key] = first - end
+            start[number] = max(end, first)
+            stop[number] = max(start[number], logs.stable_ends.get(key, logs.ends.get(key, end)))
+        found.append((target.topic, start, stop))
+    return found
+
+
+def _look_for_returns(
+    plan: RedrivePlan,
+    gateway: Gateway,
+    letters: LetterReader,
+    check: RedriveCheck,
+    produced: Mapping[Partition, array[int]],
+) -> None:
+    """Letters after the plan that were made from its records: by our header, or by their origin."""
+    logs = gateway.logs([(plan.topic, part.partition) for part in plan.partitions], stable=True)
+    start, stop = {}, {}
+    for part in plan.partitions:
+        key = (plan.topic, part.partition)
+        start[part.partition] = max(part.stop, logs.starts.get(key, 0))
+        stop[part.partition] = max(start[part.partition], logs.stable_ends.get(key, logs.ends.get(key, 0)))
+    reader, found = Reader(plan.headers), dict[str, int]()
+    try:
+        for batch, _ in letters.read(start, stop):
+            for letter in batch:
+                if letter.headers is UNREADABLE:
+                    continue
+                origin = reader.origin(letter.headers)
+                by_header = dict(letter.headers).get(PLAN_HEADER) == plan.id.encode()
+                if by_header or _is_among(produced, origin):
+                    found[origin.error] = found.get(origin.error, 0) + 1
+    except LettersGoneError:
+        check.gone[plan.topic, -1] = 0
+    check.came_back = dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
+def _is_among(produced: Mapping[Partition, array[int]], origin: Origin) -> bool:
+    """Whether a letter was made from one of the records, by its origin; their offsets are in order."""
+    if origin.topic is None or origin.partition is None or origin.offset is None:
+        return False
+    offsets = produced.get((origin.topic, origin.partition), array("q"))
+    at = bisect_left(offsets, origin.offset)
+    return at < len(offsets) and offsets[at] == origin.offset
+
+
+def _letter(value: bytes | None) -> tuple[int, int] | None:
+    number, colon, offset = (value or b"")[:40].partition(b":")
+    return (int(number), int(offset)) if colon and number.isdigit() and offset.isdigit() else None
+
+
+def _is_planned(plan: RedrivePlan, ordered: frozenset[tuple[int, int]], letter: tuple[int, int]) -> bool:
+    part = plan.by_partition.get(letter[0])
+    return part is not None and (letter[1] in part.parsed or letter in ordered)
+
+
+def planned_below(plan: RedrivePlan, positions: Mapping[int, int], ordered: int) -> int:
+    """Number of planned letters that were produced, by the committed positions."""
+    below = sum(part.parsed.below(positions[part.partition]) for part in plan.partitions if part.partition in positions)
+    return below + ordered

@@ -1,0 +1,134 @@
+"""Plans of ranges (`replay-plan/2`): any offset ranges of each partition, given or found by several windows of time."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from workbench.errors import GuardError, UsageError
+from workbench.humanize import count, plural
+from workbench.replay.gateway import Gateway, Partition, names_of
+from workbench.replay.plan import PlanRequest, Survey, current_user, plan_warnings, survey
+from workbench.replay.planfile import Plan, PlannedPartition, Resolution, instant_ms
+from workbench.replay.position import merged
+
+_RANGE = re.compile(
+    r"(?P<topic>[A-Za-z0-9._-]{1,249}):(?P<number>\d{1,9}):(?P<start>\d{1,18})-(?P<end>\d{1,18})", re.ASCII
+)
+Windows = Sequence[tuple[datetime, datetime]]
+OffsetRanges = Mapping[Partition, Sequence[tuple[int, int]]]
+
+
+def parse_ranges(words: Sequence[str]) -> dict[Partition, list[tuple[int, int]]]:
+    """Read `orders:3:100-200`, the end exclusive.
+
+    Raises:
+        UsageError: naming the one that is wrong.
+    """
+    found: dict[Partition, list[tuple[int, int]]] = {}
+    for word in words:
+        match = _RANGE.fullmatch(word)
+        if match is None or int(match["start"]) >= int(match["end"]):
+            raise UsageError(f"{word!r} is not a range.", hint="Write orders:3:100-200; the end is exclusive.")
+        found.setdefault((match["topic"], int(match["number"])), []).append((int(match["start"]), int(match["end"])))
+    return found
+
+
+def make_range_plan(request: PlanRequest, gateway: Gateway, *, ranges: OffsetRanges, windows: Windows = ()) -> Plan:
+    """Plan exactly these ranges, and the records of these windows on all chosen partitions of the topics.
+
+    Args:
+        request: groups and topics; its window must be that from the first to the last of `windows`, or that of now without any.
+
+    Raises:
+        GuardError: if a range is outside of its log, or no record is in any range.
+        UnknownGroupError, SourceUnreachableError: as `survey`.
+    """
+    partitions, found = survey(gateway, request)
+    logs = found.logs
+    wanted: dict[Partition, list[tuple[int, int]]] = {key: list(some) for key, some in ranges.items()}
+    if unknown := sorted(set(wanted) - set(partitions)):
+        raise UsageError(
+            f"{names_of(unknown)} is not among the planned partitions.", hint="Add its topic with --topic."
+        )
+    if windows:
+        instants = sorted({instant_ms(instant) for window in windows for instant in window})
+        looked = gateway.logs(partitions, instants_ms=instants)
+        if looked.errors:
+            raise GuardError(f"{names_of(looked.errors)} does not answer.", hint="Every partition needs a leader.")
+        for since, until in windows:
+            for key in partitions:
+                first, after = (looked.found[instant_ms(at)][key].offset for at in (since, until))
+                end = logs.ends[key]
+                wanted.setdefault(key, []).append((end if first is None else first, end if after is None else after))
+    planned = []
+    for key in partitions:
+        if mine := merged(wanted.get(key, [])):
+            low, high = logs.starts[key], max(logs.starts[key], logs.stable_ends.get(key, logs.ends[key]))
+            if mine[0][0] < low or mine[-1][1] > high:
+                raise GuardError(
+                    f"{names_of([key])}: {mine[0][0]:,} to {mine[-1][1]:,} is not within its log, {low:,} to {high:,}.",
+                    hint="Retention has deleted the first records, or the last ones are not there yet or not committed.",
+                )
+            planned.append(_planned(key, mine, found))
+    if not planned:
+        raise GuardError("No record is in any of the ranges.", hint="Check the windows and offsets.")
+    view = found.cluster
+    beyond = [number for part in planned if (number := records_beyond(part))]
+    warnings = [it for it in plan_warnings(request, planned, found) if "does not stop at the window's end" not in it]
+    if beyond:
+        warnings.append(
+            f"The runtime stops at the end of each range. Other consumers also take {count(sum(beyond))} records between and behind "
+            f"the ranges (in {plural(len(beyond), 'partition')}), and all that arrive until the switch back."
+        )
+    return Plan(
+        schema="workbench.replay-plan/2",
+        created_at=found.taken_at.isoformat(timespec="seconds"),
+        created_by=current_user(),
+        host=socket.gethostname(),
+        reason=request.reason,
+        cluster=request.cluster,
+        cluster_id=view.cluster_id,
+        from_group=request.from_group,
+        new_group=request.new_group,
+        since=request.since.isoformat(),
+        until=None,
+        requested_since=request.requested_since,
+        requested_until=request.requested_until,
+        after_end=request.after_end,
+        whole_topics=[],
+        topic_ids={
+            topic: found_id
+            for topic in dict.fromkeys(request.topics)
+            if (found_id := view.topics[topic].topic_id) is not None
+        },
+        warnings=warnings,
+        partitions=planned,
+    ).sealed()
+
+
+def records_beyond(part: PlannedPartition) -> int:
+    """Offsets that a consumer takes besides the ranges, from their start to the log's end at the time of planning."""
+    return max(0, part.log_end - (part.target or 0) - part.messages)
+
+
+def _planned(key: Partition, ranges: list[tuple[int, int]], found: Survey) -> PlannedPartition:
+    messages = sum(end - start for start, end in ranges)
+    size = found.record_bytes.get(key[0])
+    return PlannedPartition(
+        topic=key[0],
+        partition=key[1],
+        log_start=found.logs.starts[key],
+        log_end=max(found.logs.ends[key], ranges[-1][1]),
+        old_committed=found.commits.get(key),
+        target=ranges[0][0],
+        target_timestamp=None,
+        stop=ranges[-1][1],
+        messages=messages,
+        bytes_estimate=round(messages * size) if size is not None else None,
+        resolution=Resolution.GIVEN,
+        leader=found.cluster.topics[key[0]].leaders[key[1]],
+        ranges=[(str(start), str(end)) for start, end in ranges],
+    )

@@ -1,0 +1,58 @@
+"""Positions in a log: ordered and opaque. Kafka's are offsets; other queues have several numbers, such as ledger:entry."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+_TEXT = re.compile(r"\d{1,19}(:\d{1,19}){0,3}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Position:
+    """A place between two records: positions of one partition can be compared, and nothing else can be done with them."""
+
+    numbers: tuple[int, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read `123` or `4:17`.
+
+        Raises:
+            ValueError: if it is none.
+        """
+        if not _TEXT.fullmatch(text):
+            raise ValueError(f"{text[:60]!r} is not a position")
+        return cls(tuple(int(word) for word in text.split(":")))
+
+    @classmethod
+    def of_offset(cls, offset: int) -> Self:
+        """Position of Kafka."""
+        return cls((offset,))
+
+    @property
+    def offset(self) -> int:
+        """Offset of Kafka.
+
+        Raises:
+            ValueError: if it is a position of another queue.
+        """
+        if len(self.numbers) != 1:
+            raise ValueError(f"the position {self} is not an offset")
+        return self.numbers[0]
+
+    def __str__(self) -> str:
+        return ":".join(map(str, self.numbers))
+
+
+def merged(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Ranges [start, end) in order, without empty ones; those that overlap or touch become one."""
+    found: list[tuple[int, int]] = []
+    for start, end in sorted(pair for pair in ranges if pair[0] < pair[1]):
+        if found and start <= found[-1][1]:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        else:
+            found.append((start, end))
+    return found

@@ -1,0 +1,138 @@
+"""The end of a replay: the new group is deleted, or it stays and the old one is deleted. Never a group that is still needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from workbench.errors import GuardError
+from workbench.humanize import plural
+from workbench.replay.gateway import ABSENT, Gateway, Partition, names_of
+from workbench.replay.guard import WITHOUT_MEMBERS
+from workbench.replay.journal import Change, Journal, only_one
+from workbench.replay.planfile import Plan, write_file
+from workbench.replay.receipt import triples
+from workbench.replay.window_end import instants_of, window_ends
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retired:
+    """What was done.
+
+    Attributes:
+        group: the deleted one; commits: what it had, also in the file.
+        existed: whether it was still there.
+    """
+
+    group: str
+    commits: Mapping[Partition, int]
+    existed: bool
+    file: Path
+
+
+def retired_path(plan: Path) -> Path:
+    """File with the commits of the deleted group, next to the plan."""
+    return plan.with_suffix(".retired.json")
+
+
+def retire(plan: Plan, path: Path, gateway: Gateway, journal: Journal, *, stays: bool, now_ms: float) -> Retired:
+    """Delete the new group, or (`stays`) the old one.
+
+    Raises:
+        GuardError: if the group has members, or something is left that only it would process.
+        SourceUnreachableError: if Kafka does not answer.
+    """
+    with only_one(plan.new_group):
+        group, other = (plan.from_group, plan.new_group) if stays else (plan.new_group, plan.from_group)
+        view = gateway.group(group)
+        if view.state not in WITHOUT_MEMBERS:
+            raise GuardError(
+                f"The group {group!r} has {plural(len(view.members), 'member')}.",
+                hint="Switch the fleet first: workbench replay cutover" + ("." if stays else " --back."),
+            )
+        mine, theirs = gateway.commits(group), gateway.commits(other)
+        if stays:
+            _check_takes_over(mine, theirs, group, other)
+        else:
+            _check_done(plan, gateway, mine, theirs, now_ms)
+        file = retired_path(path)
+        document = {
+            "schema": "workbench.replay-retired/1",
+            "plan": plan.hash,
+            "cluster_id": plan.cluster_id,
+            "group": group,
+        }
+        if mine or not file.exists():  # a repeated run must not replace the commits by nothing
+            written = datetime.now(UTC).isoformat(timespec="seconds")
+            write_file(file, {**document, "written_at": written, "commits": triples(mine)})
+        changes: list[Change] = [(*key, offset, None, None) for key, offset in sorted(mine.items())]
+        existed = view.state != ABSENT
+        if existed:
+            _delete(plan, gateway, journal, group, changes)
+        return Retired(group=group, commits=mine, existed=existed, file=file)
+
+
+def _delete(plan: Plan, gateway: Gateway, journal: Journal, group: str, changes: list[Change]) -> None:
+    def note(phase: str, outcome: str | None = None, detail: str | None = None) -> None:
+        journal.append(
+            plan=plan.hash,
+            cluster_id=plan.cluster_id,
+            group=group,
+            action="retire",
+            phase="begin" if phase == "begin" else "end",
+            outcome=outcome,
+            detail=detail,
+            changes=changes,
+        )
+
+    note("begin")
+    error = gateway.delete_group(group)
+    left = gateway.commits(group)
+    if error is not None and left:
+        note("end", "failed", error)
+        raise GuardError(f"The group {group!r} was not deleted: {error}.", hint="Retire again once the reason is gone.")
+    note("end", "done")
+
+
+def _check_done(
+    plan: Plan, gateway: Gateway, new: Mapping[Partition, int], old: Mapping[Partition, int], now_ms: float
+) -> None:
+    """The new group has processed the whole window, and the old one reads on where the fleet continues."""
+    keys = [part.key for part in plan.partitions]
+    logs = gateway.logs(keys, instants_ms=instants_of(plan), stable=True)
+    ends = window_ends(plan, logs, now_ms=now_ms)
+    left = [
+        part.key
+        for part in plan.partitions
+        if part.target is not None and new.get(part.key, part.target) < ends[part.key].stop
+    ]
+    if left and new:
+        raise GuardError(
+            f"{plan.new_group!r} has not processed the whole window: {names_of(left)}.",
+            hint="See: workbench replay follow, and verify: the last offsets may have no record.",
+        )
+    gone = [part.key for part in plan.partitions if part.old_committed is not None and part.key not in old]
+    if gone:
+        raise GuardError(
+            f"{plan.from_group!r} has no commit on {names_of(gone)} any more: nobody would know where to continue.",
+            hint="Keep the new group with --stay.",
+        )
+    only_new = [key for key in new if key not in old and key not in keys]
+    if only_new:
+        raise GuardError(
+            f"Only {plan.new_group!r} has a commit on {names_of(only_new)}.", hint="Keep the new group with --stay."
+        )
+
+
+def _check_takes_over(
+    old: Mapping[Partition, int], new: Mapping[Partition, int], old_group: str, new_group: str
+) -> None:
+    """The new group has a commit wherever the old one has, and none is behind records that only the old one would still read."""
+    missing = sorted(set(old) - set(new))
+    if missing:
+        raise GuardError(
+            f"{new_group!r} has no commit on {names_of(missing)}, which {old_group!r} has read.",
+            hint="Cut over with --carry-others first.",
+        )

@@ -1,0 +1,95 @@
+"""Offset ranges: a task that has them processes exactly these records, and ends when its group has committed them all."""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from time import monotonic
+from typing import Any
+
+from workbench.runtime.event import TopicPartition
+
+_log = logging.getLogger(__name__)
+
+_ASK_EVERY_SECONDS = 1.0
+_ASK_SECONDS = 10.0
+
+RangeTable = Mapping[str, Mapping[int, Sequence[tuple[int, int]]]]  # topic, partition, [start, end), …
+
+
+def checked_ranges(table: RangeTable) -> None:
+    """Refuse ranges that are empty, reversed, overlapping or not in order.
+
+    Raises:
+        ValueError: naming the partition.
+    """
+    for topic, partitions in table.items():
+        for number, ranges in partitions.items():
+            last = -1
+            for start, end in ranges:
+                if number < 0 or start < 0 or end <= start or start < last:
+                    raise ValueError(f"{topic}-{number}: {start} to {end} is not a range after the one before it")
+                last = end
+            if not ranges:
+                raise ValueError(f"{topic}-{number} has no range")
+
+
+class Ranges:
+    """Which offsets of each partition are processed; other partitions have none."""
+
+    def __init__(self, table: RangeTable) -> None:
+        self._parts = {
+            (topic, number): ([start for start, _ in ranges], [end for _, end in ranges])
+            for topic, partitions in table.items()
+            for number, ranges in partitions.items()
+        }
+
+    def wants(self, partition: TopicPartition, offset: int) -> bool:
+        """Whether the record at this offset is processed."""
+        found = self._parts.get(partition)
+        if found is None:
+            return False
+        at = bisect_right(found[0], offset) - 1
+        return at >= 0 and offset < found[1][at]
+
+    def end(self, partition: TopicPartition) -> int:
+        """End of the last range, exclusive; 0 for a partition without one."""
+        found = self._parts.get(partition)
+        return found[1][-1] if found is not None else 0
+
+    @property
+    def ends(self) -> dict[TopicPartition, int]:
+        """End of each partition."""
+        return {partition: ends[-1] for partition, (_, ends) in self._parts.items()}
+
+
+class GroupEnds:
+    """Whether a group has committed all ranges, wherever its members run; asked once per second."""
+
+    def __init__(self, ranges: Ranges, group: str, properties: Mapping[str, Any]) -> None:
+        self._ends, self._group, self._properties = ranges.ends, group, dict(properties)
+        self._next = 0.0
+        self._admin: Any = None
+        self._is_over = False
+
+    def are_reached(self) -> bool:
+        """Ask the coordinator; while it does not answer, they are not."""
+        if self._is_over or monotonic() < self._next:
+            return self._is_over
+        self._next = monotonic() + _ASK_EVERY_SECONDS
+        from confluent_kafka import ConsumerGroupTopicPartitions
+        from confluent_kafka.admin import AdminClient
+
+        try:
+            self._admin = self._admin or AdminClient(self._properties)
+            asked = self._admin.list_consumer_group_offsets(
+                [ConsumerGroupTopicPartitions(self._group)], request_timeout=_ASK_SECONDS
+            )
+            answer = asked[self._group].result(_ASK_SECONDS)
+        except Exception as error:  # it is asked again
+            _log.warning("the commits of %s cannot be read: %s", self._group, error)
+            return False
+        commits = {(p.topic, p.partition): p.offset for p in answer.topic_partitions if p.error is None}
+        self._is_over = all(commits.get(partition, -1) >= end for partition, end in self._ends.items())
+        return self._is_over
