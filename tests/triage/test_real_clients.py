@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
-from tests.stories import Story, lagging
+from tests.stories import Shape, Story, growing, lagging
 from tests.triage.judging import rows_of
+from workbench.triage.verdict import Verdict
 
 pytestmark = pytest.mark.jvm
 
@@ -28,3 +30,33 @@ def test_a_fetch_queue_is_its_owners_and_counts_once(spark: Any) -> None:
     assert [it.fetch_queue_mean for it in row.partitions] == [400.0, 30.0, 400.0, 30.0]
     assert row.fetch_queue_mean == 430.0
     assert row.fetched_low == 400.0
+
+
+def _by_its_clients(lag: Shape, *, poll_age: Shape = 0.1, paused: float | None = None) -> Story:
+    """A Java client's own lag and polls, without a lag exporter."""
+    story = Story(group="g", topic="t", partitions=2, members=2, source="jmx_exporter")
+    for number in range(2):
+        place = {"group": "g", "member": f"m-{number}"}
+        story.add("consumer_lag", lag, topic="t", partition=number, **place)
+        story.add("poll_age", poll_age if number else 0.1, **place)
+        story.add("poll_idle", 0.9, **place)
+        if paused is not None:
+            story.add("paused_partitions", paused, **place)
+    return story
+
+
+def test_a_lag_that_only_its_client_sees_is_no_proof(spark: Any) -> None:
+    """A paused client fetches nothing: its own lag stays as it was, at 0. Unless it changes, or pauses are measured, nobody knows."""
+    still, moving = _by_its_clients(0.0), _by_its_clients(lambda times: 3 + 2 * np.sin(times))
+    stories = {"still": still, "moving": moving, "none paused": _by_its_clients(0.0, paused=0.0)}
+    found = {name: next(iter(rows_of(spark, [story]).values())) for name, story in stories.items()}
+    assert found["still"].unseen and found["still"].verdict is Verdict.CANNOT_TELL
+    assert not found["moving"].unseen
+    assert not found["none paused"].unseen
+
+
+def test_a_client_that_does_not_poll_reads_nothing_whatever_its_lag(spark: Any) -> None:
+    """Its lag is as old as its last fetch."""
+    [row] = rows_of(spark, [_by_its_clients(0.0, poll_age=growing(1.0, start=0.1, since=-40.0))]).values()
+    assert row.verdict is Verdict.CONSUMER_STOPPED
+    assert row.hung_members == ("m-1",)

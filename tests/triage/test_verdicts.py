@@ -308,13 +308,22 @@ def test_the_json_is_the_contract(result: Triage) -> None:
             "eta_loss_seconds", "path", "contributing", "missing", "actions", "runbook",
         } <= set(finding)  # fmt: skip
         assert set(finding["time_lag"]) == {"seconds", "method", "low", "high"}
-        assert {"partitions", "processors", "queues", "members", "brokers", "keys", "offset", "cause", "needed"} == set(
-            finding["scope"]
-        )
+        assert {
+            "partitions",
+            "processors",
+            "queues",
+            "members",
+            "brokers",
+            "keys",
+            "offset",
+            "cause",
+            "needed",
+            "needed_what",
+        } == set(finding["scope"])
         for step in finding["path"]:
             assert {"node", "question", "answer", "evidence"} <= set(step)
             for item in step["evidence"]:
-                assert {"signal", "value", "unit", "threshold", "baseline", "peers"} == set(item)
+                assert {"signal", "value", "unit", "threshold", "baseline", "peers", "rule"} == set(item)
 
 
 def test_what_was_not_measured_is_an_error_and_no_verdict(spark: Any) -> None:

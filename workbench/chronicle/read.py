@@ -64,7 +64,7 @@ def read(samples: pa.Table, window: Window, limits_of: Callable[[str], Threshold
         window: baseline and window.
         limits_of: thresholds of a group.
     """
-    lines = _lines(samples, window)
+    lines, outside = _lines(samples, window)
     stories: dict[Subscription, dict[int, Story]] = {}
     measured: dict[Subscription, dict[int, dict[str, Line]]] = {}
     expected = {group: limits_of(group) for group in {key[1] for key in lines} if group is not None}
@@ -78,7 +78,9 @@ def read(samples: pa.Table, window: Window, limits_of: Callable[[str], Threshold
         )
         log = lines.get((cluster, None, topic, partition), {})
         both = measured.setdefault((cluster, group, topic), {})[partition] = {**log, **own}
-        stories.setdefault((cluster, group, topic), {})[partition] = told(Measured(**both), limits)
+        story = told(Measured(**both), limits)
+        story.by_client = not ({(cluster, None, topic, partition), (cluster, group, topic, partition)} & outside)
+        stories.setdefault((cluster, group, topic), {})[partition] = story
     judged = {}
     for key, parts in stories.items():
         limit = expected[key[1]]
@@ -118,15 +120,15 @@ def _judged(parts: Mapping[int, Story], window: Window, floor: float) -> Judged 
     return Judged(start_us=judged_us, good_until_us=good_us if enough else None, onset=onset)
 
 
-def _lines(samples: pa.Table, window: Window) -> dict[_Key, dict[str, Line]]:
-    """Series of partitions by what they are of."""
+def _lines(samples: pa.Table, window: Window) -> tuple[dict[_Key, dict[str, Line]], set[_Key]]:
+    """Series of partitions by what they are of, and those whose end or lag is measured by somebody else than the client itself."""
     wanted = pc.and_(
         pc.is_in(samples["signal"], pa.array(list(_SIGNALS))),
         pc.and_(pc.is_valid(samples["value"]), pc.equal(samples["stat"], "value")),
     )
     rows = samples.filter(pc.and_(wanted, pc.is_valid(samples["partition"])))
     if not rows.num_rows:
-        return {}
+        return {}, set()
     end = window.end.timestamp()
     seconds = pc.cast(rows["ts"], pa.int64()).to_numpy() / 1e6 - end
     values = rows["value"].to_numpy()
@@ -135,7 +137,11 @@ def _lines(samples: pa.Table, window: Window) -> dict[_Key, dict[str, Line]]:
     names = ("cluster", "group", "topic", "signal", "partition")
     starts, ends = runs_of(rows, names)
     labels = {name: rows[name].take(pa.array(starts)).to_pylist() for name in names}
+    # Who names a member with a commit or a lag is that member's own client, and so is an end that comes from there.
+    clients = set(pc.unique(rows.filter(pc.is_valid(rows["member"]))["source"]).to_pylist())
+    sources = rows["source"].take(pa.array(starts)).to_pylist()
     found: dict[_Key, dict[str, Line]] = {}
+    outside: set[_Key] = set()
     for number, (begin, until) in enumerate(zip(starts, ends, strict=True)):
         mask = inside[begin:until]
         at, value = seconds[begin:until][mask], values[begin:until][mask]
@@ -149,8 +155,10 @@ def _lines(samples: pa.Table, window: Window) -> dict[_Key, dict[str, Line]]:
         key = (labels["cluster"][number], group, labels["topic"][number], labels["partition"][number])
         if group is None and not signal.startswith("log_"):
             continue
+        if signal in ("log_end_offset", "consumer_lag") and sources[number] not in clients:
+            outside.add(key)
         found.setdefault(key, {})[_SIGNALS[signal]] = Line(at, value)
-    return found
+    return found, outside
 
 
 _FACTS = tuple(it.name for it in fields(Story))

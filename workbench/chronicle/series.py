@@ -73,6 +73,7 @@ class Story:
         onset: when it fell behind, negative; None if it is not behind, or was so from the first sample on (`sick_from_start`).
         resumed: whether it has begun to move again in the last samples, after a stop that was longer than the objective.
         steady: whether it has been equally late all the time, while its commits moved.
+        by_client: whether its end and its lag are only known from the client that reads it: what that does not fetch, it does not see.
         idle: nothing arrives, and what waits are at most the marks of transactions.
         age_slope: of the age over the last half of the window, in seconds per second.
         late: whether it waits for longer than the objective and its cadence explain.
@@ -100,6 +101,7 @@ class Story:
     sick_from_start: bool = False
     resumed: bool = False
     steady: bool = False
+    by_client: bool = False
     idle: bool = False
     late: bool | None = None
     age_slope: float | None = None

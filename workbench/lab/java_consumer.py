@@ -59,7 +59,7 @@ def compiled() -> Path:
     with atomic_folder(target, replace=True) as part:
         ran = subprocess.run(
             [compiler, "-cp", f"{ensure(TOOLS)}/*", "-d", part, _SOURCE],
-            capture_output=True, text=True, timeout=_COMPILE_SECONDS, check=False, errors="replace",
+            capture_output=True, text=True, encoding="utf-8", timeout=_COMPILE_SECONDS, check=False, errors="replace",
         )  # fmt: skip
         if ran.returncode != 0:
             raise SetupError(f"The lab's Java consumer could not be compiled: {ran.stderr.strip()[:500]}")

@@ -11,7 +11,7 @@ from workbench.features.lag import stale_seconds
 from workbench.features.summary import NOW, lower_median, ratio
 from workbench.spark.columns import extend
 from workbench.triage.membership import membership
-from workbench.triage.own_work import judged_work, measured_work, surely_hot
+from workbench.triage.own_work import judged_work, measured_work, told_by_partitions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -50,7 +50,7 @@ def with_suspects(
         membership(thresholds),
         _queues(thresholds),
         _processors(thresholds),
-        [_NOTHING, _NOTHING, _NOTHING, surely_hot()],
+        [_NOTHING, _NOTHING, _NOTHING, told_by_partitions()],
     ]
     for columns in zip_longest(*stages, fillvalue=_NOTHING):  # columns of one stage do not depend on each other
         features = extend(features, {name: sql for part in columns for name, sql in part.items()})
@@ -143,6 +143,10 @@ def _lag(t: Thresholds) -> _Stages:
             f" AND size({late_and_known}) = size(filter(partitions, p -> NOT ({idle})))"
             f" AND forall({late_and_known}, p -> coalesce(p.story['steady'] = 1, false))",
             "moving_now": _moving_now(),
+            "by_client": "exists(partitions, p -> p.story['by_client'] = 1)",
+            # A paused client fetches nothing, and its own lag stays as it was: only one that changes is known.
+            "unseen": "coalesce(exists(partitions, p -> p.story['by_client'] = 1 AND coalesce(p.lag_recent_slope = 0, true))"
+            " AND NOT forall(filter(members, m -> m.live), m -> m.paused_mean IS NOT NULL), false)",
             "just_resumed": f"size({late_and_known}) > 0 AND forall({late_and_known}, p -> coalesce(p.story['resumed'] = 1, false))",
             "unproven": f"coalesce(exists(partitions, p -> p.story IS NOT NULL AND {unproven}), false)",
             # It stood still before the data began, and usually has no members: when it is due is not known.
@@ -320,6 +324,7 @@ def _stall_cause(t: Thresholds) -> str:
 
 
 _SKIP_RATE = 500.0  # messages/s
+_HANDLED = 0.9  # of what commits have passed
 
 
 def _events(t: Thresholds) -> Mapping[str, str]:
@@ -330,12 +335,16 @@ def _events(t: Thresholds) -> Mapping[str, str]:
 
     fast = f"p.story['skip_pace'] >= {t.skip_pace_ratio}"
     half_as_fast = f"p.story['skip_pace'] >= {t.skip_pace_ratio / 2}"
+    # As many records were handled as commits have passed, these included: they were read, however fast.
+    tried = "aggregate(processors, 0D, (sum, p) -> sum + coalesce(p.attempts, 0) - coalesce(p.retries, 0))"
+    handled = f"coalesce(committed_moved >= {total('skipped')} AND {tried} >= {_HANDLED} * committed_moved, false)"
     return {
         "lost_messages": total("lost"),
         # A slow topic's consumer has room to read whole hours in seconds, so the pace counts, too.
-        "skipped_messages": f"CASE WHEN {total('skip_rate')} >= {_SKIP_RATE} THEN {total('skipped', fast)} ELSE 0D END",
+        "skipped_messages": f"CASE WHEN {handled} THEN 0D"
+        f" WHEN {total('skip_rate')} >= {_SKIP_RATE} THEN {total('skipped', fast)} ELSE 0D END",
         # Half as fast is too fast to be sure that it was read.
-        "doubtful_messages": f"CASE WHEN {total('skip_rate')} < {_SKIP_RATE} THEN {total('skipped', fast)}"
+        "doubtful_messages": f"CASE WHEN {handled} THEN 0D WHEN {total('skip_rate')} < {_SKIP_RATE} THEN {total('skipped', fast)}"
         f" WHEN {total('skipped', fast)} > 0 THEN 0D ELSE {total('skipped', half_as_fast)} END",
         "back_messages": total("back"),
         "above_end_messages": total("above_end"),

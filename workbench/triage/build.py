@@ -17,6 +17,7 @@ from workbench.triage.actions import keep_longer
 from workbench.triage.finding import Action, Evidence, Finding, Missing, PartitionLag, PathStep, Scope, TimeLag
 from workbench.triage.leaf import Leaf
 from workbench.triage.node import Measure, Node
+from workbench.triage.ranking import likeliest_first
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.tree import TREE
@@ -68,7 +69,7 @@ def build_finding(
         eta_loss_seconds=row.loss_seconds,
         path=tuple(_step(node, answers[node.id], row, thresholds) for node in path),
         partitions=tuple(_partition(item) for item in row.partitions),
-        candidates=tuple(candidates(answers)) if verdict is Verdict.CANNOT_TELL else (),
+        candidates=tuple(likeliest_first(candidates(answers), row)) if verdict is Verdict.CANNOT_TELL else (),
         contributing=_contributing(answers, path, leaf, row),
         missing=_missing(answers, verdict, row, profiles),
         actions=(*(_keep(subject, row) if at_risk else ()), *leaf.actions(subject, row)),

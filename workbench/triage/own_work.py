@@ -20,6 +20,7 @@ _MORE, _LESS = 1.3, 0.8  # times the work of the baseline
 NEVER_EMPTY = 20.0  # messages
 _MUCH = 4  # times the messages that count as waiting in the client
 _SURE = 30.0  # times the throttle time that counts, and the baseline's round trip
+_GROWN = 1.2  # times what the whole group's arrivals have grown by
 _HOT = 1.5  # times the arrivals of a typical partition
 
 
@@ -40,9 +41,6 @@ def measured_work() -> Mapping[str, str]:
         "loop_busy_baseline": f"CASE WHEN {timed} AND {then} > 0 THEN {ratio(then, members)} END",
         "poll_idle": "array_min(transform(filter(members, m -> m.live), m -> m.poll_idle))",
         "fetched_low": "array_max(transform(partitions, p -> p.fetch_queue_recent_low))",
-        # Where it kept up before, its pace was that of the arrivals. Fewer members have less of it.
-        "pace_ratio": f"({ratio('committed_recent_per_second', 'arrival_baseline_per_second')})"
-        " * greatest(1, coalesce(usual_members / nullif(group_members_recent, 0), 1))",
         "typical_arrival": lower_median("transform(partitions, p -> p.arrival_per_second)"),
     }
 
@@ -73,18 +71,28 @@ def judged_work(t: Thresholds) -> Mapping[str, str]:
     }
 
 
-def surely_hot() -> Mapping[str, str]:
-    """Column for a lag in few partitions, to which more arrives than to the others, while nothing stands still."""
+def told_by_partitions() -> Mapping[str, str]:
+    """Columns for a lag in few partitions, to which more arrives than to the others, while nothing stands still; and for the pace."""
+    late = "CASE WHEN size(behind_partitions) > 0 THEN filter(partitions, p -> array_contains(behind_partitions, p.partition))"
+    late += " ELSE partitions END"
+    read = f"aggregate({late}, 0D, (sum, p) -> sum + p.committed_recent_per_second)"
+    before = f"aggregate({late}, 0D, (sum, p) -> sum + p.arrival_baseline_per_second)"
     theirs = "filter(partitions, p -> array_contains(behind_partitions, p.partition))"
     hot = "filter(partitions, p -> array_contains(hot_partitions, p.partition))"
     return {
+        # Where it kept up before, its pace was that of the arrivals. Fewer members have less of it.
+        "pace_ratio": f"({ratio(read, before)}) * greatest(1, coalesce(usual_members / nullif(group_members_recent, 0), 1))",
         "hot_arrival_ratio": ratio(f"array_max(transform({hot}, p -> p.arrival_per_second))", "typical_arrival"),
         # As a multiple of what the whole group's arrivals have grown by.
         "hot_growth": ratio(
             f"array_max(transform({hot}, p -> {ratio('p.arrival_per_second', 'p.arrival_baseline_per_second')}))",
             "arrival_ratio",
         ),
-        "surely_hot": "queueless AND size(frozen_partitions) = 0 AND size(standing_partitions) = 0 AND NOT coalesce(own_work, false)"
+        "surely_hot": "queueless AND size(frozen_partitions) = 0 AND size(standing_partitions) = 0"
+        # Its members may be busy with them; if their handlers are measured, these are asked.
+        " AND (NOT coalesce(own_work, false) OR median_slow_down IS NULL AND slowest_slow_down IS NULL"
+        f" AND forall({theirs}, p -> coalesce(p.arrival_per_second >= {_GROWN} * arrival_ratio * p.arrival_baseline_per_second,"
+        " false)))"
         " AND size(behind_partitions) BETWEEN 1 AND least(few_partitions, partition_count - 1)"
         f" AND forall({theirs}, p -> coalesce(p.arrival_per_second >= {_HOT} * typical_arrival, false))",
     }

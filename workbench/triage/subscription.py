@@ -34,6 +34,7 @@ class SubscriptionFeatures(MeasuredSubscription):
         eta_drain_seconds: until the last of the late partitions has caught up; None if one of them does not.
         comes_and_goes: late several times in the window. steady: late all the time, and by the same.
         moving_now: whether any commit has moved in the last two samples.
+        by_client: some partitions' lag is known from their own client alone; unseen: and it does not change, as that of a paused one.
         just_resumed: what is late has begun to move again, too lately to say how fast.
         unproven: so late by now that only a commit since the last sample could make it well.
         batch_perhaps: it may be a batch whose time has not come.
@@ -55,7 +56,7 @@ class SubscriptionFeatures(MeasuredSubscription):
         loop_busy, loop_busy_baseline: process time per second and member, now and in the baseline: above 1 with several threads.
         poll_idle: share of the time that the busiest member's thread waits for records.
         fetched_low: the lowest number of fetched messages that wait in the client, of the partition with most, in messages.
-        pace_ratio: messages/s read lately, as a multiple of the baseline's, for each member that is left.
+        pace_ratio: messages/s read lately where it is late, as a multiple of the baseline's, for each member that is left.
         queueless: whether its client or its handlers are measured, and no queue is.
         own_work: whether the consumer's own work takes the time, by these; None if they do not show it.
         polling: True if a poll, new statistics of a client or handled records prove that somebody polls; None if nothing does.
@@ -87,6 +88,8 @@ class SubscriptionFeatures(MeasuredSubscription):
     steady: bool | None
     recovered_seconds: float | None
     moving_now: bool
+    by_client: bool | None
+    unseen: bool
     just_resumed: bool
     unproven: bool
     batch_perhaps: bool

@@ -13,10 +13,18 @@ from workbench.triage.own_work import NEVER_EMPTY
 from workbench.triage.verdict import Verdict
 
 _MORE_WORK = 1.05  # times that of the baseline
-_LOST_PACE = 0.75  # times the pace before
+_LOST_PACE, _KEPT_PACE = 0.75, 0.95  # times the pace before
+_MORE_ARRIVES = 1.1  # times the arrivals before
 _WARM = 1.2  # times the arrivals of a typical partition
 # Then neither members, nor rebalances, nor queues explain what stands still.
 _BLOCKED = "coalesce(stall_cause = 'open_transaction', false)"
+
+# Without process times: more is read than ever was needed before, or only a few partitions, to which more arrives, are late. Slower
+# handlers would read less, and hold up every partition of a member.
+_NOT_SLOWER = (
+    "queueless AND median_slow_down IS NULL AND slowest_slow_down IS NULL"
+    f" AND coalesce(pace_ratio >= {_KEPT_PACE} AND arrival_ratio >= {_MORE_ARRIVES} OR surely_hot, false)"
+)
 
 CAUSES = (
     Node(
@@ -144,7 +152,7 @@ CAUSES = (
         question="Is one processor slow compared with its peers and its own baseline?",
         short="one processor slow?",
         # Handlers that take less than half of a loop's time cannot be what holds it up.
-        test="CASE WHEN queueless AND loop_busy <= 0.5 THEN false ELSE one_slow END",
+        test=f"CASE WHEN queueless AND loop_busy <= 0.5 THEN false WHEN {_NOT_SLOWER} THEN false ELSE one_slow END",
         yes=Conclude(Verdict.SLOW_PROCESSOR),
         no=Ask("one_queue"),
         words=wording.one_slow,
@@ -189,7 +197,8 @@ CAUSES = (
         short="all slower?",
         # Full queues before idle threads are no want of threads: something holds them.
         test=(
-            "CASE WHEN queueless AND loop_busy <= 0.5 THEN false WHEN NOT queueless AND median_slow_down < {all_slow_ratio}"
+            f"CASE WHEN queueless AND loop_busy <= 0.5 THEN false WHEN {_NOT_SLOWER} THEN false"
+            " WHEN NOT queueless AND median_slow_down < {all_slow_ratio}"
             " AND (busy_share < 0.3 OR NOT coalesce(queue_long OR entry_slow, false)) THEN NULL"
             " ELSE median_slow_down >= {all_slow_ratio} END"
         ),
@@ -283,7 +292,7 @@ CAUSES = (
         # Partitions that are read less than the others, although no more arrives there, are not hot.
         test=(
             "CASE WHEN size(hot_partitions) > 0 AND size(hot_partitions) <= few_partitions THEN CASE"
-            " WHEN NOT queueless THEN true"
+            f" WHEN NOT queueless THEN NOT coalesce(hot_arrival_ratio < {_WARM} AND pace_ratio < {_LOST_PACE}, false)"
             # Of a burst on all of them, one may have more to do than its member can.
             " WHEN own_work AND arrival_ratio >= {burst_ratio} AND hot_arrival_ratio < {hot_factor} THEN false"
             f" WHEN coalesce(hot_arrival_ratio >= {_WARM}, true) AND (coalesce(hot_growth >= {_WARM}, true)"
@@ -328,7 +337,10 @@ CAUSES = (
         # More consumers do not help those that wait. And who reads less than before, with as many members, has lost its pace to
         # something that was not found.
         test="CASE WHEN queueless AND NOT own_work THEN NULL"
-        f" WHEN queueless AND pace_ratio < {_LOST_PACE} THEN NULL ELSE group_members < partition_count END",
+        # Less is read than before, although its queues are empty, and nothing waits in the client: it is not the limit.
+        f" WHEN has_queues AND NOT coalesce(queue_long OR entry_slow, false) AND pace_ratio < {_KEPT_PACE}"
+        " AND fetch_queue_mean < {fetch_queue_messages} THEN NULL"
+        f" WHEN pace_ratio < {_LOST_PACE} THEN NULL ELSE group_members < partition_count END",
         yes=Conclude(Verdict.TOO_FEW_CONSUMERS),
         no=Conclude(Verdict.PARTITION_CEILING),
         words=wording.too_few,

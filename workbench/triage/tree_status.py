@@ -79,13 +79,13 @@ STATUS = (
         short="lagging?",
         # Abandoned: no member will read these messages, however few they still are.
         test=(
-            "CASE WHEN steady OR batch_perhaps THEN NULL"
+            "CASE WHEN coalesce(by_client, false) AND size(hung_members) > 0 THEN true WHEN steady OR batch_perhaps THEN NULL"
             " WHEN just_resumed AND NOT coalesce(comes_and_goes, false) THEN NULL"
             # What comes and goes is not over because it ends once more.
             " WHEN ((late OR growing) AND NOT coalesce(draining, false))"
             " OR stalled OR coalesce(comes_and_goes, false) OR coalesce(abandoned, false) THEN true"
             # An all-clear needs its proof.
-            " WHEN unproven AND NOT coalesce(draining, false) THEN NULL"
+            " WHEN (unproven OR unseen) AND NOT coalesce(draining, false) THEN NULL"
             " WHEN late IS NULL OR growing IS NULL THEN NULL ELSE false END"
         ),
         yes=Ask("consuming"),

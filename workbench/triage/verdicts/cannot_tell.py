@@ -7,12 +7,13 @@ from workbench.triage.finding import Action
 from workbench.triage.leaf import Leaf
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures
-from workbench.triage.verdict import State, Verdict
+from workbench.triage.verdict import Answer, State, Verdict
 from workbench.triage.walk import open_questions
 
 _SPENDS = "See where a member spends its time (py-spy record --pid PID --duration 30, or a thread dump)"
 # The question that is open → what tells the candidates apart for the least effort; it can be done now.
 _LOOKS = {
+    "lagging": "Compare the committed offsets with the log's ends",
     "consuming": "See which member owns which partition, and whether it is alive",
     "stuck": "See what the owner of the partitions that stand still does (py-spy dump, jstack)",
     "queue_backed_up": "See three times what a member does: in its handler, or waiting for records?"
@@ -47,9 +48,15 @@ def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
     ]
 
 
+def _headline(row: SubscriptionFeatures) -> str:
+    if row.unseen and row.answers["lagging"] is Answer.CANNOT_TELL:
+        return "Cannot tell whether it lags: only its own clients measure that, and they do not see what they do not fetch."
+    return f"Cannot tell why: {wording.lagging(row)}."
+
+
 LEAF = Leaf(
     verdict=Verdict.CANNOT_TELL,
     state=State.CANNOT_TELL,
-    headline=lambda row: f"Cannot tell why: {wording.lagging(row)}.",
+    headline=_headline,
     actions=_actions,
 )
