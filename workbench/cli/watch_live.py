@@ -22,6 +22,7 @@ from textual import work
 from textual.app import App, ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, VerticalScroll
+from textual.css.query import NoMatches
 from textual.widgets import DataTable, Footer, Header, Static
 
 from workbench.errors import WorkbenchError
@@ -131,6 +132,8 @@ class LiveApp(App[int]):
 
     def show_rows(self, rows: list[dict[str, Any]]) -> None:
         """Fill the table; the cursor stays on its subscription."""
+        if not self.query("#fleet"):  # the screen is closing
+            return
         before = self.chosen()
         self.rows = rows
         table = self.fleet
@@ -231,11 +234,13 @@ class LiveApp(App[int]):
 
     def detail(self, text: str) -> None:
         """Show a text on the right."""
-        self.query_one("#detail", Static).update(Text("\n".join(one_line(masked(it)) for it in text.splitlines())))
+        with suppress(NoMatches):  # the screen is closing
+            self.query_one("#detail", Static).update(Text("\n".join(one_line(masked(it)) for it in text.splitlines())))
 
     def say(self, text: str) -> None:
         """Show a line at the bottom."""
-        self.query_one("#status", Static).update(Text(one_line(masked(text))))
+        with suppress(NoMatches):
+            self.query_one("#status", Static).update(Text(one_line(masked(text))))
 
 
 def _colour(lags: Sequence[float]) -> str:
