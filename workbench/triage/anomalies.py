@@ -280,7 +280,7 @@ def _partitions(t: Thresholds) -> _Stages:
 def _standing() -> str:
     """SQL for a partition that may have stopped: no commit for longer than usual, and not long enough to be sure."""
     still = "(p.moved_ago_seconds + p.committed_last_seconds)"
-    usual = "1.5 * greatest(coalesce(p.committed_interval_seconds, 0), coalesce(p.cadence_seconds, 0))"
+    usual = "1.5 * greatest(coalesce(p.committed_interval_seconds, 0), coalesce(p.cadence_seconds, 0), coalesce(p.story['turn'], 0))"
     return (
         f"coalesce(p.lag_messages > 0 AND NOT {_IS_TAIL} AND NOT {_IS_FROZEN} AND {still} > {usual}"
         f" AND {still} >= least(objective_seconds, {SOONEST_SECONDS}) / 2 AND p.story['waiting'] > 0.8 * {still}, false)"

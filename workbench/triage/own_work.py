@@ -51,10 +51,12 @@ def judged_work(t: Thresholds) -> Mapping[str, str]:
     `own_work` is true if the consumer's work takes the time, false if it waits for what does not reach it, NULL if that is not known:
     a thread that neither waits for records nor handles them may wait for its commits, over a slow network, or do what nobody measures.
     """
+    # Of all the threads that never wait, the handlers take so little. (A hot partition keeps one member busy.)
+    never = f"size(filter(members, m -> m.live AND m.poll_idle <= {_IDLE}))"
     waits = f"fetch_queue_mean < {t.fetch_queue_messages} AND lag_messages >= {_MUCH * t.fetch_queue_messages}"
     return {
         "own_work": f"""CASE WHEN fetched_low >= {NEVER_EMPTY} THEN true
-            WHEN poll_idle <= {_IDLE} AND loop_busy <= {_EASY} THEN NULL
+            WHEN poll_idle <= {_IDLE} AND loop_busy * live_members <= {_EASY} * {never} THEN NULL
             WHEN poll_idle <= {_IDLE} THEN true WHEN poll_idle >= {_WAITING} THEN false WHEN {waits} THEN false
             WHEN loop_busy <= {_LESS} * loop_busy_baseline THEN false
             WHEN loop_busy >= {_MORE} * loop_busy_baseline AND loop_busy >= {_EASY} THEN true
