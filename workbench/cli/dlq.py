@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workbench.cli.dlq_options import letters_setup, selection_of, selection_options_of_letters
+from workbench.cli.dlq_options import SELECTS, letters_setup, selection_of, selection_options_of_letters
 from workbench.cli.dlq_watch import discard_command, follow_command, verify_command
+from workbench.cli.help import Group
 from workbench.cli.options import cluster_option, config_option, json_option
 from workbench.cli.replay_options import PLAN_FILE, collect_no_garbage, confirm_hash, seconds_of
 from workbench.errors import ExitCode, UsageError
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from workbench.redrive.planfile import Destination
 
 
-@click.group(name="dlq")
+@click.group(name="dlq", cls=Group)
 def command() -> None:
     """Dead letters: list and show them, and redrive them by a plan.
 
@@ -189,11 +190,14 @@ def plan_command(
     from workbench.redrive.ledger import Ledger
     from workbench.redrive.plan import make_redrive_plan
     from workbench.redrive.planfile import read_redrive_plan
+    from workbench.redrive.topics import source_by_name
     from workbench.replay.planfile import write_file
 
     collect_no_garbage()
     if out is not None:
         check_redrive_place(out)
+    to = _destination(to_topic, to_url, fallback, chosen)
+    selection = selection_of(**{name: chosen.pop(name) for name in SELECTS})
     settings, kafka = letters_setup(cluster, config)
     ledger = Ledger.of_user()
     for path in known:
@@ -201,10 +205,11 @@ def plan_command(
     view = kafka.gateway.cluster([topic])
     topic_id = view.topics[topic].topic_id if topic in view.topics else None
     done = {} if again else kafka.handled(topic, topic_id, view.cluster_id, ledger)
+    if to.fallback is None:
+        to = to.model_copy(update={"fallback": source_by_name(topic, list(view.topics))})
     request = request_of_redrive(
-        settings, topic, to=_destination(to_topic, to_url, fallback, topic, view.topics, chosen),
-        done=done, again=again, reason=reason, chosen=chosen,
-    )  # fmt: skip
+        settings, topic, to=to, selection=selection, done=done, again=again, reason=reason, chosen=chosen
+    )
     with Steps(quiet=as_json) as steps, steps.waiting(f"Reading the letters of {topic}"):
         plan = make_redrive_plan(request, kafka.gateway, kafka.letters(topic), kafka.limit_of)
     if out is not None:
@@ -217,13 +222,12 @@ def plan_command(
 
 
 def _destination(
-    to_topic: str | None, to_url: str | None, fallback: str | None, topic: str, known: Any, chosen: dict[str, Any]
+    to_topic: str | None, to_url: str | None, fallback: str | None, chosen: dict[str, Any]
 ) -> Destination:
     from pydantic import ValidationError
 
     from workbench.inputs import first_problem
     from workbench.redrive.planfile import Destination, To
-    from workbench.redrive.topics import source_by_name
 
     if to_topic is not None and to_url is not None:
         raise UsageError("--to and --to-url exclude each other.")
@@ -233,7 +237,7 @@ def _destination(
             kind=kind,
             topic=to_topic,
             url=to_url,
-            fallback=fallback or source_by_name(topic, list(known)),
+            fallback=fallback,
             partition=chosen.pop("partition_by"),
             timestamps=chosen.pop("timestamps"),
         )

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from workbench.redrive.selection import Selection
     from workbench.settings import Cluster
 
+# Parameters of the options that select letters.
+SELECTS = ("errors", "sources", "since", "until", "offsets", "keys", "headers", "most")
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -111,6 +114,7 @@ def request_of_redrive(
     topic: str,
     *,
     to: Destination,
+    selection: Selection,
     done: Mapping[int, Picks],
     again: bool,
     reason: str | None,
@@ -120,11 +124,10 @@ def request_of_redrive(
     from workbench.redrive.plan import RedriveRequest
     from workbench.redrive.planfile import Dedup, Order
 
-    own = ("dedup", "order", "max_rounds", "max_records_per_second", "max_bytes_per_second")
     return RedriveRequest(
         cluster=settings.name,
         topic=topic,
-        selection=selection_of(**{name: value for name, value in chosen.items() if name not in own}),
+        selection=selection,
         destination=to,
         dedup=Dedup(chosen["dedup"]),
         order=Order(chosen["order"]),

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from workbench.errors import EvidenceError, GuardError, SourceUnreachableError, UnknownGroupError
-from workbench.humanize import count, duration, listed, plural
+from workbench.humanize import count, did_you_mean, duration, listed, plural
 from workbench.redrive.gateway import LetterReader, LettersGoneError
 from workbench.redrive.letters import Reader
 from workbench.redrive.order import Columns, duplicates, out_of_order
@@ -93,7 +93,8 @@ def make_redrive_plan(
         raise SourceUnreachableError(f"These credentials may not read the topic {request.topic!r}.", hint=NO_RIGHT)
     if request.topic not in view.topics:
         raise UnknownGroupError(
-            f"The cluster has no topic {request.topic!r}.", hint="Topics with dead letters: workbench dlq list."
+            f"The cluster has no topic {request.topic!r}.{did_you_mean(request.topic, sorted(view.topics))}",
+            hint="Topics with dead letters: workbench dlq list.",
         )
     parts = [(request.topic, number) for number in sorted(view.topics[request.topic].leaders)]
     logs = gateway.logs(parts, stable=True)
@@ -108,7 +109,8 @@ def make_redrive_plan(
     }
     destination = request.destination
     if destination.kind is To.TOPIC and destination.topic not in view.topics:
-        raise UnknownGroupError(f"The cluster has no topic {destination.topic!r}.")
+        means = did_you_mean(destination.topic or "", sorted(view.topics))
+        raise UnknownGroupError(f"The cluster has no topic {destination.topic!r}.{means}")
     sizes: dict[str, int] = {}
 
     def limit(topic: str) -> int | None:
