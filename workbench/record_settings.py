@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from typing import Literal
 
 from pydantic import Field, field_validator
@@ -9,6 +12,8 @@ from pydantic import Field, field_validator
 from workbench.expectations import Strict
 from workbench.inputs import is_web_address
 
+# Endings and words that frameworks and people use: .DLT, -dlt, -dlq, _dead_letter, orders-dead, orders-retry of Decaton, ….
+CONVENTION = re.compile(r"(?i)(^|[._-])(dlt|dlq|dead|dead[._-]?letters?|deadletterqueue)([._-].*)?$")
 FORMATS = ("json", "text", "hex", "avro", "protobuf")
 
 
@@ -62,3 +67,13 @@ class DeadLetterSettings(Strict):
         default={},
         description="Names of the headers with the source topic and so on, for a framework that Workbench does not know.",
     )
+
+
+def names_of_letters(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
+    """Topics that hold dead letters: by the patterns of the settings, or else by convention."""
+    return [
+        name
+        for name in sorted(names)
+        if not name.startswith("__")
+        and (any(fnmatchcase(name, it) for it in patterns) if patterns else CONVENTION.search(name))
+    ]
