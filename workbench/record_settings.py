@@ -36,6 +36,10 @@ class RecordSettings(Strict):
         default=[],
         description="Names or dotted paths of fields that are never shown, such as card_number or customer.email; `*` fits anything.",
     )
+    in_findings: bool = Field(
+        default=False,
+        description="Show key and value of the record at which a partition is stuck, decoded, in findings and their reports.",
+    )
 
     @field_validator("schema_registry")
     @classmethod
