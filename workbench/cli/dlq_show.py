@@ -153,6 +153,8 @@ def show_redrive_receipt(receipt: RedriveReceipt, path: Path, *, as_json: bool) 
     console.line_of(words[receipt.outcome.value], style="bold green" if good else "bold red")
     for reason in receipt.reasons[:10]:
         console.line_of(f"  {reason}")
+    for note in receipt.notes:
+        console.line_of(f"  {note}")
     for hint in receipt.hints:
         console.line_of(f"Hint: {hint}")
     if receipt.outcome.value == "done":

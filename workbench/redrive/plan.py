@@ -260,6 +260,23 @@ def seconds_of(plan: RedrivePlan) -> float | None:
     return max(found, default=None)
 
 
+def bytes_per_broker_of(plan: RedrivePlan, view: ClusterView) -> dict[int, tuple[int, int]]:
+    """Bytes that each broker reads and writes for a redrive, by the current leaders.
+
+    The records of a target are counted as spread evenly over its partitions. Followers read and write as much again.
+    """
+    read, write = Counter[int](), Counter[int]()
+    topic = view.topics.get(plan.topic)
+    for part in plan.partitions:
+        if topic is not None and part.partition in topic.leaders:
+            read[topic.leaders[part.partition]] += part.bytes
+    for target in plan.targets:
+        if (there := view.topics.get(target.topic)) is not None and there.leaders:
+            for broker in there.leaders.values():
+                write[broker] += target.bytes // len(there.leaders)
+    return {broker: (read[broker], write[broker]) for broker in sorted({*read, *write})}
+
+
 def margin_seconds(plan: RedrivePlan, settings: TopicSettings, *, now_ms: float) -> float | None:
     """Seconds until retention may delete the oldest letter of the plan; None if that cannot be."""
     oldest = min((part.first_timestamp for part in plan.partitions if part.first_timestamp is not None), default=None)
