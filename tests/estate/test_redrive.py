@@ -12,8 +12,9 @@ from tests.estate.conftest import fresh, settings_for
 from tests.lab.test_redrive_kills import check_exactly_once, killed_until_done
 from tests.redrive.redriving import dlq, kafka_of, records_of, write_letters
 from tests.redrive.six_kinds import letters
+from workbench.collect.kafka_quotas import Quotas, quotas_of
 from workbench.lab.estate import PASSWORD_VARIABLE, Estate
-from workbench.lab.estate_access import ADMIN, ONCALL
+from workbench.lab.estate_access import ADMIN, ONCALL, READER, READER_QUOTA
 from workbench.redrive.planfile import read_redrive_plan
 
 pytestmark = pytest.mark.estate
@@ -85,6 +86,10 @@ def test_without_the_right_to_write_nothing_begins(
         refused = dlq("apply", str(path), *words, settings=settings)
         assert refused.returncode == 6, refused.stderr
         assert f"lack WRITE on the topic '{source}'" in refused.stderr
+    assert quotas_of(whole.bootstrap, whole.properties(ONCALL)) is None  # that is another right
+    found = quotas_of(whole.bootstrap, whole.properties(ADMIN), READER)
+    assert found == Quotas(user=READER, consumer_bytes=float(READER_QUOTA))
+    assert quotas_of(whole.bootstrap, whole.properties(ADMIN)) == Quotas(user=ADMIN)
     kafka = kafka_of(whole.bootstrap, whole.properties(ADMIN))
     assert records_of(kafka, source) == []
     assert plan.id not in kafka.groups()

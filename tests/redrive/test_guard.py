@@ -10,6 +10,7 @@ import pytest
 from tests.redrive.fakes import FakeCluster, KilledError
 from tests.redrive.making import SOURCE, TOPIC, gateway_of, letter_of, now_of, plan_from
 from tests.redrive.test_properties import run_of
+from workbench.collect.kafka_quotas import Quotas
 from workbench.errors import GuardError, UsageError
 from workbench.redrive.apply import RedriveOutcome
 from workbench.redrive.discard import discard
@@ -136,4 +137,12 @@ def test_a_dry_run_says_what_each_broker_reads_and_writes(tmp_path: Path) -> Non
     receipt = run_of(PLAN, cluster, tmp_path).run(dry_run=True)
     assert receipt.notes[0] == "No cap: as fast as the brokers take it."
     assert any(note.startswith("Broker ") for note in receipt.notes)
+    assert receipt.notes[-1] == "Quotas of this user: unknown."
     assert cluster.records == []
+    run = run_of(PLAN, cluster, tmp_path)
+    now = replace(now_of(PLAN, cluster, ledger), quotas=Quotas(user="svc", producer_bytes=PLAN.bytes / 100))
+    run.look = lambda: now
+    assert "svc to write" in run.run(dry_run=True).notes[-1]
+    assert "at least 1 min 40 s" in run.run(dry_run=True).notes[-1]
+    now = replace(now, quotas=Quotas(user="svc"))
+    assert run.run(dry_run=True).notes[-1] == "Quotas of svc: none."

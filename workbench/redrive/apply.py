@@ -341,6 +341,20 @@ def _load(plan: RedrivePlan, now: RedriveNow) -> list[str]:
         if needed is not None
         else ["No cap: as fast as the brokers take it."]
     )
-    for broker, (read, write) in bytes_per_broker_of(plan, now.cluster).items():
+    loads = bytes_per_broker_of(plan, now.cluster)
+    for broker, (read, write) in loads.items():
         found.append(f"Broker {broker}: about {size(read)} to read, {size(write)} to write.")
+    if (quotas := now.quotas) is None:
+        return [*found, "Quotas of this user: unknown."]
+    for limit, most, what in (
+        (quotas.consumer_bytes, max((it[0] for it in loads.values()), default=0), "read"),
+        (quotas.producer_bytes, max((it[1] for it in loads.values()), default=0), "write"),
+    ):
+        if limit:
+            least = duration(most / limit)
+            found.append(
+                f"Quota of {quotas.user} to {what}: {size(limit)}/s for each broker, so it takes at least {least}."
+            )
+    if not quotas.consumer_bytes and not quotas.producer_bytes:
+        found.append(f"Quotas of {quotas.user}: none.")
     return found
