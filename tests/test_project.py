@@ -111,7 +111,7 @@ def test_data_flows_one_way() -> None:
     """A module imports from its own step or from steps before it, never from one that comes after (ARCHITECTURE.md)."""
     order = ["ground", "spark", "profiles", "collect", "chronicle", "features", "triage", "sweep", "report"]
     aside = {
-        "api": {"replay", *order},
+        "api": {"payloads", "replay", "redrive", *order},
         "widgets": {"api", "replay", "lab", *order},
         "runbooks": set(order[: order.index("triage") + 1]),
         "lab": {"runtime", *order},

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from typing import Literal
 
 from pydantic import Field, field_validator
@@ -9,6 +12,8 @@ from pydantic import Field, field_validator
 from workbench.expectations import Strict
 from workbench.inputs import is_web_address
 
+# Endings and words that frameworks and people use: .DLT, -dlt, -dlq, _dead_letter, orders-dead, orders-retry of Decaton, ….
+CONVENTION = re.compile(r"(?i)(^|[._-])(dlt|dlq|dead|dead[._-]?letters?|deadletterqueue)([._-].*)?$")
 FORMATS = ("json", "text", "hex", "avro", "protobuf")
 
 
@@ -30,6 +35,10 @@ class RecordSettings(Strict):
     hidden_fields: list[str] = Field(
         default=[],
         description="Names or dotted paths of fields that are never shown, such as card_number or customer.email; `*` fits anything.",
+    )
+    in_findings: bool = Field(
+        default=False,
+        description="Show key and value of the record at which a partition is stuck, decoded, in findings and their reports.",
     )
 
     @field_validator("schema_registry")
@@ -62,3 +71,13 @@ class DeadLetterSettings(Strict):
         default={},
         description="Names of the headers with the source topic and so on, for a framework that Workbench does not know.",
     )
+
+
+def names_of_letters(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
+    """Topics that hold dead letters: by the patterns of the settings, or else by convention."""
+    return [
+        name
+        for name in sorted(names)
+        if not name.startswith("__")
+        and (any(fnmatchcase(name, it) for it in patterns) if patterns else CONVENTION.search(name))
+    ]

@@ -1,4 +1,4 @@
-"""Screens of 48 commands, 26 of them with wrong input, as they are kept in `transcripts`."""
+"""Screens of 58 commands, 32 of them with wrong input, as they are kept in `transcripts`."""
 
 from __future__ import annotations
 

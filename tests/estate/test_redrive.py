@@ -10,10 +10,11 @@ import pytest
 
 from tests.estate.conftest import fresh, settings_for
 from tests.lab.test_redrive_kills import check_exactly_once, killed_until_done
-from tests.redrive.redriving import dlq, write_letters
+from tests.redrive.redriving import dlq, kafka_of, records_of, write_letters
 from tests.redrive.six_kinds import letters
+from workbench.collect.kafka_quotas import Quotas, quotas_of
 from workbench.lab.estate import PASSWORD_VARIABLE, Estate
-from workbench.lab.estate_access import ADMIN
+from workbench.lab.estate_access import ADMIN, ONCALL, READER, READER_QUOTA
 from workbench.redrive.planfile import read_redrive_plan
 
 pytestmark = pytest.mark.estate
@@ -63,3 +64,32 @@ def test_a_broker_is_lost_meanwhile(whole: Estate, tmp_path: Path, monkeypatch: 
         ended = dlq(*apply, settings=settings, timeout=200)
     assert ended.returncode == 0, ended.stderr
     check_exactly_once(whole.bootstrap, source, path, settings, properties)
+
+
+def test_without_the_right_to_write_nothing_begins(
+    whole: Estate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A user who may only read can list and plan; `apply` is refused with the right that is lacking, before any group or record."""
+    monkeypatch.setenv(PASSWORD_VARIABLE, whole.passwords[ONCALL])
+    source = fresh("orders")
+    topic, settings = f"{source}-dlt", settings_for(whole, tmp_path, ONCALL)
+    for name in (source, topic):
+        whole.create_topic(name, 3)
+    write_letters(whole.bootstrap, topic, letters(300, source), whole.properties(ADMIN))
+    path = tmp_path / "redrive.json"
+    listed = dlq("list", "--cluster", "mine", settings=settings)
+    assert listed.returncode == 0 and topic in listed.stdout, listed.stderr
+    made = dlq("plan", topic, "--cluster", "mine", "-o", str(path), settings=settings)
+    assert made.returncode == 0, made.stderr
+    plan = read_redrive_plan(path)
+    for words in ((), ("--apply", "--confirm", plan.short_hash)):
+        refused = dlq("apply", str(path), *words, settings=settings)
+        assert refused.returncode == 6, refused.stderr
+        assert f"lack WRITE on the topic '{source}'" in refused.stderr
+    assert quotas_of(whole.bootstrap, whole.properties(ONCALL)) is None  # that is another right
+    found = quotas_of(whole.bootstrap, whole.properties(ADMIN), READER)
+    assert found == Quotas(user=READER, consumer_bytes=float(READER_QUOTA))
+    assert quotas_of(whole.bootstrap, whole.properties(ADMIN)) == Quotas(user=ADMIN)
+    kafka = kafka_of(whole.bootstrap, whole.properties(ADMIN))
+    assert records_of(kafka, source) == []
+    assert plan.id not in kafka.groups()

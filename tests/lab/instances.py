@@ -27,6 +27,7 @@ class Fleet:
     folder: Path
     ports: list[int]
     children: dict[int, process.Child]
+    keeps: bool = True  # a switch survives a restart
 
     def start(self, index: int) -> None:
         """Start one, with the configuration of the old group, as a supervisor would."""
@@ -38,7 +39,7 @@ class Fleet:
             metrics_port=self.ports[index],
             admin_token=TOKEN,
             shutdown_seconds=5.0,
-            switch_file=self.folder / f"svc-{index}.switch",
+            switch_file=self.folder / f"svc-{index}.switch" if self.keeps else None,
             rebalance_drain_seconds=2.0,
             kafka={"session.timeout.ms": 6000, "heartbeat.interval.ms": 500},
         )

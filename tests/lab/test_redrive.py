@@ -17,6 +17,8 @@ from confluent_kafka.admin import AdminClient
 from tests.lab.replaying import fresh
 from tests.redrive.redriving import dead_letters, dlq, kafka_of, planned_as, produced_by, records_of, write_letters
 from tests.redrive.six_kinds import headers_of, letters
+from workbench.collect.kafka import KafkaCluster
+from workbench.collect.kafka_kinds import REDRIVE
 from workbench.errors import EvidenceError, GuardError
 from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab
@@ -75,6 +77,11 @@ def test_a_zombie_produces_nothing_more(lab: Lab, kafka: RedriveKafka) -> None:
     counts = produced_by(plan.id, records_of(kafka, source))
     assert len(counts) == 600 and set(counts.values()) == {1}
     assert verify_redrive(plan, kafka.gateway, kafka.letters).verdict is RedriveVerdict.VERIFIED
+    seen = KafkaCluster(
+        lab.bootstrap, {}, deadline_seconds=30
+    ).snapshot()  # the plan's position is named, and has no lag
+    assert {it.protocol for it in seen.groups if it.group == plan.id} == {REDRIVE}
+    assert not [key for key in seen.commits if key[0] == plan.id]
 
 
 def test_aborted_letters_stay_out_and_the_end_is_reached(lab: Lab, kafka: RedriveKafka) -> None:

@@ -112,3 +112,40 @@ def test_through_commands(fleet: tuple[Fleet, Plan, Path], settings_file: Path, 
     assert f"{urls[0]}: in {plan.new_group} already" in done.stderr
     wait_for_members(admin, plan.new_group, INSTANCES)
     assert replay("follow", str(path), "--timeout", "3m", settings=settings_file).returncode == 0
+
+
+def test_an_instance_that_restarts_comes_back_in_its_group(
+    fleet: tuple[Fleet, Plan, Path], settings_file: Path, admin: AdminClient
+) -> None:
+    """Killed and started with its former configuration: in the new group after a cutover, in the old one after the switch back.
+
+    A fleet that would forget the switch is refused before any instance is switched.
+    """
+    made, plan, path = fleet
+    assert replay("apply", str(path), "--confirm", plan.hash, settings=settings_file).returncode == 0
+    words = ["cutover", str(path), "--fleet", str(fleet_file(made)), "--confirm", plan.hash]
+
+    def restarted(index: int) -> tuple[str, str]:
+        made.children[index].kill()
+        made.start(index)
+        wait_for(lambda: made.answers(index))
+        return group_of(made, index)
+
+    made.keeps = False
+    assert restarted(0)[0] == plan.from_group
+    refused = replay(*words, settings=settings_file)
+    assert refused.returncode == 6
+    assert "switch_file" in refused.stderr
+    assert [group_of(made, index)[0] for index in range(INSTANCES)] == [plan.from_group] * INSTANCES
+    made.keeps = True
+    assert restarted(0)[0] == plan.from_group
+    done = replay(*words, settings=settings_file)
+    assert done.returncode == 0, done.stderr
+    assert restarted(0)[0] == plan.new_group
+    wait_for_members(admin, plan.new_group, INSTANCES)
+    followed = replay("follow", str(path), "--timeout", "3m", settings=settings_file, timeout=240)
+    assert followed.returncode == 0, followed.stderr
+    back = replay(*words, "--back", settings=settings_file)
+    assert back.returncode == 0, back.stderr
+    assert restarted(0)[0] == plan.from_group
+    assert {len(set(offsets)) for offsets in processed_log(made.folder / "notes").values()} == {EACH}

@@ -8,14 +8,16 @@ from pathlib import Path
 import pytest
 
 from tests.redrive.fakes import FakeCluster, KilledError
-from tests.redrive.making import TOPIC, gateway_of, letter_of, now_of, plan_from
+from tests.redrive.making import SOURCE, TOPIC, gateway_of, letter_of, now_of, plan_from
 from tests.redrive.test_properties import run_of
+from workbench.collect.kafka_quotas import Quotas
 from workbench.errors import GuardError, UsageError
 from workbench.redrive.apply import RedriveOutcome
 from workbench.redrive.discard import discard
 from workbench.redrive.guard import RedriveLimits, check_redrive
 from workbench.redrive.ledger import Ended, Ledger
 from workbench.redrive.picks import Picks
+from workbench.redrive.plan import bytes_per_broker_of
 from workbench.redrive.planfile import read_redrive_plan
 from workbench.replay.gateway import TopicSettings
 from workbench.replay.journal import Journal
@@ -122,3 +124,25 @@ def test_a_group_with_members_is_not_moved(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(GuardError, match="1 member"):
         discard(PLAN, gateway, FakeCluster(LETTERS), Journal(path=tmp_path / "j"), ledger, reason="x", group="readers")
     assert ledger.ended(PLAN) is None
+
+
+def test_a_dry_run_says_what_each_broker_reads_and_writes(tmp_path: Path) -> None:
+    """Reads by the leaders of the dead-letter topic, writes by those of the targets; nothing is produced."""
+    cluster, ledger = FakeCluster(LETTERS), Ledger(tmp_path)
+    view = now_of(PLAN, cluster, ledger).cluster
+    leaders = {TOPIC: {0: 1, 1: 2, 2: 3}, SOURCE: {0: 1, 1: 2}}
+    topics = {name: replace(view.topics[name], leaders=leaders[name]) for name in (TOPIC, SOURCE)}
+    found = bytes_per_broker_of(PLAN, replace(view, topics=topics))
+    assert found == {1: (PLAN.bytes, PLAN.bytes // 2), 2: (0, PLAN.bytes // 2)}
+    receipt = run_of(PLAN, cluster, tmp_path).run(dry_run=True)
+    assert receipt.notes[0] == "No cap: as fast as the brokers take it."
+    assert any(note.startswith("Broker ") for note in receipt.notes)
+    assert receipt.notes[-1] == "Quotas of this user: unknown."
+    assert cluster.records == []
+    run = run_of(PLAN, cluster, tmp_path)
+    now = replace(now_of(PLAN, cluster, ledger), quotas=Quotas(user="svc", producer_bytes=PLAN.bytes / 100))
+    run.look = lambda: now
+    assert "svc to write" in run.run(dry_run=True).notes[-1]
+    assert "at least 1 min 40 s" in run.run(dry_run=True).notes[-1]
+    now = replace(now, quotas=Quotas(user="svc"))
+    assert run.run(dry_run=True).notes[-1] == "Quotas of svc: none."

@@ -170,3 +170,12 @@ def test_bytes_fall_to_the_leaders() -> None:
         update={"partitions": [plan.partitions[0].model_copy(update={"bytes_estimate": None}), *plan.partitions[1:]]}
     )
     assert bytes_per_broker(blind) == {1: None}
+
+
+def test_instances_without_a_partition_are_told_before_a_cutover() -> None:
+    """Only then: as many instances as partitions all take part."""
+    from workbench.cli.replay_show import preflight_lines
+
+    plan = plan_of(orders(4))
+    assert not any("no partition" in line for line in preflight_lines(plan, None, 4))
+    assert any(line.startswith("2 instances of 6 may get no partition") for line in preflight_lines(plan, None, 6))

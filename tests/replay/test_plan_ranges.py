@@ -15,11 +15,13 @@ from tests.replay.fakes import FakeGateway
 from tests.replay.test_planfile import PLAN
 from workbench.errors import GuardError, UsageError, WorkbenchError
 from workbench.replay.apply import Options, apply_plan
+from workbench.replay.follow import Follower
 from workbench.replay.journal import Journal
 from workbench.replay.plan import PlanRequest
 from workbench.replay.plan_ranges import make_range_plan, parse_ranges, records_beyond
 from workbench.replay.planfile import Plan, canonical_hash, read_plan, write_file
 from workbench.replay.position import Position, merged
+from workbench.replay.progress import Pace, in_words, next_steps
 from workbench.replay.receipt import ReplayOutcome
 from workbench.replay.window_end import window_ends
 from workbench.window import parse_instant
@@ -147,3 +149,24 @@ def test_a_plan_file_of_version_0_1_is_read() -> None:
     assert not plan.is_of_ranges
     assert plan.range_table() is None
     assert plan.targets and all(part.spans == [(part.target, part.stop)] for part in plan.partitions if part.messages)
+
+
+def test_follow_says_when_all_ranges_are_through_and_offers_the_switch_back() -> None:
+    """A range is through once its end is committed, also while a later one of its partition is not."""
+    source = gateway()
+    plan = plan_of(["orders:0:2-4", "orders:0:6-7", "orders:1:9-10"], source)
+    follower = Follower(plan, source, lambda ranges: dict.fromkeys(ranges, 1))
+    seen = []
+    for commits in ({0: 3, 1: 9}, {0: 4, 1: 9}, {0: 6, 1: 10}, {0: 7, 1: 10}):
+        source.groups["new"] = {("orders", number): at for number, at in commits.items()}
+        look = follower.look()
+        seen.append((look.ranges_through, look.complete))
+        assert f"{look.ranges_through} of 3 ranges through" in in_words(look, Pace())
+    assert seen == [(0, False), (1, False), (2, False), (3, True)]
+    steps = next_steps(plan, look, Path("my plan.json"))
+    assert steps[0] == "All 3 ranges are through."
+    assert "workbench replay cutover 'my plan.json' --fleet fleet.toml --back" in steps[-2]
+    assert not any("still has" in line for line in steps)
+    source.members["new"] = ["m"]
+    assert any("still has 1 member" in line for line in next_steps(plan, follower.look(), Path("plan.json")))
+    assert next_steps(PLAN, look, Path("plan.json")) == ["Complete. Next: workbench replay verify plan.json"]

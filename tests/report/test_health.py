@@ -7,6 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from tests.stories import END, THRESHOLDS, TIMES, WINDOW, Story, growing, lagging, values
@@ -110,3 +111,27 @@ def test_the_report_is_small_and_names_everything_for_a_hundred_subscriptions(sp
     assert found.states["lagging"] == 10
     assert found.end - found.start == timedelta(seconds=180)
     assert found.end == END
+
+
+def test_dead_letters_have_a_section(spark: Any) -> None:
+    """Their number and who reads them, in HTML, JSON and text; names are escaped; without such a topic there is no section."""
+    from tests.report.test_dead_letters import samples
+
+    plain = capture_of(Story(group="a", topic="t").all_partitions().calm())
+    assert "Dead letters" not in render_html(triage(plain, spark), plain, health=assessed(spark, plain))
+    times = [WINDOW.baseline_start, WINDOW.end]
+    letters = samples("<b>-dlt", [5, 9])
+    at = [int(it.timestamp() * 1e6) for it in times]
+    moved = [at[0] if row["value"] == 5 else at[1] for row in letters.to_pylist()]
+    letters = letters.set_column(
+        letters.schema.get_field_index("ts"),
+        letters.schema.field("ts"),
+        pa.array(moved, letters.schema.field("ts").type),
+    )
+    capture = Capture(info=plain.info, samples=concat([plain.samples, letters]))
+    found = assessed(spark, capture)
+    assert [it.new for it in found.dead_letters] == [8]
+    page = render_html(found.triage, capture, health=found)
+    assert "&lt;b&gt;-dlt" in page and "<b>-dlt" not in page
+    assert "Never looked at" in page and "Never looked at" in health.overview(found)
+    assert found.to_json()["dead_letters"][0]["new"] == 8

@@ -103,6 +103,17 @@ def test_the_rules_of_the_verdicts_come_from_the_runbooks(copy: Path) -> None:
     assert rules.read_text(encoding="utf-8") == own
 
 
+def test_an_alert_may_share_the_runbook_that_names_it(copy: Path, tmp_path: Path) -> None:
+    """Each of its alerts must be a rule, stand under "Meaning", and be shown by its name."""
+    shown = CliRunner().invoke(command, ["show", "DeadLettersOld", "--dir", str(copy)], standalone_mode=False)
+    assert "# DeadLetters" in shown.output
+    assert problems(copy) == []
+    edit(copy / "DeadLetters.md", "- `DeadLettersOld`:", "- Old:")
+    assert problems(copy) == ["DeadLetters.md: its meaning does not name DeadLettersOld."]
+    edit(copy / "rules" / "symptoms.yml", "alert: DeadLettersOld", "alert: DeadLettersOlder")
+    assert len(problems(copy)) == 2
+
+
 def test_promtool_takes_the_rules_and_their_tests_pass(copy: Path) -> None:
     """The real promtool; and it would notice a wrong rule and a rule that does not fire."""
     ensure_prometheus()
@@ -113,7 +124,12 @@ def test_promtool_takes_the_rules_and_their_tests_pass(copy: Path) -> None:
     assert good.problems == ()
     edit(copy / "rules" / "symptoms.yml", "> 120", "> 1200")
     assert any("ConsumerLag" in text for text in check_rules(copy).problems)
-    edit(copy / "rules" / "symptoms.yml", "> 1200", "> > 3")
+    edit(copy / "rules" / "symptoms.yml", "> 1200", "> 120")
+    for right, wrong in (("[1h:5m]", "[10m:5m]"), ("offset 1d)", "offset 1m)"), ("unless on", "and on")):
+        edit(copy / "rules" / "symptoms.yml", right, wrong)
+        assert any("DeadLetters" in text for text in check_rules(copy).problems), right
+        edit(copy / "rules" / "symptoms.yml", wrong, right)
+    edit(copy / "rules" / "symptoms.yml", "> 120", "> > 3")
     assert len(check_rules(copy).problems) >= 1
 
 

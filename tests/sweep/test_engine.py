@@ -6,6 +6,7 @@ import io
 import json
 import math
 import shutil
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from tests.fleet import END, KINDS, land_fleet
+from tests.fleet import END, KINDS, land_fleet, slot_series
 from tests.stories import END as STORY_END
 from tests.triage.test_incidents import TRUTH, shifted
 from workbench.collect.capture import Capture, new_info
@@ -179,3 +180,17 @@ def test_groups_of_other_kinds_are_rows_of_the_table(spark: Any, tmp_path: Path)
     text = console.export_text()
     assert shared in text and "a share group (KIP-932)" in text and "workers" in text
     assert sweep(store, spark).table["kind"].to_pylist() == [None, None]
+
+
+def test_positions_of_redrive_plans_are_left_out(spark: Any, tmp_path: Path) -> None:
+    """A group that would be called stopped, with the name of a redrive plan's position: neither a row nor a finding."""
+    info = StoreInfo(cluster="fleet", slot_seconds=600, profiles=["kafka_exporter"])
+    store = make_store(tmp_path / "store", info)
+    for end in store.slots_of(store.window_ending(END)):
+        series = slot_series(8, end, 600, 30)
+        groups = pc.replace_substring(series.names["group"], "group-000007", f"workbench-redrive-{'a' * 32}")
+        names = series.names.set_column(series.names.schema.get_field_index("group"), "group", groups)
+        store.land(end, replace(series, names=names))
+    result = sweep(store, spark)
+    assert sorted(result.table["group"].to_pylist()) == [f"group-{number:06}" for number in range(7)]
+    assert result.findings == ()

@@ -10,6 +10,7 @@ import pytest
 from tests.stories import IN_WINDOW, THRESHOLDS, WINDOW, Story, lagging
 from workbench.api.look import TriageResult, exit_code
 from workbench.collect.capture import Capture, new_info
+from workbench.collect.kafka_kinds import REDRIVE, REDRIVE_PREFIX
 from workbench.collect.kafka_views import GroupView, Member, views_table
 from workbench.errors import ExitCode, NoSeriesError
 from workbench.expectations import GroupSettings
@@ -129,3 +130,22 @@ def test_a_muted_group_of_another_kind_is_shown_and_does_not_count(spark: Any) -
     [workers] = result.not_judged
     assert workers.muted is not None and "known" in workers.muted
     assert exit_code(result) == ExitCode.OK
+
+
+PLAN_GROUP = f"{REDRIVE_PREFIX}{'a' * 32}"
+
+
+def test_positions_of_redrive_plans_alarm_nobody(spark: Any) -> None:
+    """Left out of a triage of all groups and of a health report; asked for by name, it is named, and is never lagging."""
+    stories = [Story(group="plain").all_partitions().calm(), lagging(Story(group=PLAN_GROUP)).calm()]
+    for kinds in ({"plain": "consumer"}, {"plain": "consumer", PLAN_GROUP: REDRIVE}):
+        capture = captured(stories, kinds)
+        result = triage(capture, spark)
+        assert [it.group for it in result.findings] == ["plain"]
+        assert result.not_judged == ()
+        health = assess(capture, result, {}, start=WINDOW.start, end=WINDOW.end)
+        assert health.exit_code is ExitCode.OK
+        assert "workbench-redrive" not in overview(health) + render_html(result, capture, health=health)
+        (named,) = triage(capture, spark, groups=[PLAN_GROUP]).findings
+        assert (named.kind, named.state) == (REDRIVE, State.CANNOT_TELL)
+        assert named.headline.startswith("Cannot tell: the position of a redrive plan")

@@ -11,6 +11,8 @@ from pyspark.sql import DataFrame
 
 from workbench import api
 from workbench.errors import ExitCode
+from workbench.redrive.apply import RedriveReceipt
+from workbench.redrive.verify import RedriveCheck
 from workbench.triage.finding import Finding
 
 ROOT = Path(__file__).parent.parent.parent
@@ -29,6 +31,10 @@ def results() -> None:
     assert_type(
         api.plan_replay(cluster="c", from_group="a", new_group="b", topics=["t"], since="1h ago"), api.PlannedReplay
     )
+    assert_type(api.dead_letters(cluster="c"), api.LetterTopics)
+    assert_type(api.plan_redrive(cluster="c", topic="t"), api.PlannedRedrive)
+    assert_type(api.apply_redrive("plan.json"), RedriveReceipt)
+    assert_type(api.verify_redrive("plan.json"), RedriveCheck)
 
 
 def mistakes() -> None:
@@ -36,6 +42,7 @@ def mistakes() -> None:
     api.triage("c")  # type: ignore[call-arg]
     api.triage(cluster=1)  # type: ignore[arg-type]
     api.snapshot()  # type: ignore[call-arg]
+    api.apply_redrive("plan.json", confirm=True)  # type: ignore[arg-type]
     api.samples(3)  # type: ignore[arg-type]
 
 

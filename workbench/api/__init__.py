@@ -14,6 +14,14 @@ Functions raise the errors of `workbench.errors`, each with a message and a hint
 from __future__ import annotations
 
 from workbench.api.captures import CaptureResult, capture, capture_statistics
+from workbench.api.letters import (
+    LetterTopics,
+    PlannedRedrive,
+    apply_redrive,
+    dead_letters,
+    plan_redrive,
+    verify_redrive,
+)
 from workbench.api.look import TriageResult, triage
 from workbench.api.measure import features, samples
 from workbench.api.progress import Progress
@@ -23,16 +31,22 @@ from workbench.api.snapshots import SnapshotResult, snapshot
 
 __all__ = [
     "CaptureResult",
+    "LetterTopics",
+    "PlannedRedrive",
     "PlannedReplay",
     "Progress",
     "SnapshotResult",
     "TriageResult",
+    "apply_redrive",
     "capture",
     "capture_statistics",
+    "dead_letters",
     "features",
     "health",
+    "plan_redrive",
     "plan_replay",
     "samples",
     "snapshot",
     "triage",
+    "verify_redrive",
 ]

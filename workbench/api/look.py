@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -118,8 +118,11 @@ def judge(found: Measured, request: Measurements, *, progress: Progress = SILENT
         NoSeriesError: if they have no data for the request. SetupError: if Spark does not start.
     """
     started = time.monotonic()
+    from workbench.api.stuck_record import with_records
+    from workbench.settings import load_settings
     from workbench.spark.session import session
     from workbench.triage import engine
+    from workbench.triage.verdict import Verdict
 
     with progress.step("Starting Spark") as step:
         engine.load()
@@ -134,6 +137,11 @@ def judge(found: Measured, request: Measurements, *, progress: Progress = SILENT
             topics=list(request.topics) or None,
         )
         step.note = f"{plural(len(result.findings), 'subscription')}, {time.monotonic() - started:.1f} s in all"
+    if request.cluster is not None and any(it.verdict is Verdict.STUCK_PARTITION for it in result.findings):
+        settings = load_settings(request.config).cluster(request.cluster)
+        if settings.bootstrap is not None:
+            with progress.step("Reading the record at which a partition is stuck"):
+                result = replace(result, findings=with_records(result.findings, settings))
     return TriageResult(triage=result, capture=found.capture)
 
 

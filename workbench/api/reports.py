@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,6 +49,7 @@ def health(
     from workbench.triage.engine import triage
     from workbench.window import Window, parse_instant
 
+    letter_topics: Sequence[str] = ()
     if capture:
         recorded = read_capture(Path(capture))
         window = recorded.window
@@ -56,7 +58,7 @@ def health(
         if end != window.end:
             window = Window(baseline_start=start, start=max(start, end - (window.end - window.start)), end=end)
     else:
-        recorded, window, start, end = _collected(cluster, since, until, config)
+        recorded, window, start, end, letter_topics = _collected(cluster, since, until, config)
     spark = session()
     if recorded.samples.num_rows > _MUCH:
         for_much_data(spark)
@@ -69,10 +71,21 @@ def health(
         objective_seconds=recorded.info.thresholds.time_lag_objective_seconds,
         expectations=Expectations(recorded.info.expected),
     )
-    return assess(recorded, result, spent, start=start, end=end, previous=read_previous(previous), run_id=run_id)
+    return assess(
+        recorded,
+        result,
+        spent,
+        start=start,
+        end=end,
+        previous=read_previous(previous),
+        run_id=run_id,
+        letter_topics=letter_topics,
+    )
 
 
-def _collected(cluster: str, since: str, until: str, config: str) -> tuple[Capture, Window, datetime, datetime]:
+def _collected(
+    cluster: str, since: str, until: str, config: str
+) -> tuple[Capture, Window, datetime, datetime, list[str]]:
     from workbench.collect import live
     from workbench.settings import load_settings
     from workbench.window import Window, parse_instant
@@ -84,4 +97,4 @@ def _collected(cluster: str, since: str, until: str, config: str) -> tuple[Captu
     start, end = parse_instant(since), parse_instant(until)
     window = Window.ending(end, length=lengths.length, baseline=lengths.baseline)
     asked = Window(baseline_start=min(start, window.baseline_start), start=window.start, end=end)
-    return live.collect(chosen, asked, thresholds=thresholds), window, start, end
+    return live.collect(chosen, asked, thresholds=thresholds), window, start, end, chosen.dead_letters.topics

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from workbench.cli.dlq_options import letters_setup, selection_of, selection_options_of_letters
+from workbench.api.letters import apply_redrive, dead_letters, letters_setup, plan_redrive
+from workbench.cli.dlq_options import selection_options_of_letters
 from workbench.cli.dlq_watch import discard_command, follow_command, verify_command
+from workbench.cli.help import Group
 from workbench.cli.options import cluster_option, config_option, json_option
 from workbench.cli.replay_options import PLAN_FILE, collect_no_garbage, confirm_hash, seconds_of
-from workbench.errors import ExitCode, UsageError
+from workbench.errors import ExitCode
 from workbench.screen import say, write_json
 
-if TYPE_CHECKING:
-    from workbench.redrive.planfile import Destination
 
-
-@click.group(name="dlq")
+@click.group(name="dlq", cls=Group)
 def command() -> None:
     """Dead letters: list and show them, and redrive them by a plan.
 
@@ -37,16 +36,13 @@ def list_command(cluster: str, as_json: bool, config: Path | None) -> int:
     """
     from workbench.cli.dlq_show import show_topics
     from workbench.cli.progress import Steps
-    from workbench.redrive.topics import list_topics
 
-    chosen, kafka = letters_setup(cluster, config)
     with Steps(quiet=as_json) as steps, steps.waiting(f"Reading the dead-letter topics of {cluster}"):
-        mapping = {str(name): header for name, header in chosen.dead_letters.headers.items()}
-        found = list_topics(kafka.gateway, kafka.letters, chosen.dead_letters.topics, mapping)
+        found = dead_letters(cluster=cluster, config=config)
     if as_json:
-        write_json({"schema": "workbench.dlq-list/1", "cluster": cluster, "topics": [it.document() for it in found]})
+        write_json(found.to_json())
     else:
-        show_topics(found, cluster)
+        show_topics(found.topics, cluster)
     return ExitCode.OK
 
 
@@ -83,6 +79,7 @@ def show_command(
 ) -> int:
     """Show the letters of TOPIC: where each came from, and why it failed. Without --payload, keys and values are not shown."""
     from workbench.cli.dlq_show import show_counts_of_letters, show_letters
+    from workbench.redrive.parse_request import selection_of
     from workbench.redrive.show import count_letters, newest_letters
 
     selection = selection_of(**chosen)
@@ -120,9 +117,7 @@ def show_command(
 @click.option(
     "--to-url", help="Send each letter to this REST service instead; not exactly once (see the plan's warnings)."
 )
-@click.option(
-    "--source", "fallback", help="Source topic of letters whose headers do not name it. Default: by the topic's name."
-)
+@click.option("--source", help="Source topic of letters whose headers do not name it. Default: by the topic's name.")
 @click.option(
     "--partition-by",
     type=click.Choice(["origin", "key"]),
@@ -158,7 +153,7 @@ def show_command(
 @click.option("--max-bytes-per-second", type=click.FloatRange(min=0, min_open=True), help="Cap of the redrive.")
 @click.option(
     "--known-plan",
-    "known",
+    "known_plans",
     type=PLAN_FILE,
     multiple=True,
     help="A plan applied from another machine; its letters are left out.",
@@ -171,74 +166,27 @@ def show_command(
 def plan_command(
     topic: str,
     cluster: str,
-    to_topic: str | None,
-    to_url: str | None,
-    fallback: str | None,
-    known: tuple[Path, ...],
-    again: bool,
-    reason: str | None,
     out: Path | None,
     as_json: bool,
-    config: Path | None,
-    **chosen: Any,
+    **asked: Any,
 ) -> int:
     """Plan which letters of TOPIC are produced again, and where. Read-only: writes nothing to Kafka and joins no group."""
-    from workbench.cli.dlq_options import check_redrive_place, request_of_redrive
     from workbench.cli.dlq_show import show_redrive_plan
     from workbench.cli.progress import Steps
-    from workbench.redrive.ledger import Ledger
-    from workbench.redrive.plan import make_redrive_plan
-    from workbench.redrive.planfile import read_redrive_plan
-    from workbench.replay.planfile import write_file
+    from workbench.redrive.keep import check_redrive_place
 
     collect_no_garbage()
     if out is not None:
         check_redrive_place(out)
-    settings, kafka = letters_setup(cluster, config)
-    ledger = Ledger.of_user()
-    for path in known:
-        ledger.keep(read_redrive_plan(path))
-    view = kafka.gateway.cluster([topic])
-    topic_id = view.topics[topic].topic_id if topic in view.topics else None
-    done = {} if again else kafka.handled(topic, topic_id, view.cluster_id, ledger)
-    request = request_of_redrive(
-        settings, topic, to=_destination(to_topic, to_url, fallback, topic, view.topics, chosen),
-        done=done, again=again, reason=reason, chosen=chosen,
-    )  # fmt: skip
     with Steps(quiet=as_json) as steps, steps.waiting(f"Reading the letters of {topic}"):
-        plan = make_redrive_plan(request, kafka.gateway, kafka.letters(topic), kafka.limit_of)
+        found = plan_redrive(cluster=cluster, topic=topic, **asked)
     if out is not None:
-        write_file(out, plan.document())
+        found.write(out)
     if as_json:
-        write_json(plan.document())
+        write_json(found.to_json())
     else:
-        show_redrive_plan(plan, out)
+        show_redrive_plan(found.plan, out)
     return ExitCode.OK
-
-
-def _destination(
-    to_topic: str | None, to_url: str | None, fallback: str | None, topic: str, known: Any, chosen: dict[str, Any]
-) -> Destination:
-    from pydantic import ValidationError
-
-    from workbench.inputs import first_problem
-    from workbench.redrive.planfile import Destination, To
-    from workbench.redrive.topics import source_by_name
-
-    if to_topic is not None and to_url is not None:
-        raise UsageError("--to and --to-url exclude each other.")
-    kind = To.TOPIC if to_topic is not None else To.HTTP if to_url is not None else To.SOURCE
-    try:
-        return Destination(
-            kind=kind,
-            topic=to_topic,
-            url=to_url,
-            fallback=fallback or source_by_name(topic, list(known)),
-            partition=chosen.pop("partition_by"),
-            timestamps=chosen.pop("timestamps"),
-        )
-    except ValidationError as error:
-        raise UsageError(f"{first_problem(error, whole='the destination')}.") from None
 
 
 @command.command(name="apply")
@@ -272,27 +220,24 @@ def apply_command(
     It is safe to repeat after any failure or kill: it continues exactly where the last transaction ended. Exit code 6 if refused.
     """
     from workbench.cli.dlq_show import ApplyBar, show_redrive_receipt
-    from workbench.redrive.apply import RedriveOutcome, keep_receipt
-    from workbench.redrive.guard import RedriveLimits
-    from workbench.redrive.ledger import Ledger
+    from workbench.redrive.apply import RedriveOutcome
     from workbench.redrive.planfile import read_redrive_plan
-    from workbench.replay.journal import Journal
 
     collect_no_garbage()
     plan = read_redrive_plan(plan_file)
-    _, kafka = letters_setup(cluster or plan.cluster, config)
     if is_real:
         targets = ", ".join(f"{it.topic} ({it.letters:,})" for it in plan.targets) or plan.destination.url or "nowhere"
         confirm_hash(plan.hash, confirm, f"Produce {plan.letters:,} records to {targets}.")
-    limits = RedriveLimits(
-        retention_margin_seconds=seconds_of(retention_margin), allow_under_replicated=allow_under_replicated
-    )
-    run = kafka.redrive(plan, Journal.of_user(), Ledger.of_user(), limits)
     with ApplyBar(plan.letters, quiet=as_json or not is_real) as bar:
-        run.on_progress = bar.show
-        receipt = run.run(dry_run=not is_real)
-    if is_real:
-        keep_receipt(plan_file, receipt)
+        receipt = apply_redrive(
+            plan_file,
+            confirm=plan.hash if is_real else None,
+            cluster=cluster,
+            retention_margin_seconds=seconds_of(retention_margin),
+            allow_under_replicated=allow_under_replicated,
+            on_progress=bar.show,
+            config=config,
+        )
     if as_json:
         write_json(receipt.document())
     show_redrive_receipt(receipt, plan_file, as_json=as_json)

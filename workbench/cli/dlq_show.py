@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
 from rich.text import Text
 
-from workbench.console import SafeConsole, open_console, step_bar
+from workbench.console import FittingTable, SafeConsole, open_console, step_bar
 from workbench.humanize import count, duration, moment, plural, printable, rate, size
 from workbench.masking import masked
 
@@ -39,12 +38,12 @@ def show_topics(found: Sequence[LetterTopic], cluster: str) -> None:
     if not found:
         console.line_of(f"No dead-letter topic on {cluster}: none has such a name. Name them in dead_letters.topics.")
         return
-    table = Table(box=None)
+    table = FittingTable()
     table.add_column("topic")
     for name in ("letters", "oldest", "last hour"):
         table.add_column(name, justify="right")
     for name in ("errors of the newest", "source topics", "headers of"):
-        table.add_column(name)
+        table.add_column(name, ratio=1)
     for it in found:
         table.add_row(
             _text(it.topic),
@@ -65,7 +64,7 @@ def show_letters(found: Sequence[ShownLetter], topic: str, *, payload: bool) -> 
     if not found:
         console.line_of(f"No letter of {topic} is selected.")
         return
-    table = Table(box=None)
+    table = FittingTable()
     for name in ("letter", "time", "source", "type", "error"):
         table.add_column(name)
     for name in ("bytes", "rounds"):
@@ -96,7 +95,7 @@ def show_counts_of_letters(counts: Mapping[str, Sequence[Mapping[str, Any]]]) ->
     """Show counts, a table for each kind."""
     console = open_console()
     for kind, rows in counts.items():
-        table = Table(box=None)
+        table = FittingTable()
         table.add_column(kind)
         table.add_column("letters", justify="right")
         for row in rows:
@@ -119,7 +118,7 @@ def show_redrive_plan(plan: RedrivePlan, path: Path | None) -> None:
     console.line_of(
         f"Cap: {' and '.join(cap) or 'none'}" + (f", so it takes {duration(needed)}" if needed is not None else "")
     )
-    table = Table(box=None)
+    table = FittingTable()
     table.add_column("target")
     for name in ("partitions", "letters", "bytes"):
         table.add_column(name, justify="right")
@@ -154,6 +153,8 @@ def show_redrive_receipt(receipt: RedriveReceipt, path: Path, *, as_json: bool) 
     console.line_of(words[receipt.outcome.value], style="bold green" if good else "bold red")
     for reason in receipt.reasons[:10]:
         console.line_of(f"  {reason}")
+    for note in receipt.notes:
+        console.line_of(f"  {note}")
     for hint in receipt.hints:
         console.line_of(f"Hint: {hint}")
     if receipt.outcome.value == "done":

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from workbench.cli.dlq_options import letters_setup
+from workbench.api.letters import letters_setup, verify_redrive
 from workbench.cli.options import cluster_option, config_option, json_option
 from workbench.cli.replay_options import PLAN_FILE, confirm_hash, seconds_of
 from workbench.errors import DeadlineError, ExitCode
@@ -33,13 +33,10 @@ def verify_command(
     Exit code 0: yes; 3: no, with the letters; 4: cannot tell, because records were deleted.
     """
     from workbench.cli.progress import Steps
-    from workbench.redrive.planfile import read_redrive_plan
-    from workbench.redrive.verify import RedriveVerdict, verify_redrive
+    from workbench.redrive.verify import RedriveVerdict
 
-    plan = read_redrive_plan(plan_file)
-    _, kafka = letters_setup(cluster or plan.cluster, config)
     with Steps(quiet=as_json) as steps, steps.waiting("Reading the target topics"):
-        found = verify_redrive(plan, kafka.gateway, kafka.letters, groups=groups)
+        found = verify_redrive(plan_file, groups=groups, cluster=cluster, config=config)
     if as_json:
         write_json(found.document())
     else:

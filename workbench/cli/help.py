@@ -19,6 +19,30 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "capture": (("capture --cluster prod --since 30m --out incident", "keep the last 30 minutes"),),
     "completion": (('eval "$(workbench completion bash)"', "in ~/.bashrc"),),
     "demo": (("demo", "takes about 90 seconds"),),
+    "dlq": (
+        ("dlq list --cluster prod", "topics with dead letters, and why they failed"),
+        ("dlq plan --help", "what is produced again, and where; writes nothing to Kafka"),
+        ("dlq apply redrive.json", "safety checks; --apply produces"),
+    ),
+    "dlq apply": (
+        ("dlq apply redrive.json", "safety checks only"),
+        ("dlq apply redrive.json --apply", "asks for the plan's hash"),
+    ),
+    "dlq discard": (('dlq discard redrive.json --reason "test data" --apply', "no letter is deleted"),),
+    "dlq follow": (("dlq follow redrive.json", "from any machine"),),
+    "dlq list": (("dlq list --cluster prod", "largest first"),),
+    "dlq plan": (
+        (
+            "dlq plan orders-dlt --cluster prod --error '*Timeout*' \\\n"
+            "      --max-records-per-second 5000 --out redrive.json",
+            "the letters of one error, slowly",
+        ),
+    ),
+    "dlq show": (
+        ("dlq show orders-dlt --cluster prod --by error --by minute", "how many, and when"),
+        ("dlq show orders-dlt --cluster prod --limit 5 --payload", "the newest, decoded"),
+    ),
+    "dlq verify": (("dlq verify redrive.json --group payments", "was each record processed?"),),
     "doctor": (
         ("doctor", "this machine and every cluster"),
         ("doctor --cluster prod --group payments", "what is expected of a group, and why"),
@@ -81,6 +105,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "      --new-group payments-2 --topic orders --since 2h --out plan.json",
             "writes nothing to Kafka",
         ),
+    ),
+    "replay retire": (
+        ("replay retire plan.json", "delete the new group"),
+        ("replay retire plan.json --stay", "keep it, and delete the old one"),
     ),
     "replay rollback": (("replay rollback plan.rollback.json", "asks for its hash"),),
     "replay verify": (("replay verify plan.json", "did it get every record?"),),

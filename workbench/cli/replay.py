@@ -20,8 +20,8 @@ from workbench.screen import say, write_json
 def command() -> None:
     """Process records again from a point in time, in a new consumer group.
 
-    The offsets of the old group are never changed. Only `apply`, `rollback` and `cutover` change
-    anything; the journal has every change.
+    The offsets of the old group are never changed. Only `apply`, `rollback`, `cutover` and `retire`
+    change anything; the journal has every change.
     """
 
 

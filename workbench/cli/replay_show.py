@@ -163,12 +163,18 @@ def show_counts(found: dict[str, list[dict[str, Any]]]) -> None:
 
 
 def preflight_lines(plan: Plan, cap: int | None, instances: int) -> list[str]:
-    """Describe the load of a replay on the brokers."""
+    """Describe the load of a replay on the brokers, and instances that cannot take part."""
     from workbench.humanize import duration
     from workbench.replay.plan import bytes_per_broker
 
     loads = sorted(bytes_per_broker(plan).items())
     lines = [f"Bytes to read from broker {broker}: {size(load)}" for broker, load in loads]
+    parts = len(plan.partitions)
+    if instances > parts:
+        lines.append(
+            f"{plural(instances - parts, 'instance')} of {instances} may get no partition: the plan has {parts}. "
+            "More instances do not make it faster."
+        )
     total = plan.bytes_estimate
     if cap is not None and total is not None:
         lines.append(

@@ -40,14 +40,14 @@ def follow_command(
     as_json: bool,
     config: Path | None,
 ) -> int:
-    """Watch the new group until it has committed the whole window.
+    """Watch the new group until it has committed the whole window, or all ranges of the plan.
 
-    Also shows the lag of the old group. --json prints a line per check.
+    After the last range, it says how to switch back. Also shows the lag of the old group. --json prints a line per check.
     """
     from workbench.cli.progress import Steps
     from workbench.replay.follow import Follower, check_same_cluster
     from workbench.replay.planfile import read_plan
-    from workbench.replay.progress import Pace
+    from workbench.replay.progress import Pace, next_steps
     from workbench.settings import load_settings
 
     plan = read_plan(plan_file)
@@ -81,7 +81,8 @@ def follow_command(
             hint="Check again with: workbench replay follow.",
         )
     if not as_json:
-        say(f"Complete. Next: workbench replay verify {plan_file}")
+        for line in next_steps(plan, look, plan_file):
+            say(line)
     return ExitCode.OK
 
 
@@ -131,6 +132,8 @@ def look_document(plan: Plan, look: ReplayProgress, pace: Pace) -> dict[str, Any
         "complete": look.complete,
         "waiting": look.waiting,
         "partitions_left": len(look.left),
+        "ranges": look.ranges,
+        "ranges_through": look.ranges_through,
         "messages_per_second": pace.per_second,
         "eta_seconds": pace.eta_seconds,
         "members": look.members,

@@ -97,7 +97,7 @@ def show(name: str, folder: Path | None) -> int:
 
     books = read_books(_folder(folder))
     for book in books:
-        if name in (book.front.alert, str(book.front.verdict)):
+        if name in (book.front.alert, *book.front.also, str(book.front.verdict)):
             tell_page(book.text)
             return ExitCode.OK
     known = [it.front.alert for it in books]

@@ -27,6 +27,7 @@ import pyarrow.parquet as pq
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from workbench import __version__
+from workbench.collect.kafka_kinds import REDRIVE_PREFIX
 from workbench.collect.kafka_views import GROUPS_SCHEMA
 from workbench.collect.parquet_bounds import Room, TooLargeError, read_bounded
 from workbench.errors import DamagedCaptureError, NotACaptureError, UsageError, WindowError
@@ -122,8 +123,14 @@ class Capture:
         return Window(baseline_start=window.baseline_start, start=window.start, end=window.end)
 
     def samples_of(self, groups: Sequence[str], topics: Sequence[str]) -> pa.Table:
-        """Samples of these groups and topics (empty: all); samples without a group (log ends) or a topic (members) are kept."""
+        """Samples of these groups and topics (empty: all); samples without a group (log ends) or a topic (members) are kept.
+
+        Positions of redrive plans are left out unless they are among `groups`.
+        """
         samples = self.samples
+        if not groups:
+            plans = pa.compute.starts_with(samples["group"], REDRIVE_PREFIX)
+            samples = samples.filter(pa.compute.invert(plans.fill_null(False)))
         for column, wanted in (("group", groups), ("topic", topics)):
             if wanted:
                 values = samples[column]

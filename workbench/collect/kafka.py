@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any
 
 from workbench.collect.kafka_commits import IN_FLIGHT, commits_of
@@ -23,7 +24,7 @@ from workbench.collect.kafka_errors import (
     is_other_kind,
 )
 from workbench.collect.kafka_groups import Others, groups_of
-from workbench.collect.kafka_kinds import cannot_judge
+from workbench.collect.kafka_kinds import REDRIVE, cannot_judge, is_redrive_plan
 from workbench.collect.kafka_offsets import BY_TIME, offsets_of, topic_right
 from workbench.collect.kafka_reading import Reading, read
 from workbench.collect.kafka_views import NOT_PERMITTED, GroupView, Partition, Snapshot, group_view
@@ -135,6 +136,12 @@ class KafkaCluster(KafkaConnection):
         return read(self, work)
 
     def _views(
+        self, reading: Reading, groups: Sequence[str] | None, all_known: bool, every_kind: bool
+    ) -> tuple[list[GroupView], list[str], Others]:
+        views, unknown, others = self._described(reading, groups, all_known, every_kind)
+        return [replace(it, protocol=REDRIVE) if is_redrive_plan(it.group) else it for it in views], unknown, others
+
+    def _described(
         self, reading: Reading, groups: Sequence[str] | None, all_known: bool, every_kind: bool
     ) -> tuple[list[GroupView], list[str], Others]:
         """The groups, and requested ones that do not exist. All groups are listed only if none is named, or one does not exist."""
@@ -281,7 +288,7 @@ class KafkaCluster(KafkaConnection):
         commits: dict[tuple[str, str, int], int | None] = {}
         asked = []
         for view in views:
-            if cannot_judge(view.protocol) is not None:  # these commit nothing
+            if cannot_judge(view.protocol) is not None:  # these commit nothing, or nothing that can lag
                 continue
             for member in view.members:  # also report partitions that are assigned but never committed
                 for topic, number in member.partitions:

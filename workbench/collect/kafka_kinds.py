@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 CLASSIC, CONSUMER, SHARE, STREAMS, CONNECT = "classic", "consumer", "share", "streams", "connect"
 HIDDEN = "share or streams"  # what librdkafka alone can tell: there is a group, and it is no consumer group
 UNKNOWN = "unknown"
+REDRIVE = "redrive plan"  # by its name: such a group has no members, and its commits say how far a plan of dead letters has come
+REDRIVE_PREFIX = "workbench-redrive-"  # of progress groups and transactional ids: ACLs can be given by prefix
 
 # Groups whose members read partitions in order and commit where they are: what this program's questions are about.
 JUDGED = (CLASSIC, CONSUMER, STREAMS)
@@ -26,6 +28,7 @@ _NAMES = {
     CONNECT: "a group of Kafka Connect workers",
     HIDDEN: "a share group or a Kafka Streams group",
     UNKNOWN: "a group whose kind is not known",
+    REDRIVE: "the position of a redrive plan",
 }
 _WHY_NOT = {
     SHARE: (
@@ -37,6 +40,7 @@ _WHY_NOT = {
         "connect-NAME"
     ),
     HIDDEN: "the client cannot describe it with these security settings",
+    REDRIVE: "new dead letters are not its lag, and nobody has to read them for it; see `workbench dlq list`",
 }
 
 
@@ -46,6 +50,11 @@ def kind_of(group_type: str, protocol_type: str) -> str:
     if kind == CLASSIC and protocol_type not in ("", "consumer"):
         return protocol_type
     return kind
+
+
+def is_redrive_plan(group: str) -> bool:
+    """Whether a group is the position of a redrive plan, by its name."""
+    return group.startswith(REDRIVE_PREFIX)
 
 
 def named(kind: str) -> str:
@@ -146,7 +155,7 @@ def unjudged_in(
 
     Args:
         without: groups that have a finding already.
-        only: these groups, if any are named.
+        only: these groups, if any are named. Positions of redrive plans are left out unless they are named.
         topics: groups that read one of these, if any are named.
         lags: group to its lag in messages, where it is known.
     """
@@ -156,6 +165,8 @@ def unjudged_in(
     for row in groups.to_pylist():
         name, kind = row["group"], row["protocol"]
         if kind is None or cannot_judge(kind) is None or name in done or (asked and name not in asked):
+            continue
+        if kind == REDRIVE and name not in asked:
             continue
         if newest.setdefault(name, row["ts"]) < row["ts"]:
             newest[name], rows[name] = row["ts"], []

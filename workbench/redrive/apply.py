@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import EvidenceError, GuardError, SourceUnreachableError
-from workbench.humanize import listed, plural
+from workbench.humanize import duration, listed, plural, size
 from workbench.redrive.gateway import LetterReader, LettersGoneError, Sink, letters_at
 from workbench.redrive.guard import HINTS, RedriveLimits, RedriveNow, check_redrive
 from workbench.redrive.ledger import Ended, Ledger
 from workbench.redrive.letters import Letter, Reader
 from workbench.redrive.pace import Pace
 from workbench.redrive.picks import Walk
-from workbench.redrive.plan import HTTP_BATCH, route_of
+from workbench.redrive.plan import HTTP_BATCH, bytes_per_broker_of, route_of, seconds_of
 from workbench.redrive.planfile import RedrivePlan, To
 from workbench.replay.journal import Journal, only_one
 from workbench.replay.planfile import write_file
@@ -50,6 +50,7 @@ class RedriveReceipt:
         produced: records of this run; letters: of the plan.
         resumed: whether an earlier run had begun.
         seconds: of producing.
+        notes: of a dry run: duration at the cap, and the bytes of each broker.
     """
 
     plan: str
@@ -60,10 +61,11 @@ class RedriveReceipt:
     seconds: float = 0.0
     reasons: list[str] = field(default_factory=list)
     hints: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     def document(self) -> dict[str, Any]:
         """As plain values."""
-        names = ("plan", "letters", "produced", "resumed", "seconds", "reasons", "hints")
+        names = ("plan", "letters", "produced", "resumed", "seconds", "reasons", "hints", "notes")
         head = {"schema": "workbench.redrive-receipt/1", "outcome": self.outcome.value}
         return {**head, **{name: getattr(self, name) for name in names}}
 
@@ -114,7 +116,7 @@ class Redrive:
                 hints = list(dict.fromkeys(HINTS[it.code] for it in refusals))
                 return self._receipt(RedriveOutcome.REFUSED, reasons=reasons, hints=hints)
             if dry_run:
-                return self._receipt(RedriveOutcome.DRY_RUN)
+                return self._receipt(RedriveOutcome.DRY_RUN, notes=_load(plan, now))
             if self.ledger.ended(plan) is not None:
                 return self._receipt(RedriveOutcome.DONE, resumed=True)
             self.ledger.keep(plan)
@@ -330,3 +332,29 @@ def _words(error: BaseException) -> str:
 def keep_receipt(path: Path, receipt: RedriveReceipt) -> None:
     """Write the receipt next to the plan."""
     write_file(redrive_receipt_path(path), receipt.document())
+
+
+def _load(plan: RedrivePlan, now: RedriveNow) -> list[str]:
+    needed = seconds_of(plan)
+    found = (
+        [f"At the cap it takes {duration(needed)}."]
+        if needed is not None
+        else ["No cap: as fast as the brokers take it."]
+    )
+    loads = bytes_per_broker_of(plan, now.cluster)
+    for broker, (read, write) in loads.items():
+        found.append(f"Broker {broker}: about {size(read)} to read, {size(write)} to write.")
+    if (quotas := now.quotas) is None:
+        return [*found, "Quotas of this user: unknown."]
+    for limit, most, what in (
+        (quotas.consumer_bytes, max((it[0] for it in loads.values()), default=0), "read"),
+        (quotas.producer_bytes, max((it[1] for it in loads.values()), default=0), "write"),
+    ):
+        if limit:
+            least = duration(most / limit)
+            found.append(
+                f"Quota of {quotas.user} to {what}: {size(limit)}/s for each broker, so it takes at least {least}."
+            )
+    if not quotas.consumer_bytes and not quotas.producer_bytes:
+        found.append(f"Quotas of {quotas.user}: none.")
+    return found

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from workbench.collect.kafka_quotas import Quotas
 from workbench.humanize import duration, plural
 from workbench.redrive.picks import Picks
 from workbench.redrive.plan import margin_seconds, seconds_of
@@ -35,6 +36,7 @@ class RedriveNow:
         handled: letters that other plans have handled.
         offsets_retention_seconds: how long Kafka keeps the position of a group without members.
         lacking: permissions that the broker says are lacking, in words.
+        quotas: of this user; None if they cannot be told.
     """
 
     cluster: ClusterView
@@ -46,6 +48,7 @@ class RedriveNow:
     offsets_retention_seconds: float | None = None
     was_started: bool = False
     lacking: tuple[str, ...] = ()
+    quotas: Quotas | None = None
 
 
 def check_redrive(plan: RedrivePlan, now: RedriveNow, limits: RedriveLimits) -> list[Refusal]:

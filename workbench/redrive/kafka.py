@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from workbench.collect.kafka_errors import error_words
+from workbench.collect.kafka_quotas import quotas_of
 from workbench.errors import SourceUnreachableError
 from workbench.redrive.apply import Redrive
 from workbench.redrive.gateway import Sink
@@ -121,6 +122,7 @@ class RedriveKafka:
             offsets_retention_seconds=self.offsets_retention_seconds(),
             was_started=ledger.was_started(plan) and ledger.ended(plan) is None,
             lacking=self.lacking(plan),
+            quotas=quotas_of(self.gateway.bootstrap, self.gateway.properties),
         )
 
     def sink(self, plan: RedrivePlan) -> Sink:

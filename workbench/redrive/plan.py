@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from workbench.errors import EvidenceError, GuardError, SourceUnreachableError, UnknownGroupError
-from workbench.humanize import count, duration, listed, plural
+from workbench.humanize import count, did_you_mean, duration, listed, plural
 from workbench.redrive.gateway import LetterReader, LettersGoneError
 from workbench.redrive.letters import Reader
 from workbench.redrive.order import Columns, duplicates, out_of_order
@@ -93,7 +93,8 @@ def make_redrive_plan(
         raise SourceUnreachableError(f"These credentials may not read the topic {request.topic!r}.", hint=NO_RIGHT)
     if request.topic not in view.topics:
         raise UnknownGroupError(
-            f"The cluster has no topic {request.topic!r}.", hint="Topics with dead letters: workbench dlq list."
+            f"The cluster has no topic {request.topic!r}.{did_you_mean(request.topic, sorted(view.topics))}",
+            hint="Topics with dead letters: workbench dlq list.",
         )
     parts = [(request.topic, number) for number in sorted(view.topics[request.topic].leaders)]
     logs = gateway.logs(parts, stable=True)
@@ -108,7 +109,8 @@ def make_redrive_plan(
     }
     destination = request.destination
     if destination.kind is To.TOPIC and destination.topic not in view.topics:
-        raise UnknownGroupError(f"The cluster has no topic {destination.topic!r}.")
+        means = did_you_mean(destination.topic or "", sorted(view.topics))
+        raise UnknownGroupError(f"The cluster has no topic {destination.topic!r}.{means}")
     sizes: dict[str, int] = {}
 
     def limit(topic: str) -> int | None:
@@ -256,6 +258,23 @@ def seconds_of(plan: RedrivePlan) -> float | None:
     if plan.max_bytes_per_second is not None:
         found.append(plan.bytes / plan.max_bytes_per_second)
     return max(found, default=None)
+
+
+def bytes_per_broker_of(plan: RedrivePlan, view: ClusterView) -> dict[int, tuple[int, int]]:
+    """Bytes that each broker reads and writes for a redrive, by the current leaders.
+
+    The records of a target are counted as spread evenly over its partitions. Followers read and write as much again.
+    """
+    read, write = Counter[int](), Counter[int]()
+    topic = view.topics.get(plan.topic)
+    for part in plan.partitions:
+        if topic is not None and part.partition in topic.leaders:
+            read[topic.leaders[part.partition]] += part.bytes
+    for target in plan.targets:
+        if (there := view.topics.get(target.topic)) is not None and there.leaders:
+            for broker in there.leaders.values():
+                write[broker] += target.bytes // len(there.leaders)
+    return {broker: (read[broker], write[broker]) for broker in sorted({*read, *write})}
 
 
 def margin_seconds(plan: RedrivePlan, settings: TopicSettings, *, now_ms: float) -> float | None:

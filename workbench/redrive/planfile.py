@@ -11,6 +11,7 @@ from typing import Any, Literal, Self
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
+from workbench.collect.kafka_kinds import REDRIVE_PREFIX, is_redrive_plan
 from workbench.errors import GuardError, UsageError
 from workbench.inputs import is_web_address
 from workbench.masking import remember, secrets_in_url
@@ -20,7 +21,6 @@ from workbench.replay.connect import SHORT_HASH
 from workbench.replay.planfile import Offset, Strict, canonical_hash, read_document, validated
 
 SCHEMA = "workbench.redrive-plan/1"
-_PREFIX = "workbench-redrive-"  # of progress groups and transactional ids: ACLs can be given by prefix
 _ID_LENGTH = 32  # of the hash
 _MOST_LETTERS = 100_000_000  # of a partition: `verify` holds their offsets in memory
 
@@ -258,14 +258,14 @@ class RedrivePlan(Strict):
 
 def group_of_hash(full: str) -> str:
     """Name of a plan in Kafka."""
-    return _PREFIX + full[:_ID_LENGTH]
+    return REDRIVE_PREFIX + full[:_ID_LENGTH]
 
 
 def plan_of_group(group: str) -> str | None:
     """First characters of a plan's hash, if this is the group of a plan's progress."""
-    if not group.startswith(_PREFIX):
+    if not is_redrive_plan(group):
         return None
-    return group.removeprefix(_PREFIX).removesuffix("-ordered")
+    return group.removeprefix(REDRIVE_PREFIX).removesuffix("-ordered")
 
 
 def read_redrive_plan(path: Path) -> RedrivePlan:

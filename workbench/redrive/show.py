@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from workbench.errors import SourceUnreachableError, UnknownGroupError
+from workbench.humanize import did_you_mean
 from workbench.payloads.decode import Decoded, Decoder
 from workbench.redrive.gateway import LetterReader
 from workbench.redrive.letters import UNREADABLE, Letter, Origin, Reader
@@ -111,7 +112,8 @@ def _selected(
     if topic in view.denied:
         raise SourceUnreachableError(f"These credentials may not read the topic {topic!r}.", hint=NO_RIGHT)
     if topic not in view.topics:
-        raise UnknownGroupError(f"The cluster has no topic {topic!r}.", hint="See: workbench dlq list.")
+        means = did_you_mean(topic, sorted(view.topics))
+        raise UnknownGroupError(f"The cluster has no topic {topic!r}.{means}", hint="See: workbench dlq list.")
     keys = [(topic, number) for number in sorted(view.topics[topic].leaders)]
     logs = gateway.logs(keys, stable=True)
     start = {number: logs.starts[topic, number] for _, number in keys if (topic, number) in logs.starts}

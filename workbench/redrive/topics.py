@@ -7,15 +7,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Any
 
+from workbench.record_settings import names_of_letters
 from workbench.redrive.gateway import LetterReader
 from workbench.redrive.letters import UNREADABLE, Reader
 from workbench.replay.gateway import Gateway, LogView
 
-# Endings and words that frameworks and people use: .DLT, -dlt, -dlq, _dead_letter, orders-dead, orders-retry of Decaton, ….
-CONVENTION = re.compile(r"(?i)(^|[._-])(dlt|dlq|dead|dead[._-]?letters?|deadletterqueue)([._-].*)?$")
 _SUFFIX = re.compile(r"(?i)([._-](dlt|dlq|dead|dead[._-]?letters?|deadletterqueue))+$")
 _SAMPLED = 200  # newest letters of a topic that are read for errors and sources
 _HOUR_MS = 3_600_000
@@ -46,16 +44,6 @@ class LetterTopic:
     def document(self) -> dict[str, Any]:
         """As plain values."""
         return {name: getattr(self, name) for name in self.__slots__}
-
-
-def names_of_letters(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
-    """Topics that hold dead letters: by the patterns of the settings, or else by convention."""
-    return [
-        name
-        for name in sorted(names)
-        if not name.startswith("__")
-        and (any(fnmatchcase(name, it) for it in patterns) if patterns else CONVENTION.search(name))
-    ]
 
 
 def source_by_name(topic: str, known: Sequence[str]) -> str | None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from workbench.humanize import count, duration, plural, rate
+from workbench.humanize import count, duration, plural, rate, shell_word
 from workbench.replay.gateway import Partition
 from workbench.replay.planfile import Plan
 from workbench.replay.window_end import WindowEnd
@@ -35,6 +36,7 @@ class ReplayProgress:
         new_lag, old_lag: messages from the groups' commits to the current log end, over the planned partitions; None if one of them
         is not known. The new group may continue long after the window.
         members: of the new group.
+        ranges, ranges_through: of a plan of ranges, and those that are below the new group's commits; 0 for other plans.
     """
 
     at: float
@@ -44,6 +46,8 @@ class ReplayProgress:
     old_lag: int | None
     members: int
     waiting: str | None = None
+    ranges: int = 0
+    ranges_through: int = 0
 
     @property
     def done(self) -> int:
@@ -82,6 +86,7 @@ def progress(
     done: dict[str, int] = dict.fromkeys(plan.topics, 0)
     total: dict[str, int] = dict.fromkeys(plan.topics, 0)
     left = {}
+    spans, through = 0, 0
     for part in plan.partitions:
         stop = windows[part.key].stop
         if part.target is None or stop <= part.target:
@@ -91,6 +96,9 @@ def progress(
         reached = part.target if committed is None else min(max(committed, part.target), stop)
         if part.key in without_records:
             reached = stop
+        if part.ranges is not None:
+            spans += len(part.spans)
+            through += sum(end <= reached for _, end in part.spans)
         done[part.topic] += reached - part.target
         if reached < stop:
             left[part.key] = stop - reached
@@ -102,6 +110,8 @@ def progress(
         new_lag=_lag(planned, new, ends),
         old_lag=_lag([key for key in planned if key in old], old, ends),
         members=members,
+        ranges=spans,
+        ranges_through=through,
         waiting=next((words for key in planned if (words := windows[key].open) is not None), None),
     )
 
@@ -150,5 +160,27 @@ def in_words(look: ReplayProgress, pace: Pace) -> str:
     if look.waiting is not None and not look.left:
         left = look.waiting.rstrip(".")
     members = plural(look.members, "member") if look.members else "NO MEMBERS in the group"
+    if look.ranges:
+        left = f"{look.ranges_through:,} of {look.ranges:,} ranges through  {left}"
     speed = f"{rate(pace.per_second)}  " if pace.per_second is not None else ""
     return f"{speed}{left}  {members}  lag: new {count(look.new_lag)}, old {count(look.old_lag)}"
+
+
+def next_steps(plan: Plan, look: ReplayProgress, plan_file: Path) -> list[str]:
+    """What to do once a replay is complete, a line each; after the last range of a plan of ranges, the switch back."""
+    name = shell_word(str(plan_file))
+    verify = f"workbench replay verify {name}"
+    if not plan.is_of_ranges:
+        return [f"Complete. Next: {verify}"]
+    lines = [f"All {look.ranges:,} ranges are through." if look.ranges > 1 else "The range is through."]
+    if look.members:
+        lines.append(
+            f"The group {plan.new_group!r} still has {plural(look.members, 'member')}: consumers other than the runtime go on beyond "
+            "the ranges until the switch back."
+        )
+    return [
+        *lines,
+        f"Next: {verify}",
+        f"Then switch back: workbench replay cutover {name} --fleet fleet.toml --back",
+        f"And delete the new group: workbench replay retire {name}",
+    ]

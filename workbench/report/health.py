@@ -14,6 +14,7 @@ from workbench.collect.capture import Capture
 from workbench.errors import ExitCode
 from workbench.humanize import count, duration, percent, plural, printable
 from workbench.report.budget import Budget
+from workbench.report.dead_letters import DeadLetterLine, dead_letters_in
 from workbench.report.result import SCHEMA
 from workbench.report.sizing import SizingAdvice, sizing_of
 from workbench.triage.engine import Triage, incomplete_verdict
@@ -64,6 +65,7 @@ class Health:
     sizing: SizingAdvice
     previous_run: str | None = None
     gone: tuple[str, ...] = field(default=())
+    dead_letters: tuple[DeadLetterLine, ...] = ()
 
     @property
     def states(self) -> dict[str, int]:
@@ -122,6 +124,7 @@ class Health:
             "previous_run": self.previous_run,
             "gone": list(self.gone),
             "sizing": self.sizing.to_json(),
+            "dead_letters": [it.to_json() for it in self.dead_letters],
             "lines": [_line_json(line) for line in self.lines],
             "not_judged": [group.to_json() for group in self.triage.not_judged],
             "findings": [line.finding.to_json() for line in self.lines if line.finding.state is not State.HEALTHY],
@@ -155,8 +158,9 @@ def assess(
     end: datetime,
     previous: Mapping[str, Any] | None = None,
     run_id: str = "",
+    letter_topics: Sequence[str] = (),
 ) -> Health:
-    """Combine the results; pure."""
+    """Combine the results; pure. `letter_topics` are the settings' patterns of dead-letter topics; empty: by convention."""
     before = {(it["group"], it["topic"]): it for it in (previous or {}).get("lines", [])}
     lines = tuple(
         HealthLine(
@@ -178,6 +182,7 @@ def assess(
         sizing=sizing_of(result.findings, capture),
         previous_run=(previous or {}).get("run_id"),
         gone=tuple(f"{group} ← {topic}" for group, topic in sorted(before) if (group, topic) not in seen),
+        dead_letters=dead_letters_in(capture.samples, start=start, end=end, patterns=letter_topics),
     )
 
 
@@ -236,4 +241,9 @@ def overview(health: Health, *, most: int = 30) -> str:
     ]
     more = len(health.lines) - len(rows)
     beside = [f"{printable(it.group)}: {it.headline}" for it in health.triage.not_judged]
-    return "\n".join([health.sentence, "", *text, *([f"… and {more} more in the report"] if more > 0 else []), *beside])
+    letters = [f"{it.topic}: {it.words}" for it in health.dead_letters if it.letters != 0]
+    if letters:
+        letters = ["", "Dead letters:", *letters]
+    return "\n".join(
+        [health.sentence, "", *text, *([f"… and {more} more in the report"] if more > 0 else []), *beside, *letters]
+    )

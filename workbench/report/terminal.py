@@ -76,6 +76,8 @@ def detail(finding: Finding, samples: pa.Table, window: Window, *, pictures: boo
     """One finding in full; `pictures` are the sparklines, for which a narrow terminal has no room."""
     series = series_of(samples, window, group=finding.group, topic=finding.topic)
     parts: list[object] = [_title(finding), _sentence(finding), Text(), _path(finding, series, pictures=pictures)]
+    if finding.record is not None:
+        parts.append(Text(f"  {one_line(finding.record.words)}", style="cyan"))
     parts += [Text(f"  Also true: {text}", style="yellow") for text in finding.contributing]
     if finding.changed is not None:
         parts.append(Text(f"  Changed: {words_of(finding.changed)}", style="yellow"))

@@ -21,12 +21,13 @@ _BLOCK = re.compile(r"(<!-- generated: (\w+) -->\n).*?(\n<!-- end -->)", re.DOTA
 
 
 class FrontMatter(BaseModel):
-    """What stands at the head of a runbook."""
+    """What stands at the head of a runbook; `also` are further alerts that lead to it."""
 
     model_config = ConfigDict(hide_input_in_errors=True, extra="forbid")
 
     alert: str
     severity: str
+    also: tuple[str, ...] = ()
     verdict: Verdict | None = None
     owner: str
 

@@ -64,8 +64,10 @@ def problems(folder: Path) -> list[str]:
     by_alert = Counter(rule.alert for rule in rules)
     found += [f"The rules define the alert {name} {number} times." for name, number in by_alert.items() if number > 1]
     names = {book.path.stem for book in books}
-    found += [f"The alert {name} has no runbook {name}.md." for name in by_alert if name not in names]
+    more = {name for book in books for name in book.front.also}
+    found += [f"The alert {name} has no runbook {name}.md." for name in by_alert if name not in names | more]
     found += [f"{name}.md belongs to no alert." for name in sorted(names) if name not in by_alert]
+    found += [f"A runbook names the alert {name}, and no rule defines it." for name in sorted(more - by_alert.keys())]
     verdicts = Counter(book.front.verdict for book in books if book.front.verdict is not None)
     for verdict in Verdict:
         expected = leaf_of(verdict).runbook
@@ -82,7 +84,7 @@ def problems(folder: Path) -> list[str]:
     ):
         found.append(f"{FILE} does not match the runbooks; run: workbench runbooks write.")
     for book in books:
-        found += _of_book(book, [rule for rule in rules if rule.alert == book.path.stem])
+        found += _of_book(book, [rule for rule in rules if rule.alert in (book.path.stem, *book.front.also)])
     return found
 
 
@@ -103,7 +105,14 @@ def _of_book(book: Book, rules: list[AlertRule]) -> list[str]:
     for rule in rules:
         if not rule.runbook_url.endswith(f"/{name}"):
             found.append(f"{name}: the runbook_url of its alert does not end in /{name}.")
-        if rule.severity != book.front.severity:
+        if rule.alert in book.front.also:
+            if rule.severity not in SEVERITIES:
+                found.append(
+                    f"{name}: severity {rule.severity!r} of {rule.alert} is not one of {', '.join(SEVERITIES)}."
+                )
+            if f"`{rule.alert}`" not in book.meaning:
+                found.append(f"{name}: its meaning does not name {rule.alert}.")
+        elif rule.severity != book.front.severity:
             found.append(f"{name}: severity {book.front.severity}, but the rule says {rule.severity}.")
         if not rule.summary:
             found.append(f"{name}: its alert has no summary.")

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from workbench.collect.kafka_kinds import REDRIVE_PREFIX
 from workbench.profiles import MappingRule, Profile, Quality
 
 # What a window of `rate` needs: four scrapes at 30 s and some.
@@ -35,8 +36,10 @@ def selector(it: Measured, match: Mapping[str, str], *, variables: bool, suffix:
     """`metric{label="value",...}`; with `variables`, the dashboard's `$group` and `$topic` narrow it."""
     matchers = [_matcher(name, text) for name, text in match.items()]
     matchers += [f'{label}=~"{pattern}|"' for label, pattern in _escaped(it.rule.where).items()]
+    labels = it.rule.labels
+    if "group" in labels:
+        matchers.append(f'{labels["group"]}!~"{REDRIVE_PREFIX}.*"')  # positions of redrive plans: their lag is nobody's
     if variables:
-        labels = it.rule.labels
         matchers += [f'{labels[name]}=~"${name}"' for name in ("group", "topic") if name in labels]
     return f"{it.rule.metric}{suffix}{{{','.join(matchers)}}}" if matchers else f"{it.rule.metric}{suffix}"
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.collect.kafka_kinds import Unjudged
+from workbench.collect.kafka_kinds import REDRIVE_PREFIX, Unjudged
 from workbench.errors import NoSeriesError
 from workbench.expectations import Expectations
 from workbench.settings import Thresholds
@@ -193,6 +193,7 @@ def sweep(
     seen_all = screened(summary, limits, expected).select(*columns(*wanted, SCREEN)).toArrow()
     if not seen_all.num_rows:
         raise NoSeriesError(f"No lag of any group in the window's slots of {store.root}.")
+    seen_all = seen_all.filter(pc.invert(pc.starts_with(seen_all["group"], REDRIVE_PREFIX)))  # their lag is nobody's
     unclear = seen_all.filter(seen_all[SCREEN]).select(["group", "topic"]).to_pylist()
     looked = _Looked(store, spark, seen, limits, expected)
     parts = [_cleared(seen_all.filter(pc.invert(seen_all[SCREEN])))]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from workbench.collect.capture import Capture
-from workbench.collect.kafka_kinds import Unjudged, kinds_in, unjudged_in
+from workbench.collect.kafka_kinds import REDRIVE, Unjudged, is_redrive_plan, kinds_in, unjudged_in
 from workbench.errors import ConfigError, NoSeriesError
 from workbench.expectations import NOTHING_EXPECTED, Expectations
 from workbench.profiles import Profile, load_profile
@@ -162,7 +162,7 @@ def triage(
             profiles=profiles,
             bootstrap=capture.info.bootstrap,
             events=capture.events,
-            kind=kinds.get(row.group),
+            kind=REDRIVE if is_redrive_plan(row.group) else kinds.get(row.group),
         )
         for row in rows
     ]

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from workbench.features.measured import OldestMessage
-from workbench.humanize import duration
+from workbench.humanize import duration, moment, size
 from workbench.triage.checks import Check
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Answer, State, Verdict
@@ -135,6 +135,36 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StuckRecord:
+    """The record at the committed offset of a stuck partition; all texts come from its producer.
+
+    Attributes:
+        type: header `event_type`, or name of the value's schema or kind.
+        key, value: decoded, with hidden fields replaced; None unless the settings show them (`records.in_findings`).
+        problem: why the value could not be decoded; None if it could.
+    """
+
+    partition: int
+    offset: int
+    timestamp_ms: int | None
+    type: str
+    size_bytes: int
+    key: str | None
+    value: str | None
+    problem: str | None
+
+    @property
+    def words(self) -> str:
+        """What it is, in a sentence, and its key and value if they may be shown."""
+        at = f", of {moment(self.timestamp_ms)}" if self.timestamp_ms is not None else ""
+        head = f"Record {self.partition}:{self.offset}: {self.type}, {size(self.size_bytes)}{at}"
+        if self.value is None:
+            why = f"; cannot be decoded: {self.problem}" if self.problem else ""
+            return f"{head}{why}. Key and value are shown with records.in_findings."
+        return f"{head}. Key {self.key if self.key is not None else '(none)'}, value {self.value}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """The triage of one subscription.
 
@@ -152,6 +182,7 @@ class Finding:
         since: onset, if the data show it.
         sizing: the capacity that is needed, with the calculation.
         kind: of the group (`collect.kafka_kinds`); None if Kafka was not asked.
+        record: at which a partition is stuck; None if it was not read.
     """
 
     cluster: str
@@ -183,12 +214,15 @@ class Finding:
     since: datetime | None = None
     sizing: str | None = None
     kind: str | None = None
+    record: StuckRecord | None = None
     # The features behind it, for checks and for the lab; not part of the JSON.
     features: SubscriptionFeatures = field(repr=False, compare=False)
 
     def to_json(self) -> dict[str, Any]:
         """The finding under the contract `workbench.triage/1`."""
         values = {it.name: _plain(getattr(self, it.name)) for it in fields(self) if it.name != "features"}
+        if self.record is None:
+            del values["record"]
         for step in values["path"]:
             step["answer"] = str(step["answer"])
         return {
