@@ -111,7 +111,8 @@ def test_data_flows_one_way() -> None:
         "widgets": {"api", "replay", "lab", *order},
         "runbooks": set(order[: order.index("triage") + 1]),
         "lab": {"runtime", *order},
-        "cli": {"api", "runtime", "lab", "replay", "widgets", "runbooks", *order},
+        "serve": {"api", *order},
+        "cli": {"api", "serve", "runtime", "lab", "replay", "widgets", "runbooks", *order},
         "runtime": {"ground"},
         "replay": {"ground", "spark", "collect"},
     }

@@ -34,6 +34,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "report": ("report", "Run, list and send health reports."),
     "runbooks": ("runbooks", "Show, check or regenerate the runbooks of verdicts and alerts."),
     "runtime": ("runtime", "Run event processors on the runtime, a consumer framework."),
+    "serve": ("serve", "Take alerts, send verdicts, and show pages. Spark stays warm."),
     "snapshot": ("snapshot", "Show groups, lag and members from Kafka itself."),
     "triage": ("triage", "Find out whether consumers lag, and why."),
     "watch": ("watch", "Record a cluster without a Prometheus: metrics pages, groups and offsets."),

@@ -96,6 +96,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "runtime check": (("runtime check orders.yaml", "before a deploy"),),
     "runtime run": (("runtime run orders.yaml", "until SIGTERM or Ctrl-C"),),
     "runtime settings": (("runtime settings | grep queue", "unit, default and reason"),),
+    "serve": (
+        ("serve", "on this computer only; prints where its token is"),
+        ("serve --host 0.0.0.0 --certificate serve.pem --key serve.key", "for others, with TLS"),
+    ),
     "snapshot": (
         ("snapshot --cluster prod --group payments", "its partitions and owners"),
         ("snapshot --cluster prod --top 10", "who is furthest behind"),

@@ -1,0 +1,181 @@
+"""What a triage says about one subscription, reduced to what is kept and sent; and the triage itself, through `workbench.api`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from workbench.errors import NoSeriesError, WorkbenchError
+from workbench.triage.verdict import State, Verdict
+
+if TYPE_CHECKING:
+    from workbench.api import TriageResult
+    from workbench.triage.finding import Finding
+
+_RECENT = timedelta(hours=1)  # the start of an older alert is in the baseline
+_BEFORE = timedelta(minutes=5)
+_MOST_NAMED = 100  # beyond that, all groups of the cluster are read: a selector of hundreds of names is slower
+_PICTURES = 50  # of one triage; a storm's other findings are kept without their picture
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """One subscription's verdict.
+
+    Attributes:
+        cause: subscriptions of a cluster with the same cause belong to one incident.
+        time_lag_seconds: age of the oldest message that is not committed. lag_messages: behind the log's end.
+        actions: what to do, a sentence each. picture: the finding as escaped HTML.
+    """
+
+    group: str
+    topic: str
+    verdict: str
+    state: str
+    headline: str
+    cause: str
+    time_lag_seconds: float | None = None
+    lag_messages: int | None = None
+    actions: tuple[str, ...] = ()
+    runbook: str | None = None
+    owner: str | None = None
+    muted: str | None = None
+    picture: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What to judge.
+
+    Attributes:
+        groups: only these; empty: the whole cluster. since: when the first of the alerts began.
+        pictures: also render the findings.
+    """
+
+    cluster: str
+    groups: tuple[str, ...] = ()
+    since: datetime | None = None
+    pictures: bool = True
+
+
+Judge = Callable[[Question], Sequence[Judged]]
+
+
+def unknown(group: str, topic: str, reason: str, *, cause: str) -> Judged:
+    """A subscription without a verdict, and why."""
+    return Judged(
+        group=group,
+        topic=topic,
+        verdict=str(Verdict.CANNOT_TELL),
+        state=str(State.CANNOT_TELL),
+        headline=f"No verdict: {reason}",
+        cause=cause,
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class SparkJudge:
+    """Triage by `workbench.api`, with the Spark session of this process."""
+
+    config: Path | None = None
+    now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
+
+    def __call__(self, question: Question) -> Sequence[Judged]:
+        """Judge a cluster.
+
+        Raises:
+            WorkbenchError: as `workbench.api.triage`.
+        """
+        from workbench import api
+
+        recent = question.since is not None and self.now() - question.since <= _RECENT
+        since = (question.since - _BEFORE).isoformat() if question.since is not None and recent else None
+        named = question.groups if len(question.groups) <= _MOST_NAMED else ()
+        try:
+            found = api.triage(cluster=question.cluster, groups=named, since=since, config=self.config)
+        except NoSeriesError:
+            if len(named) < 2:
+                raise
+            found = api.triage(cluster=question.cluster, since=since, config=self.config)  # one of them has gone
+        return self._judged(found, set(question.groups), pictures=question.pictures)
+
+    def _judged(self, found: TriageResult, groups: set[str], *, pictures: bool) -> list[Judged]:
+        chosen = [it for it in found.findings if not groups or it.group in groups]
+        result = []
+        for number, finding in enumerate(chosen):
+            drawn = pictures and number < _PICTURES and finding.state is not State.HEALTHY
+            result.append(reduced(finding, picture=_picture(finding, found) if drawn else None))
+        result += [
+            unknown(it.group, listed, it.headline.removeprefix("Cannot tell: "), cause=f"kind:{it.kind}")
+            for it in found.triage.not_judged
+            if not groups or it.group in groups
+            for listed in (it.topics or ("",))
+        ]
+        return result
+
+    def warm_up(self, recorded: Path | None) -> None:
+        """Start Spark, and let it judge a recording, so that the first alert finds its code loaded."""
+        from workbench import api
+        from workbench.report.html import environment
+        from workbench.spark.session import start_in_background
+
+        start_in_background()
+        environment().get_template("finding.html.j2")
+        if recorded is None:
+            return
+        try:
+            self._judged(api.triage(capture=recorded), set(), pictures=True)
+        except WorkbenchError:
+            return  # the next triage tells what is wrong
+
+    def clusters(self) -> Mapping[str, object]:
+        """Clusters of the settings by name; a running lab only if there are none."""
+        from workbench.settings import LAB_CLUSTER, load_settings
+
+        settings = load_settings(self.config)
+        if settings.clusters:
+            return settings.clusters
+        try:
+            return {LAB_CLUSTER: settings.cluster(LAB_CLUSTER)}
+        except WorkbenchError:
+            return {}
+
+
+def reduced(finding: Finding, *, picture: str | None = None) -> Judged:
+    """Reduce a finding."""
+    shared = finding.scope.brokers
+    return Judged(
+        group=finding.group,
+        topic=finding.topic,
+        verdict=str(finding.verdict),
+        state=str(finding.state),
+        headline=finding.headline,
+        cause=":".join((str(finding.verdict), *sorted(shared))),
+        time_lag_seconds=finding.time_lag.seconds,
+        lag_messages=finding.lag_messages,
+        actions=tuple(
+            it.title for it in finding.actions[:3]
+        ),  # commands are on the page: a chat would change their characters
+        runbook=finding.own_runbook or finding.runbook,
+        owner=finding.owner,
+        muted=finding.muted,
+        picture=picture,
+    )
+
+
+def _picture(finding: Finding, found: TriageResult) -> str:
+    from workbench.report.html import Section, environment
+    from workbench.report.multiples import multiples_svg
+    from workbench.report.treepicture import tree_svg
+
+    section = Section(
+        finding=finding,
+        charts=(),
+        tree=tree_svg(finding),
+        multiples=multiples_svg(finding, found.capture.samples, found.triage.window),
+        anchor="finding",
+    )
+    return environment().get_template("finding.html.j2").render(section=section, it=finding)
