@@ -28,6 +28,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "export": ("export", "Write a Grafana dashboard and its alert rules."),
     "init": ("init", "Try the sources of a cluster, and write workbench.toml."),
     "lab": ("lab", "Run a real Kafka and Prometheus on this computer, and cause faults."),
+    "mcp": ("mcp", "Give agents triage, snapshots and replay plans, read-only (MCP)."),
     "notebook": ("notebook", "Open JupyterLab on a notebook, with its inputs filled in."),
     "profiles": ("profiles", "List the exporter profiles, or find those that fit a Prometheus."),
     "replay": ("replay", "Process records again from a point in time, in a new group."),

@@ -51,6 +51,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "lab setup": (("lab setup", "once, before `lab up` without a network"),),
     "lab status": (("lab status", "addresses, and when it stops"),),
     "lab up": (("lab up --brokers 3 --secure", "with TLS, users, ACLs and a quota"),),
+    "mcp": (
+        ("mcp", "what an agent's settings start"),
+        ("mcp --http", "over HTTP, with a token"),
+    ),
     "notebook": (
         ("notebook", "the triage panel on a recorded incident"),
         ("notebook --cluster prod --group payments", "live, with the form filled in"),

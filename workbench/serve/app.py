@@ -9,11 +9,12 @@ from urllib.parse import parse_qs, quote
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from workbench.alerts import parse_alerts
 from workbench.delivery import ServeSettings
@@ -90,6 +91,23 @@ def application(server: Server) -> ASGIApp:
     ]
     handlers = {HTTPException: _refused, 500: _failed}
     return Limits(Starlette(routes=routes, exception_handlers=handlers), metrics=server.metrics)
+
+
+def for_bearers(app: ASGIApp, access: Access, metrics: Metrics) -> ASGIApp:
+    """An application behind the limits and a bearer token."""
+
+    async def checked(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            header = Headers(scope=scope).get("authorization")
+            if not await run_in_threadpool(access.is_bearer, header):
+                refusal = JSONResponse(
+                    {"error": "A bearer token is required."}, 401, headers={"WWW-Authenticate": "Bearer"}
+                )
+                await refusal(scope, receive, send)
+                return
+        await app(scope, receive, send)
+
+    return Limits(checked, metrics=metrics)
 
 
 async def _refused(_request: Request, error: Exception) -> Response:

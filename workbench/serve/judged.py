@@ -91,8 +91,7 @@ class SparkJudge:
         """
         from workbench import api
 
-        recent = question.since is not None and self.now() - question.since <= _RECENT
-        since = (question.since - _BEFORE).isoformat() if question.since is not None and recent else None
+        since = self._start(question)
         named = question.groups if len(question.groups) <= _MOST_NAMED else ()
         try:
             found = api.triage(cluster=question.cluster, groups=named, since=since, config=self.config)
@@ -101,6 +100,16 @@ class SparkJudge:
                 raise
             found = api.triage(cluster=question.cluster, since=since, config=self.config)  # one of them has gone
         return self._judged(found, set(question.groups), pictures=question.pictures)
+
+    def _start(self, question: Question) -> str | None:
+        """Start of the window: the usual one, or earlier if an alert began before it."""
+        from workbench.settings import load_settings
+
+        settings = load_settings(self.config)
+        length = settings.windows_of(settings.cluster(question.cluster)).length
+        if question.since is None or not length < self.now() - question.since <= _RECENT:
+            return None
+        return (question.since - min(_BEFORE, length)).isoformat()
 
     def _judged(self, found: TriageResult, groups: set[str], *, pictures: bool) -> list[Judged]:
         chosen = [it for it in found.findings if not groups or it.group in groups]

@@ -9,19 +9,26 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from workbench.assets import shipped
+from workbench.delivery import ServeSettings
 from workbench.errors import OutputError, SourceUnreachableError, UsageError
 from workbench.places import state_dir
 from workbench.serve.access import Access
-from workbench.serve.app import Server, application
+from workbench.serve.app import Server, application, for_bearers
 from workbench.serve.judged import SparkJudge
 from workbench.serve.limits import BoundedProtocol
+from workbench.serve.metrics import Metrics
 from workbench.serve.store import Store
 from workbench.serve.worker import Worker
 from workbench.settings import load_settings
+
+if TYPE_CHECKING:
+    from mcp.server.mcpserver import MCPServer
 
 _MOST_CONNECTIONS = 200
 _KEEP_ALIVE_SECONDS = 20
@@ -62,15 +69,7 @@ def serve(options: Options, *, say: Callable[[str], None]) -> None:
     """
     settings = load_settings(options.config)
     mine = settings.serve
-    if (options.certificate is None) != (options.key is None):
-        raise UsageError("TLS needs a certificate and its key.", hint="Give both --certificate and --key.")
-    secure = options.certificate is not None
-    behind_tls = (mine.url or "").startswith("https://")
-    if not is_loopback(options.host) and not secure and not behind_tls:
-        raise UsageError(
-            f"{options.host} is reachable by others, and tokens would go over the network unencrypted.",
-            hint='Give --certificate and --key; or set url = "https://…" under [serve] if a proxy in front of it speaks TLS.',
-        )
+    secure = _checked(options, mine)
     store = Store(Path(mine.store).expanduser() if mine.store else state_dir() / "serve.sqlite")
     token_file = options.token_file or state_dir() / "serve.token"
     access = Access(store, token_file)
@@ -90,36 +89,70 @@ def serve(options: Options, *, say: Callable[[str], None]) -> None:
         worker=worker,
         settings=mine,
         cluster=mine.cluster or (names[0] if len(names) == 1 else None),
-        secure=secure or behind_tls,
+        secure=secure,
         reports=Path(mine.reports).expanduser() if mine.reports else None,
     )
-    shown = mine.url or f"{'https' if secure else 'http'}://{_written(options.host)}:{options.port}"
+    shown = mine.url or _address(options)
     say(f"Pages: {shown}  Alertmanager's webhook: {shown}/alerts")
     if access.is_from_file:
         say(f"Token: in {token_file}")
     if not mine.targets:
         say("No target is set under [[serve.targets]]: verdicts are only on the pages.")
-    run(server, options)
+    run(application(server), worker, options)
 
 
-def _written(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
+def serve_agents(tools: MCPServer, options: Options, *, say: Callable[[str], None]) -> None:
+    """Serve the tools of `workbench mcp` over HTTP at /mcp, until SIGTERM or Ctrl-C.
+
+    Raises:
+        WorkbenchError: as `serve`.
+    """
+    _checked(options, load_settings(options.config).serve)
+    token_file = options.token_file or state_dir() / "serve.token"
+    access = Access(Store(state_dir() / "mcp.sqlite"), token_file)
+    say(f"MCP: {_address(options)}/mcp")
+    if access.is_from_file:
+        say(f"Token: in {token_file}")
+    app = tools.streamable_http_app(stateless_http=True, json_response=True, host=options.host)
+    run(for_bearers(app, access, Metrics()), None, options)
 
 
-def run(server: Server, options: Options) -> None:
-    """Serve the application until a signal comes, and start and stop the threads.
+def _checked(options: Options, settings: ServeSettings) -> bool:
+    """Whether people reach the server by TLS.
+
+    Raises:
+        UsageError: if others would reach it without.
+    """
+    if (options.certificate is None) != (options.key is None):
+        raise UsageError("TLS needs a certificate and its key.", hint="Give both --certificate and --key.")
+    secure = options.certificate is not None or (settings.url or "").startswith("https://")
+    if not secure and not is_loopback(options.host):
+        raise UsageError(
+            f"{options.host} is reachable by others, and tokens would go over the network unencrypted.",
+            hint='Give --certificate and --key; or set url = "https://…" under [serve] if a proxy in front of it speaks TLS.',
+        )
+    return secure
+
+
+def _address(options: Options) -> str:
+    host = f"[{options.host}]" if ":" in options.host else options.host
+    return f"{'https' if options.certificate is not None else 'http'}://{host}:{options.port}"
+
+
+def run(app: ASGIApp, worker: Worker | None, options: Options) -> None:
+    """Serve an application until a signal comes, and start and stop the threads.
 
     Raises:
         SourceUnreachableError: if the address cannot be used. OutputError: if the certificate cannot be read.
     """
     try:
         config = uvicorn.Config(
-            application(server),
+            app,
             host=options.host,
             port=options.port,
             http=BoundedProtocol,
             ws="none",
-            lifespan="off",
+            lifespan="auto" if worker is None else "off",
             log_config=None,
             access_log=False,
             server_header=False,
@@ -135,13 +168,15 @@ def run(server: Server, options: Options) -> None:
         raise OutputError(f"The certificate or its key cannot be used: {error.strerror or 'no PEM file'}.") from None
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     with _bound(options) as listener:
-        server.worker.start()
+        if worker is not None:
+            worker.start()
         try:
             asyncio.run(uvicorn.Server(config).serve(sockets=[listener]))
         except KeyboardInterrupt:
             pass
         finally:
-            server.worker.stop()
+            if worker is not None:
+                worker.stop()
 
 
 def _bound(options: Options) -> socket.socket:
