@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
-from tests.lab.replaying import footprint, topic_with
+from tests.lab.replaying import footprint, now_ms, topic_with
 from tests.serve.serving import HOSTILE, TOKEN
 from tests.serve.test_live import settings_of, until
 from workbench import api
@@ -101,8 +101,8 @@ def test_keys_and_numbers_of_a_document_are_inert_too() -> None:
 @pytest.mark.jvm
 def test_a_real_client_calls_every_tool_and_nothing_changes(lab: Lab, tmp_path: Path) -> None:
     """Over stdin and stdout, as an agent's settings start it, and over HTTP with a token; Kafka's groups and offsets stay."""
-    now = 1_700_000_000_000
-    topic, group = topic_with(lab, {0: [now + number for number in range(50)], 1: []})
+    first = now_ms() - 3_600_000
+    topic, group = topic_with(lab, {0: [first + number * 1000 for number in range(50)], 1: []})
     admin = AdminClient({"bootstrap.servers": lab.bootstrap})
     commits = [ConsumerGroupTopicPartitions(COMMANDING, [TopicPartition(topic, 0, 10)])]
     for answer in admin.alter_consumer_group_offsets(commits).values():
@@ -126,7 +126,7 @@ def test_a_real_client_calls_every_tool_and_nothing_changes(lab: Lab, tmp_path: 
         assert [it["group"] for it in found["findings"]] == [COMMANDING]
         series = await call("evidence", cluster="prod", group=COMMANDING, signals=["committed_offset"])
         assert series["series"] and all(len(it["points"]) <= 60 for it in series["series"])
-        times = {"since": "2023-11-14T22:13:20Z", "until": "2023-11-14T22:13:21Z"}
+        times = {"since": "2h ago", "after_end": "skip"}
         asked = {"cluster": "prod", "from_group": group, "new_group": f"{group}-2", "topics": [topic]}
         plan = await call("plan_replay", **asked, **times)
         assert plan["applied"] is False and plan["plan"]

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -23,7 +23,7 @@ import requests
 
 from tests.serve.serving import TOKEN
 from workbench.lab.fleet import LabFleet
-from workbench.lab.lab import Lab
+from workbench.lab.lab import PROFILES, Lab
 from workbench.lab.process import free_port
 from workbench.lab.prometheus import ensure_alertmanager
 from workbench.lab.scenarios import make_scenario
@@ -135,9 +135,9 @@ receivers:
         child.wait(30)
 
 
-def settings_of(lab: Lab, folder: Path, slack: str) -> str:
+def settings_of(lab: Lab, folder: Path, slack: str, *, profiles: Sequence[str] = PROFILES) -> str:
     """The lab as a cluster of the settings, and a chat."""
-    cluster = lab.cluster()
+    cluster = lab.cluster(profiles=profiles)
     assert cluster.thresholds is not None and cluster.windows is not None
     thresholds = "\n".join(f"{name} = {value}" for name, value in cluster.thresholds.model_dump().items())
     return f"""
@@ -145,7 +145,7 @@ def settings_of(lab: Lab, folder: Path, slack: str) -> str:
 bootstrap = "{lab.bootstrap}"
 prometheus = "{lab.prometheus_url}"
 profiles = {json.dumps(cluster.profiles)}
-windows = {{length = "18s", baseline = "30s"}}
+windows = {{length = "3m", baseline = "1m"}}
 [clusters.prod.thresholds]
 {thresholds}
 [serve]
@@ -174,7 +174,7 @@ def test_from_alert_to_verdict(lab: Lab, tmp_path: Path) -> None:
     with chat() as slack, LabFleet.start(lab, scenario.spec, tmp_path / "fleet") as fleet:
         time.sleep(scenario.steady_seconds + 4)
         with (
-            serving(tmp_path / "serve", settings_of(lab, tmp_path, slack.url)) as url,
+            serving(tmp_path / "serve", settings_of(lab, tmp_path, slack.url, profiles=scenario.spec.profiles)) as url,
             alertmanager(tmp_path / "am", url) as manager,
         ):
             scenario.fault(fleet)
@@ -188,7 +188,7 @@ def test_from_alert_to_verdict(lab: Lab, tmp_path: Path) -> None:
                 slack.wait(number + 1, seconds=60)
                 at, message = slack.messages[number]
                 took.append(at - sent)
-                assert str(scenario.expected).replace("_", " ") in message["blocks"][0]["text"]["text"]
+                assert str(scenario.expected).replace("_", " ") in message["blocks"][0]["text"]["text"], message
                 assert scenario.spec.group in json.dumps(message)
                 forget_incidents(tmp_path / "serve.sqlite")
             pages = requests.get(f"{url}/api/incidents", headers=BEARER, timeout=10).json()["incidents"]

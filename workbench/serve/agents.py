@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, ParamSpec
+from typing import Annotated, Any, Literal, ParamSpec
 
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
@@ -152,6 +152,10 @@ class _Tools:
         topics: Annotated[list[str], Field(description="Topics to replay.", min_length=1, max_length=20)],
         since: Annotated[str, Field(description="Replay from here: a timestamp with its zone, or `2h ago`.")],
         until: Until = "",
+        after_end: Annotated[
+            Literal["fail", "skip", "end"],
+            Field(description="Partitions without a record since then: refuse, leave out, or begin at their end."),
+        ] = "fail",
     ) -> Document:
         """Compute where a replay would begin in each partition. Writes nothing, joins no group; it cannot be applied from here."""
         from workbench import api

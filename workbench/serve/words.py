@@ -83,7 +83,7 @@ def slack(parcel: Parcel, url: str | None) -> dict[str, Any]:
         words = {"type": "plain_text", "text": "Open the incident"}
         blocks.append({"type": "actions", "elements": [{"type": "button", "text": words, "url": address}]})
     return {
-        "text": f"{mark} {_slack_text(title(parcel))}: {_slack_text(parcel.message.headline)}"[:_SLACK_TEXT],
+        "text": f"{mark} {_slack_text(title(parcel))}: {_slack_text(masked(parcel.message.headline))}"[:_SLACK_TEXT],
         "blocks": blocks,
     }
 
