@@ -24,7 +24,7 @@ from tests.serve.test_live import settings_of, until
 from workbench import api
 from workbench.errors import SourceUnreachableError
 from workbench.lab.lab import Lab
-from workbench.lab.process import Child, free_port, start
+from workbench.lab.process import free_port, start
 from workbench.serve.agents import inert, make_server
 
 WORDS = [sys.executable, "-c", "from workbench.cli import main; main()", "mcp"]
@@ -133,7 +133,8 @@ def test_a_real_client_calls_every_tool_and_nothing_changes(lab: Lab, tmp_path: 
 
     talk(StdioServerParameters(command=WORDS[0], args=WORDS[1:], env=environment), work)
     port = free_port()
-    child: Child = start("mcp", [*WORDS, "--http", "--port", str(port)], folder=tmp_path / "mcp", env=environment)
+    (tmp_path / "mcp").mkdir()
+    child = start("mcp", [*WORDS, "--http", "--port", str(port)], folder=tmp_path / "mcp", env=environment)
     url = f"http://127.0.0.1:{port}/mcp"
     try:
         until(url, lambda it: it.status_code == 401, seconds=60)

@@ -74,12 +74,12 @@ def chat() -> Iterator[Chat]:
         server.server_close()
 
 
-def until(url: str, good: Any, *, seconds: float, headers: Any = None) -> None:
+def until(url: str, good: Any, *, seconds: float, **options: Any) -> None:
     """Ask until the answer is good."""
     deadline = time.monotonic() + seconds
     while True:
         try:
-            answer = requests.get(url, timeout=5, headers=headers)
+            answer = requests.get(url, timeout=5, **options)
             if good(answer):
                 return
         except requests.RequestException:

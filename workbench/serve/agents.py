@@ -162,7 +162,7 @@ class _Tools:
 
         planned = api.plan_replay(
             cluster=cluster, from_group=from_group, new_group=new_group, topics=topics, since=since, until=until or None,
-            config=self._config,
+            after_end=after_end, config=self._config,
         )  # fmt: skip
         return {"plan": planned.to_json(), "applied": False}
 
