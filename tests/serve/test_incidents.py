@@ -246,3 +246,16 @@ def test_the_memory_knows_an_earlier_incident_like_it(office: Office) -> None:
     assert like is not None
     assert "slow processor, refund ← orders; what was done: rolled back 2.4.1" in like
     assert "hunter22" not in like
+
+
+def test_a_long_triage_is_not_repeated_at_once(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Repeated triages of a large cluster leave most of the time to new alerts."""
+    monkeypatch.setattr("workbench.serve.worker._REST", 1e9)
+    post(office, alert())
+    office.worker.judge_alerts()
+    office.clock.now += 61
+    assert office.worker.look_again()
+    office.clock.now += 61
+    assert not office.worker.look_again()
+    post(office, alert("b"))
+    assert office.worker.judge_alerts()

@@ -27,6 +27,7 @@ _log = logging.getLogger(__name__)
 _TICK_SECONDS = 0.1
 _FORGET_SECONDS = 3600.0
 _PAUSE_AFTER_CRASH_SECONDS = 5.0
+_REST = 4.0  # so repeated triages of a cluster take a fifth of the time at most, however large it is
 
 
 class Worker:
@@ -52,7 +53,8 @@ class Worker:
         self._judge, self._clusters, self._warm_up, self._send = judge, clusters, warm_up, sender
         self._stop, self._wake = threading.Event(), threading.Event()
         self.ready = threading.Event()
-        self._fleet_at: dict[str, float] = {}
+        self._fleet_at: dict[str, float] = {}  # when the next round of a cluster is due, in monotonic time
+        self._look_at: dict[str, float] = {}
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
@@ -149,8 +151,10 @@ class Worker:
     def look_again(self) -> bool:
         """Judge open incidents again, one triage for each cluster; return whether there was anything."""
         found = incidents.due(self.store, self.settings)
+        found = [it for it in found if self._look_at.get(it.cluster, 0.0) <= time.monotonic()]
         for cluster in dict.fromkeys(it.cluster for it in found):
             mine = [it for it in found if it.cluster == cluster]
+            begun = time.monotonic()
             groups = {group for it in mine for group, _ in it.members}
             judged: Sequence[Judged] | None = None
             if cluster:
@@ -161,6 +165,7 @@ class Worker:
                     _log.warning("looking again at %s failed: %s", cluster, error)
             for it in mine:
                 incidents.followed(self.store, it, judged, self.settings)
+            self._look_at[cluster] = _rested(begun, self.settings.look_again.total_seconds())
             if journal.waiting(self.store, most=1):
                 break
         return bool(found)
@@ -169,17 +174,16 @@ class Worker:
         """Judge one whole cluster if its turn has come; return whether there was one."""
         every = self.settings.fleet_every.total_seconds()
         now = time.monotonic()
-        cluster = next((it for it in self._clusters() if self._fleet_at.get(it, -every) + every <= now), None)
+        cluster = next((it for it in self._clusters() if self._fleet_at.get(it, 0.0) <= now), None)
         if cluster is None:
             return False
-        self._fleet_at[cluster] = now
         try:
             judged = self._asked(Question(cluster=cluster, pictures=False), "fleet")
         except WorkbenchError as error:
             _log.warning("the fleet of %s was not judged: %s", cluster, error)
         else:
             fleet.record(self.store, cluster, judged, every_seconds=every)
-        self._fleet_at[cluster] = time.monotonic()
+        self._fleet_at[cluster] = max(now + every, _rested(now, every))
         return True
 
     # Sending
@@ -240,6 +244,13 @@ class Worker:
             incidents.pass_on_late(self.store, mine, self.settings)
             self.metrics.late.inc(len(mine))
         return len(found)
+
+
+def _rested(begun: float, pause: float) -> float:
+    """When a triage that began then may be repeated, if that is later than after the usual pause: new alerts come first."""
+    now = time.monotonic()
+    rest = _REST * (now - begun)
+    return now + rest if rest > pause else now
 
 
 def _without(alerts: Sequence[journal.Waiting], reason: str, cause: str) -> list[Judged]:
