@@ -149,6 +149,17 @@ def test_a_webhook_gets_the_document_and_its_key() -> None:
         assert len(server.requests) == 5
 
 
+def test_grafana_draws_names_as_text() -> None:
+    """An annotation at the time of the verdict, with the token of the settings."""
+    with scripted(Script()) as server:
+        target = Target(name="g", kind="grafana", url=server.url, token="a-token-for-grafana")
+        send(parcel(), target, URL)
+        assert server.requests[0][0] == "/api/annotations"
+    body = words.grafana(parcel(), URL)
+    assert "<img" not in body["text"] and "<@" not in body["text"] and "hunter22" not in body["text"]
+    assert body["tags"][0] == "workbench" and isinstance(body["time"], int)
+
+
 def test_no_setting_of_a_target_is_quoted_in_an_error() -> None:
     """The address of a chat's webhook is a password; a database server is refused with words."""
     wrong: list[dict[str, Any]] = [

@@ -42,11 +42,13 @@ def send(parcel: Parcel, target: Target, url: str | None) -> None:
     if target.kind == "mail":
         _mail(parcel, target, url)
         return
-    body = {"slack": words.slack, "teams": words.teams, "webhook": words.document}[target.kind](parcel, url)
+    forms = {"slack": words.slack, "teams": words.teams, "webhook": words.document, "grafana": words.grafana}
+    body = forms[target.kind](parcel, url)
     headers = {"Idempotency-Key": parcel.key}
     if target.token is not None:
         headers["Authorization"] = f"Bearer {target.token}"
-    _post(target.url or "", body, headers)
+    address = target.url or ""
+    _post(f"{address.rstrip('/')}/api/annotations" if target.kind == "grafana" else address, body, headers)
 
 
 def _post(url: str, body: Any, headers: dict[str, str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from email.message import EmailMessage
 from email.utils import format_datetime
+from html import escape
 from typing import Any
 from urllib.parse import quote
 
@@ -134,6 +135,13 @@ def document(parcel: Parcel, url: str | None) -> dict[str, Any]:
         }
     )
     return found
+
+
+def grafana(parcel: Parcel, url: str | None) -> dict[str, Any]:
+    """An annotation; its text is drawn as HTML, so it is escaped. Its time is in milliseconds."""
+    texts = [title(parcel), *paragraphs(parcel, one_line)[:1], *([address] if (address := link(parcel, url)) else [])]
+    tags = ["workbench", f"cluster:{printable(parcel.message.cluster)}", f"verdict:{parcel.message.verdict}"]
+    return {"time": round(parcel.made * 1000), "tags": tags, "text": "<br>".join(escape(text) for text in texts)}
 
 
 def mail(parcel: Parcel, target: Target, url: str | None, *, now: Any) -> EmailMessage:
