@@ -12,6 +12,7 @@ from workbench.errors import SourceUnreachableError
 from workbench.serve.app import add_note
 from workbench.serve.journal import Accepted, FullError, accept
 from workbench.serve.send import NotTakenError
+from workbench.serve.worker import Worker
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def test_an_alert_becomes_one_message_with_its_verdict(office: Office) -> None:
 
 
 def test_500_alerts_with_one_cause_are_one_message(office: Office) -> None:
-    """One triage of the cluster, one incident; groups that follow later are told once the quiet time is over."""
+    """A hundred are judged at a time, so the first verdict is told early; what follows is told after the quiet time."""
     office.oracle.says = lambda _q: [
         judged(f"g{n}", verdict="slow_network", cause="slow_network:1") for n in range(600)
     ]
@@ -49,7 +50,7 @@ def test_500_alerts_with_one_cause_are_one_message(office: Office) -> None:
         post(office, *(alert(f"g{n}") for n in range(start, start + 50)))
     office.worker.judge_alerts()
     assert office.send() == ["new"]
-    assert office.postman.parcels[0].message.total == 500
+    assert office.store.number("SELECT count(*) FROM member") == 500
     post(office, *(alert(f"g{n}") for n in range(500, 520)))
     office.worker.judge_alerts()
     assert office.send() == ["new"]
@@ -57,7 +58,7 @@ def test_500_alerts_with_one_cause_are_one_message(office: Office) -> None:
     office.worker.look_again()
     assert office.send() == ["new", "grows"]
     assert office.postman.parcels[1].message.total == 520
-    assert len(office.oracle.questions) == 3
+    assert [len(it.groups) for it in office.oracle.questions] == [100] * 5 + [20, 520]
 
 
 def test_many_causes_are_three_messages_and_a_digest(office: Office) -> None:
@@ -259,3 +260,21 @@ def test_a_long_triage_is_not_repeated_at_once(office: Office, monkeypatch: pyte
     assert not office.worker.look_again()
     post(office, alert("b"))
     assert office.worker.judge_alerts()
+
+
+def test_a_spark_that_has_died_ends_the_process(tmp_path: Path) -> None:
+    """It cannot come back within it; a failing source is no reason."""
+    ended: list[bool] = []
+    office = Office(tmp_path)
+    worker = Worker(office.store, office.oracle, office.settings, give_up=lambda: ended.append(True))
+
+    def dead(_question: object) -> list[object]:
+        raise ConnectionRefusedError
+
+    office.oracle.says = dead  # type: ignore[assignment]
+    for number in range(3):
+        assert not ended
+        post(office, alert(number=number))
+        worker.judge_alerts()
+    assert ended == [True]
+    assert office.send() == ["new"]

@@ -7,13 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from workbench.serve.journal import Waiting
-from workbench.serve.judged import Judged, unknown
+from workbench.serve.judged import Judged, unknown, worse
 from workbench.triage.verdict import State
-
-# Worst first, as `triage.engine.ORDER`.
-_ORDER = {
-    str(state): number for number, state in enumerate((State.LAGGING, State.CANNOT_TELL, State.DRAINING, State.HEALTHY))
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,11 +24,6 @@ class Cause:
     def worst(self) -> Judged:
         """The member that stands for all."""
         return self.members[0]
-
-
-def worse(judged: Judged) -> tuple[int, float]:
-    """Sort key: worst first."""
-    return _ORDER.get(judged.state, 1), -(judged.time_lag_seconds or 0.0)
 
 
 def named_by(alert: Waiting, judged: Iterable[Judged]) -> list[Judged]:

@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 
 from workbench.delivery import ServeSettings
 from workbench.humanize import duration
-from workbench.serve.grouping import Cause, causes, leading, worse
+from workbench.serve.grouping import Cause, causes, leading
 from workbench.serve.journal import Waiting
-from workbench.serve.judged import Judged, unknown
+from workbench.serve.judged import Judged, unknown, worse
 from workbench.serve.outbox import Message, put
 from workbench.serve.store import Store
 from workbench.triage.verdict import State, Verdict

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,12 +13,14 @@ from workbench.triage.verdict import State, Verdict
 
 if TYPE_CHECKING:
     from workbench.api import TriageResult
+    from workbench.api.measure import Measured
+    from workbench.api.requests import Measurements
     from workbench.triage.finding import Finding
 
 _RECENT = timedelta(hours=1)  # the start of an older alert is in the baseline
 _BEFORE = timedelta(minutes=5)
-_MOST_NAMED = 100  # beyond that, all groups of the cluster are read: a selector of hundreds of names is slower
-_PICTURES = 50  # of one triage; a storm's other findings are kept without their picture
+AT_ONCE = 100  # groups of one triage: 500 with all signals filled the memory of Spark (2 GB)
+_PICTURES = 10  # of one triage: as many as a message names; the other findings of a storm are kept without a picture
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +63,19 @@ class Question:
     pictures: bool = True
 
 
+# Worst first, as `triage.engine.ORDER`.
+_WORST_FIRST = (State.LAGGING, State.CANNOT_TELL, State.DRAINING, State.HEALTHY)
+_ORDER = {str(state): number for number, state in enumerate(_WORST_FIRST)}
 Judge = Callable[[Question], Sequence[Judged]]
+
+
+def worse(judged: Judged) -> tuple[int, float]:
+    """Sort key: worst first."""
+    return _ORDER.get(judged.state, 1), -(judged.time_lag_seconds or 0.0)
+
+
+def _groups_in(measured: Measured) -> set[str]:
+    return {str(it) for it in measured.capture.samples["group"].unique().to_pylist() if it}
 
 
 def unknown(group: str, topic: str, reason: str, *, cause: str) -> Judged:
@@ -89,17 +103,40 @@ class SparkJudge:
         Raises:
             WorkbenchError: as `workbench.api.triage`.
         """
-        from workbench import api
+        from workbench.api.measure import measure
+        from workbench.api.requests import Measurements, Times
 
-        since = self._start(question)
-        named = question.groups if len(question.groups) <= _MOST_NAMED else ()
+        request = Measurements(
+            cluster=question.cluster,
+            groups=question.groups if len(question.groups) <= AT_ONCE else (),
+            times=Times(since=self._start(question)),
+            config=self.config,
+        )
         try:
-            found = api.triage(cluster=question.cluster, groups=named, since=since, config=self.config)
+            measured = measure(request)
         except NoSeriesError:
-            if len(named) < 2:
+            if len(request.groups) < 2:
                 raise
-            found = api.triage(cluster=question.cluster, since=since, config=self.config)  # one of them has gone
-        return self._judged(found, set(question.groups), pictures=question.pictures)
+            request = replace(request, groups=())  # one of them has gone
+            measured = measure(request)
+        groups = question.groups or tuple(sorted(_groups_in(measured)))
+        return self._in_parts(measured, request, groups, pictures=question.pictures)
+
+    def _in_parts(
+        self, measured: Measured, request: Measurements, groups: tuple[str, ...], *, pictures: bool
+    ) -> list[Judged]:
+        """Judge some groups at a time: Spark's memory for a triage does not grow with the cluster."""
+        from workbench.api.look import judge
+
+        found: list[Judged] = []
+        for start in range(0, max(1, len(groups)), AT_ONCE):
+            part = groups[start : start + AT_ONCE]
+            try:
+                result = judge(measured, replace(request, groups=part))
+            except NoSeriesError:
+                continue  # no group of this part has data; the alert is told so
+            found += self._judged(result, set(part), pictures=pictures and not found)
+        return sorted(found, key=worse)
 
     def _start(self, question: Question) -> str | None:
         """Start of the window: the usual one, or earlier if an alert began before it."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
+import os
+import signal
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -80,6 +82,7 @@ def serve(options: Options, *, say: Callable[[str], None]) -> None:
         judge,
         mine,
         clusters=judge.clusters,
+        give_up=lambda: os.kill(os.getpid(), signal.SIGTERM),
         warm_up=lambda: judge.warm_up(recorded if recorded.is_dir() else None),
     )
     names = list(judge.clusters())

@@ -18,7 +18,7 @@ from workbench.delivery import ServeSettings, Target
 from workbench.errors import WorkbenchError
 from workbench.humanize import duration
 from workbench.serve import fleet, incidents, journal, outbox
-from workbench.serve.judged import Judge, Judged, Question, unknown
+from workbench.serve.judged import AT_ONCE, Judge, Judged, Question, unknown
 from workbench.serve.metrics import Metrics
 from workbench.serve.send import NotTakenError, Send, send
 from workbench.serve.store import Store
@@ -27,6 +27,7 @@ _log = logging.getLogger(__name__)
 _TICK_SECONDS = 0.1
 _FORGET_SECONDS = 3600.0
 _PAUSE_AFTER_CRASH_SECONDS = 5.0
+_MOST_FAILURES = 3
 _REST = 4.0  # so repeated triages of a cluster take a fifth of the time at most, however large it is
 
 
@@ -35,7 +36,7 @@ class Worker:
 
     Args:
         clusters: names of the clusters that the fleet's pages show; asked before each round.
-        warm_up: run first by the judging thread.
+        warm_up: run first by the judging thread. give_up: called when triages fail for internal reasons again and again.
     """
 
     def __init__(
@@ -48,9 +49,11 @@ class Worker:
         warm_up: Callable[[], None] = lambda: None,
         metrics: Metrics | None = None,
         sender: Send = send,
+        give_up: Callable[[], None] = lambda: None,
     ) -> None:
         self.store, self.settings, self.metrics = store, settings, metrics or Metrics()
         self._judge, self._clusters, self._warm_up, self._send = judge, clusters, warm_up, sender
+        self._give_up, self._failures = give_up, 0
         self._stop, self._wake = threading.Event(), threading.Event()
         self.ready = threading.Event()
         self._fleet_at: dict[str, float] = {}  # when the next round of a cluster is due, in monotonic time
@@ -118,8 +121,8 @@ class Worker:
             waiting = journal.waiting(self.store)
         in_order = sorted(waiting, key=lambda it: it.cluster)
         for cluster, found in groupby(in_order, key=lambda it: it.cluster):
-            alerts = list(found)
-            incidents.conclude(self.store, alerts, self._verdicts(cluster, alerts), self.settings)
+            for alerts in _parts(list(found)):
+                incidents.conclude(self.store, alerts, self._verdicts(cluster, alerts), self.settings)
         return True
 
     def _verdicts(self, cluster: str, alerts: Sequence[journal.Waiting]) -> Sequence[Judged]:
@@ -135,6 +138,7 @@ class Worker:
             return _without(alerts, error.message, f"error:{type(error).__name__}")
         except Exception as error:  # of a library; an alert is never left without an answer
             _log.exception("a triage failed")
+            self._failed()
             return _without(alerts, f"internal error ({type(error).__name__}).", "error:internal")
 
     def _asked(self, question: Question, purpose: str) -> Sequence[Judged]:
@@ -142,11 +146,18 @@ class Worker:
         result = "failed"
         try:
             found = self._judge(question)
-            result = "ok"
+            result, self._failures = "ok", 0
         finally:
             self.metrics.triages.labels(purpose, result).inc()
             self.metrics.triage_seconds.labels(purpose).observe(time.monotonic() - started)
         return found
+
+    def _failed(self) -> None:
+        """Count internal failures in a row: a Spark whose JVM has ended does not come back in this process."""
+        self._failures += 1
+        if self._failures >= _MOST_FAILURES:
+            _log.error("%d triages in a row failed; ending, to be started anew", self._failures)
+            self._give_up()
 
     def look_again(self) -> bool:
         """Judge open incidents again, one triage for each cluster; return whether there was anything."""
@@ -161,8 +172,11 @@ class Worker:
                 try:
                     asked = () if "" in groups else tuple(sorted(groups))
                     judged = self._asked(Question(cluster=cluster, groups=asked), "again")
-                except Exception as error:  # sources that are gone for a while: the incident stays as it is
+                except WorkbenchError as error:  # sources that are gone for a while: the incident stays as it is
                     _log.warning("looking again at %s failed: %s", cluster, error)
+                except Exception:
+                    _log.exception("looking again at %s failed", cluster)
+                    self._failed()
             for it in mine:
                 incidents.followed(self.store, it, judged, self.settings)
             self._look_at[cluster] = _rested(begun, self.settings.look_again.total_seconds())
@@ -251,6 +265,18 @@ def _rested(begun: float, pause: float) -> float:
     now = time.monotonic()
     rest = _REST * (now - begun)
     return now + rest if rest > pause else now
+
+
+def _parts(alerts: list[journal.Waiting]) -> list[list[journal.Waiting]]:
+    """Alerts of one cluster by triage: the first verdicts of a storm need not wait for the last."""
+    groups = sorted({it.group for it in alerts})
+    if "" in groups or len(groups) <= AT_ONCE:
+        return [alerts]
+    part = {group: number // AT_ONCE for number, group in enumerate(groups)}
+    found: list[list[journal.Waiting]] = [[] for _ in range(part[groups[-1]] + 1)]
+    for it in alerts:
+        found[part[it.group]].append(it)
+    return found
 
 
 def _without(alerts: Sequence[journal.Waiting], reason: str, cause: str) -> list[Judged]:
