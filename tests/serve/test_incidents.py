@@ -11,6 +11,7 @@ from workbench.alerts import parse_alerts
 from workbench.errors import SourceUnreachableError
 from workbench.serve.app import add_note
 from workbench.serve.journal import Accepted, FullError, accept
+from workbench.serve.judged import GivenWayError, Judged, Question
 from workbench.serve.send import NotTakenError
 from workbench.serve.worker import Worker
 
@@ -278,3 +279,23 @@ def test_a_spark_that_has_died_ends_the_process(tmp_path: Path) -> None:
         worker.judge_alerts()
     assert ended == [True]
     assert office.send() == ["new"]
+
+
+def test_the_fleet_gives_way_to_alerts(tmp_path: Path) -> None:
+    """Its turn comes again afterwards."""
+    office = Office(tmp_path)
+    worker = Worker(office.store, office.oracle, office.settings, clusters=lambda: {"prod": None})
+
+    def gives_way(question: Question) -> list[Judged]:
+        if question.give_way():
+            raise GivenWayError("New alerts come first.")
+        return [judged()]
+
+    office.oracle.says = gives_way
+    post(office, alert())
+    assert worker.judge_fleet()
+    assert office.store.number("SELECT count(*) FROM fleet") == 0
+    assert worker.judge_alerts()
+    assert worker.judge_fleet()
+    assert office.store.number("SELECT count(*) FROM fleet") == 1
+    assert not worker.judge_fleet()

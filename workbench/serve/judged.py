@@ -54,13 +54,18 @@ class Question:
 
     Attributes:
         groups: only these; empty: the whole cluster. since: when the first of the alerts began.
-        pictures: also render the findings.
+        pictures: also render the findings. give_way: asked after each part; if true, the rest is left.
     """
 
     cluster: str
     groups: tuple[str, ...] = ()
     since: datetime | None = None
     pictures: bool = True
+    give_way: Callable[[], bool] = lambda: False
+
+
+class GivenWayError(WorkbenchError):
+    """A triage has been left for something more urgent."""
 
 
 # Worst first, as `triage.engine.ORDER`.
@@ -120,22 +125,24 @@ class SparkJudge:
             request = replace(request, groups=())  # one of them has gone
             measured = measure(request)
         groups = question.groups or tuple(sorted(_groups_in(measured)))
-        return self._in_parts(measured, request, groups, pictures=question.pictures)
+        return self._in_parts(measured, request, groups, question)
 
     def _in_parts(
-        self, measured: Measured, request: Measurements, groups: tuple[str, ...], *, pictures: bool
+        self, measured: Measured, request: Measurements, groups: tuple[str, ...], question: Question
     ) -> list[Judged]:
         """Judge some groups at a time: Spark's memory for a triage does not grow with the cluster."""
         from workbench.api.look import judge
 
         found: list[Judged] = []
         for start in range(0, max(1, len(groups)), AT_ONCE):
+            if start and question.give_way():
+                raise GivenWayError("New alerts come first.")
             part = groups[start : start + AT_ONCE]
             try:
                 result = judge(measured, replace(request, groups=part))
             except NoSeriesError:
                 continue  # no group of this part has data; the alert is told so
-            found += self._judged(result, set(part), pictures=pictures and not found)
+            found += self._judged(result, set(part), pictures=question.pictures and not found)
         return sorted(found, key=worse)
 
     def _start(self, question: Question) -> str | None:

@@ -18,7 +18,7 @@ from workbench.delivery import ServeSettings, Target
 from workbench.errors import WorkbenchError
 from workbench.humanize import duration
 from workbench.serve import fleet, incidents, journal, outbox
-from workbench.serve.judged import AT_ONCE, Judge, Judged, Question, unknown
+from workbench.serve.judged import AT_ONCE, GivenWayError, Judge, Judged, Question, unknown
 from workbench.serve.metrics import Metrics
 from workbench.serve.send import NotTakenError, Send, send
 from workbench.serve.store import Store
@@ -171,7 +171,7 @@ class Worker:
             if cluster:
                 try:
                     asked = () if "" in groups else tuple(sorted(groups))
-                    judged = self._asked(Question(cluster=cluster, groups=asked), "again")
+                    judged = self._asked(Question(cluster=cluster, groups=asked, give_way=self._is_wanted), "again")
                 except WorkbenchError as error:  # sources that are gone for a while: the incident stays as it is
                     _log.warning("looking again at %s failed: %s", cluster, error)
                 except Exception:
@@ -184,6 +184,10 @@ class Worker:
                 break
         return bool(found)
 
+    def _is_wanted(self) -> bool:
+        """Whether new alerts wait."""
+        return self._stop.is_set() or bool(journal.waiting(self.store, most=1))
+
     def judge_fleet(self) -> bool:
         """Judge one whole cluster if its turn has come; return whether there was one."""
         every = self.settings.fleet_every.total_seconds()
@@ -192,7 +196,9 @@ class Worker:
         if cluster is None:
             return False
         try:
-            judged = self._asked(Question(cluster=cluster, pictures=False), "fleet")
+            judged = self._asked(Question(cluster=cluster, pictures=False, give_way=self._is_wanted), "fleet")
+        except GivenWayError:
+            return True  # its turn comes again after the alerts
         except WorkbenchError as error:
             _log.warning("the fleet of %s was not judged: %s", cluster, error)
         else:
