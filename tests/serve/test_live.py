@@ -99,7 +99,7 @@ def serving(folder: Path, toml: str) -> Iterator[str]:
     with (folder / "serve.log").open("wb") as log:
         child = subprocess.Popen(words, env=environment, stdout=log, stderr=log, cwd=folder)
     try:
-        until(f"http://127.0.0.1:{port}/healthz", lambda it: it.json()["state"] == "ready", seconds=120)
+        until(f"http://127.0.0.1:{port}/healthz", lambda it: it.json()["state"] == "ready", seconds=300)
         yield f"http://127.0.0.1:{port}"
     finally:
         child.terminate()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from workbench.serve.judged import SparkJudge
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 
-GROUPS = 500
+GROUPS = int(os.environ.get("STORM_GROUPS", "500"))
 
 
 def storm() -> Capture:
