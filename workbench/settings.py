@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import Field, ValidationError, field_validator
 
+from workbench.delivery import ServeSettings, Target
 from workbench.errors import ConfigError, UnknownClusterError, UsageError
 from workbench.expectations import LONGEST, Duration, GroupSettings, Strict
 from workbench.humanize import did_you_mean
@@ -268,6 +269,7 @@ class Settings(Strict):
     clusters: dict[str, Cluster] = Field(default={})
     thresholds: Thresholds = Thresholds()
     windows: Windows = Windows()
+    serve: ServeSettings = ServeSettings()
 
     def cluster(self, name: str) -> Cluster:
         """Look up a cluster by name; `lab` is the running lab.
@@ -339,7 +341,7 @@ def load_settings(path: Path | None = None) -> Settings:
 
 def _fields() -> list[str]:
     """Every name that can stand in the settings."""
-    models = (Settings, Cluster, Thresholds, Windows, GroupSettings)
+    models = (Settings, Cluster, Thresholds, Windows, GroupSettings, ServeSettings, Target)
     return list(dict.fromkeys(name for model in models for name in model.model_fields))
 
 

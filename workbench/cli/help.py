@@ -76,6 +76,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "lab setup": (("lab setup", "once, before `lab up` without a network"),),
     "lab status": (("lab status", "addresses, and when it stops"),),
     "lab up": (("lab up --brokers 3 --secure", "with TLS, users, ACLs and a quota"),),
+    "mcp": (
+        ("mcp", "what an agent's settings start"),
+        ("mcp --http", "over HTTP, with a token"),
+    ),
     "notebook": (
         ("notebook", "the triage panel on a recorded incident"),
         ("notebook --cluster prod --group payments", "live, with the form filled in"),
@@ -125,6 +129,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "runtime check": (("runtime check orders.yaml", "before a deploy"),),
     "runtime run": (("runtime run orders.yaml", "until SIGTERM or Ctrl-C"),),
     "runtime settings": (("runtime settings | grep queue", "unit, default and reason"),),
+    "serve": (
+        ("serve", "on this computer only; prints where its token is"),
+        ("serve --host 0.0.0.0 --certificate serve.pem --key serve.key", "for others, with TLS"),
+    ),
     "snapshot": (
         ("snapshot --cluster prod --group payments", "its partitions and owners"),
         ("snapshot --cluster prod --top 10", "who is furthest behind"),

@@ -1,0 +1,43 @@
+"""The real triage behind the server: what it is asked, what is kept of a finding, in parts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from workbench.api.measure import Measured
+from workbench.api.requests import Measurements
+from workbench.collect.capture import read_capture
+from workbench.errors import NoSeriesError
+from workbench.serve.judged import Question, SparkJudge
+
+INCIDENT = Path(__file__).parent.parent.parent / "notebooks" / "captures" / "incident-1"
+
+
+@pytest.mark.jvm
+def test_a_finding_is_reduced_with_its_picture(tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The verdict, the words and an escaped picture; a group without data is left out; one that has gone is asked no more."""
+    capture = read_capture(INCIDENT)
+    asked: list[Measurements] = []
+
+    def answer(request: Measurements) -> Measured:
+        asked.append(request)
+        if "gone" in request.groups:
+            raise NoSeriesError("There is no group 'gone'.")
+        return Measured(capture=capture, window=capture.window)
+
+    monkeypatch.setattr("workbench.api.measure.measure", answer)
+    settings = tmp_path / "workbench.toml"
+    settings.write_text('[clusters.prod]\nprometheus = "http://127.0.0.1:9"\n')
+    judge = SparkJudge(config=settings)
+    [group] = {str(it) for it in capture.samples["group"].unique().to_pylist() if it}
+    question = Question(cluster="prod", groups=(group, "gone"))
+    [found] = judge(question)
+    assert [it.groups for it in asked] == [(group, "gone"), ()]
+    assert found.group == group and found.state == "lagging" and found.headline
+    assert found.picture is not None and '<svg class="tree"' in found.picture and "style=" not in found.picture
+    [plain] = judge(replace(question, groups=(), pictures=False))
+    assert plain.picture is None and plain.verdict == found.verdict

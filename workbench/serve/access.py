@@ -1,0 +1,157 @@
+"""Who may ask: bearer tokens for programs, and visits (a cookie, with a token against forged forms) for people."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from workbench.errors import UsageError, WindowError
+from workbench.files import write_text
+from workbench.inputs import read_within
+from workbench.masking import remember
+from workbench.serve.store import Store
+from workbench.window import parse_instant
+
+TOKEN_VARIABLE = "WORKBENCH_SERVE_TOKEN"  # noqa: S105 - the name of the variable, not its value
+COOKIE = "workbench_visit"
+VISIT_SECONDS = 12 * 3600.0
+_SHORTEST_TOKEN = 16
+_MAX_TOKENS_BYTES = 64 << 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visit:
+    """A person who has signed in; `csrf` must come back with each form."""
+
+    csrf: str
+
+
+class Access:
+    """The tokens of a server: those of the environment variable and of a file.
+
+    The file has one on each line; after a blank, a time with its zone says when it ends: `TOKEN 2027-01-01T00:00:00Z`. It is read again
+    when it has changed, so tokens are replaced without a restart.
+
+    Raises:
+        UsageError: if there is no usable token.
+    """
+
+    def __init__(self, store: Store, path: Path, *, environment: Mapping[str, str] = os.environ) -> None:
+        self._store, self._path = store, path
+        self._given = environment.get(TOKEN_VARIABLE)
+        self._read: tuple[int, dict[str, float | None]] | None = None
+        if self._given is not None and len(self._given) < _SHORTEST_TOKEN:
+            raise UsageError(f"{TOKEN_VARIABLE} has fewer than {_SHORTEST_TOKEN} characters.")
+        if self._given is None and not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_text(path, secrets.token_urlsafe(32) + "\n", private=True)
+        remember(self._given)
+        if not self._tokens():
+            raise UsageError(f"{path} has no token.", hint=f"Write one on a line of its own, or set {TOKEN_VARIABLE}.")
+
+    @property
+    def is_from_file(self) -> bool:
+        """Whether the token is in the file, and not in the environment."""
+        return self._given is None
+
+    def _tokens(self) -> dict[str, float | None]:
+        """Tokens, and when each ends (seconds since 1970)."""
+        found: dict[str, float | None] = {self._given: None} if self._given else {}
+        try:
+            changed = self._path.stat().st_mtime_ns
+            if self._read is None or self._read[0] != changed:
+                self._read = changed, self._reread()
+            found |= self._read[1]
+        except OSError:
+            pass
+        return found
+
+    def _reread(self) -> dict[str, float | None]:
+        """The file's tokens; while it is being edited and wrong, those that it had."""
+        try:
+            return self._parsed()
+        except UsageError:
+            if self._read is None:
+                raise
+            return self._read[1]
+
+    def _parsed(self) -> dict[str, float | None]:
+        found: dict[str, float | None] = {}
+        for line in read_within(self._path, _MAX_TOKENS_BYTES).decode(errors="replace").splitlines():
+            token, _, until = line.strip().partition(" ")
+            if not token or token.startswith("#"):
+                continue
+            remember(token)
+            if len(token) < _SHORTEST_TOKEN:
+                raise UsageError(f"{self._path} has a token of fewer than {_SHORTEST_TOKEN} characters.")
+            try:
+                found[token] = parse_instant(until.strip()).timestamp() if until.strip() else None
+            except WindowError:
+                raise UsageError(f"{self._path}: the end of a token is not a time with its zone.") from None
+        return found
+
+    def is_token(self, given: str) -> bool:
+        """Whether a token is right and has not ended; the time this takes does not tell how much of it is right."""
+        return self._name_of(given) is not None
+
+    def _name_of(self, given: str) -> str | None:
+        found = None
+        for token, until in self._tokens().items():
+            same = hmac.compare_digest(given.encode(errors="replace"), token.encode())
+            if same and (until is None or until > self._store.clock()):
+                found = _hash(token)
+        return found
+
+    def is_bearer(self, header: str | None) -> bool:
+        """Check an Authorization header."""
+        kind, _, token = (header or "").partition(" ")
+        return kind.lower() == "bearer" and self.is_token(token.strip())
+
+    def sign_in(self, token: str) -> str | None:
+        """Begin a visit; return its cookie, or None for a wrong token."""
+        name = self._name_of(token)
+        if name is None:
+            return None
+        cookie, csrf = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+        with self._store.writing() as db:
+            db.execute(
+                "INSERT INTO visit (hash, csrf, until, token) VALUES (?, ?, ?, ?)",
+                (_hash(cookie), csrf, self._store.clock() + VISIT_SECONDS, name),
+            )
+        return cookie
+
+    def visit(self, cookie: str | None) -> Visit | None:
+        """The visit of a cookie; None if it is unknown or over, or its token has ended."""
+        if not cookie:
+            return None
+        row = self._store.row("SELECT * FROM visit WHERE hash = ? AND until > ?", (_hash(cookie), self._store.clock()))
+        if row is None:
+            return None
+        now = self._store.clock()
+        valid = {_hash(token) for token, until in self._tokens().items() if until is None or until > now}
+        return Visit(csrf=row["csrf"]) if row["token"] in valid else None
+
+    def sign_out(self, cookie: str | None) -> None:
+        """End a visit."""
+        if cookie:
+            with self._store.writing() as db:
+                db.execute("DELETE FROM visit WHERE hash = ?", (_hash(cookie),))
+
+    @staticmethod
+    def is_form_of(visit: Visit, given: str) -> bool:
+        """Whether a form was made for this visit."""
+        return hmac.compare_digest(visit.csrf.encode(), given.encode(errors="replace"))
+
+
+def is_from_here(headers: Mapping[str, str]) -> bool:
+    """Whether a browser says that a form comes from this server's own pages; programs without a browser say nothing."""
+    return headers.get("sec-fetch-site", "same-origin") in ("same-origin", "none")
+
+
+def _hash(secret: str) -> str:
+    return hashlib.sha256(secret.encode(errors="replace")).hexdigest()

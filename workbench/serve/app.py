@@ -1,0 +1,292 @@
+"""The HTTP application: alerts in, state out; the pages are in `pages`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import parse_qs, quote
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from workbench.alerts import parse_alerts
+from workbench.delivery import ServeSettings
+from workbench.errors import UsageError
+from workbench.masking import masked, masked_document
+from workbench.serve.access import COOKIE, VISIT_SECONDS, Access, Visit, is_from_here
+from workbench.serve.journal import FullError, accept
+from workbench.serve.limits import Limits
+from workbench.serve.metrics import Metrics
+from workbench.serve.pages import STATIC, Pages
+from workbench.serve.reading import Reading
+from workbench.serve.store import Store
+from workbench.serve.worker import Worker
+
+_STUCK_SECONDS = 600.0
+_MAX_FIELDS = 10
+_MAX_NOTE = 4000
+_MAX_AUTHOR = 80
+Answer = Callable[[Request], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """What the routes need.
+
+    Attributes:
+        cluster: of alerts without a cluster label. secure: cookies only over TLS. reports: folder of scheduled reports.
+    """
+
+    store: Store
+    access: Access
+    worker: Worker
+    settings: ServeSettings
+    cluster: str | None = None
+    secure: bool = False
+    reports: Path | None = None
+
+    @property
+    def metrics(self) -> Metrics:
+        """Those of the worker."""
+        return self.worker.metrics
+
+
+def application(server: Server) -> ASGIApp:
+    """The application with its limits."""
+    api, forms, pages = _Api(server), _Forms(server), Pages(Reading(server.store), reports=server.reports)
+    person = _Door(server).person
+    program = _Door(server).program
+
+    def shown(page: Callable[[Request, Visit | None], Response]) -> Answer:
+        async def answer(request: Request) -> Response:
+            return await person(request, page)
+
+        return answer
+
+    routes = [
+        Route("/healthz", api.healthz),
+        Route("/metrics", api.metrics),
+        Route("/alerts", program(api.alerts), methods=["POST"]),
+        Route("/api/incidents", program(api.incidents)),
+        Route("/api/incidents/{incident}", program(api.incident)),
+        Route("/api/fleet", program(api.fleet)),
+        Route("/", shown(pages.fleet)),
+        Route("/incidents", shown(pages.incidents)),
+        Route("/incidents/{incident}", shown(pages.incident)),
+        Route("/incidents/{incident}/notes", forms.note, methods=["POST"]),
+        Route("/group", shown(pages.group)),
+        Route("/reports", shown(pages.reports)),
+        Route("/reports/{run}", shown(pages.report)),
+        Route("/runbooks/{name}", shown(pages.runbook)),
+        Route("/sign-in", forms.sign_in, methods=["GET", "POST"]),
+        Route("/sign-out", forms.sign_out, methods=["POST"]),
+        Route("/static/{name}", _static),
+    ]
+    handlers = {HTTPException: _refused, 500: _failed}
+    return Limits(Starlette(routes=routes, exception_handlers=handlers), metrics=server.metrics)
+
+
+def for_bearers(app: ASGIApp, access: Access, metrics: Metrics) -> ASGIApp:
+    """An application behind the limits and a bearer token."""
+
+    async def checked(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            header = Headers(scope=scope).get("authorization")
+            if not await run_in_threadpool(access.is_bearer, header):
+                refusal = JSONResponse(
+                    {"error": "A bearer token is required."}, 401, headers={"WWW-Authenticate": "Bearer"}
+                )
+                await refusal(scope, receive, send)
+                return
+        await app(scope, receive, send)
+
+    return Limits(checked, metrics=metrics)
+
+
+async def _refused(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101 - what it is registered for
+    return JSONResponse({"error": masked(error.detail)}, error.status_code, headers=dict(error.headers or {}))
+
+
+async def _failed(_request: Request, _error: Exception) -> Response:
+    return JSONResponse({"error": "internal error"}, 500)
+
+
+async def _static(request: Request) -> Response:
+    found = STATIC.get(request.path_params["name"])
+    if found is None:
+        raise HTTPException(404, "There is no such file.")
+    kind, text = found
+    return Response(text(), media_type=kind, headers={"Cache-Control": "max-age=300"})
+
+
+class _Door:
+    """Who may enter."""
+
+    def __init__(self, server: Server) -> None:
+        self._access = server.access
+
+    def program(self, answer: Answer) -> Answer:
+        """Let programs in that send a bearer token."""
+
+        async def checked(request: Request) -> Response:
+            if not await run_in_threadpool(self._access.is_bearer, request.headers.get("authorization")):
+                raise HTTPException(401, "A bearer token is required.", headers={"WWW-Authenticate": "Bearer"})
+            return await answer(request)
+
+        return checked
+
+    async def person(self, request: Request, page: Callable[[Request, Visit | None], Response]) -> Response:
+        """Let people in who have signed in, and send others to the form."""
+        visit = await run_in_threadpool(self._access.visit, request.cookies.get(COOKIE))
+        if visit is None and not await run_in_threadpool(self._access.is_bearer, request.headers.get("authorization")):
+            to = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+            return RedirectResponse(f"/sign-in?to={quote(to, safe='')}", 303)
+        return await run_in_threadpool(page, request, visit)
+
+
+class _Api:
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._reading = Reading(server.store)
+
+    async def healthz(self, _request: Request) -> Response:
+        """200 while alerts are taken and judged; 503 otherwise. Needs no token, and tells nothing else."""
+        worker = self._server.worker
+        oldest = await run_in_threadpool(
+            self._server.store.number, "SELECT min(received) FROM alert WHERE state = 'waiting'"
+        )
+        stuck = bool(oldest) and self._server.store.clock() - oldest > _STUCK_SECONDS
+        state = "failing" if stuck or not worker.alive else "ready" if worker.ready.is_set() else "starting"
+        return JSONResponse({"state": state}, 503 if state == "failing" else 200)
+
+    async def metrics(self, _request: Request) -> Response:
+        """Metrics of the server. They name nothing, so they need no token."""
+        page = await run_in_threadpool(self._server.metrics.page, self._server.store)
+        return Response(page, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    async def alerts(self, request: Request) -> Response:
+        """Alertmanager's webhook. 200 means that the alerts are on the disk."""
+        server = self._server
+        try:
+            text = (await request.body()).decode()
+            alerts = await run_in_threadpool(parse_alerts, text, name="the body")
+            found = await run_in_threadpool(
+                accept, server.store, alerts, cluster=server.cluster, most_waiting=server.settings.most_waiting
+            )
+        except UnicodeDecodeError:
+            raise HTTPException(400, "The body is not text.") from None
+        except UsageError as error:
+            raise HTTPException(400, error.message) from None
+        except FullError as error:
+            raise HTTPException(503, error.message, headers={"Retry-After": "30"}) from None
+        server.worker.woken()
+        counts = {"new": found.new, "known": found.known, "resolved": found.resolved}
+        for kind, number in counts.items():
+            server.metrics.alerts.labels(kind).inc(number)
+        return JSONResponse({"accepted": counts})
+
+    async def incidents(self, _request: Request) -> Response:
+        """The latest incidents, open ones first."""
+        found = await run_in_threadpool(self._reading.incidents, state="", most=200)
+        return JSONResponse(
+            masked_document({"schema": "workbench.incidents/1", "incidents": [dict(it) for it in found]})
+        )
+
+    async def incident(self, request: Request) -> Response:
+        """One incident with its subscriptions, notes and messages."""
+        found = await run_in_threadpool(self._reading.document, request.path_params["incident"])
+        if found is None:
+            raise HTTPException(404, "There is no such incident.")
+        return JSONResponse(masked_document(found))
+
+    async def fleet(self, _request: Request) -> Response:
+        """Every subscription with its verdict, worst first."""
+        _, rows = await run_in_threadpool(self._reading.fleet, most=10_000)
+        return JSONResponse(
+            masked_document({"schema": "workbench.fleet/1", "subscriptions": [dict(it) for it in rows]})
+        )
+
+
+class _Forms:
+    """What people send; each form of a visit carries its token."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    async def _fields(self, request: Request) -> dict[str, str]:
+        if not is_from_here(request.headers):
+            raise HTTPException(403, "This form comes from another page.")
+        try:
+            found = parse_qs((await request.body()).decode(), max_num_fields=_MAX_FIELDS)
+        except ValueError:
+            raise HTTPException(400, "The body is not a form.") from None
+        return {name: values[0] for name, values in found.items()}
+
+    async def _visited(self, request: Request) -> dict[str, str]:
+        visit = await run_in_threadpool(self._server.access.visit, request.cookies.get(COOKIE))
+        if visit is None:
+            raise HTTPException(401, "Sign in first.")
+        fields = await self._fields(request)
+        if not self._server.access.is_form_of(visit, fields.get("csrf", "")):
+            raise HTTPException(403, "This form is not of this visit. Open the page again.")
+        return fields
+
+    async def sign_in(self, request: Request) -> Response:
+        """Show the form, or begin a visit."""
+        to = _own_path(request.query_params.get("to", "/"))
+        if request.method == "GET":
+            return Pages.sign_in(to)
+        fields = await self._fields(request)
+        cookie = await run_in_threadpool(self._server.access.sign_in, fields.get("token", "").strip())
+        if cookie is None:
+            return Pages.sign_in(to, wrong=True)
+        response = RedirectResponse(to, 303)
+        response.set_cookie(
+            COOKIE, cookie, max_age=int(VISIT_SECONDS), httponly=True, samesite="lax", secure=self._server.secure
+        )
+        return response
+
+    async def sign_out(self, request: Request) -> Response:
+        """End the visit."""
+        await self._visited(request)
+        await run_in_threadpool(self._server.access.sign_out, request.cookies.get(COOKIE))
+        response = RedirectResponse("/sign-in", 303)
+        response.delete_cookie(COOKIE)
+        return response
+
+    async def note(self, request: Request) -> Response:
+        """Keep a note or a resolution."""
+        fields = await self._visited(request)
+        incident = request.path_params["incident"]
+        words, author = fields.get("words", "").strip()[:_MAX_NOTE], fields.get("author", "").strip()[:_MAX_AUTHOR]
+        if not words:
+            raise HTTPException(400, "The note is empty.")
+        kind = "resolution" if fields.get("kind") == "resolution" else "note"
+        if not await run_in_threadpool(add_note, self._server.store, incident, author=author, kind=kind, words=words):
+            raise HTTPException(404, "There is no such incident.")
+        return RedirectResponse(f"/incidents/{quote(incident, safe='')}#notes", 303)
+
+
+def add_note(store: Store, incident: str, *, author: str, kind: str, words: str) -> bool:
+    """Add a note to an incident; False if there is none. Secrets in it are masked."""
+    with store.writing() as db:
+        if db.execute("SELECT 1 FROM incident WHERE id = ?", (incident,)).fetchone() is None:
+            return False
+        db.execute(
+            "INSERT INTO note (incident, at, author, kind, words) VALUES (?, ?, ?, ?, ?)",
+            (incident, store.clock(), masked(author) or "somebody", kind, masked(words)),
+        )
+    return True
+
+
+def _own_path(to: str) -> str:
+    """A path of this server; anything else would lead people elsewhere after they have signed in."""
+    return to if to.startswith("/") and not to.startswith(("//", "/\\")) and to.isprintable() else "/"

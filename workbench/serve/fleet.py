@@ -1,0 +1,65 @@
+"""Every subscription's present verdict, its changes, and how long all of that is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from workbench.serve.judged import Judged
+from workbench.serve.store import Store
+from workbench.triage.verdict import State
+
+_REPEAT_SECONDS = 3600.0  # a verdict that stays is kept each hour, unless it is "healthy"
+_SENT_KEPT_SECONDS = 14 * 86_400.0
+_FORGOTTEN_AFTER = 3  # rounds without a subscription, after which the fleet's page leaves it out
+
+
+def record(store: Store, cluster: str, judged: Sequence[Judged], *, every_seconds: float) -> None:
+    """Keep a triage of a whole cluster; `judged` is worst first."""
+    now = store.clock()
+    before = {
+        (row["grp"], row["topic"]): row for row in store.rows("SELECT * FROM fleet WHERE cluster = ?", (cluster,))
+    }
+    rows, changes = [], []
+    for rank, it in enumerate(judged):
+        last = before.get((it.group, it.topic))
+        same = last is not None and last["verdict"] == it.verdict
+        values = (it.verdict, it.state, it.headline, it.time_lag_seconds, it.lag_messages)
+        rows.append(
+            (cluster, it.group, it.topic, rank, *values, now, last["since"] if same and last is not None else now)
+        )
+        hour = last is not None and last["at"] // _REPEAT_SECONDS != now // _REPEAT_SECONDS
+        if not same or (hour and it.state != State.HEALTHY):
+            changes.append((cluster, it.group, it.topic, now, *values))
+    with store.writing() as db:
+        db.executemany(
+            "INSERT OR REPLACE INTO fleet (cluster, grp, topic, rank, verdict, state, headline, time_lag, lag, at, since) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            rows,
+        )
+        db.executemany(
+            "INSERT INTO finding (cluster, grp, topic, at, verdict, state, headline, time_lag, lag) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            changes,
+        )
+        gone = now - _FORGOTTEN_AFTER * max(every_seconds, 60.0)
+        db.execute("DELETE FROM fleet WHERE cluster = ? AND at < ?", (cluster, gone))
+
+
+def forget(store: Store, *, keep_seconds: float) -> None:
+    """Delete what is older than the settings say: findings, closed incidents with their notes, sent messages, ended visits."""
+    now = store.clock()
+    old = now - keep_seconds
+    with store.writing() as db:
+        db.execute("DELETE FROM finding WHERE at < ?", (old,))
+        ended = "SELECT id FROM incident WHERE closed < ?"
+        for table in ("note", "member", "alert", "finding", "outbox"):
+            db.execute(f"DELETE FROM {table} WHERE incident IN ({ended})", (old,))  # noqa: S608 - our own names
+        db.execute(
+            "UPDATE incident SET similar = NULL WHERE similar IN (SELECT id FROM incident WHERE closed < ?)", (old,)
+        )
+        db.execute(
+            "UPDATE incident SET folded = NULL WHERE folded IN (SELECT id FROM incident WHERE closed < ?)", (old,)
+        )
+        db.execute("DELETE FROM incident WHERE closed < ?", (old,))
+        db.execute("DELETE FROM outbox WHERE state IN ('sent', 'failed') AND made < ?", (now - _SENT_KEPT_SECONDS,))
+        db.execute("DELETE FROM visit WHERE until < ?", (now,))

@@ -1,0 +1,78 @@
+"""From verdicts to incidents: alerts to their subscriptions, subscriptions with one cause together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from workbench.serve.journal import Waiting
+from workbench.serve.judged import Judged, unknown, worse
+from workbench.triage.verdict import State
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """Subscriptions of a cluster with one cause, worst first, and the alerts that name them."""
+
+    cluster: str
+    cause: str
+    members: tuple[Judged, ...]
+    alerts: tuple[Waiting, ...]
+
+    @property
+    def worst(self) -> Judged:
+        """The member that stands for all."""
+        return self.members[0]
+
+
+def named_by(alert: Waiting, judged: Iterable[Judged]) -> list[Judged]:
+    """The subscriptions that an alert is about, those in trouble only, if there are any; without a group: the whole cluster."""
+    mine = [
+        it
+        for it in judged
+        if (not alert.group or it.group == alert.group) and (not alert.topic or it.topic == alert.topic)
+    ]
+    sick = [it for it in mine if it.state != State.HEALTHY]
+    if sick or not mine:
+        return sick
+    return [min(mine, key=worse)]
+
+
+def causes(alerts: Sequence[Waiting], judged: Sequence[Judged]) -> list[Cause]:
+    """Group the alerts of one cluster by cause, most subscriptions first.
+
+    An alert belongs to the cause of its worst subscription. One whose subscription has no finding is "no data".
+    """
+    members: dict[str, dict[tuple[str, str], Judged]] = {}
+    asking: dict[str, list[Waiting]] = {}
+    by_group: dict[str, list[Judged]] = {}
+    for it in judged:
+        by_group.setdefault(it.group, []).append(it)
+    for alert in alerts:
+        found = named_by(alert, by_group.get(alert.group, ()) if alert.group else judged) or [
+            unknown(alert.group, alert.topic, "the sources have no data of this group.", cause="no data")
+        ]
+        for it in found:
+            members.setdefault(it.cause, {})[it.group, it.topic] = it
+        asking.setdefault(min(found, key=worse).cause, []).append(alert)
+    made = [
+        Cause(
+            cluster=alerts[0].cluster,
+            cause=cause,
+            members=tuple(sorted(found.values(), key=worse)),
+            alerts=tuple(asking.get(cause, ())),
+        )
+        for cause, found in members.items()
+    ]
+    return sorted(made, key=lambda it: (-len(it.alerts), -len(it.members), worse(it.worst), it.cause))
+
+
+def leading(members: Sequence[Judged]) -> Judged:
+    """The member that stands for an incident: the worst of the commonest verdict among those in trouble."""
+    sick = [it for it in members if it.state != State.HEALTHY]
+    if not sick:
+        return min(members, key=worse)
+    lagging = [it for it in sick if it.state == State.LAGGING] or sick
+    [(verdict, _)] = Counter(it.verdict for it in sorted(lagging, key=worse)).most_common(1)
+    return min((it for it in lagging if it.verdict == verdict), key=worse)

@@ -1,0 +1,138 @@
+"""Alerts: written down before they are acknowledged, each firing once."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from workbench.alerts import Alert
+from workbench.errors import WorkbenchError
+from workbench.masking import masked
+from workbench.serve.store import Store
+
+
+class FullError(WorkbenchError):
+    """Too many alerts wait for their triage."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """How many alerts of a message were new, known, or the end of a known one."""
+
+    new: int = 0
+    known: int = 0
+    resolved: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """One alert that waits for its verdict.
+
+    Attributes:
+        started: when it began to fire, ISO 8601, or empty. received: seconds since 1970.
+        incident: of a former verdict, or of a message that said that there is none yet.
+    """
+
+    id: int
+    name: str
+    cluster: str
+    group: str
+    topic: str
+    started: str
+    received: float
+    incident: str | None
+
+
+def fingerprint_of(alert: Alert) -> str:
+    """Alertmanager's fingerprint of the labels, or one of those that a triage uses."""
+    if alert.fingerprint:
+        return alert.fingerprint[:200]
+    labels = "\0".join((alert.name, alert.cluster, alert.group, alert.topic))
+    return hashlib.sha256(labels.encode(errors="surrogatepass")).hexdigest()[:32]
+
+
+def accept(store: Store, alerts: Sequence[Alert], *, cluster: str | None, most_waiting: int) -> Accepted:
+    """Write the alerts of one message; they are on the disk when this returns.
+
+    Args:
+        cluster: of alerts without a cluster label.
+        most_waiting: limit of the queue.
+
+    Raises:
+        FullError: if the queue is full; nothing of the message was kept.
+    """
+    now, new, known, resolved = store.clock(), 0, 0, 0
+    with store.writing() as db:
+        waiting = db.execute("SELECT count(*) FROM alert WHERE state = 'waiting'").fetchone()[0]
+        if waiting + sum(it.firing for it in alerts) > most_waiting:
+            raise FullError(f"{waiting:,} alerts wait for their triage.", hint="Send it again later.")
+        for alert in alerts:
+            started = alert.starts_at.isoformat() if alert.starts_at is not None else ""
+            key = (fingerprint_of(alert), started)
+            row = db.execute(
+                "SELECT alert.id, alert.firing, alert.state, incident.closed FROM alert "
+                "LEFT JOIN incident ON incident.id = alert.incident WHERE fingerprint = ? AND started = ?", key
+            ).fetchone()  # fmt: skip
+            if row is None:
+                if not alert.firing:
+                    continue  # it began and ended before this server knew of it
+                new += 1
+                db.execute(
+                    "INSERT INTO alert (fingerprint, started, received, name, cluster, grp, topic, state, firing) "
+                    "VALUES (?, ?, ?, ?, ?, ?, ?, 'waiting', 1)",
+                    (
+                        *key,
+                        now,
+                        *map(_text, (masked(alert.name), alert.cluster or cluster or "", alert.group, alert.topic)),
+                    ),
+                )
+            elif not alert.firing:
+                resolved += _end(db, row)
+            else:
+                known += 1
+                _again(db, row, now)
+    return Accepted(new=new, known=known, resolved=resolved)
+
+
+def _end(db: sqlite3.Connection, row: sqlite3.Row) -> int:
+    if not row["firing"]:
+        return 0
+    db.execute("UPDATE alert SET firing = 0 WHERE id = ?", (row["id"],))
+    # Look at the incident now: it is probably over.
+    db.execute("UPDATE incident SET looked = 0 WHERE id = (SELECT incident FROM alert WHERE id = ?)", (row["id"],))
+    return 1
+
+
+def _again(db: sqlite3.Connection, row: sqlite3.Row, now: float) -> None:
+    """Judge an alert again that still fires after its incident was closed."""
+    if row["state"] == "judged" and row["closed"] is not None:
+        db.execute(
+            "UPDATE alert SET state = 'waiting', firing = 1, late = 0, received = ? WHERE id = ?", (now, row["id"])
+        )
+
+
+def _text(text: str) -> str:
+    """Text that SQLite can hold; a lone surrogate becomes an escape."""
+    return text.encode(errors="backslashreplace").decode()[:1000]
+
+
+def waiting(store: Store, *, most: int = 2000) -> list[Waiting]:
+    """Alerts without a verdict, oldest first."""
+    rows = store.rows("SELECT * FROM alert WHERE state = 'waiting' ORDER BY received, id LIMIT ?", (most,))
+    return [_waiting(row) for row in rows]
+
+
+def late(store: Store, *, seconds: float) -> list[Waiting]:
+    """Alerts that wait for longer than the deadline, and were not passed on yet."""
+    before = store.clock() - seconds
+    rows = store.rows("SELECT * FROM alert WHERE state = 'waiting' AND late = 0 AND received < ?", (before,))
+    return [_waiting(row) for row in rows]
+
+
+def _waiting(row: sqlite3.Row) -> Waiting:
+    return Waiting(
+        id=row["id"], name=row["name"], cluster=row["cluster"], group=row["grp"], topic=row["topic"],
+        started=row["started"], received=row["received"], incident=row["incident"],
+    )  # fmt: skip

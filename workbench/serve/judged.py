@@ -1,0 +1,234 @@
+"""What a triage says about one subscription, reduced to what is kept and sent; and the triage itself, through `workbench.api`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from workbench.errors import NoSeriesError, WorkbenchError
+from workbench.triage.verdict import State, Verdict
+
+if TYPE_CHECKING:
+    from workbench.api import TriageResult
+    from workbench.api.measure import Measured
+    from workbench.api.requests import Measurements
+    from workbench.triage.finding import Finding
+
+_RECENT = timedelta(hours=1)  # the start of an older alert is in the baseline
+_BEFORE = timedelta(minutes=5)
+AT_ONCE = 100  # groups of one triage: 500 with all signals filled the memory of Spark (2 GB)
+_PICTURES = 10  # of one triage: as many as a message names; the other findings of a storm are kept without a picture
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """One subscription's verdict.
+
+    Attributes:
+        cause: subscriptions of a cluster with the same cause belong to one incident.
+        time_lag_seconds: age of the oldest message that is not committed. lag_messages: behind the log's end.
+        actions: what to do, a sentence each. picture: the finding as escaped HTML.
+    """
+
+    group: str
+    topic: str
+    verdict: str
+    state: str
+    headline: str
+    cause: str
+    time_lag_seconds: float | None = None
+    lag_messages: int | None = None
+    actions: tuple[str, ...] = ()
+    runbook: str | None = None
+    owner: str | None = None
+    muted: str | None = None
+    picture: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What to judge.
+
+    Attributes:
+        groups: only these; empty: the whole cluster. since: when the first of the alerts began.
+        pictures: also render the findings. give_way: asked after each part; if true, the rest is left.
+    """
+
+    cluster: str
+    groups: tuple[str, ...] = ()
+    since: datetime | None = None
+    pictures: bool = True
+    give_way: Callable[[], bool] = lambda: False
+
+
+class GivenWayError(WorkbenchError):
+    """A triage has been left for something more urgent."""
+
+
+# Worst first, as `triage.engine.ORDER`.
+_WORST_FIRST = (State.LAGGING, State.CANNOT_TELL, State.DRAINING, State.HEALTHY)
+_ORDER = {str(state): number for number, state in enumerate(_WORST_FIRST)}
+Judge = Callable[[Question], Sequence[Judged]]
+
+
+def worse(judged: Judged) -> tuple[int, float]:
+    """Sort key: worst first."""
+    return _ORDER.get(judged.state, 1), -(judged.time_lag_seconds or 0.0)
+
+
+def _groups_in(measured: Measured) -> set[str]:
+    return {str(it) for it in measured.capture.samples["group"].unique().to_pylist() if it}
+
+
+def unknown(group: str, topic: str, reason: str, *, cause: str) -> Judged:
+    """A subscription without a verdict, and why."""
+    return Judged(
+        group=group,
+        topic=topic,
+        verdict=str(Verdict.CANNOT_TELL),
+        state=str(State.CANNOT_TELL),
+        headline=f"No verdict: {reason}",
+        cause=cause,
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class SparkJudge:
+    """Triage by `workbench.api`, with the Spark session of this process."""
+
+    config: Path | None = None
+    now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
+
+    def __call__(self, question: Question) -> Sequence[Judged]:
+        """Judge a cluster.
+
+        Raises:
+            WorkbenchError: as `workbench.api.triage`.
+        """
+        from workbench.api.measure import measure
+        from workbench.api.requests import Measurements, Times
+
+        request = Measurements(
+            cluster=question.cluster,
+            groups=question.groups if len(question.groups) <= AT_ONCE else (),
+            times=Times(since=self._start(question)),
+            config=self.config,
+        )
+        try:
+            measured = measure(request)
+        except NoSeriesError:
+            if len(request.groups) < 2:
+                raise
+            request = replace(request, groups=())  # one of them has gone
+            measured = measure(request)
+        groups = question.groups or tuple(sorted(_groups_in(measured)))
+        return self._in_parts(measured, request, groups, question)
+
+    def _in_parts(
+        self, measured: Measured, request: Measurements, groups: tuple[str, ...], question: Question
+    ) -> list[Judged]:
+        """Judge some groups at a time: Spark's memory for a triage does not grow with the cluster."""
+        from workbench.api.look import judge
+
+        found: list[Judged] = []
+        for start in range(0, max(1, len(groups)), AT_ONCE):
+            if start and question.give_way():
+                raise GivenWayError("New alerts come first.")
+            part = groups[start : start + AT_ONCE]
+            try:
+                result = judge(measured, replace(request, groups=part))
+            except NoSeriesError:
+                continue  # no group of this part has data; the alert is told so
+            found += self._judged(result, set(part), pictures=question.pictures and not found)
+        return sorted(found, key=worse)
+
+    def _start(self, question: Question) -> str | None:
+        """Start of the window: the usual one, or earlier if an alert began before it."""
+        from workbench.settings import load_settings
+
+        settings = load_settings(self.config)
+        length = settings.windows_of(settings.cluster(question.cluster)).length
+        if question.since is None or not length < self.now() - question.since <= _RECENT:
+            return None
+        return (question.since - min(_BEFORE, length)).isoformat()
+
+    def _judged(self, found: TriageResult, groups: set[str], *, pictures: bool) -> list[Judged]:
+        chosen = [it for it in found.findings if not groups or it.group in groups]
+        result = []
+        for number, finding in enumerate(chosen):
+            drawn = pictures and number < _PICTURES and finding.state is not State.HEALTHY
+            result.append(reduced(finding, picture=_picture(finding, found) if drawn else None))
+        result += [
+            unknown(it.group, listed, it.headline.removeprefix("Cannot tell: "), cause=f"kind:{it.kind}")
+            for it in found.triage.not_judged
+            if not groups or it.group in groups
+            for listed in (it.topics or ("",))
+        ]
+        return result
+
+    def warm_up(self, recorded: Path | None) -> None:
+        """Start Spark, and let it judge a recording, so that the first alert finds its code loaded."""
+        from workbench import api
+        from workbench.report.html import environment
+        from workbench.spark.session import start_in_background
+
+        start_in_background()
+        environment().get_template("finding.html.j2")
+        if recorded is None:
+            return
+        try:
+            self._judged(api.triage(capture=recorded), set(), pictures=True)
+        except WorkbenchError:
+            return  # the next triage tells what is wrong
+
+    def clusters(self) -> Mapping[str, object]:
+        """Clusters of the settings by name; a running lab only if there are none."""
+        from workbench.settings import LAB_CLUSTER, load_settings
+
+        settings = load_settings(self.config)
+        if settings.clusters:
+            return settings.clusters
+        try:
+            return {LAB_CLUSTER: settings.cluster(LAB_CLUSTER)}
+        except WorkbenchError:
+            return {}
+
+
+def reduced(finding: Finding, *, picture: str | None = None) -> Judged:
+    """Reduce a finding."""
+    shared = finding.scope.brokers
+    return Judged(
+        group=finding.group,
+        topic=finding.topic,
+        verdict=str(finding.verdict),
+        state=str(finding.state),
+        headline=finding.headline,
+        cause=":".join((str(finding.verdict), *sorted(shared))),
+        time_lag_seconds=finding.time_lag.seconds,
+        lag_messages=finding.lag_messages,
+        actions=tuple(
+            it.title for it in finding.actions[:3]
+        ),  # commands are on the page: a chat would change their characters
+        runbook=finding.own_runbook or finding.runbook,
+        owner=finding.owner,
+        muted=finding.muted,
+        picture=picture,
+    )
+
+
+def _picture(finding: Finding, found: TriageResult) -> str:
+    from workbench.report.html import Section, environment
+    from workbench.report.multiples import multiples_svg
+    from workbench.report.treepicture import tree_svg
+
+    section = Section(
+        finding=finding,
+        charts=(),
+        tree=tree_svg(finding),
+        multiples=multiples_svg(finding, found.capture.samples, found.triage.window),
+        anchor="finding",
+    )
+    return environment().get_template("finding.html.j2").render(section=section, it=finding)

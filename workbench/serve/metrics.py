@@ -1,0 +1,49 @@
+"""Metrics of the server itself; they name no cluster, group or target, so anybody may read them."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from workbench.serve.store import Store
+
+_SECONDS = (0.1, 0.25, 0.5, 1, 2, 3, 5, 7.5, 10, 15, 30, 60, 120, 300)
+
+
+class Metrics:
+    """Counters and times of one server."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.alerts = Counter("workbench_serve_alerts", "Alerts accepted.", ["kind"], registry=self.registry)
+        self.refused = Counter("workbench_serve_refused", "Requests refused.", ["status"], registry=self.registry)
+        self.triages = Counter("workbench_serve_triages", "Triages.", ["purpose", "result"], registry=self.registry)
+        self.triage_seconds = Histogram(
+            "workbench_serve_triage_seconds",
+            "Duration of a triage.",
+            ["purpose"],
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self.messages = Counter(
+            "workbench_serve_messages", "Messages sent.", ["kind", "result"], registry=self.registry
+        )
+        self.answer_seconds = Histogram(
+            "workbench_serve_alert_to_message_seconds",
+            "Time from the first alert of an incident to the target's acceptance of its message.",
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self.late = Counter(
+            "workbench_serve_late_alerts", "Alerts passed on without a verdict.", registry=self.registry
+        )
+        self._waiting = Gauge("workbench_serve_alerts_waiting", "Alerts without a verdict.", registry=self.registry)
+        self._open = Gauge("workbench_serve_incidents_open", "Open incidents.", registry=self.registry)
+        self._unsent = Gauge("workbench_serve_messages_waiting", "Messages to be sent.", registry=self.registry)
+        self.ready = Gauge("workbench_serve_ready", "1 when Spark is warm.", registry=self.registry)
+
+    def page(self, store: Store) -> bytes:
+        """The metrics in Prometheus' text format."""
+        self._waiting.set(store.number("SELECT count(*) FROM alert WHERE state = 'waiting'"))
+        self._open.set(store.number("SELECT count(*) FROM incident WHERE closed IS NULL"))
+        self._unsent.set(store.number("SELECT count(*) FROM outbox WHERE state IN ('waiting', 'sending')"))
+        return generate_latest(self.registry)

@@ -1,0 +1,183 @@
+"""What the pages and programs read from the memory."""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.serve.incidents import words_of_similar
+from workbench.serve.store import Store
+
+_WORST_FIRST = (
+    "CASE state WHEN 'lagging' THEN 0 WHEN 'cannot_tell' THEN 1 WHEN 'draining' THEN 2 ELSE 3 END, time_lag DESC"
+)
+SORTS = {
+    "worst": f"{_WORST_FIRST}, grp, topic",
+    "time_lag": "time_lag DESC, grp, topic",
+    "lag": "lag DESC, grp, topic",
+    "group": "grp, topic",
+    "changed": "since DESC, grp, topic",
+}
+DAYS = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """One incident with all that its page shows."""
+
+    row: sqlite3.Row
+    members: list[sqlite3.Row]
+    total: int
+    history: list[sqlite3.Row]
+    notes: list[sqlite3.Row]
+    messages: list[sqlite3.Row]
+    alerts: list[sqlite3.Row]
+    folded: list[sqlite3.Row]
+    similar: str | None
+    picture: str | None
+    shown: sqlite3.Row | None
+
+
+class Reading:
+    """Queries of one memory."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def fleet(
+        self, *, text: str = "", state: str = "", cluster: str = "", sort: str = "worst", most: int = 100, skip: int = 0
+    ) -> tuple[int, list[sqlite3.Row]]:
+        """Number of the subscriptions that match, and some of them; `text` is part of a group's or topic's name."""
+        where, values = ["1"], []
+        if text:
+            where.append("(instr(lower(grp), lower(?)) OR instr(lower(topic), lower(?)))")
+            values += [text, text]
+        for name, value in (("state", state), ("cluster", cluster)):
+            if value:
+                where.append(f"{name} = ?")
+                values.append(value)
+        clause, order = " AND ".join(where), SORTS.get(sort, SORTS["worst"])
+        number = int(self.store.number(f"SELECT count(*) FROM fleet WHERE {clause}", values))  # noqa: S608 - our own words
+        rows = self.store.rows(
+            f"SELECT * FROM fleet WHERE {clause} ORDER BY {order} LIMIT ? OFFSET ?",  # noqa: S608 - our own words
+            (*values, most, skip),
+        )
+        return number, rows
+
+    def counts(self) -> dict[str, int]:
+        """Number of subscriptions in each state."""
+        return {row[0]: row[1] for row in self.store.rows("SELECT state, count(*) FROM fleet GROUP BY state")}
+
+    def clusters(self) -> list[str]:
+        """Clusters with subscriptions."""
+        return [row[0] for row in self.store.rows("SELECT DISTINCT cluster FROM fleet ORDER BY cluster")]
+
+    def waiting(self) -> int:
+        """Number of alerts without a verdict."""
+        return int(self.store.number("SELECT count(*) FROM alert WHERE state = 'waiting'"))
+
+    def incidents(self, *, state: str = "", most: int = 100, skip: int = 0) -> list[sqlite3.Row]:
+        """Incidents, open ones first, then the latest; `state` is "open", "closed" or empty."""
+        where = {"open": "closed IS NULL", "closed": "closed IS NOT NULL"}.get(state, "1")
+        listed = "id, cluster, verdict, state, headline, opened, changed, closed, told_verdict"
+        number = "(SELECT count(*) FROM member WHERE incident = incident.id) AS subscriptions"
+        order = "ORDER BY closed IS NOT NULL, opened DESC LIMIT ? OFFSET ?"
+        query = f"SELECT {listed}, {number} FROM incident WHERE {where} {order}"  # noqa: S608 - our own words
+        return self.store.rows(query, (most, skip))
+
+    def incident(self, name: str, *, group: str = "", topic: str = "", most: int = 100) -> Found | None:
+        """One incident; group and topic choose whose finding is drawn: else the worst."""
+        row = self.store.row("SELECT * FROM incident WHERE id = ?", (name,))
+        if row is None:
+            return None
+        rows = self.store.rows
+        order = f"ORDER BY {_WORST_FIRST}, grp, topic LIMIT ?"
+        members = rows(f"SELECT * FROM member WHERE incident = ? {order}", (name, most))  # noqa: S608 - our own words
+        picture, shown = self._picture(name, members, group, topic)
+        return Found(
+            row=row,
+            members=members,
+            total=int(self.store.number("SELECT count(*) FROM member WHERE incident = ?", (name,))),
+            history=rows(
+                "SELECT grp, topic, at, verdict, state, headline FROM finding WHERE incident = ? ORDER BY at DESC LIMIT 50",
+                (name,),
+            ),
+            notes=rows("SELECT * FROM note WHERE incident = ? ORDER BY at", (name,)),
+            messages=rows(
+                "SELECT target, state, attempts, made, sent, error, json_extract(message, '$.kind') AS kind FROM outbox "
+                "WHERE incident = ? ORDER BY id DESC LIMIT 50",
+                (name,),
+            ),
+            alerts=rows(
+                "SELECT name, min(started) AS started, count(*) AS number, sum(firing) AS firing FROM alert WHERE incident = ? "
+                "GROUP BY name ORDER BY name LIMIT 50",
+                (name,),
+            ),
+            folded=rows(
+                "SELECT id, verdict, headline FROM incident WHERE folded = ? AND id <> ? LIMIT 50", (name, name)
+            ),
+            similar=self._similar(row["similar"]),
+            picture=picture,
+            shown=shown,
+        )
+
+    def _similar(self, name: str | None) -> str | None:
+        return words_of_similar(self.store.reader(), name) if name is not None else None
+
+    def _picture(
+        self, name: str, members: list[sqlite3.Row], group: str, topic: str
+    ) -> tuple[str | None, sqlite3.Row | None]:
+        asked = [(group, topic)] if group else [(it["grp"], it["topic"]) for it in members[:3]]
+        for one in asked:
+            row = self.store.row(
+                "SELECT grp, topic, at, picture FROM finding WHERE incident = ? AND grp = ? AND topic = ? AND picture IS NOT NULL "
+                "ORDER BY at DESC LIMIT 1",
+                (name, *one),
+            )
+            if row is not None:
+                return zlib.decompress(row["picture"]).decode(), row
+        return None, None
+
+    def document(self, name: str) -> dict[str, Any] | None:
+        """The document `workbench.incident_state/1`."""
+        found = self.incident(name)
+        if found is None:
+            return None
+        keys = ("id", "cluster", "verdict", "state", "headline", "opened", "changed", "closed")
+        return {
+            "schema": "workbench.incident_state/1",
+            **{key: found.row[key] for key in keys},
+            "subscriptions": [_member(it) for it in found.members],
+            "subscription_count": found.total,
+            "alerts": [dict(it) for it in found.alerts],
+            "notes": [{key: it[key] for key in ("at", "author", "kind", "words")} for it in found.notes],
+            "messages": [
+                {key: it[key] for key in ("target", "kind", "state", "made", "sent")} for it in found.messages
+            ],
+            "similar": found.similar,
+        }
+
+    def of_group(self, cluster: str, group: str) -> tuple[list[sqlite3.Row], list[sqlite3.Row], list[sqlite3.Row]]:
+        """Present verdicts, the findings of the last 30 days by topic and time, and the incidents of a group."""
+        after = self.store.clock() - DAYS * 86_400.0
+        present = self.store.rows("SELECT * FROM fleet WHERE cluster = ? AND grp = ? ORDER BY topic", (cluster, group))
+        findings = self.store.rows(
+            "SELECT topic, at, verdict, state, headline, time_lag, lag FROM finding WHERE cluster = ? AND grp = ? AND at > ? "
+            "ORDER BY topic, at LIMIT 20000",
+            (cluster, group, after),
+        )
+        incidents = self.store.rows(
+            "SELECT DISTINCT incident.* FROM incident JOIN member ON member.incident = incident.id "
+            "WHERE cluster = ? AND member.grp = ? ORDER BY opened DESC LIMIT 50",
+            (cluster, group),
+        )
+        return present, findings, incidents
+
+
+def _member(row: sqlite3.Row) -> dict[str, Any]:
+    return {
+        "group": row["grp"], "topic": row["topic"], "verdict": row["verdict"], "state": row["state"],
+        "headline": row["headline"], "time_lag_seconds": row["time_lag"], "lag_messages": row["lag"],
+    }  # fmt: skip

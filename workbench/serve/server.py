@@ -1,0 +1,202 @@
+"""The process: sockets, TLS, start and stop."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import os
+import signal
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from workbench.assets import shipped
+from workbench.delivery import ServeSettings
+from workbench.errors import OutputError, SourceUnreachableError, UsageError
+from workbench.places import state_dir
+from workbench.serve.access import Access
+from workbench.serve.app import Server, application, for_bearers
+from workbench.serve.judged import SparkJudge
+from workbench.serve.limits import BoundedProtocol
+from workbench.serve.metrics import Metrics
+from workbench.serve.store import Store
+from workbench.serve.worker import Worker
+from workbench.settings import load_settings
+
+if TYPE_CHECKING:
+    from mcp.server.mcpserver import MCPServer
+
+_MOST_CONNECTIONS = 200
+_KEEP_ALIVE_SECONDS = 20
+_STOP_SECONDS = 5
+_WARM_UP = "incident-1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Options of `workbench serve`.
+
+    Attributes:
+        certificate, key: PEM files for TLS; both or none. token_file: see `access.Access`.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8480
+    certificate: Path | None = None
+    key: Path | None = None
+    token_file: Path | None = None
+    config: Path | None = None
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this computer reaches an address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def serve(options: Options, *, say: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or Ctrl-C.
+
+    Raises:
+        UsageError: if the options or the settings are wrong. OutputError: if the memory cannot be used.
+        SourceUnreachableError: if the address cannot be used.
+    """
+    settings = load_settings(options.config)
+    mine = settings.serve
+    secure = _checked(options, mine)
+    store = Store(Path(mine.store).expanduser() if mine.store else state_dir() / "serve.sqlite")
+    token_file = options.token_file or state_dir() / "serve.token"
+    access = Access(store, token_file)
+    judge = SparkJudge(config=options.config)
+    recorded = shipped("notebooks") / "captures" / _WARM_UP
+    worker = Worker(
+        store,
+        judge,
+        mine,
+        clusters=judge.clusters,
+        give_up=lambda: os.kill(os.getpid(), signal.SIGTERM),
+        warm_up=lambda: judge.warm_up(recorded if recorded.is_dir() else None),
+    )
+    names = list(judge.clusters())
+    server = Server(
+        store=store,
+        access=access,
+        worker=worker,
+        settings=mine,
+        cluster=mine.cluster or (names[0] if len(names) == 1 else None),
+        secure=secure,
+        reports=Path(mine.reports).expanduser() if mine.reports else None,
+    )
+    shown = mine.url or _address(options)
+    say(f"Pages: {shown}  Alertmanager's webhook: {shown}/alerts")
+    if access.is_from_file:
+        say(f"Token: in {token_file}")
+    if not mine.targets:
+        say("No target is set under [[serve.targets]]: verdicts are only on the pages.")
+    run(application(server), worker, options)
+
+
+def serve_agents(tools: MCPServer, options: Options, *, say: Callable[[str], None]) -> None:
+    """Serve the tools of `workbench mcp` over HTTP at /mcp, until SIGTERM or Ctrl-C.
+
+    Raises:
+        WorkbenchError: as `serve`.
+    """
+    _checked(options, load_settings(options.config).serve)
+    token_file = options.token_file or state_dir() / "serve.token"
+    access = Access(Store(state_dir() / "mcp.sqlite"), token_file)
+    say(f"MCP: {_address(options)}/mcp")
+    if access.is_from_file:
+        say(f"Token: in {token_file}")
+    app = tools.streamable_http_app(stateless_http=True, json_response=True, host=options.host)
+    run(for_bearers(app, access, Metrics()), None, options)
+
+
+def _checked(options: Options, settings: ServeSettings) -> bool:
+    """Whether people reach the server by TLS.
+
+    Raises:
+        UsageError: if others would reach it without.
+    """
+    if (options.certificate is None) != (options.key is None):
+        raise UsageError("TLS needs a certificate and its key.", hint="Give both --certificate and --key.")
+    secure = options.certificate is not None or (settings.url or "").startswith("https://")
+    if not secure and not is_loopback(options.host):
+        raise UsageError(
+            f"{options.host} is reachable by others, and tokens would go over the network unencrypted.",
+            hint='Give --certificate and --key; or set url = "https://…" under [serve] if a proxy in front of it speaks TLS.',
+        )
+    return secure
+
+
+def _address(options: Options) -> str:
+    host = f"[{options.host}]" if ":" in options.host else options.host
+    return f"{'https' if options.certificate is not None else 'http'}://{host}:{options.port}"
+
+
+def run(app: ASGIApp, worker: Worker | None, options: Options) -> None:
+    """Serve an application until a signal comes, and start and stop the threads.
+
+    Raises:
+        SourceUnreachableError: if the address cannot be used. OutputError: if the certificate cannot be read.
+    """
+    try:
+        config = uvicorn.Config(
+            app,
+            host=options.host,
+            port=options.port,
+            http=BoundedProtocol,
+            ws="none",
+            lifespan="auto" if worker is None else "off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            limit_concurrency=_MOST_CONNECTIONS,
+            timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=_STOP_SECONDS,
+            ssl_certfile=options.certificate,
+            ssl_keyfile=options.key,
+        )
+        config.load()
+    except OSError as error:
+        raise OutputError(f"The certificate or its key cannot be used: {error.strerror or 'no PEM file'}.") from None
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    with _bound(options) as listener:
+        if worker is not None:
+            worker.start()
+        try:
+            asyncio.run(uvicorn.Server(config).serve(sockets=[listener]))
+        except KeyboardInterrupt:
+            pass
+        finally:
+            if worker is not None:
+                worker.stop()
+
+
+def _bound(options: Options) -> socket.socket:
+    """Listen on the address.
+
+    Raises:
+        SourceUnreachableError: if that is not possible.
+    """
+    try:
+        [(family, _, _, _, address), *_] = socket.getaddrinfo(options.host, options.port, type=socket.SOCK_STREAM)
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+    except OSError as error:
+        raise SourceUnreachableError(
+            f"The address {options.host}:{options.port} cannot be used: {error.strerror}.",
+            hint="Choose another: --port",
+        ) from None
+    listener.listen(_MOST_CONNECTIONS)
+    return listener

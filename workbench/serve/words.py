@@ -1,0 +1,166 @@
+"""A message in the form of its target. Names in it are text: no mention, no link, no markup, no second header."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from email.message import EmailMessage
+from email.utils import format_datetime
+from html import escape
+from typing import Any
+from urllib.parse import quote
+
+from workbench.delivery import Target
+from workbench.humanize import for_chat, one_line, plural, printable
+from workbench.masking import masked, masked_document
+from workbench.serve.outbox import Parcel
+
+_SLACK_TEXT = 2900  # a section has room for 3,000 characters
+_HEADER_TEXT = 140
+_TITLES = {
+    "new": "{verdict}",
+    "verdict": "{verdict} (before: {before})",
+    "grows": "{verdict}, now {total}",
+    "recovered": "recovered (was: {before})",
+    "healthy": "an alert, but the subscription is healthy",
+    "digest": "{verdict}, and {others} more causes",
+}
+_MARKS = {"lagging": "🔴", "cannot_tell": "🟣", "draining": "🟡", "healthy": "🟢"}
+
+
+def title(parcel: Parcel) -> str:
+    """One line: what, where."""
+    it = parcel.message
+    members = plural(it.total, "subscription")
+    words = _TITLES[it.kind].format(
+        verdict=it.verdict.replace("_", " "), before=(it.before or "").replace("_", " "), total=members, others=len(it.others)
+    )  # fmt: skip
+    who = f"{printable(it.members[0][0])} ← {printable(it.members[0][1])}" if it.total == 1 and it.members else members
+    return masked(one_line(f"{printable(it.cluster)}: {words} · {who}"))
+
+
+def paragraphs(parcel: Parcel, shown: Callable[[str], str]) -> list[str]:
+    """The rest, worst first: headline, members, what to do, an earlier incident; `shown` makes foreign text harmless."""
+    it = parcel.message
+    found = [shown(it.headline)]
+    if it.total > 1:
+        found.append(
+            "\n".join(f"• {shown(printable(group))} ← {shown(printable(topic))}" for group, topic, _ in it.members)
+        )
+        if it.total > len(it.members):
+            found[-1] += f"\n… and {it.total - len(it.members):,} more"
+    if it.others:
+        found.append("Also:\n" + "\n".join(f"• {shown(text)}" for text in it.others[:10]))
+    if it.actions:
+        found.append("What to do:\n" + "\n".join(f"{n}. {shown(text)}" for n, text in enumerate(it.actions, 1)))
+    if it.like:
+        found.append(f"Like the one of {shown(it.like)}")
+    notes = [f"Alert: {', '.join(shown(printable(name)) for name in it.alerts)}"] if any(it.alerts) else []
+    notes += [f"Owner: {shown(printable(it.owner))}"] if it.owner else []
+    notes += [f"Runbook: {it.runbook if _ours(it.runbook) else shown(it.runbook)}"] if it.runbook else []
+    return [masked(text) for text in (*found, " · ".join(notes)) if text]
+
+
+def _ours(address: str) -> bool:
+    """Addresses come from the settings; those of the shipped runbooks are names of files."""
+    return address.startswith("runbooks/")
+
+
+def link(parcel: Parcel, url: str | None) -> str | None:
+    """Address of the incident's page."""
+    return f"{url}/incidents/{quote(parcel.message.incident, safe='')}" if url else None
+
+
+def _slack_text(text: str) -> str:
+    return for_chat(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def slack(parcel: Parcel, url: str | None) -> dict[str, Any]:
+    """An incoming webhook's message; blocks are plain text, in which Slack reads no markup."""
+    mark = _MARKS.get(parcel.message.state, "")
+    head = f"{mark} {for_chat(title(parcel))}"
+    blocks: list[dict[str, Any]] = [_plain_block("header", head[:_HEADER_TEXT])]
+    blocks += [_plain_block("section", text[:_SLACK_TEXT]) for text in paragraphs(parcel, for_chat)]
+    if (address := link(parcel, url)) is not None:
+        words = {"type": "plain_text", "text": "Open the incident"}
+        blocks.append({"type": "actions", "elements": [{"type": "button", "text": words, "url": address}]})
+    return {
+        "text": f"{mark} {_slack_text(title(parcel))}: {_slack_text(masked(parcel.message.headline))}"[:_SLACK_TEXT],
+        "blocks": blocks,
+    }
+
+
+def _plain_block(kind: str, text: str) -> dict[str, Any]:
+    return {"type": kind, "text": {"type": "plain_text", "text": text, "emoji": False}}
+
+
+def teams(parcel: Parcel, url: str | None) -> dict[str, Any]:
+    """A Teams workflow's message: an adaptive card. Its text blocks read Markdown, so names are shown with look-alikes."""
+    head = {"type": "TextBlock", "text": for_chat(title(parcel)), "weight": "Bolder", "size": "Medium", "wrap": True}
+    body = [head, *({"type": "TextBlock", "text": text, "wrap": True} for text in paragraphs(parcel, for_chat))]
+    card: dict[str, Any] = {
+        "$schema": "http://adaptivecards.io/schemas/adaptive-card.json", "type": "AdaptiveCard", "version": "1.4", "body": body,
+    }  # fmt: skip
+    if (address := link(parcel, url)) is not None:
+        card["actions"] = [{"type": "Action.OpenUrl", "title": "Open the incident", "url": address}]
+    return {
+        "type": "message",
+        "attachments": [{"contentType": "application/vnd.microsoft.card.adaptive", "content": card}],
+    }
+
+
+def document(parcel: Parcel, url: str | None) -> dict[str, Any]:
+    """The document `workbench.incident/1`, for a webhook of one's own. `key` is the same if it is sent twice."""
+    it = parcel.message
+    found: dict[str, Any] = masked_document(
+        {
+            "schema": "workbench.incident/1",
+            "key": it.key,
+            "kind": it.kind,
+            "incident": it.incident,
+            "revision": it.revision,
+            "url": link(parcel, url),
+            "cluster": it.cluster,
+            "verdict": it.verdict,
+            "before": it.before,
+            "state": it.state,
+            "headline": it.headline,
+            "subscriptions": it.total,
+            "worst": [{"group": group, "topic": topic, "headline": words} for group, topic, words in it.members],
+            "other_causes": list(it.others),
+            "alerts": list(it.alerts),
+            "actions": list(it.actions),
+            "runbook": it.runbook,
+            "owner": it.owner,
+            "like": it.like,
+        }
+    )
+    return found
+
+
+def grafana(parcel: Parcel, url: str | None) -> dict[str, Any]:
+    """An annotation; its text is drawn as HTML, so it is escaped. Its time is in milliseconds."""
+    texts = [title(parcel), *paragraphs(parcel, one_line)[:1], *([address] if (address := link(parcel, url)) else [])]
+    tags = ["workbench", f"cluster:{printable(parcel.message.cluster)}", f"verdict:{parcel.message.verdict}"]
+    return {"time": round(parcel.made * 1000), "tags": tags, "text": "<br>".join(escape(text) for text in texts)}
+
+
+def mail(parcel: Parcel, target: Target, url: str | None, *, now: Any) -> EmailMessage:
+    """A mail of plain text; its id is the same if it is sent twice, so a mailbox shows it once."""
+    found = EmailMessage()
+    sender = target.sender or ""
+    found["Subject"] = _header(title(parcel))
+    found["From"], found["To"] = sender, ", ".join(target.to)
+    found["Date"] = format_datetime(now)
+    domain = sender.rpartition("@")[2]
+    found["Message-ID"] = (
+        f"<{parcel.key.encode('ascii', 'replace').decode().replace(' ', '-').replace('>', '')}@{domain}>"
+    )
+    found["X-Workbench-Incident"] = parcel.message.incident
+    address = link(parcel, url)
+    texts = [title(parcel), *paragraphs(parcel, lambda text: one_line(text)), *([address] if address else [])]
+    found.set_content("\n\n".join(texts).encode(errors="backslashreplace").decode())
+    return found
+
+
+def _header(text: str) -> str:
+    return one_line(text).encode(errors="backslashreplace").decode()[:_HEADER_TEXT]

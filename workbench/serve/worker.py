@@ -1,0 +1,290 @@
+"""Threads of the server: one judges, one for each target sends, one watches deadlines and deletes what is old.
+
+The judging thread takes alerts first, then open incidents, then the fleet. All it knows is in the memory, so a restart goes on where
+the former process ended.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from itertools import groupby
+
+from workbench.delivery import ServeSettings, Target
+from workbench.errors import WorkbenchError
+from workbench.humanize import duration
+from workbench.serve import fleet, incidents, journal, outbox
+from workbench.serve.judged import AT_ONCE, GivenWayError, Judge, Judged, Question, unknown
+from workbench.serve.metrics import Metrics
+from workbench.serve.send import NotTakenError, Send, send
+from workbench.serve.store import Store
+
+_log = logging.getLogger(__name__)
+_TICK_SECONDS = 0.1
+_FORGET_SECONDS = 3600.0
+_PAUSE_AFTER_CRASH_SECONDS = 5.0
+_MOST_FAILURES = 3
+_REST = 4.0  # so repeated triages of a cluster take a fifth of the time at most, however large it is
+
+
+class Worker:
+    """Everything that happens between an alert and its message.
+
+    Args:
+        clusters: names of the clusters that the fleet's pages show; asked before each round.
+        warm_up: run first by the judging thread. give_up: called when triages fail for internal reasons again and again.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        judge: Judge,
+        settings: ServeSettings,
+        *,
+        clusters: Callable[[], Mapping[str, object]] = dict,
+        warm_up: Callable[[], None] = lambda: None,
+        metrics: Metrics | None = None,
+        sender: Send = send,
+        give_up: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.store, self.settings, self.metrics = store, settings, metrics or Metrics()
+        self._judge, self._clusters, self._warm_up, self._send = judge, clusters, warm_up, sender
+        self._give_up, self._failures = give_up, 0
+        self._stop, self._wake = threading.Event(), threading.Event()
+        self.ready = threading.Event()
+        self._fleet_at: dict[str, float] = {}  # when the next round of a cluster is due, in monotonic time
+        self._look_at: dict[str, float] = {}
+        self._threads: list[threading.Thread] = []
+
+    def start(self) -> None:
+        """Start the threads; messages that were being sent at a former end are sent again."""
+        if again := outbox.resume(self.store):
+            _log.warning("%d messages may already have been sent before the restart; they are sent again", again)
+        names = [("judge", self._judging), ("watch", self._watching)]
+        self._threads = [threading.Thread(target=run, name=f"serve-{name}", daemon=True) for name, run in names]
+        self._threads += [
+            threading.Thread(target=self._sending, args=(it,), name=f"serve-send-{number}", daemon=True)
+            for number, it in enumerate(self.settings.targets)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self, *, seconds: float = 10.0) -> None:
+        """Stop after the present steps; a triage that takes longer is left to the end of the process."""
+        self._stop.set()
+        self._wake.set()
+        until = time.monotonic() + seconds
+        for thread in self._threads:
+            thread.join(max(0.0, until - time.monotonic()))
+
+    @property
+    def alive(self) -> bool:
+        """Whether all threads run."""
+        return bool(self._threads) and all(it.is_alive() for it in self._threads)
+
+    def woken(self) -> None:
+        """Tell that there is a new alert."""
+        self._wake.set()
+
+    # Judging
+
+    def _judging(self) -> None:
+        try:
+            self._warm_up()
+        except Exception as error:  # the first triage will say what is wrong
+            _log.warning("warming up failed: %s", error)
+        self.ready.set()
+        self.metrics.ready.set(1)
+        while not self._stop.is_set():
+            try:
+                busy = self.judge_alerts() or self.look_again() or self.judge_fleet()
+            except Exception:  # the thread must survive: what it did not finish is still in the memory
+                _log.exception("the judging thread failed; it goes on")
+                self._stop.wait(_PAUSE_AFTER_CRASH_SECONDS)
+                continue
+            if not busy:
+                self._wake.wait(_TICK_SECONDS * 5)
+                self._wake.clear()
+
+    def judge_alerts(self) -> bool:
+        """Judge what waits, one triage for each cluster; return whether there was anything."""
+        waiting = journal.waiting(self.store)
+        if not waiting:
+            return False
+        rest = self.settings.gather.total_seconds() - (self.store.clock() - waiting[0].received)
+        if rest > 0:
+            self._stop.wait(min(rest, self.settings.gather.total_seconds()))
+            waiting = journal.waiting(self.store)
+        in_order = sorted(waiting, key=lambda it: it.cluster)
+        for cluster, found in groupby(in_order, key=lambda it: it.cluster):
+            for alerts in _parts(list(found)):
+                incidents.conclude(self.store, alerts, self._verdicts(cluster, alerts), self.settings)
+        return True
+
+    def _verdicts(self, cluster: str, alerts: Sequence[journal.Waiting]) -> Sequence[Judged]:
+        if not cluster:
+            return _without(
+                alerts, "the alert names no cluster. Set `cluster` under [serve], or a label.", "no cluster"
+            )
+        groups = () if any(not it.group for it in alerts) else tuple(dict.fromkeys(it.group for it in alerts))
+        since = min((datetime.fromisoformat(it.started) for it in alerts if it.started), default=None)
+        try:
+            return self._asked(Question(cluster=cluster, groups=groups, since=since), "alert")
+        except WorkbenchError as error:
+            return _without(alerts, error.message, f"error:{type(error).__name__}")
+        except Exception as error:  # of a library; an alert is never left without an answer
+            _log.exception("a triage failed")
+            self._failed()
+            return _without(alerts, f"internal error ({type(error).__name__}).", "error:internal")
+
+    def _asked(self, question: Question, purpose: str) -> Sequence[Judged]:
+        started = time.monotonic()
+        result = "failed"
+        try:
+            found = self._judge(question)
+            result, self._failures = "ok", 0
+        finally:
+            self.metrics.triages.labels(purpose, result).inc()
+            self.metrics.triage_seconds.labels(purpose).observe(time.monotonic() - started)
+        return found
+
+    def _failed(self) -> None:
+        """Count internal failures in a row: a Spark whose JVM has ended does not come back in this process."""
+        self._failures += 1
+        if self._failures >= _MOST_FAILURES:
+            _log.error("%d triages in a row failed; ending, to be started anew", self._failures)
+            self._give_up()
+
+    def look_again(self) -> bool:
+        """Judge open incidents again, one triage for each cluster; return whether there was anything."""
+        found = incidents.due(self.store, self.settings)
+        found = [it for it in found if self._look_at.get(it.cluster, 0.0) <= time.monotonic()]
+        for cluster in dict.fromkeys(it.cluster for it in found):
+            mine = [it for it in found if it.cluster == cluster]
+            begun = time.monotonic()
+            groups = {group for it in mine for group, _ in it.members}
+            judged: Sequence[Judged] | None = None
+            if cluster:
+                try:
+                    asked = () if "" in groups else tuple(sorted(groups))
+                    judged = self._asked(Question(cluster=cluster, groups=asked, give_way=self._is_wanted), "again")
+                except WorkbenchError as error:  # sources that are gone for a while: the incident stays as it is
+                    _log.warning("looking again at %s failed: %s", cluster, error)
+                except Exception:
+                    _log.exception("looking again at %s failed", cluster)
+                    self._failed()
+            for it in mine:
+                incidents.followed(self.store, it, judged, self.settings)
+            self._look_at[cluster] = _rested(begun, self.settings.look_again.total_seconds())
+            if journal.waiting(self.store, most=1):
+                break
+        return bool(found)
+
+    def _is_wanted(self) -> bool:
+        """Whether new alerts wait."""
+        return self._stop.is_set() or bool(journal.waiting(self.store, most=1))
+
+    def judge_fleet(self) -> bool:
+        """Judge one whole cluster if its turn has come; return whether there was one."""
+        every = self.settings.fleet_every.total_seconds()
+        now = time.monotonic()
+        cluster = next((it for it in self._clusters() if self._fleet_at.get(it, 0.0) <= now), None)
+        if cluster is None:
+            return False
+        try:
+            judged = self._asked(Question(cluster=cluster, pictures=False, give_way=self._is_wanted), "fleet")
+        except GivenWayError:
+            return True  # its turn comes again after the alerts
+        except WorkbenchError as error:
+            _log.warning("the fleet of %s was not judged: %s", cluster, error)
+        else:
+            fleet.record(self.store, cluster, judged, every_seconds=every)
+        self._fleet_at[cluster] = max(now + every, _rested(now, every))
+        return True
+
+    # Sending
+
+    def _sending(self, target: Target) -> None:
+        while not self._stop.is_set():
+            try:
+                busy = self.send_one(target)
+            except Exception:
+                _log.exception("the sending thread failed; it goes on")
+                self._stop.wait(_PAUSE_AFTER_CRASH_SECONDS)
+                continue
+            if not busy:
+                self._stop.wait(_TICK_SECONDS)
+
+    def send_one(self, target: Target) -> bool:
+        """Send the oldest due message of a target; return whether there was one."""
+        parcel = outbox.claim(self.store, target.name)
+        if parcel is None:
+            return False
+        try:
+            self._send(parcel, target, self.settings.url)
+        except NotTakenError as error:
+            self.metrics.messages.labels(target.kind, "failed").inc()
+            _log.warning("%s has not taken the message %s: %s", target.name, parcel.key, error)
+            outbox.refused(self.store, parcel, str(error), passing=error.passing)
+        except Exception as error:  # a message that cannot be built must not block those behind it
+            _log.exception("a message failed")
+            outbox.refused(self.store, parcel, type(error).__name__, passing=False)
+        else:
+            outbox.sent(self.store, parcel)
+            self.metrics.messages.labels(target.kind, "sent").inc()
+            if parcel.message.received is not None:
+                self.metrics.answer_seconds.observe(max(0.0, self.store.clock() - parcel.message.received))
+        return True
+
+    # Watching
+
+    def _watching(self) -> None:
+        forgotten = 0.0
+        while not self._stop.wait(_TICK_SECONDS * 10):
+            try:
+                self.pass_on_late()
+                if time.monotonic() - forgotten > _FORGET_SECONDS or not forgotten:
+                    fleet.forget(self.store, keep_seconds=self.settings.keep.total_seconds())
+                    forgotten = time.monotonic()
+            except sqlite3.Error:
+                _log.exception("the watching thread failed; it goes on")
+
+    def pass_on_late(self) -> int:
+        """Pass on alerts that have waited for too long; return their number."""
+        found = journal.late(self.store, seconds=self.settings.deadline.total_seconds())
+        for cluster in dict.fromkeys(it.cluster for it in found):
+            mine = [it for it in found if it.cluster == cluster]
+            _log.warning(
+                "%d alerts have no verdict after %s", len(mine), duration(self.settings.deadline.total_seconds())
+            )
+            incidents.pass_on_late(self.store, mine, self.settings)
+            self.metrics.late.inc(len(mine))
+        return len(found)
+
+
+def _rested(begun: float, pause: float) -> float:
+    """When a triage that began then may be repeated, if that is later than after the usual pause: new alerts come first."""
+    now = time.monotonic()
+    rest = _REST * (now - begun)
+    return now + rest if rest > pause else now
+
+
+def _parts(alerts: list[journal.Waiting]) -> list[list[journal.Waiting]]:
+    """Alerts of one cluster by triage: the first verdicts of a storm need not wait for the last."""
+    groups = sorted({it.group for it in alerts})
+    if "" in groups or len(groups) <= AT_ONCE:
+        return [alerts]
+    part = {group: number // AT_ONCE for number, group in enumerate(groups)}
+    found: list[list[journal.Waiting]] = [[] for _ in range(part[groups[-1]] + 1)]
+    for it in alerts:
+        found[part[it.group]].append(it)
+    return found
+
+
+def _without(alerts: Sequence[journal.Waiting], reason: str, cause: str) -> list[Judged]:
+    pairs = dict.fromkeys((it.group, it.topic) for it in alerts)
+    return [unknown(group, topic, reason, cause=cause) for group, topic in pairs]
