@@ -22,6 +22,7 @@ from workbench.collect.kafka_kinds import REDRIVE
 from workbench.errors import EvidenceError, GuardError
 from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab
+from workbench.redrive import verify
 from workbench.redrive.apply import Redrive, RedriveOutcome
 from workbench.redrive.guard import RedriveLimits
 from workbench.redrive.kafka import RedriveKafka
@@ -167,6 +168,28 @@ def test_compacted_letters_stop_the_run(lab: Lab, kafka: RedriveKafka) -> None:
         run_of(kafka, changed).run()
 
 
+def test_an_open_transaction_hides_records_and_none_is_called_missing(
+    lab: Lab, kafka: RedriveKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody's transaction that was open before: what lies behind it cannot be read yet. When it ends, everything is there."""
+    source, topic = dead_letters(lab.bootstrap, 60)
+    plan = plan_of(kafka, topic)
+    other = Producer({"bootstrap.servers": lab.bootstrap, "transactional.id": fresh("open")})
+    other.init_transactions(30)
+    other.begin_transaction()
+    for number in range(len(plan.targets[0].ends)):
+        other.produce(source, b"v", partition=number)
+    other.flush(30)
+    assert run_of(kafka, plan).run().produced == 60
+    monkeypatch.setattr(verify, "_SETTLE_SECONDS", 0.3)
+    hidden = verify.verify_redrive(plan, kafka.gateway, kafka.letters)
+    assert hidden.verdict is RedriveVerdict.CANNOT_TELL and hidden.open
+    assert "open transaction" in " ".join(hidden.sentences())
+    other.abort_transaction(30)
+    monkeypatch.setattr(verify, "_SETTLE_SECONDS", 15.0)
+    assert verify.verify_redrive(plan, kafka.gateway, kafka.letters).verdict is RedriveVerdict.VERIFIED
+
+
 def test_verify_names_what_is_missing_and_what_is_doubled(
     lab: Lab, kafka: RedriveKafka, settings_file: Path, tmp_path: Path
 ) -> None:
@@ -277,14 +300,15 @@ def test_by_http_in_order_and_at_most_a_batch_twice(lab: Lab, kafka: RedriveKafk
 
 
 def test_the_cap_is_held(lab: Lab, kafka: RedriveKafka) -> None:
-    """Within 3 % over 10,000 records, by the time from the first record to the last one."""
+    """Never over it by 3 %, in 10,000 records, by the time from the first one to the last; a busy machine may stay below."""
     source, topic = dead_letters(lab.bootstrap, 10_000)
     plan = plan_of(kafka, topic, max_records_per_second=2_500.0)
     began = time.monotonic()
     assert run_of(kafka, plan).run().produced == 10_000
     assert time.monotonic() - began > 4.0 * 0.97
     times = [it.timestamp_ms for it in records_of(kafka, source)]
-    assert 10_000 / ((max(times) - min(times)) / 1000) == pytest.approx(2_500, rel=0.03)
+    pace = 10_000 / ((max(times) - min(times)) / 1000)
+    assert 2_500 * 0.85 <= pace <= 2_500 * 1.03
 
 
 def test_the_commands_from_list_to_discard(lab: Lab, settings_file: Path, tmp_path: Path) -> None:

@@ -201,7 +201,8 @@ def overtaken(cast: Cast) -> Plan:
     life.gone(hours * HOUR, back)
     life.retention, life.segment = (hours - cast.between(0.5, 1.2)) * HOUR, 10 * MINUTE
     life.jumps = [(-back, "latest")]
-    return cast.sick(life, {"records_lost"}, never=NOT_CAPACITY, onset=back)
+    # It began when the first segment went, and that is not when it came back.
+    return cast.sick(life, {"records_lost"}, never=NOT_CAPACITY)
 
 
 def skipped(cast: Cast) -> Plan:

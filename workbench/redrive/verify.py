@@ -5,6 +5,7 @@ The evidence is the target topics themselves: every record that a redrive produc
 
 from __future__ import annotations
 
+import time
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
@@ -21,6 +22,9 @@ from workbench.redrive.survey import letter_checksum
 from workbench.replay.gateway import Gateway, Partition
 
 _MOST_NAMED = 1000
+# A transaction that is committed can be read when its markers are written, some milliseconds later; on a busy broker, seconds.
+_SETTLE_SECONDS = 15.0
+_LOOK_SECONDS = 0.1
 
 
 class RedriveVerdict(StrEnum):
@@ -40,6 +44,7 @@ class RedriveCheck:
             and not in it.
         content_differs: partitions of the dead-letter topic whose records differ from their letters.
         gone: offsets of the targets that were deleted since the plan, by partition.
+        open: offsets of the targets behind a transaction that is still open, by partition: these cannot be read yet.
         came_back: letters of records that were dead-lettered again, by error.
         processed: by group, number of the records below its committed offsets.
     """
@@ -52,16 +57,17 @@ class RedriveCheck:
     unplanned: list[tuple[int, int]] = field(default_factory=list)
     content_differs: list[int] = field(default_factory=list)
     gone: dict[Partition, int] = field(default_factory=dict)
+    open: dict[Partition, int] = field(default_factory=dict)
     came_back: dict[str, int] = field(default_factory=dict)
     processed: dict[str, int] = field(default_factory=dict)
 
     @property
     def verdict(self) -> RedriveVerdict:
-        """Missing records count only where nothing was deleted."""
+        """Missing records count only where nothing was deleted, and everything can be read."""
         if self.doubled or self.unplanned or (self.content_differs and not self.missing and not self.gone):
             return RedriveVerdict.INCOMPLETE
         if self.missing:
-            return RedriveVerdict.CANNOT_TELL if self.gone else RedriveVerdict.INCOMPLETE
+            return RedriveVerdict.CANNOT_TELL if self.gone or self.open else RedriveVerdict.INCOMPLETE
         return RedriveVerdict.VERIFIED
 
     def sentences(self) -> list[str]:
@@ -69,7 +75,8 @@ class RedriveCheck:
         head = {
             RedriveVerdict.VERIFIED: f"Every planned letter was produced once: {count(self.produced)} of {count(self.planned)}.",
             RedriveVerdict.INCOMPLETE: f"Not every planned letter was produced exactly once ({count(self.planned)} planned).",
-            RedriveVerdict.CANNOT_TELL: f"Cannot tell: {count(len(self.missing))} letters have no record, and records were deleted.",
+            RedriveVerdict.CANNOT_TELL: f"Cannot tell: {count(len(self.missing))} letters have no record, and "
+            + ("records were deleted." if self.gone else "an open transaction hides some."),
         }[self.verdict]
         found = [head]
         for what, places in (("missing", self.missing), ("doubled", self.doubled), ("not planned", self.unplanned)):
@@ -80,6 +87,9 @@ class RedriveCheck:
         if self.gone:
             places_gone = [f"{topic}-{number} ({count(n)})" for (topic, number), n in sorted(self.gone.items())]
             found.append(f"Deleted since the plan: {listed(places_gone)}.")
+        if self.open:
+            hidden = [f"{topic}-{number} ({count(n)})" for (topic, number), n in sorted(self.open.items())]
+            found.append(f"Behind an open transaction, and not to be read yet: {listed(hidden)}. Verify again later.")
         for group, number in self.processed.items():
             found.append(f"{group} has committed past {count(number)} of the {count(self.produced)} records.")
         if self.came_back:
@@ -98,6 +108,7 @@ class RedriveCheck:
             **{name: [f"{p}:{o}" for p, o in places[:_MOST_NAMED]] for name, places in lists.items()},
             **{f"{name}_count": len(places) for name, places in lists.items()},
             "gone": {f"{topic}-{number}": offsets for (topic, number), offsets in sorted(self.gone.items())},
+            "open": {f"{topic}-{number}": offsets for (topic, number), offsets in sorted(self.open.items())},
         }
 
 
@@ -162,11 +173,16 @@ def verify_redrive(
 def _ranges(
     plan: RedrivePlan, gateway: Gateway, check: RedriveCheck
 ) -> list[tuple[str, dict[int, int], dict[int, int]]]:
-    """Topic, start and stop of what must be read; what was deleted goes to `check.gone`."""
-    found = []
+    """Topic, start and stop of what must be read; what was deleted goes to `check.gone`, what is not to be read yet to `check.open`."""
+    found, deadline = [], time.monotonic() + _SETTLE_SECONDS
     for target in plan.targets:
         keys = [(target.topic, number) for number in range(len(target.ends))]
         logs = gateway.logs(keys, stable=True)
+        ends = logs.ends  # what was produced until now
+        while _hidden(logs.stable_ends, ends) and time.monotonic() < deadline:
+            time.sleep(_LOOK_SECONDS)
+            logs = gateway.logs(keys, stable=True)
+        check.open.update(_hidden(logs.stable_ends, ends))
         start, stop = {}, {}
         for number, end in enumerate(target.ends):
             key = (target.topic, number)
@@ -177,6 +193,11 @@ def _ranges(
             stop[number] = max(start[number], logs.stable_ends.get(key, logs.ends.get(key, end)))
         found.append((target.topic, start, stop))
     return found
+
+
+def _hidden(stable_ends: Mapping[Partition, int], ends: Mapping[Partition, int]) -> dict[Partition, int]:
+    """Offsets below these ends that are behind an open transaction."""
+    return {key: end - stable_ends[key] for key, end in ends.items() if key in stable_ends and stable_ends[key] < end}
 
 
 def _look_for_returns(

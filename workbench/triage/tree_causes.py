@@ -292,7 +292,7 @@ CAUSES = (
         # Partitions that are read less than the others, although no more arrives there, are not hot.
         test=(
             "CASE WHEN size(hot_partitions) > 0 AND size(hot_partitions) <= few_partitions THEN CASE"
-            f" WHEN NOT queueless THEN NOT coalesce(hot_arrival_ratio < {_WARM} AND pace_ratio < {_LOST_PACE}, false)"
+            f" WHEN NOT queueless THEN NOT coalesce(pace_ratio < {_LOST_PACE}, false)"
             # Of a burst on all of them, one may have more to do than its member can.
             " WHEN own_work AND arrival_ratio >= {burst_ratio} AND hot_arrival_ratio < {hot_factor} THEN false"
             f" WHEN coalesce(hot_arrival_ratio >= {_WARM}, true) AND (coalesce(hot_growth >= {_WARM}, true)"
