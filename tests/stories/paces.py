@@ -74,12 +74,24 @@ def slow_network(cast: Cast) -> Plan:
 
 
 def throttled(cast: Cast) -> Plan:
-    """A quota holds the client back."""
+    """A quota holds the client back; after each answer for a while, so that its partitions are read one after the other."""
     life = cast.life(least=2)
     ago = cast.between(8, 50) * MINUTE
     life.network[life.after(ago)] = life.busiest * cast.between(0.3, 0.6)
     life.throttle[life.after(ago)] = cast.between(0.2, 1.5)
+    if cast.turn % 2:
+        _one_after_the_other(life, ago, pause=cast.between(10, 40))
     return cast.sick(life, {"throttled"}, never=NOT_CAPACITY | CALM_WORDS, onset=ago)
+
+
+def _one_after_the_other(life: Life, ago: float, *, pause: float) -> None:
+    """Each member gets the records of one partition in one answer, and then nothing for so many seconds."""
+    for slot in range(life.members):
+        mine = np.flatnonzero(life.owner[:, 0] == slot)
+        late = np.flatnonzero(life.after(ago))
+        life.speed[np.ix_(mine, late)] = 0.0
+        for number, at in enumerate(np.arange(late[0], late[-1], pause)):
+            life.speed[mine[number % len(mine)], int(at) : int(at) + 2] = pause * len(mine) / 2
 
 
 def burst(cast: Cast) -> Plan:

@@ -58,6 +58,12 @@ CASES: dict[str, tuple[Callable[[Story], Story], bool | None]] = {
         lambda s: idle(handler(loop(s), before=0.01, after=0.0119), 0.0),
         None,
     ),
+    "what one answer brought waits, and the next is far away": (
+        lambda s: handler(
+            lagging(s).people(rtt=0.01, throttle=12.0).fetch_queue(25.0), before=0.025, after=0.025, rate_after=20.0
+        ),
+        False,
+    ),
     "hardly any of its time": (lambda s: handler(loop(s), before=0.0119, after=0.0119), False),
 }
 

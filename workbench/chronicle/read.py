@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from workbench.chronicle.partition import told
 from workbench.chronicle.series import Limits, Line, Measured, Story
-from workbench.chronicle.turns import longest_turn
+from workbench.chronicle.turns import longest_turn, passed_over
 from workbench.runs import runs_of
 from workbench.settings import Thresholds
 from workbench.window import Window
@@ -88,8 +88,10 @@ def read(samples: pa.Table, window: Window, limits_of: Callable[[str], Threshold
         if found is not None:
             judged[key] = found
             turn = longest_turn(measured[key], -window.seconds if found.onset is None else found.onset)
-            for story in parts.values():
+            passed = passed_over(measured[key])
+            for partition, story in parts.items():
                 story.turn = turn
+                story.passed = passed.get(partition)
     return Chronicle(stories=stories, judged=judged)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from workbench.chronicle.series import FloatArray, Line
 
+_BEGINNING = 0.3  # of a stop
 _MIDDLE = 0.2  # of a stop at either end does not count: a restart begins and ends the stops of all partitions together
 
 
@@ -46,6 +47,28 @@ def longest_turn(lines: Mapping[int, Mapping[str, Line]], since: float) -> float
         if counted.any():
             longest = max(longest, float(np.max((end - begin)[counted])))
     return longest or None
+
+
+def passed_over(lines: Mapping[int, Mapping[str, Line]]) -> dict[int, float]:
+    """How often others have moved in the later part of a partition's present stop: the median of those that have, or 0.
+
+    Where partitions take turns each other one has had one or two; a partition that is stuck is passed over again and again.
+    """
+    moves: dict[int, FloatArray] = {}
+    for partition, own in lines.items():
+        committed = own.get("committed")
+        if committed is not None and len(committed) > 0:
+            changed = np.flatnonzero(np.diff(committed.value) != 0) + 1
+            moves[partition] = committed.at[changed] if len(changed) else committed.at[:1]
+    passed = {}
+    now = max((own["committed"].at[-1] for partition, own in lines.items() if partition in moves), default=0.0)
+    for partition, at in moves.items():
+        # Those that stopped with it may have made their last moves after its own.
+        begun = at[-1] + _BEGINNING * (now - at[-1])
+        since = [int(np.sum(other > begun)) for key, other in moves.items() if key != partition]
+        if since:
+            passed[partition] = float(np.median([it for it in since if it] or [0]))
+    return passed
 
 
 def _waited(own: Mapping[str, Line], at: FloatArray, committed: FloatArray) -> np.ndarray:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # Part of the key: a change of the method must make new summaries.
-VERSION = "4"
+VERSION = "5"
 _DONE = "number bigint, bytes_read bigint, samples bigint, error string"
 _DONE_SCHEMA = pa.schema(
     [("number", pa.int64()), ("bytes_read", pa.int64()), ("samples", pa.int64()), ("error", pa.string())]

@@ -173,8 +173,10 @@ def _lag(t: Thresholds) -> _Stages:
 
 
 _TURNS = 1.5  # times the longest turn so far: the next may be longer
+_PASSED = 3  # times: each other one may have had a turn, and begun the next
 _SCRAPES = 2  # one may fall between two commits
 _SURELY = 5  # times the shortest freeze: no handler holds its commits for so long
+_LONGEST_PAUSE_SECONDS = 300.0  # of a quota
 SOONEST_SECONDS = 90.0  # a rebalance or a long garbage collection takes some tens of seconds
 _LONGEST_DRAIN_SECONDS = 3600.0
 _OF_HIGHEST = 0.1  # what has a tenth of the highest lag is not what the lag is about
@@ -196,7 +198,7 @@ def _frozen(objective: str, commit_every: str) -> str:
     """SQL for a partition whose commit has stopped, for twice its usual rhythm, while messages wait as long.
 
     Without a rhythm (no commit has moved, and none is expected) this is not known, and counts as false. Where partitions take turns,
-    it has to stand still for longer than a turn.
+    it has to stand still for longer than a turn; under a quota, others have to pass it again and again.
     """
     learned = "greatest(p.cadence_seconds, coalesce(p.story['rhythm'], p.cadence_seconds))"
     rhythm = f"CASE WHEN {commit_every} > 0 THEN {commit_every} ELSE {learned} END"
@@ -209,9 +211,13 @@ def _frozen(objective: str, commit_every: str) -> str:
     # Up to the last sample: what came after it is not known.
     still = "(coalesce(p.moved_ago_seconds, p.committed_since_seconds) + p.committed_last_seconds)"
     waiting = "coalesce(p.story['waiting'], p.time_lag_seconds)"
+    in_line = (
+        f"coalesce(throttle_seconds > 0 AND p.story['passed'] < {_PASSED}"
+        f" AND {still} < {_LONGEST_PAUSE_SECONDS}, false)"
+    )
     return (
         f"coalesce(p.committed IS NOT NULL AND p.lag_messages > 0 AND NOT {_IS_TAIL}"
-        f" AND ({rhythm}) IS NOT NULL AND {still} >= {patience}"
+        f" AND ({rhythm}) IS NOT NULL AND {still} >= {patience} AND NOT {in_line}"
         f" AND coalesce({waiting} >= {patience}, p.lag_recent_lowest > 0), false)"
     )
 

@@ -20,6 +20,8 @@ _MORE, _LESS = 1.3, 0.8  # times the work of the baseline
 NEVER_EMPTY = 20.0  # messages
 _MUCH = 4  # times the messages that count as waiting in the client
 _SURE = 30.0  # times the throttle time that counts, and the baseline's round trip
+# What one answer brought may be waiting at this moment, but the handlers have little to do, and the next answer is far away.
+_HELD_BACK = f"throttle_seconds >= {{throttle}} AND loop_busy <= {_EASY} AND loop_busy <= {_LESS} * loop_busy_baseline"
 _GROWN = 1.2  # times what the whole group's arrivals have grown by
 _HOT = 1.5  # times the arrivals of a typical partition
 
@@ -55,7 +57,8 @@ def judged_work(t: Thresholds) -> Mapping[str, str]:
     never = f"size(filter(members, m -> m.live AND m.poll_idle <= {_IDLE}))"
     waits = f"fetch_queue_mean < {t.fetch_queue_messages} AND lag_messages >= {_MUCH * t.fetch_queue_messages}"
     return {
-        "own_work": f"""CASE WHEN fetched_low >= {NEVER_EMPTY} THEN true
+        "own_work": f"""CASE WHEN {_HELD_BACK.format(throttle=_SURE * t.throttle_seconds)} THEN false
+            WHEN fetched_low >= {NEVER_EMPTY} THEN true
             WHEN poll_idle <= {_IDLE} AND loop_busy * live_members <= {_EASY} * {never} THEN NULL
             WHEN poll_idle <= {_IDLE} THEN true WHEN poll_idle >= {_WAITING} THEN false WHEN {waits} THEN false
             WHEN loop_busy <= {_LESS} * loop_busy_baseline THEN false

@@ -19,7 +19,9 @@ _USUAL = (
 
 def likeliest_first(candidates: Sequence[Verdict], row: SubscriptionFeatures) -> list[Verdict]:
     """The same candidates in another order."""
-    first = [it for it in _speaking(row) if it in candidates]
+    # A client that waits, and that the broker does throttle: the mean over its last fetches hides by how much.
+    quota = (_V.THROTTLED,) if (row.throttle_seconds or 0) > 0 and row.own_work is False else ()
+    first = [it for it in (*quota, *_speaking(row)) if it in candidates]
     order = {verdict: place for place, verdict in enumerate(dict.fromkeys([*first, *_USUAL]))}
     return sorted(candidates, key=lambda it: order.get(it, len(order)))
 

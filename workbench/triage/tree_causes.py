@@ -236,7 +236,12 @@ CAUSES = (
         number=17,
         question="Is the broker throttling this client?",
         short="throttled?",
-        test="coalesce(throttle_seconds > {throttle_seconds}, CASE WHEN surely_slow_network OR surely_hot THEN false END)",
+        # Averages of the client (Java: over 30 s) begin low: one that waits, and is throttled at all, may be throttled for long.
+        test=(
+            "CASE WHEN throttle_seconds > {throttle_seconds} THEN true WHEN surely_slow_network OR surely_hot THEN false"
+            f" WHEN throttle_seconds > 0 AND NOT own_work AND NOT coalesce(pace_ratio >= {_LOST_PACE}, false) THEN NULL"
+            " WHEN throttle_seconds IS NOT NULL THEN false END"
+        ),
         yes=Conclude(Verdict.THROTTLED),
         no=Ask("slow_network"),
         words=wording.throttled,
