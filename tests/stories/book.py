@@ -18,13 +18,13 @@ SCRAPES = (30.0, 15.0, 60.0, 30.0, 30.0, 60.0)
 _INSIDE = {"failing", "poison_alone", "poison_among_idle", "poison_one_of_many"}
 
 
-def draw(seed: int, *, kind: str | None = None, clients: bool = False) -> list[Story]:
+def draw(seed: int, *, kind: str | None = None, clients: bool = False, handlers: bool = False) -> list[Story]:
     """All stories of a seed; the same seed gives the same stories, also if only one kind is wanted.
 
     Args:
         seed: of all draws.
         kind: only this one.
-        clients: the same kinds, of consumers that somebody else wrote.
+        clients: the same kinds, of consumers that somebody else wrote; `handlers`: ... and whose clients show nothing of themselves.
     """
     stories, number = [], 0
     order = np.random.default_rng(seed)
@@ -35,12 +35,12 @@ def draw(seed: int, *, kind: str | None = None, clients: bool = False) -> list[S
             cast = Cast(
                 kind=make.__name__,
                 number=number,
-                tier="C" if clients else tiers[turn % len(tiers)],  # type: ignore[arg-type]
+                tier="H" if handlers else "C" if clients else tiers[turn % len(tiers)],  # type: ignore[arg-type]
                 scrape=SCRAPES[(turn * 5 + turn // 6 + shift) % len(SCRAPES)],
                 seed=seed,
                 turn=turn + (seed % 2 if len(tiers) % 2 else 0),
             )
-            if (kind is not None and kind != cast.kind) or (clients and cast.kind in _INSIDE):
+            if (kind is not None and kind != cast.kind) or (cast.others and cast.kind in _INSIDE):
                 continue
             plan = make(cast)
             stories.append(Story(cast=cast, make=make, truths=tuple(plan.truths), settings=plan.settings))

@@ -33,6 +33,7 @@ class View:
         self.shows_state = False  # whether a lag exporter's user collects the group's state too
         self.first = True
         self.one_handler = False  # its process times are not told apart by event type
+        self.statistics = True  # whether its clients show theirs
         self.shows_start = False  # whether its processes say when they started
 
     def tell(self, *, inside: bool, first: bool = True, client: bool = False) -> None:
@@ -149,17 +150,18 @@ class View:
             batch.add(signal, {**member, **labels}, stamps, np.broadcast_to(np.asarray(values, float), n), stat=stat)
 
         if self.first:
-            add("rebalances", self._assignments(span, instants))
+            if self.statistics:
+                add("rebalances", self._assignments(span, instants))
             if self.shows_start:
                 add("start_time", _started(span))
             jitter = rng.lognormal(0, 0.2, len(life.t))[at]
-            for broker in BROKERS:
+            for broker in BROKERS if self.statistics else ():
                 add("throttle_time", life.throttle[at] * jitter, broker=broker)
                 add("broker_rtt", life.round_trip[at] * jitter, broker=broker)
         mine = life.owner[:, at] == span.slot
         every = np.array([np.floor(inside.fetched(number)[at]) for number in range(life.partitions)])
         queued = (every * mine).sum(axis=0)
-        for number in range(life.partitions):
+        for number in range(life.partitions) if self.statistics else ():
             # It lists every partition of the topic, with nothing fetched of those that are not its own. Those go to one queue, and each
             # shows its whole length.
             place = {**member, "topic": self.topic, "partition": number}

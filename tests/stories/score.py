@@ -233,13 +233,16 @@ def main() -> None:
     parser.add_argument("--number", type=int, help="only this story")
     parser.add_argument("--list-wrong", action="store_true", help="each story that failed: headline, path, actions")
     parser.add_argument("--clients", action="store_true", help="the same kinds, of consumers that somebody else wrote")
+    parser.add_argument("--handlers", action="store_true", help="... whose clients show nothing of themselves")
     parser.add_argument("--list", action="store_true", help="each story")
     given = parser.parse_args()
     from workbench.spark.session import end, session
 
     began = time.monotonic()
     stories = [
-        it for it in draw(given.seed, kind=given.kind, clients=given.clients) if given.number in (None, it.cast.number)
+        it
+        for it in draw(given.seed, kind=given.kind, clients=given.clients, handlers=given.handlers)
+        if given.number in (None, it.cast.number)
     ]
     spark = session()
     judged = score(spark, stories)

@@ -18,7 +18,8 @@ from workbench.samples import concat
 from workbench.window import Window
 
 WINDOW = Window.ending(END, length=timedelta(minutes=15), baseline=timedelta(hours=1))
-Tier = Literal["L", "R", "C"]  # a lag exporter alone; the runtime; somebody else's client with process times
+# A lag exporter alone; the runtime; somebody else's client with process times, and without any statistics of the client.
+Tier = Literal["L", "R", "C", "H"]
 
 # Advice that costs time or data if the cause is another one.
 CAPACITY = frozenset({"add_consumers", "add_partitions", "scale_processors", "too_few_consumers", "partition_ceiling"})
@@ -86,6 +87,11 @@ class Cast:
         """Whether the processes are measured too."""
         return self.tier == "R"
 
+    @property
+    def others(self) -> bool:
+        """Whether somebody else wrote the consumer."""
+        return self.tier in ("C", "H")
+
     def one_of(self, *choices: float) -> float:
         """One of these."""
         return float(self.rng.choice(choices))
@@ -109,7 +115,7 @@ class Cast:
     def life(self, *, least: int = 1, most: int = 24, **given: float) -> Life:
         """A group; what is not given is drawn."""
         life = self._life(least, most, given)
-        if self.tier == "C":
+        if self.others:
             life.without_queues(loop=bool(self.rng.uniform() < 0.6))
         return life
 
@@ -136,7 +142,8 @@ class Cast:
         """It as the exporters show it; they are asked when samples are needed."""
         view = View(life, scraping or self.scraping(), self.group, f"{self.group}.{topic}", self.rng)
         view.shows_state = bool(self.rng.uniform() < 0.2)
-        if self.tier == "C":
+        if self.others:
+            view.statistics = self.tier == "C"
             view.one_handler, view.shows_start = bool(self.rng.uniform() < 0.4), bool(self.rng.uniform() < 0.5)
         return view
 
@@ -164,12 +171,14 @@ class Cast:
         """A group in trouble: its verdicts with all signals; with a lag exporter alone also `lag_alone`, of no certain cause."""
         accepted = {*verdicts, *lag_alone} if self.tier == "L" else {*verdicts}
         view = view or self.view(life)
-        if self.tier == "C":
+        if self.tier == "H":  # which reason on the broker's side it is, only the client's statistics tell
+            accepted |= {"cannot_tell"}
+        if self.others:
             accepted |= _of_a_client(accepted)
             if accepted & _SLOW and view.one_handler:  # one and all are the same then
                 accepted |= _SLOW
         if causes is not None and not self.runtime:  # lag alone does not show it, except that it may guess at a record
-            seen = {"poison_record", "commit_fails"} if self.tier == "C" else {"poison_record"}
+            seen = {"poison_record", "commit_fails"} if self.others else {"poison_record"}
             # Kafka tells an open transaction.
             causes = {*causes} if "open_transaction" in causes else {None} | ({*causes} & seen)
         truth = Truth(
@@ -247,6 +256,6 @@ class Story:
         """What the exporters of its tier show."""
         tables = []
         for number, view in enumerate(self.plan().views):
-            view.tell(inside=self.cast.runtime, first=number == 0, client=self.cast.tier == "C")
+            view.tell(inside=self.cast.runtime, first=number == 0, client=self.cast.others)
             tables.append(view.samples())
         return concat(tables)

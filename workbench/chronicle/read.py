@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from workbench.chronicle.members import MemberStory, members_of
 from workbench.chronicle.partition import told
 from workbench.chronicle.series import Limits, Line, Measured, Story
 from workbench.chronicle.turns import longest_turn, passed_over
@@ -50,10 +51,11 @@ class Judged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chronicle:
-    """Stories by partition, and the judged time of each subscription that differs from the window."""
+    """Stories by partition, and the judged time of each subscription that differs from the window; of these the members, too."""
 
     stories: Mapping[Subscription, Mapping[int, Story]]
     judged: Mapping[Subscription, Judged]
+    members: Mapping[Subscription, Mapping[str, MemberStory]] = field(default_factory=dict)
 
 
 def read(samples: pa.Table, window: Window, limits_of: Callable[[str], Thresholds]) -> Chronicle:
@@ -92,7 +94,14 @@ def read(samples: pa.Table, window: Window, limits_of: Callable[[str], Threshold
             for partition, story in parts.items():
                 story.turn = turn
                 story.passed = passed.get(partition)
-    return Chronicle(stories=stories, judged=judged)
+    counted = members_of(samples, window, {key[:2] for key in judged}) if judged else {}
+    end_us = round(window.end.timestamp() * _MICRO)
+    members = {}
+    for key, found in judged.items():
+        members[key] = {**counted.get((*key[:2], None), {}), **counted.get(key, {})}
+        for it in members[key].values():
+            it.before = found.good_until_us is not None and it.first * _MICRO + end_us < found.good_until_us
+    return Chronicle(stories=stories, judged=judged, members=members)
 
 
 def _judged(parts: Mapping[int, Story], window: Window, floor: float) -> Judged | None:
@@ -167,12 +176,19 @@ _FACTS = tuple(it.name for it in fields(Story))
 
 
 class Fact(NamedTuple):
-    """A fact about a subscription, or about one of its partitions; booleans are 0 and 1."""
+    """A fact about a subscription, one of its partitions or a member; booleans are 0 and 1.
+
+    `at` is when it was last measured, in seconds before the window's end, and `before` whether it was so before the judged time, too;
+    both of members only.
+    """
 
     key: Subscription
     partition: int | None
     name: str
-    value: float
+    value: float | None
+    member: str | None = None
+    at: float | None = None
+    before: bool = False
 
 
 def facts(chronicle: Chronicle) -> Iterator[Fact]:
@@ -187,3 +203,7 @@ def facts(chronicle: Chronicle) -> Iterator[Fact]:
         if judged.onset is not None:
             yield Fact(key, None, "group_onset", judged.onset)
         yield Fact(key, None, "group_without_baseline", float(judged.good_until_us is None))
+        for name, it in chronicle.members.get(key, {}).items():
+            yield Fact(key, None, "member_worked", it.worked, name, it.last)
+            if it.before:
+                yield Fact(key, None, "member_seen", 1.0, name, it.first, before=True)

@@ -239,8 +239,12 @@ def _facts(chronicle: Chronicle, window: Window) -> pa.Table:
         "samples": [1] * count,
         "bad_samples": [0] * count,
         "last": [it.value for it in told],
+        "member": [it.member for it in told],
+        "last_us": [None if it.at is None else end + round(it.at * 1e6) for it in told],
     }
     columns = [
         pa.array(given[it.name], it.type) if it.name in given else pa.nulls(count, it.type) for it in SUMMARY_SCHEMA
     ]
-    return pa.table(columns, schema=SUMMARY_SCHEMA).append_column(_PERIOD, pa.array([NOW] * count, pa.int32()))
+    return pa.table(columns, schema=SUMMARY_SCHEMA).append_column(
+        _PERIOD, pa.array([0 if it.before else NOW for it in told], pa.int32())
+    )

@@ -88,6 +88,7 @@ class MemberFeatures:
         delay_fill, delay_high: of the delay queue, mean and highest.
         rtt_seconds, rtt_broker: mean round trip to the slowest broker, and which one that is.
         poll_idle: share of the time that its thread waits for records, 0 to 1.
+        worked_ago_seconds: time since its handlers last finished a record, where they are counted and the group is late.
         stats_stand: whether its statistics have stopped changing; None if they never changed, or are too few.
     """
 
@@ -112,6 +113,7 @@ class MemberFeatures:
     throttle_seconds: float | None
     paused_mean: float | None
     poll_idle: float | None
+    worked_ago_seconds: float | None
     stats_stand: bool | None
 
 

@@ -18,8 +18,16 @@ from workbench.errors import SetupError
 from workbench.lab import java_consumer, process
 from workbench.lab.java_consumer import Measured
 from workbench.lab.kafka import create_topic, set_quota
-from workbench.lab.lab import LAG_PROFILES, OTHER_PROFILES, PROFILES, Lab, read_address, wait_for_addresses
-from workbench.lab.spec import Behaviour, JavaConfig, LoopConfig, Traffic, Transaction, write
+from workbench.lab.lab import (
+    HANDLER_PROFILES,
+    LAG_PROFILES,
+    OTHER_PROFILES,
+    PROFILES,
+    Lab,
+    read_address,
+    wait_for_addresses,
+)
+from workbench.lab.spec import Behaviour, JavaConfig, LoopConfig, PythonConfig, Traffic, Transaction, write
 from workbench.runtime import ProcessorConfig, RuntimeConfig
 
 _STABLE_SECONDS = 90.0  # of a busy machine
@@ -28,7 +36,7 @@ _STABLE_SECONDS = 90.0  # of a busy machine
 LAB_KAFKA: dict[str, str | int | float | bool] = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 500}
 
 
-Shape = Literal["runtime", "loop", "pool", "java"]
+Shape = Literal["runtime", "loop", "pool", "java", "aiokafka", "kafka_python"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +66,8 @@ class FleetSpec:
         """What its instances and the lab's exporter show."""
         if self.consumer == "java":
             return [*LAG_PROFILES, java_consumer.PROFILES[self.measured.rules], "spring_listener"]
+        if self.consumer in ("aiokafka", "kafka_python"):
+            return HANDLER_PROFILES
         return PROFILES if self.consumer == "runtime" else OTHER_PROFILES
 
 
@@ -182,6 +192,8 @@ class LabFleet:
             self._start(name, "workbench.lab.instance", self._runtime(name))
         elif self.spec.consumer == "java":
             self._start_java(name, self._java(name))
+        elif self.spec.consumer in ("aiokafka", "kafka_python"):
+            self._start(name, "workbench.lab.python_clients", self._python(name, self.spec.consumer))
         else:
             self._start(name, "workbench.lab.loop", self._loop(name))
 
@@ -199,6 +211,19 @@ class LabFleet:
             listener=f"{spec.group}-listener-0",
             metrics_port=self._port(name),
             kafka={**java_consumer.kafka_settings(spec.measured, LAB_KAFKA), **spec.kafka},
+        )
+
+    def _python(self, name: str, library: Literal["aiokafka", "kafka_python"]) -> PythonConfig:
+        spec = self.spec
+        return PythonConfig(
+            library=library,
+            bootstrap=self.lab.proxied if spec.proxied else self.lab.bootstrap,
+            group=spec.group,
+            topic=spec.topic,
+            client_id=name,
+            by_type=spec.by_type,
+            metrics_port=self._port(name),
+            kafka={**LAB_KAFKA, **spec.kafka},
         )
 
     def _loop(self, name: str) -> LoopConfig:

@@ -19,8 +19,9 @@ from workbench.lab.spec import Behaviour
 from workbench.lab.upstream import JAVA_SMALL_FETCHES, RECORD_BYTES, SMALL_FETCHES
 from workbench.triage.verdict import Verdict
 
-Shape = Literal["loop", "pool", "java"]
+Shape = Literal["loop", "pool", "java", "aiokafka", "kafka_python"]
 Fault = Callable[[LabFleet], None]
+_NO_STATISTICS = ("aiokafka", "kafka_python")  # nothing shows what the client does
 _KEYS = 4000  # so that partitions get about as much as each other
 
 
@@ -108,20 +109,28 @@ def _throttled(shape: Shape, draw: Draw, run_id: str) -> Scenario:
     draw.partitions = 6
     quota = draw.random.uniform(0.28, 0.36) * draw.rate / draw.instances * RECORD_BYTES
     return draw.scenario(
-        _calm(draw), lambda fleet: fleet.limit(round(quota)), Verdict.THROTTLED, run_id=run_id, keys=_KEYS
-    )
+        _calm(draw), lambda fleet: fleet.limit(round(quota)), Verdict.THROTTLED, run_id=run_id, keys=_KEYS,
+        also=_unless_measured(shape),
+    )  # fmt: skip
 
 
 def _slow_network(shape: Shape, draw: Draw, run_id: str) -> Scenario:
     """All members' ways to the broker become long."""
     _prepare(draw, shape)
-    draw.partitions, draw.proxied, draw.kafka = 6, True, JAVA_SMALL_FETCHES if shape == "java" else SMALL_FETCHES
+    fetches = SMALL_FETCHES if shape in ("loop", "pool") else JAVA_SMALL_FETCHES
+    draw.partitions, draw.proxied, draw.kafka = 6, True, fetches
     delay = draw.random.uniform(0.8, 1.2)
 
     def fault(fleet: LabFleet) -> None:
         fleet.lab.slow_down(fleet.spec.group, {fleet.spec.group: delay})
 
-    return draw.scenario(_quick(draw), fault, Verdict.SLOW_NETWORK, run_id=run_id, keys=_KEYS)
+    also = _unless_measured(shape)
+    return draw.scenario(_quick(draw), fault, Verdict.SLOW_NETWORK, run_id=run_id, keys=_KEYS, also=also)
+
+
+def _unless_measured(shape: Shape) -> tuple[Verdict, ...]:
+    """Only the statistics of a client tell which reason on the broker's side it is, or whether a thread hangs or has paused."""
+    return (Verdict.CANNOT_TELL,) if shape in _NO_STATISTICS else ()
 
 
 def _hot_partition(shape: Shape, draw: Draw, run_id: str) -> Scenario:
@@ -164,8 +173,9 @@ def _hangs(shape: Shape, draw: Draw, run_id: str) -> Scenario:
         fleet.set_behaviour(fleet.behaviour.model_copy(update=stall))
 
     return draw.scenario(
-        _calm(draw), fault, Verdict.CONSUMER_STOPPED, run_id=run_id, scope={"members": [hung]}, keys=_KEYS
-    )
+        _calm(draw), fault, Verdict.CONSUMER_STOPPED, run_id=run_id, scope={"members": [hung]}, keys=_KEYS,
+        also=_unless_measured(shape),
+    )  # fmt: skip
 
 
 def _poison(shape: Shape, draw: Draw, run_id: str) -> Scenario:
@@ -187,8 +197,9 @@ def _paused(shape: Shape, draw: Draw, run_id: str) -> Scenario:
         fleet.set_behaviour(fleet.behaviour.model_copy(update={"held_members": [held]}))
 
     return draw.scenario(
-        _calm(draw), fault, Verdict.STUCK_PARTITION, run_id=run_id, keys=_KEYS, also=(Verdict.CONSUMER_STOPPED,)
-    )
+        _calm(draw), fault, Verdict.STUCK_PARTITION, run_id=run_id, keys=_KEYS,
+        also=(Verdict.CONSUMER_STOPPED, *_unless_measured(shape)),
+    )  # fmt: skip
 
 
 def _burst(shape: Shape, draw: Draw, run_id: str) -> Scenario:
@@ -258,6 +269,8 @@ _SHAPES: dict[Shape, str] = {
     "loop": "a poll loop",
     "pool": "a pool of threads",
     "java": "a Java listener",
+    "aiokafka": "an event loop (aiokafka)",
+    "kafka_python": "a poll loop (kafka-python)",
 }
 
 OTHERS: dict[str, tuple[Make, str]] = {

@@ -78,6 +78,22 @@ class LoopConfig(BaseModel):
     kafka: dict[str, str | int | float | bool] = {}
 
 
+class PythonConfig(BaseModel):
+    """Settings of a consumer on a client library written in Python alone."""
+
+    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
+
+    library: Literal["aiokafka", "kafka_python"]
+    bootstrap: str
+    group: str
+    topic: str
+    client_id: str
+    commit_seconds: float = Field(default=1.0, gt=0)
+    by_type: bool = Field(default=True, description="Whether its histogram tells event types apart.")
+    metrics_port: int
+    kafka: dict[str, str | int | float | bool] = {}
+
+
 class JavaConfig(BaseModel):
     """Settings of a Java consumer."""
 

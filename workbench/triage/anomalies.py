@@ -10,7 +10,7 @@ from workbench.expectations import NOTHING_EXPECTED, Expectations
 from workbench.features.lag import stale_seconds
 from workbench.features.summary import NOW, lower_median, ratio
 from workbench.spark.columns import extend
-from workbench.triage.membership import membership
+from workbench.triage.membership import SOONEST_SECONDS, membership
 from workbench.triage.own_work import judged_work, measured_work, told_by_partitions
 
 if TYPE_CHECKING:
@@ -177,7 +177,6 @@ _PASSED = 3  # times: each other one may have had a turn, and begun the next
 _SCRAPES = 2  # one may fall between two commits
 _SURELY = 5  # times the shortest freeze: no handler holds its commits for so long
 _LONGEST_PAUSE_SECONDS = 300.0  # of a quota
-SOONEST_SECONDS = 90.0  # a rebalance or a long garbage collection takes some tens of seconds
 _LONGEST_DRAIN_SECONDS = 3600.0
 _OF_HIGHEST = 0.1  # what has a tenth of the highest lag is not what the lag is about
 _JUST_NOW = 1.5  # samples

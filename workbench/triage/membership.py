@@ -11,6 +11,18 @@ if TYPE_CHECKING:
     from workbench.settings import Thresholds
 
 
+SOONEST_SECONDS = 90.0  # a rebalance or a long garbage collection takes some tens of seconds
+_KEEPS_UP = (
+    "p.arrival_per_second > 0 AND coalesce(p.story['late'] = 0 AND p.story['pauses'] = 0, false)"
+    " AND NOT array_contains(behind_partitions, p.partition) AND NOT array_contains(standing_partitions, p.partition)"
+    " AND NOT array_contains(frozen_partitions, p.partition)"
+    " AND p.moved_ago_seconds + p.committed_last_seconds <= 2 * greatest(p.committed_interval_seconds, coalesce(p.cadence_seconds, 0))"
+)
+_OTHERS = 0.3  # times as long ago
+_AS_LONG = 0.7  # times as long as the partitions that have stopped
+_STOPPED = "array_contains(frozen_partitions, p.partition)"
+
+
 def membership(t: Thresholds) -> Sequence[Mapping[str, str]]:
     """Members that do not poll, joined or left; and the cause of a rebalance storm."""
     # Some handlers take minutes: what is usual is no hang.
@@ -22,6 +34,15 @@ def membership(t: Thresholds) -> Sequence[Mapping[str, str]]:
         # Nor is a batch of slow records, after which it polls again.
         " AND NOT coalesce(own_work AND m.poll_age_seconds <= 1.5 * m.poll_age_ended, false)"
     )
+    # Its handlers finish nothing, while others do, and as many partitions as it may own have stopped.
+    idle = (
+        "m.live AND m.poll_age_seconds IS NULL AND m.stats_stand IS NULL"
+        f" AND m.worked_ago_seconds >= least(objective_seconds, {SOONEST_SECONDS})"
+        f" AND exists(members, o -> o.worked_ago_seconds <= {_OTHERS} * m.worked_ago_seconds)"
+        " AND group_members <= partition_count AND size(frozen_partitions) >="
+        " greatest(1, floor(partition_count / nullif(group_members, 0)))"
+        f" AND m.worked_ago_seconds >= {_AS_LONG} * array_min(transform(filter(partitions, p -> {_STOPPED}), p -> p.moved_ago_seconds))"
+    )
     paused = f"m.poll_age_high > {t.poll_age_seconds}"
     # Members that left, joined or restarted in the window. (Without a baseline, every member is new.)
     came_or_went = (
@@ -31,6 +52,7 @@ def membership(t: Thresholds) -> Sequence[Mapping[str, str]]:
     return [
         {
             "hung_members": f"transform(filter(members, m -> {hung}), m -> m.member)",
+            "idle_members": f"transform(filter(members, m -> coalesce({idle}, false)), m -> m.member)",
             # Members that wait for each other, most of the time and now.
             "rejoining": f"group_state IN ({GROUP_STATES['preparing_rebalance']}, {GROUP_STATES['completing_rebalance']})"
             " AND group_state_mean < 3.2",
@@ -42,6 +64,9 @@ def membership(t: Thresholds) -> Sequence[Mapping[str, str]]:
             "known_members": "size(filter(members, m -> m.last_seconds IS NOT NULL))",
         },
         {
+            # A rebalance stops all partitions, or moves them between members that come and go.
+            "most_keep_up": f"coalesce(2 * size(filter(partitions, p -> {_KEEPS_UP})) >= partition_count"
+            " AND size(changed_members) = 0 AND known_members > 0, false)",
             # A deploy restarts many members once; a crash loop restarts the same ones; too rare polls restart none.
             # A slow deploy may have reached only a few members by the end of the window, but none of them twice.
             "storm_cause": f"""CASE

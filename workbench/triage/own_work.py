@@ -70,10 +70,19 @@ def judged_work(t: Thresholds) -> Mapping[str, str]:
         "surely_throttled": f"coalesce(throttle_seconds >= {_SURE} * {t.throttle_seconds}, false)",
         "surely_slow_network": f"coalesce(rtt_seconds >= {t.rtt_seconds}"
         f" AND rtt_seconds >= {_SURE} * rtt_baseline_seconds, false)",
+        # Members that work all the time, and whose work is kept, do not rebalance all the time.
+        "works_on": f"coalesce(loop_busy >= {_BUSY} AND {_kept_work()}, false)",
         # A client's statistics come with a poll: new ones prove it, as does work that ends.
         "polling": "CASE WHEN poll_age_seconds IS NOT NULL OR exists(members, m -> m.live AND NOT m.stats_stand)"
         " OR exists(processors, p -> p.attempts > 0) THEN true END",
     }
+
+
+def _kept_work() -> str:
+    """SQL for whether what is handled is committed, too, and not handled again by the next owner."""
+    handled = "aggregate(processors, 0D, (sum, p) -> sum + coalesce(p.rate_per_second, 0))"
+    committed = "aggregate(partitions, 0D, (sum, p) -> sum + coalesce(p.committed_per_second, 0))"
+    return f"{committed} >= {_LESS} * {handled}"
 
 
 def told_by_partitions() -> Mapping[str, str]:

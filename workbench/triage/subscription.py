@@ -62,6 +62,9 @@ class SubscriptionFeatures(MeasuredSubscription):
         polling: True if a poll, new statistics of a client or handled records prove that somebody polls; None if nothing does.
         hot_arrival_ratio: what arrives in a hot partition, as a multiple of what arrives in a typical one.
         hot_growth: by how much more its arrivals have grown since the baseline than the group's.
+        idle_members: those whose handlers finish nothing while as many partitions as they may own wait: hung, paused or not served.
+        works_on: whether its handlers are busy all the time, and what they handle is committed: no storm of rebalances.
+        most_keep_up: whether most partitions keep up without a pause, and no member has come or gone: no storm, either.
         surely_throttled, surely_slow_network, surely_hot: facts that explain a lag, whatever is not known.
         busy_share: process time per second and queue: of one thread for each queue.
         stuck_partitions, hot_partitions: their numbers; `stuck_count` and `hot_count` how many.
@@ -124,6 +127,7 @@ class SubscriptionFeatures(MeasuredSubscription):
     hot_count: int
     # Members.
     hung_members: tuple[str, ...]
+    idle_members: tuple[str, ...]
     paused_members: tuple[str, ...]
     changed_members: tuple[str, ...]
     rejoining: bool | None
@@ -142,6 +146,8 @@ class SubscriptionFeatures(MeasuredSubscription):
     own_work: bool | None
     queueless: bool
     polling: bool | None
+    works_on: bool
+    most_keep_up: bool
     surely_throttled: bool
     surely_slow_network: bool
     surely_hot: bool | None

@@ -41,9 +41,11 @@ CAUSES = (
             " AND NOT coalesce(rebalances >= {rebalances}, false) THEN false"
             " WHEN live_members = 0 AND baseline_members > 0 AND NOT moving_now THEN false"
             f" WHEN {_BLOCKED} THEN true"
+            # It hangs, has paused, or its client gets nothing.
+            " WHEN size(idle_members) > 0 THEN NULL"
             # Some partitions are stuck, and no metric says whether their owner polls. Fewer than one member owns are no lost member.
             " WHEN polling IS NULL AND (moving_partitions = 0 AND frozen_count > 0 OR stuck_count > 0"
-            " AND NOT coalesce(stuck_count < floor(partition_count / group_members), false)) THEN NULL"
+            " AND NOT coalesce(stuck_count < floor(partition_count / nullif(group_members, 0)), false)) THEN NULL"
             " WHEN committed_moved > 0 OR group_members > 0 OR live_members > 0 THEN true END"
         ),
         yes=Ask("rebalancing"),
@@ -64,7 +66,8 @@ CAUSES = (
         test=(
             "CASE WHEN passing_members >= 3 AND baseline_members > 0 THEN true"
             " WHEN rejoining THEN true"
-            f" WHEN rebalances IS NULL AND {_BLOCKED} THEN false"
+            f" WHEN rebalances IS NULL AND ({_BLOCKED} OR works_on OR most_keep_up"
+            f" OR coalesce(pace_ratio >= {_KEPT_PACE}, false)) THEN false"
             " ELSE rebalances >= {rebalances} END"
         ),
         yes=Conclude(Verdict.REBALANCE_STORM),

@@ -118,6 +118,9 @@ def consuming(row: SubscriptionFeatures) -> str:
     if row.poll_age_seconds is not None:
         parts.append(f"last poll {duration(row.poll_age_seconds)} ago")
     parts.append(f"{count(row.committed_moved)} messages committed in the window")
+    idle = [m.worked_ago_seconds for m in row.members if m.member in row.idle_members]
+    if known := [it for it in idle if it is not None]:
+        parts.append(f"{listed(row.idle_members)} has finished nothing for {duration(min(known))}, while others have")
     return ", ".join(parts)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from workbench.humanize import listed
 from workbench.triage import wording
 from workbench.triage.finding import Action
 from workbench.triage.leaf import Leaf
@@ -29,8 +30,11 @@ def _look(it: Subject, row: SubscriptionFeatures) -> Action | None:
     if not first or first[0].id not in _LOOKS:
         return None
     quotas = f"kafka-configs --bootstrap-server {it.brokers} --describe --entity-type clients"
+    title = _LOOKS[first[0].id]
+    if first[0].id == "consuming" and row.idle_members:
+        title = f"See what {listed(row.idle_members)} does: in a handler, paused, or waiting? (py-spy dump --pid PID, jstack PID)"
     return Action(
-        title=_LOOKS[first[0].id],
+        title=title,
         command=quotas if first[0].id == "throttled" else it.members,
         verify=f"question {first[0].number} has an answer: {first[0].question}",
     )

@@ -1,0 +1,104 @@
+"""Consumers whose clients show nothing of themselves: offsets and the counters of their handlers have to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.stories import TIMES, Story, growing
+from tests.triage.judging import rows_of
+from workbench.triage.subscription import SubscriptionFeatures
+from workbench.triage.verdict import Answer, Verdict
+
+pytestmark = pytest.mark.jvm
+SINCE = -60.0
+
+
+def handlers(story: Story, rates: Sequence[float], seconds: float, *, stops: Sequence[int] = ()) -> Story:
+    """Members with a histogram each, whose records take so long; those that stop finish nothing from `SINCE` on."""
+    story.add("group_members", float(len(rates)), group=story.group)
+    for number, rate in enumerate(rates):
+        running = np.diff(TIMES, prepend=TIMES[0]) * rate
+        counts = np.cumsum(np.where((number in stops) & (TIMES > SINCE), 0.0, running))
+        labels = {"group": story.group, "topic": story.topic, "member": f"m-{number}", "processor": "all"}
+        story.add("process_time", counts.tolist(), stat="count", **labels)
+        story.add("process_time", (counts * seconds).tolist(), stat="sum", **labels)
+    return story
+
+
+def half_stop(name: str) -> Story:
+    """The partitions 0 and 1 stand still, 2 and 3 keep up."""
+    story = Story(group=name, topic=name)
+    for number in (0, 1):
+        story.partition(number, lag=growing(50.0, start=5.0, since=SINCE), time_lag=growing(1.0, since=SINCE))
+    for number in (2, 3):
+        story.partition(number)
+    return story
+
+
+def all_late(name: str) -> Story:
+    """Every partition falls behind by half of what arrives."""
+    return Story(group=name, topic=name).all_partitions(
+        lag=growing(25.0, start=5.0, since=SINCE), time_lag=growing(0.5, since=SINCE)
+    )
+
+
+STORIES = {
+    "one member is idle": lambda name: handlers(half_stop(name), (100.0, 100.0), 0.002, stops=(0,)),
+    "nobody is idle": lambda name: handlers(half_stop(name), (100.0, 100.0), 0.002),
+    "more members than partitions": lambda name: handlers(half_stop(name), (50.0,) * 6, 0.002, stops=(0,)),
+    "all handlers are busy": lambda name: handlers(all_late(name), (50.0, 50.0), 0.019),
+    "their work is done again": lambda name: handlers(all_late(name), (95.0, 95.0), 0.01),
+    "all handlers have time": lambda name: handlers(all_late(name), (50.0, 50.0), 0.005),
+    "no members": lambda name: half_stop(name).add("group_members", 0.0, group=name),
+}
+
+
+@pytest.fixture(scope="module")
+def rows(spark: Any) -> dict[str, SubscriptionFeatures]:
+    """All in one job."""
+    return rows_of(spark, [make(name) for name, make in STORIES.items()])
+
+
+def test_a_member_that_finishes_nothing_while_its_partitions_wait_is_named_and_not_blamed(
+    rows: dict[str, SubscriptionFeatures],
+) -> None:
+    """It may hang, have paused, or get nothing: only a look at it tells."""
+    row = rows["one member is idle"]
+    assert row.idle_members == ("m-0",)
+    assert row.verdict is Verdict.CANNOT_TELL
+    assert row.answers["consuming"] is Answer.CANNOT_TELL
+
+
+@pytest.mark.parametrize("name", ["nobody is idle", "more members than partitions", "no members"])
+def test_a_member_with_work_or_without_partitions_is_not_idle(name: str, rows: dict[str, SubscriptionFeatures]) -> None:
+    """A spare member has nothing to do."""
+    assert rows[name].idle_members == ()
+
+
+def test_partitions_that_stop_for_good_while_most_keep_up_are_no_rebalances(
+    rows: dict[str, SubscriptionFeatures],
+) -> None:
+    """A rebalance stops all of them, or ends."""
+    row = rows["nobody is idle"]
+    assert row.most_keep_up
+    assert row.answers["rebalancing"] is Answer.NO
+
+
+@pytest.mark.parametrize(
+    ("name", "works", "answer"),
+    [
+        ("all handlers are busy", True, Answer.NO),
+        ("their work is done again", False, Answer.CANNOT_TELL),
+        ("all handlers have time", False, Answer.CANNOT_TELL),
+    ],
+)
+def test_busy_handlers_whose_work_is_kept_do_not_rebalance_all_the_time(
+    name: str, works: bool, answer: Answer, rows: dict[str, SubscriptionFeatures]
+) -> None:
+    """Without a counter of rebalances: handled once, and committed."""
+    assert rows[name].works_on is works
+    assert rows[name].answers["rebalancing"] is answer
