@@ -56,7 +56,7 @@ def test_the_error_budget_is_what_a_naive_count_says(spark: Any) -> None:
 
 
 def test_a_lag_exporter_alone_has_a_budget(spark: Any) -> None:
-    story = Story(group="a", topic="t").partition(0, time_lag=None).partition(1, lag=backlog, time_lag=None)
+    """The log's end says when each message was produced: late where a naive count says so, to a sample."""
     backlog = growing(20.0, start=5.0, since=-90.0)  # of 50/s: after t seconds the oldest message is 0.4 t old
     story = Story(group="a", topic="t").partition(0, lag=5.0, time_lag=None).partition(1, lag=backlog, time_lag=None)
     well = Story(group="b", topic="t").all_partitions(time_lag=None)
