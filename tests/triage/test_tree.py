@@ -87,6 +87,7 @@ def test_spark_walks_as_the_declaration_says(spark: Any) -> None:
         "0D AS last_sample_age_seconds",
         "90D AS stale_seconds",
         "cast(NULL AS double) AS recovered_seconds",
+        "cast(false AS boolean) AS batch_missed",
         "1D AS arrival_ratio",
     ]
     sql = verdict_sql().format(**Thresholds().model_dump())
