@@ -3,6 +3,7 @@
     [clusters.prod.groups."billing-*"]
     time_lag_objective = "5m"
     commit_every = "10m"
+    batch = "0 2 * * *"
     owner = "#billing-oncall"
     runbook = "https://wiki.example.com/billing"
     runbook_base = "https://wiki.example.com/runbooks"
@@ -17,10 +18,11 @@ then the one with fewer `*`, then the first in the file.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, field_validator
@@ -28,6 +30,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from workbench.errors import WindowError
 from workbench.humanize import did_you_mean
 from workbench.inputs import is_web_address
+from workbench.schedule import Schedule, schedule_of
 from workbench.window import parse_duration
 
 if TYPE_CHECKING:
@@ -70,6 +73,11 @@ def _aware(value: datetime) -> datetime:
     return value
 
 
+def _schedule(value: str) -> str:
+    schedule_of(value)  # says what is wrong
+    return value
+
+
 Duration = Annotated[timedelta, BeforeValidator(_duration)]
 
 
@@ -97,6 +105,10 @@ class GroupSettings(Strict):
         ge=timedelta(0),
         le=LONGEST,
         description="The group commits this often at most (a batch, a sink, checkpoints): so much older is not late.",
+    )
+    batch: Annotated[str, AfterValidator(_schedule)] | None = Field(
+        default=None,
+        description='When a batch runs: "every 6h", or a cron expression. It is silent between two runs; a missed run is a verdict.',
     )
     owner: str | None = Field(default=None, description="Whom to ask: a channel, a team, an address.")
     runbook: str | None = Field(default=None, description="The team's own runbook, a link or a path.")
@@ -183,6 +195,12 @@ class Expectations:
             changed["time_lag_objective_seconds"] = expected.time_lag_objective.total_seconds()
         if expected.commit_every is not None:
             changed["commit_every_seconds"] = expected.commit_every.total_seconds()
+        if expected.batch is not None:
+            # Nothing moves between two runs; which of them is late is asked of `batch` alone.
+            gap = schedule_of(expected.batch).longest_gap.total_seconds()
+            changed["commit_every_seconds"] = max(
+                changed.get("commit_every_seconds", thresholds.commit_every_seconds), gap
+            )
         return thresholds.model_copy(update=changed) if changed else thresholds
 
     def sql(self, field: str, otherwise: float, *, group: str = "`group`") -> str:
@@ -193,15 +211,81 @@ class Expectations:
             otherwise: seconds where no pattern has it.
             group: SQL for the group's name.
         """
+        own = self._cases(field, lambda value: f"{value.total_seconds()!r}D", f"{float(otherwise)!r}D", group)
+        if field != "commit_every" or not self.has_batches:
+            return own
+        gaps = self._cases("batch", lambda text: f"{schedule_of(text).longest_gap.total_seconds()!r}D", "0D", group)
+        return f"greatest({own}, {gaps})"
+
+    @property
+    def has_batches(self) -> bool:
+        """Whether any pattern has a `batch`."""
+        return any(settings.batch is not None for settings in self.by_pattern.values())
+
+    def batch_sql(self, at: datetime, objective: str, most: timedelta) -> tuple[str, str, str]:
+        """SQL for the batch of each row's group; NULL for other groups.
+
+        Args:
+            at: the window's end.
+            objective: SQL for the objective of the row's group: so long may a run take until its commits are seen.
+            most: the longest objective that is possible.
+
+        Returns:
+            For how long the last run is due that must be over by now, and the run before it, in seconds; and the interval, in seconds,
+            of a batch without a cron expression.
+        """
+
+        def ago(text: str, which: str) -> str:
+            schedule = schedule_of(text)
+            if schedule.every is not None:
+                return f"{'2 * ' if which == 'before' else ''}{schedule.every.total_seconds()!r}D + {objective}"
+            pairs = ", ".join(
+                f"struct({due!r}D AS due, {before!r}D AS before)" for due, before in _dues(schedule, at, most)
+            )
+            return f"array_min(filter(array({pairs}), it -> it.due >= {objective})).{which}"
+
+        def every(text: str) -> str:
+            interval = schedule_of(text).every
+            return f"{interval.total_seconds()!r}D" if interval is not None else "CAST(NULL AS DOUBLE)"
+
+        nothing = "CAST(NULL AS DOUBLE)"
+        return (
+            self._cases("batch", lambda text: ago(text, "due"), nothing),
+            self._cases("batch", lambda text: ago(text, "before"), nothing),
+            self._cases("batch", every, nothing),
+        )
+
+    def regexes(self) -> Iterator[tuple[str, GroupSettings]]:
+        """RE2 of each pattern as Prometheus matches a label, the most specific pattern first."""
+        for _, pattern, settings in self._ordered:
+            yield f"(?s:{_java_regex(pattern)})", settings
+
+    def longest_objective(self, otherwise: float) -> timedelta:
+        """The longest objective of any group."""
+        known = [it.time_lag_objective for it in self.by_pattern.values() if it.time_lag_objective is not None]
+        return max((*known, timedelta(seconds=otherwise)))
+
+    def _cases(self, field: str, sql_of: Callable[[Any], str], otherwise: str, group: str = "`group`") -> str:
         whens = [
-            f"WHEN {group} RLIKE r'^(?s:{_java_regex(pattern)})\\z' THEN {value.total_seconds()!r}D"
+            f"WHEN {group} RLIKE r'^(?s:{_java_regex(pattern)})\\z' THEN {sql_of(value)}"
             for _, pattern, settings in self._ordered
             if (value := getattr(settings, field)) is not None and field in settings.model_fields_set
         ]
-        return f"CASE {' '.join(whens)} ELSE {float(otherwise)!r}D END" if whens else f"{float(otherwise)!r}D"
+        return f"CASE {' '.join(whens)} ELSE {otherwise} END" if whens else otherwise
 
 
 NOTHING_EXPECTED = Expectations({})
+_MOST_RUNS = 300  # of one schedule, in an expression of Spark
+
+
+def _dues(schedule: Schedule, at: datetime, most: timedelta) -> list[tuple[float, float]]:
+    """How long ago runs were due, and the runs before them, newest first: the first one beyond `most` is the last."""
+    found: list[float] = []
+    for due in schedule.due_before(at):
+        found.append((at - due).total_seconds())
+        if (len(found) >= 2 and found[-2] >= most.total_seconds()) or len(found) > _MOST_RUNS:
+            break
+    return list(pairwise(found))
 
 
 def matches(pattern: str, group: str) -> bool:

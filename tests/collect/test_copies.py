@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.collect.copies import Counted, count_once
+from workbench.collect.agreement import has_gap
+from workbench.collect.copies import Counted, _whole_series, count_once
 from workbench.errors import MixedSourcesError
 from workbench.profiles import Profile, load_profile
 from workbench.samples import SampleBatch, SeriesTable
@@ -169,3 +170,24 @@ def test_a_window_that_was_asked_for_in_parts_is_no_conflict() -> None:
     found = counted([(END, HOUR[:50], HOUR[:50]), (END, HOUR[50:], HOUR[50:])])
     assert len(samples_of(found.series, "log_end_offset")) == len(HOUR)
     assert found.notes == ()
+
+
+@given(
+    st.lists(
+        st.lists(st.tuples(st.integers(1, 100), st.sampled_from([1.0, float("nan")])), min_size=1, max_size=12),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_what_is_called_whole_at_once_has_no_gap_one_by_one(many: list[list[tuple[int, float]]]) -> None:
+    """Steps between samples, and their values: the decision for a million series is never more generous than that for one."""
+    batch = SampleBatch("c", "e")
+    for number, steps in enumerate(many):
+        times = np.cumsum([step for step, _ in steps]) * 1_000_000
+        labels = {"topic": "t", "partition": number}
+        batch.add("log_end_offset", labels, times.tolist(), [value for _, value in steps])
+    series = batch.to_series()
+    for at, whole in enumerate(_whole_series(series)):
+        span = slice(series.starts[at], series.starts[at] + series.lengths[at])
+        known = series.ts_us[span][~np.isnan(series.values[span])]
+        assert not (whole and has_gap(known))

@@ -131,17 +131,20 @@ def leader_of(estate: Estate, topic: str, partition: int) -> int:
 
 
 def coordinators_of(estate: Estate, groups: Collection[str]) -> dict[str, int]:
-    """Group to the broker id of its coordinator, as broker after broker says it."""
+    """Group to the broker id of its coordinator, as soon as all brokers that answer agree: after an election some are late."""
     security, found = own_security(estate.properties(ADMIN)), dict[str, int]()
 
     def known() -> bool:
+        answers: list[dict[str, int]] = []
         for address in addresses(estate.bootstrap):
             with suppress(OSError, WireError), logged_in(address, security, time.monotonic() + 5, silence=1) as wire:
                 _, answer = wire.ask(FIND, lambda _version: b"\x00" + array(map(text, groups)))
                 told = parse_coordinators(answer)
-                found.update({name: place.number for name, (code, place) in told.items() if code == 0})
-                return len(found) == len(groups)
-        return False
+                answers.append({name: place.number for name, (code, place) in told.items() if code == 0})
+        if not answers or len(answers[0]) != len(groups) or any(it != answers[0] for it in answers):
+            return False
+        found.update(answers[0])
+        return True
 
     wait_for(known)
     return found

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock, patch
 
 from prometheus_client import CollectorRegistry
 
@@ -17,6 +19,7 @@ from tests.fuzz.mutators import (
     json_text,
     of_bytes,
     of_json,
+    of_lines,
     of_text,
     of_toml,
     toml_text,
@@ -24,6 +27,7 @@ from tests.fuzz.mutators import (
 )
 from tests.fuzz.target import CAPTURES, SECRET, Case, Target, changed, from_file, written
 from tests.stories import WINDOW
+from workbench.errors import UsageError
 
 _SETTINGS = {
     "clusters": {
@@ -239,6 +243,49 @@ def _typed() -> Target:
     return Target(name="typed_times", make=make, call=call)
 
 
+_EVENTS = b"""{"ts": "2026-11-21T02:58:00Z", "kind": "deploy", "text": "payments 142", "service": "payments", "group": "pay-*"}
+{"ts": "2026-11-21T02:59:00+08:00", "kind": "config", "text": "retention.ms"}
+"""
+
+
+def _events() -> list[Target]:
+    """Events from a file, from the list on the disk, and from the answers of Grafana and Alertmanager."""
+    from workbench.collect import events
+    from workbench.schedule import schedule_of
+
+    grafana = [{"time": 1795345504776, "text": "<b>deploy</b> 142", "tags": ["deploy", "payments"]}]
+    alerts = [{"startsAt": "2026-11-21T02:58:00.123Z", "labels": {"alertname": "ConsumerLag", "group": "pay"}}]
+
+    def from_store(path: Path) -> object:
+        store = events.EventStore("c", path.parent)
+        found = store.read(WINDOW.start, WINDOW.end)
+        return store.add([*found, *events.EventStore("other", path.parent).read()])
+
+    def answered(data: bytes, _folder: Path) -> object:
+        web = SimpleNamespace(status_code=200, json=lambda: json.loads(data.decode(errors="replace")))
+        session = MagicMock()
+        session.__enter__.return_value.get.return_value = web
+        with patch.object(events, "WebSession", lambda **_: session):
+            try:
+                return events.of_grafana("http://g:3000", WINDOW.start, WINDOW.end)
+            except events.SourceUnreachableError:
+                return events.of_alertmanager("http://a:9093")
+
+    def schedule(data: bytes, _folder: Path) -> object:
+        try:
+            found = schedule_of(data.decode(errors="replace"))
+        except ValueError as error:
+            raise UsageError(str(error)) from None  # as the settings do
+        return found.longest_gap, None if found.every is not None else next(found.due_before(WINDOW.end))
+
+    return [
+        Target(name="events_file", make=changed(of_lines, _EVENTS), call=from_file(events.of_file, "e.jsonl"), share=2),
+        Target(name="events_store", make=changed(of_lines, _EVENTS), call=from_file(from_store, "c.jsonl")),
+        Target(name="events_answer", make=changed(of_json, json_text(grafana), json_text(alerts)), call=answered, share=2),
+        Target(name="schedule", make=changed(of_bytes, b"every 6h", b"CRON_TZ=Europe/Berlin */5 2-4 1,15 * 1-5"), call=schedule),
+    ]  # fmt: skip
+
+
 def targets() -> list[Target]:
     """All of this module."""
-    return [*_settings(), *_reports(), _http(), _typed()]
+    return [*_settings(), *_reports(), _http(), _typed(), *_events()]

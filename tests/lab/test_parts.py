@@ -70,7 +70,10 @@ def test_every_verdict_has_a_scenario() -> None:
     stories = {Verdict.RECOVERED, Verdict.PRODUCER_SILENT, Verdict.BURST}
     told = {name for story in draw(1) for truth in story.truths for name in truth.verdicts}
     assert stories <= told
-    assert expected == set(Verdict) - {Verdict.CANNOT_TELL} - stories
+    by_settings = {
+        Verdict.BATCH_MISSED
+    }  # tests/triage/test_batch.py: a schedule, and data that do not reach back to the last run
+    assert expected == set(Verdict) - {Verdict.CANNOT_TELL} - stories - by_settings
 
 
 @pytest.mark.parametrize("name", [*EVERY, "demo"])

@@ -26,6 +26,7 @@ _JUDGED = (0, 3, 4)
 COMMANDS = {
     'workbench triage --cluster "$CLUSTER" --group "$GROUP"': _JUDGED,
     'workbench snapshot --cluster "$CLUSTER" --group "$GROUP"': (0,),
+    'workbench doctor --cluster "$CLUSTER" --group "$GROUP"': (0,),
     'workbench capture --cluster "$CLUSTER" --group "$GROUP" --out incident': (0,),
     'kafka-consumer-groups --bootstrap-server "$BOOTSTRAP" --describe --group "$GROUP"': (0,),
     'kafka-consumer-groups --bootstrap-server "$BOOTSTRAP" --describe --group "$GROUP" --members': (0,),

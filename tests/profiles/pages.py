@@ -225,6 +225,21 @@ flink_taskmanager_job_task_operator_KafkaSourceReader_topic_partition_committedO
 flink_taskmanager_job_task_operator_KafkaSourceReader_topic_partition_committedOffset{job_name="pay-app",topic="orders",partition="4"} -1
 flink_taskmanager_job_task_operator_KafkaSourceReader_KafkaConsumer_records_lag_max{job_name="pay-app"} 120
 """,
+    "flink_positions": """
+flink_taskmanager_job_task_operator_KafkaSourceReader_topic_partition_currentOffset{job_name="pay-app",topic="orders",partition="3"} 880
+flink_taskmanager_job_task_operator_KafkaSourceReader_topic_partition_currentOffset{job_name="pay-app",topic="orders",partition="4"} -1
+flink_taskmanager_job_task_operator_pendingRecords{job_name="pay-app"} 120
+""",
+    "spark_streaming": """
+spark_kafka_end_offset{query="pay-app",topic="orders",partition="3"} 880
+spark_kafka_latest_offset{query="pay-app",topic="orders",partition="3"} 1000
+""",
+    "kafka_streams": """
+kafka_streams_stream_thread_metrics_poll_ratio{thread_id="pay-0b1c-StreamThread-1"} 0.9
+kafka_streams_stream_thread_metrics_process_ratio{thread_id="pay-0b1c-StreamThread-1"} 0.08
+kafka_streams_stream_thread_metrics_process_latency_avg{thread_id="pay-0b1c-StreamThread-1"} 0.4
+kafka_streams_stream_thread_metrics_thread_start_time{thread_id="pay-0b1c-StreamThread-1"} 1.79e12
+""",
     "connect_sink": """
 kafka_connect_sink_task_metrics_sink_record_active_count{connector="pay-sink",task="0"} 17
 kafka_connect_sink_task_metrics_sink_record_active_count_avg{connector="pay-sink",task="0"} 9
@@ -282,6 +297,18 @@ EXPECTED: dict[str, list[tuple[str, dict[str, Any], float | None]]] = {
     "flink": [
         ("committed_offset", {"member": "pay-app", "topic": "orders", "partition": 3}, 880.0),
         ("committed_offset", {"member": "pay-app", "topic": "orders", "partition": 4}, None),
+    ],
+    "flink_positions": [
+        ("committed_offset", {"member": "pay-app", "topic": "orders", "partition": 3}, 880.0),
+        ("committed_offset", {"member": "pay-app", "topic": "orders", "partition": 4}, None),
+    ],
+    "spark_streaming": [
+        ("committed_offset", {"member": "pay-app", "topic": "orders", "partition": 3}, 880.0),
+        ("log_end_offset", {"topic": "orders", "partition": 3}, 1000.0),
+    ],
+    "kafka_streams": [
+        ("poll_idle", {"member": "pay-0b1c-StreamThread-1-consumer"}, 0.9),
+        ("start_time", {"member": "pay-0b1c-StreamThread-1-consumer"}, 1.79e9),
     ],
     "connect_sink": [("in_flight", {"member": "pay-sink", "processor": "0"}, 17.0)],
     "group_state": [("group_state", {"group": "pay"}, 4.0)],

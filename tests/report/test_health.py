@@ -12,6 +12,7 @@ import pytest
 
 from tests.stories import END, THRESHOLDS, TIMES, WINDOW, Story, growing, lagging, values
 from workbench.collect.capture import Capture, new_info
+from workbench.expectations import Expectations, GroupSettings
 from workbench.report import health
 from workbench.report.budget import Budget, budgets
 from workbench.report.html import render_html
@@ -54,9 +55,58 @@ def test_the_error_budget_is_what_a_naive_count_says(spark: Any) -> None:
     assert b.holds is None
 
 
-def test_without_a_measured_time_lag_the_budget_cannot_be_told(spark: Any) -> None:
-    """A lag exporter alone counts messages."""
-    found = assessed(spark, capture_of(Story(group="a", topic="t").all_partitions(time_lag=None).calm()))
+def test_a_lag_exporter_alone_has_a_budget(spark: Any) -> None:
+    """The log's end says when each message was produced: late where a naive count says so, to a sample."""
+    backlog = growing(20.0, start=5.0, since=-90.0)  # of 50/s: after t seconds the oldest message is 0.4 t old
+    story = Story(group="a", topic="t").partition(0, lag=5.0, time_lag=None).partition(1, lag=backlog, time_lag=None)
+    well = Story(group="b", topic="t").all_partitions(time_lag=None)
+    # Behind from the first sample on: how far is not known until it is surely over the objective.
+    old = Story(group="c", topic="t").partition(0, lag=400.0, time_lag=None)
+    stands = Story(group="d", topic="t").partition(
+        0, lag=lambda times: 400.0 + 50.0 * (times - times[0]), time_lag=None
+    )
+    found = assessed(spark, capture_of(story.people(), well.people(), old.people(), stands.people()))
+    budget = {line.finding.group: line.budget for line in found.lines}
+    a, b, c, d = (budget[name] for name in "abcd")
+    assert a is not None and b is not None and c is not None and d is not None
+    over = ((values(backlog) / 50.0 > THRESHOLDS.time_lag_objective_seconds) & (TIMES < 0)).sum() * a.resolution_seconds
+    assert abs(a.late_seconds - over) <= 2 * a.resolution_seconds
+    assert (a.holds, a.known_share) == (False, 1.0)
+    assert (b.late_seconds, b.holds) == (0, True)
+    # 8 s before the data begin: the first four samples are not known, and then it is seen to be 8 s.
+    assert c.late_seconds == 0 and 0.9 <= c.known_share < 1.0
+    # It stands still: not known until it has waited in the data for as long as the objective.
+    assert d.holds is False
+    assert d.late_seconds == pytest.approx(180 - THRESHOLDS.time_lag_objective_seconds, abs=2 * d.resolution_seconds)
+
+
+def test_the_budget_of_a_lag_exporter_is_judged_by_group(spark: Any) -> None:
+    """By objective and commit interval of the settings."""
+    stories = [
+        Story(group=name, topic="t").partition(0, lag=1000.0, time_lag=None).people() for name in ("a", "slow", "sink")
+    ]
+    expected = Expectations(
+        {
+            "slow": GroupSettings(time_lag_objective=timedelta(seconds=25)),
+            "sink": GroupSettings(commit_every=timedelta(seconds=15)),
+        }
+    )
+    found = budgets(
+        capture_of(*stories).samples,
+        spark,
+        start=WINDOW.baseline_start,
+        end=WINDOW.end,
+        objective_seconds=10.0,
+        expectations=expected,
+    )
+    assert {group: it.holds for (group, _), it in found.items()} == {"a": False, "slow": True, "sink": True}
+    assert all(found[name, "t"].late_seconds == 0 for name in ("slow", "sink"))
+
+
+def test_without_lag_and_time_lag_the_budget_cannot_be_told(spark: Any) -> None:
+    """Nothing says how old the messages are."""
+    story = Story(group="a", topic="t").add("consumer_lag", 5.0, group="a", topic="t", partition=0).people()
+    found = assessed(spark, capture_of(story))
     [line] = found.lines
     assert line.budget is None
     assert "cannot tell" in line.budget_words

@@ -84,7 +84,7 @@ def test_settings_narrow_it_and_give_objective_and_address(tmp_path: Path) -> No
     assert shown.returncode == 0, shown.stderr
     text = (tmp_path / "m" / "rules" / "alerts.yml").read_text()
     assert 'env="prod",zone=~"eu-.*"' in text
-    assert "bool 45" in text
+    assert "+ 45\n" in text
     assert "https://wiki.example.com/books/ConsumerLag.md" in text
 
 

@@ -49,7 +49,8 @@ def test_both_answers_of_the_design_lead_where_it_says() -> None:
     assert ways["reset"] == (Conclude(Verdict.OFFSETS_RESET), Ask("lagging"))
     assert ways["lagging"] == (Ask("consuming"), Ask("draining"))
     assert ways["failing"] == (Conclude(Verdict.FAILING_RECORDS), Ask("silent"))
-    assert ways["consuming"] == (Ask("rebalancing"), Conclude(Verdict.CONSUMER_STOPPED))
+    assert ways["consuming"][0] == Ask("rebalancing")
+    assert ways["consuming"][1].verdicts == (Verdict.BATCH_MISSED, Verdict.CONSUMER_STOPPED)
     assert ways["queue_backed_up"] == (Ask("delay_full"), Ask("throttled"))
     assert ways["all_slow"][0] == Conclude(Verdict.SLOW_DOWNSTREAM)
     assert ways["all_slow"][1] == Ask("threads")
@@ -86,6 +87,7 @@ def test_spark_walks_as_the_declaration_says(spark: Any) -> None:
         "0D AS last_sample_age_seconds",
         "90D AS stale_seconds",
         "cast(NULL AS double) AS recovered_seconds",
+        "cast(false AS boolean) AS batch_missed",
         "1D AS arrival_ratio",
     ]
     sql = verdict_sql().format(**Thresholds().model_dump())

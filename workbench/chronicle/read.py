@@ -66,7 +66,7 @@ def read(samples: pa.Table, window: Window, limits_of: Callable[[str], Threshold
         window: baseline and window.
         limits_of: thresholds of a group.
     """
-    lines, outside = _lines(samples, window)
+    lines, outside = lines_of(samples, window)
     stories: dict[Subscription, dict[int, Story]] = {}
     measured: dict[Subscription, dict[int, dict[str, Line]]] = {}
     expected = {group: limits_of(group) for group in {key[1] for key in lines} if group is not None}
@@ -131,7 +131,7 @@ def _judged(parts: Mapping[int, Story], window: Window, floor: float) -> Judged 
     return Judged(start_us=judged_us, good_until_us=good_us if enough else None, onset=onset)
 
 
-def _lines(samples: pa.Table, window: Window) -> tuple[dict[_Key, dict[str, Line]], set[_Key]]:
+def lines_of(samples: pa.Table, window: Window) -> tuple[dict[_Key, dict[str, Line]], set[_Key]]:
     """Series of partitions by what they are of, and those whose end or lag is measured by somebody else than the client itself."""
     wanted = pc.and_(
         pc.is_in(samples["signal"], pa.array(list(_SIGNALS))),

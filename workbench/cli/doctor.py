@@ -92,9 +92,23 @@ def _show_group(group: str, cluster: str | None, config: Path | None, *, as_json
     for name in GroupSettings.model_fields:
         line = found.lines.get(name)
         where = f'[clusters.{chosen.name}.groups."{line}"]' if line is not None else "default"
-        value = defaults.get(name) or (_in_words(values.get(name)) if line is not None else "none")
+        value = _schedule(values.get(name)) if name == "batch" and line is not None else defaults.get(name)
+        value = value or (_in_words(values.get(name)) if line is not None else "none")
         tell(f" {name:22} {value}  ({where})")
     return ExitCode.OK
+
+
+def _schedule(text: str | None) -> str | None:
+    """A batch with its last and its next run."""
+    from datetime import UTC, datetime
+
+    from workbench.schedule import schedule_of
+
+    if text is None or schedule_of(text).every is not None:
+        return text
+    now = datetime.now(UTC)
+    last, following = next(schedule_of(text).due_before(now)), schedule_of(text).due_after(now)
+    return f"{text}: last due {last:%Y-%m-%d %H:%MZ}, next {following:%Y-%m-%d %H:%MZ}"
 
 
 def _in_words(value: object) -> str:

@@ -30,7 +30,10 @@ def command() -> None:
     help="Instead of a cluster: for this profile. May be repeated, in order of trust.",
 )
 @click.option(
-    "--objective", default="2m", show_default=True, help="Older than this is late; with --cluster: its setting."
+    "--objective",
+    default="2m",
+    show_default=True,
+    help="Older than this is late; with --cluster: its settings, by group.",
 )
 @click.option(
     "--availability",
@@ -57,6 +60,7 @@ def grafana(
 
     The dashboard has a panel for each signal of the profiles; the alerts are multi-window burn rates of the time over the objective.
     """
+    from workbench.expectations import NOTHING_EXPECTED, Expectations
     from workbench.files import write_text, writing
     from workbench.profiles import load_profile
     from workbench.runbooks.burn_rates import burn_rules
@@ -69,11 +73,13 @@ def grafana(
         raise UsageError("Give either --cluster or --profile.", hint="Profiles: workbench profiles list")
     seconds = parse_duration(objective).total_seconds()
     match: dict[str, str] = {}
+    expectations, commit_every = NOTHING_EXPECTED, 0.0
     if cluster is not None:
         settings = load_settings(config)
         chosen = settings.cluster(cluster)
         names, match = tuple(chosen.profiles), chosen.match
-        seconds = settings.thresholds_of(chosen).time_lag_objective_seconds
+        limits, expectations = settings.thresholds_of(chosen), Expectations(chosen.groups)
+        seconds, commit_every = limits.time_lag_objective_seconds, limits.commit_every_seconds
         every = chosen.groups.get("*")
         runbook_base = (every.runbook_base if every is not None else None) or runbook_base
     found = measured([load_profile(name) for name in names])
@@ -82,7 +88,13 @@ def grafana(
     name = cluster or "-".join(names)
     board = dashboard(found, match, name=name, objective_seconds=seconds)
     rules = burn_rules(
-        found, match, objective_seconds=seconds, availability=availability / 100, runbook_base=runbook_base
+        found,
+        match,
+        objective_seconds=seconds,
+        commit_every_seconds=commit_every,
+        expectations=expectations,
+        availability=availability / 100,
+        runbook_base=runbook_base,
     )
     with writing(f"The folder {out}"):
         (out / "rules").mkdir(parents=True, exist_ok=True)
@@ -94,11 +106,17 @@ def grafana(
 
 @command.command()
 @click.option("--runbook-base", required=True, help="Address of the folder of runbooks: https://…")
+@cluster_option(required=False)
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder for the files.")
-def rules(runbook_base: str, out: Path) -> int:
-    """Write the alert rules of all verdicts, with runbook links that open from a chat, and check them with promtool if it is there."""
+@config_option
+def rules(runbook_base: str, cluster: str | None, out: Path, config: Path | None) -> int:
+    """Write the alert rules of all verdicts, with runbook links that open from a chat, and check them with promtool if it is there.
+
+    With --cluster, the alert ConsumerLag judges each group by the objective of its settings, with the cluster's own metrics.
+    """
     from workbench.assets import shipped
     from workbench.files import write_text, writing
+    from workbench.runbooks.objectives import by_group
 
     base = runbook_base.rstrip("/")
     if not re.fullmatch(r"https?://[^\s\"']+", base):
@@ -108,6 +126,7 @@ def rules(runbook_base: str, out: Path) -> int:
     with writing(f"The folder {out}"):
         (out / "rules").mkdir(parents=True, exist_ok=True)
         files = sorted((shipped("runbooks") / "rules").glob("*.yml"))
+        recorded = _recorded(cluster, config) if cluster is not None else None
         for path in files:
             linked = re.sub(
                 r"^(\s*runbook_url: )runbooks/",
@@ -115,9 +134,34 @@ def rules(runbook_base: str, out: Path) -> int:
                 path.read_text(encoding="utf-8"),
                 flags=re.M,
             )
-            write_text(out / "rules" / path.name, linked)
-    say(f"Wrote {plural(len(files), 'file')} of alert rules to {out}/rules.")
+            write_text(out / "rules" / path.name, by_group(linked) if recorded is not None else linked)
+        if recorded is not None:
+            write_text(out / "rules" / "objectives.yml", recorded)
+    say(f"Wrote {plural(len(files) + (recorded is not None), 'file')} of alert rules to {out}/rules.")
     return _checked(out)
+
+
+def _recorded(cluster: str, config: Path | None) -> str:
+    """Recordings of a cluster: how far behind its groups are, and how far they may be."""
+    from workbench.expectations import Expectations
+    from workbench.profiles import load_profile
+    from workbench.runbooks.objectives import recordings, rule_file
+    from workbench.runbooks.promql import measured
+    from workbench.settings import load_settings
+
+    settings = load_settings(config)
+    chosen = settings.cluster(cluster)
+    limits = settings.thresholds_of(chosen)
+    found = recordings(
+        measured([load_profile(name) for name in chosen.profiles]),
+        chosen.match,
+        objective_seconds=limits.time_lag_objective_seconds,
+        commit_every_seconds=limits.commit_every_seconds,
+        expectations=Expectations(chosen.groups),
+    )
+    if not found:
+        raise UsageError(f"These profiles measure no lag: {', '.join(chosen.profiles)}.", hint="Add one that does.")
+    return rule_file("workbench-objectives", found, command="workbench export rules")
 
 
 def _checked(out: Path) -> int:

@@ -40,6 +40,7 @@ def list_(as_json: bool) -> int:
                 {
                     "profile": profile.name,
                     "title": profile.title,
+                    "names_from": profile.names_from,
                     "signals": {name: str(profile.quality(name)) for name in SIGNALS},
                 }
                 for profile in profiles
@@ -48,13 +49,15 @@ def list_(as_json: bool) -> int:
         return ExitCode.OK
     from workbench.console import SafeConsole
 
-    table = _table("profile", "what it is", "exact", "proxy", words=("what it is", "exact", "proxy"))
+    table = _table("profile", "what it is", "names from", "exact", "proxy", words=("what it is", "exact", "proxy"))
     for profile in profiles:
         by_quality = {
             quality: ", ".join(name for name in SIGNALS if profile.quality(name) is quality) or "-"
             for quality in Quality
         }
-        table.add_row(profile.name, profile.title, by_quality[Quality.EXACT], by_quality[Quality.PROXY])
+        table.add_row(
+            profile.name, profile.title, profile.names_from or "-", by_quality[Quality.EXACT], by_quality[Quality.PROXY]
+        )
     SafeConsole().print(table)
     return ExitCode.OK
 

@@ -10,7 +10,7 @@ from workbench.samples import FloatArray, IntArray
 _SLACK_US = 30_000_000  # exporters ask Kafka at their own times
 _ALIKE_RATIO = 0.95  # of the samples of a partition
 _ALIKE_LAG_RATIO = 0.6  # two exporters with lag alone: each measures at its own moment
-_GAP_INTERVALS = 2.5
+GAP_INTERVALS = 2.5
 
 Measured = tuple[IntArray, FloatArray]  # µs since the epoch in order, and values, both (n,)
 
@@ -77,14 +77,14 @@ def _interval(times: IntArray) -> int:
 
 def has_gap(times: IntArray) -> bool:
     """Whether samples are missing between these."""
-    return len(times) > 2 and int(np.diff(times).max()) > _GAP_INTERVALS * _interval(times)
+    return len(times) > 2 and int(np.diff(times).max()) > GAP_INTERVALS * _interval(times)
 
 
 def in_gaps(have: IntArray, times: IntArray) -> npt.NDArray[np.bool_]:
     """Whether each time lies in a gap of these."""
     if not len(have):
         return np.ones(len(times), bool)
-    gap = int(_GAP_INTERVALS * _interval(have))
+    gap = int(GAP_INTERVALS * _interval(have))
     after = np.searchsorted(have, times, side="right")
     before = times - have[np.maximum(after - 1, 0)]
     before[after == 0] = np.iinfo(np.int64).max

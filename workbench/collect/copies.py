@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from workbench.collect.agreement import Measured, compared_lag, compared_offsets, has_gap, in_gaps
+from workbench.collect.agreement import GAP_INTERVALS, Measured, compared_lag, compared_offsets, has_gap, in_gaps
 from workbench.errors import MixedSourcesError
 from workbench.humanize import listed
 from workbench.profiles import Profile
@@ -87,10 +87,11 @@ def count_once(
     repeated = np.flatnonzero((np.bincount(codes) > 1)[codes]) if len(codes) else codes
     if not len(repeated):
         return Counted(series=series, notes=notes)
-    extras = [_unmapped(labels[at], profile) for at in repeated]
+    mapped: dict[str, frozenset[str]] = {}
+    extras = [_unmapped(labels[at], profile, mapped) for at in repeated.tolist()]
     by_code: dict[int, dict[_Source, list[int]]] = defaultdict(lambda: defaultdict(list))
-    for at, extra in zip(repeated, extras, strict=True):
-        by_code[int(codes[at])][extra].append(int(at))
+    for at, code, extra in zip(repeated.tolist(), codes[repeated].tolist(), extras, strict=True):
+        by_code[code][extra].append(at)
     clashes = {code: found for code, found in by_code.items() if len(found) > 1}
     if not clashes:
         return Counted(series=series, notes=notes)  # one series in several parts of the window
@@ -108,13 +109,18 @@ def _clusters_named(labels: Sequence[Mapping[str, str]]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _unmapped(labels: Mapping[str, str], profile: Profile) -> _Source:
-    known = profile.metrics().get(labels.get("__name__", ""))
-    rule = known[1] if known is not None else None
-    used = {"__name__", "le"}
-    if rule is not None:
-        used |= {*rule.labels.values(), rule.stat_label or "", rule.state_label or ""}
-    return tuple(sorted((name, value) for name, value in labels.items() if name not in used))
+def _unmapped(labels: Mapping[str, str], profile: Profile, mapped: dict[str, frozenset[str]]) -> _Source:
+    """Labels without a meaning; `mapped` keeps the others by metric."""
+    metric = labels.get("__name__", "")
+    used = mapped.get(metric)
+    if used is None:
+        known = profile.metrics().get(metric)
+        rule = known[1] if known is not None else None
+        used = frozenset({"__name__", "le"})
+        if rule is not None:
+            used |= {*rule.labels.values(), rule.stat_label or "", rule.state_label or ""}
+        mapped[metric] = used
+    return tuple(sorted([pair for pair in labels.items() if pair[0] not in used]))
 
 
 class _Clashes:
@@ -131,10 +137,18 @@ class _Clashes:
         self.declared = declared
         self.starts = series.starts
         self.signals = series.names["signal"].to_pylist()
-        self.varying = {code: _varying(found) for code, found in clashes.items()}
+        self.members = series.names["member"].to_pylist()
+        self.whole = _whole_series(series)
+        # As lists: numpy's numbers are slow one by one, and a fleet has a million series.
+        self.firsts: list[int] = series.ts_us[self.starts].tolist()
+        self.lasts: list[int] = series.ts_us[self.starts + series.lengths - 1].tolist()
+        self.lengths: list[int] = series.lengths.tolist()
+        known: dict[tuple[_Source, ...], frozenset[str]] = {}
+        self.varying = {code: _varying(found, known) for code, found in clashes.items()}
         self.parts = {code for code in clashes if self._are_parts(code)}
         telling = set().union(*(names for code, names in self.varying.items() if code not in self.parts))
         self.telling = tuple(sorted(telling))  # the labels that tell sources apart
+        self.source_of: dict[_Source, _Source] = {}
 
     def _are_parts(self, code: int) -> bool:
         signal = SIGNALS[self.signals[self._first(code)]]
@@ -173,7 +187,10 @@ class _Clashes:
         return Counted(series=concat_series([series.where(pa.array(kept)), *made]), notes=notes, aliases=aliases)
 
     def _source(self, extra: _Source) -> _Source:
-        return tuple(pair for pair in extra if pair[0] in self.telling)
+        found = self.source_of.get(extra)
+        if found is None:
+            found = self.source_of[extra] = tuple(pair for pair in extra if pair[0] in self.telling)
+        return found
 
     # Copies
 
@@ -184,7 +201,7 @@ class _Clashes:
         samples: dict[_Source, int] = defaultdict(int)
         for code, found in copied.items():
             for extra, ats in found.items():
-                samples[sources[code][extra]] += int(self.series.lengths[ats].sum())
+                samples[sources[code][extra]] += sum([self.lengths[at] for at in ats])
         if not samples:
             return {}, ()
         declared = REPLICA_LABELS | self.declared
@@ -254,10 +271,11 @@ class _Clashes:
 
     def _filled(self, units: Sequence[Sequence[int]]) -> SeriesTable | None:
         """The first unit with its gaps filled from the others; None if it has none."""
-        lengths = [int(self.series.lengths[list(unit)].sum()) for unit in units]
+        lengths = [sum([self.lengths[at] for at in unit]) for unit in units]
         everything = self._span([at for unit in units for at in unit])
         enough = lengths[0] >= _COVERED_RATIO * max(lengths) and self._span(units[0]) >= _COVERED_RATIO * everything
-        if enough and not has_gap(self._samples(units[0])[0]):
+        surely_whole = len(units[0]) == 1 and self.whole[units[0][0]]
+        if enough and (surely_whole or not has_gap(self._samples(units[0])[0])):
             return None
         whole = self.series.take(np.array([at for unit in units for at in unit], np.int64))
         unit_of = np.repeat(np.repeat(np.arange(len(units)), [len(unit) for unit in units]), whole.lengths)
@@ -276,9 +294,7 @@ class _Clashes:
         )
 
     def _span(self, unit: Sequence[int]) -> int:
-        firsts = [int(self.series.ts_us[self.starts[at]]) for at in unit]
-        lasts = [int(self.series.ts_us[self.starts[at] + self.series.lengths[at] - 1]) for at in unit]
-        return max(lasts) - min(firsts) + 1
+        return max([self.lasts[at] for at in unit]) - min([self.firsts[at] for at in unit]) + 1
 
     # Parts
 
@@ -297,7 +313,7 @@ class _Clashes:
 
     def _are_members(self, code: int) -> bool:
         """Two processes with one client id: both have samples at the same time, and only a scrape's target tells them apart."""
-        name = self.series.names["member"][self._first(code)].as_py()
+        name = self.members[self._first(code)]
         if name is None or not self.varying[code] & PLACE_LABELS or self.varying[code] & self.declared:
             return False
         spans = sorted(
@@ -348,9 +364,32 @@ class _Clashes:
         )
 
 
-def _varying(found: Mapping[_Source, Any]) -> frozenset[str]:
+def _varying(
+    found: Mapping[_Source, Any], known: dict[tuple[_Source, ...], frozenset[str]] | None = None
+) -> frozenset[str]:
+    """Labels in which these sources differ; `known` keeps what was found before."""
+    key = tuple(found)
+    if known is not None and key in known:
+        return known[key]
     sets = [frozenset(extra) for extra in found]
-    return frozenset(name for name, _ in frozenset.union(*sets) - frozenset.intersection(*sets))
+    names = frozenset(name for name, _ in frozenset.union(*sets) - frozenset.intersection(*sets))
+    if known is not None:
+        known[key] = names
+    return names
+
+
+def _whole_series(series: SeriesTable) -> list[bool]:
+    """Series that surely have no gap (`has_gap`), all at once; of the others it is not known yet."""
+    if not len(series):
+        return []
+    starts = series.starts
+    step = np.diff(series.ts_us, append=series.ts_us[-1])
+    last = starts + series.lengths - 1
+    longest, shortest = step.copy(), step.copy()
+    longest[last], shortest[last] = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+    even = np.maximum.reduceat(longest, starts) <= GAP_INTERVALS * np.minimum.reduceat(shortest, starts).astype(float)
+    whole: list[bool] = (even & ~np.logical_or.reduceat(np.isnan(series.values), starts)).tolist()
+    return whole
 
 
 def _most_telling(one: _Source, other: _Source) -> str:

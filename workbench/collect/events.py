@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
@@ -182,10 +183,11 @@ def of_grafana(url: str, start: datetime, end: datetime, *, headers: Mapping[str
     }
     found = []
     for item in _asked(f"{url.rstrip('/')}/api/annotations", params, headers, what="Grafana"):
-        tags = [str(tag).lower() for tag in item.get("tags") or []]
-        kind = next((tag for tag in tags if tag in KINDS), "other")
-        text = " ".join(re.sub(r"<[^<>]*>", " ", str(item.get("text") or "")).split())
-        found.append(_made(float(item["time"]) / 1000, kind, text or ", ".join(tags), source="grafana"))
+        with _of_its_form(url, "Grafana"):
+            tags = [str(tag).lower() for tag in item.get("tags") or []]
+            kind = next((tag for tag in tags if tag in KINDS), "other")
+            text = " ".join(re.sub(r"<[^<>]*>", " ", str(item.get("text") or "")).split())
+            found.append(_made(float(item["time"]) / 1000, kind, text or ", ".join(tags), source="grafana"))
     return found
 
 
@@ -197,11 +199,12 @@ def of_alertmanager(url: str, *, headers: Mapping[str, str] | None = None) -> li
     """
     found = []
     for item in _asked(f"{url.rstrip('/')}/api/v2/alerts", {}, headers, what="Alertmanager"):
-        labels = {str(name): str(value) for name, value in (item.get("labels") or {}).items()}
-        at = datetime.fromisoformat(str(item["startsAt"]))
-        subject = labels.get("group") or labels.get("consumergroup") or labels.get("instance") or ""
-        words = f"{labels.get('alertname', 'alert')} {subject}".strip()
-        found.append(_made(at.timestamp(), "alert", words, source="alertmanager"))
+        with _of_its_form(url, "Alertmanager"):
+            labels = {str(name): str(value) for name, value in (item.get("labels") or {}).items()}
+            at = datetime.fromisoformat(str(item["startsAt"]))
+            subject = labels.get("group") or labels.get("consumergroup") or labels.get("instance") or ""
+            words = f"{labels.get('alertname', 'alert')} {subject}".strip()
+            found.append(_made(at.timestamp(), "alert", words, source="alertmanager"))
     return found
 
 
@@ -228,8 +231,29 @@ def _made(seconds: float, kind: str, text: str, *, source: str, service: str | N
     return Event(ts=datetime.fromtimestamp(seconds, UTC), kind=kind, text=text, source=source, service=service)
 
 
+@contextmanager
+def _of_its_form(url: str, what: str) -> Iterator[None]:
+    """Turn whatever a strange answer leads to into one error.
+
+    Raises:
+        SourceUnreachableError: if an item of the answer cannot be read.
+    """
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, OSError):
+        raise _not_its_own(url, what) from None
+
+
+def _host(url: str) -> str:
+    return re.sub(r"^[a-z]+://(?:[^@/]*@)?([^/]*).*", r"\1", url)
+
+
+def _not_its_own(url: str, what: str) -> SourceUnreachableError:
+    return SourceUnreachableError(f"The answer of {_host(url)} is not one of {what}.", hint="Is the URL its base?")
+
+
 def _asked(url: str, params: Mapping[str, str], headers: Mapping[str, str] | None, *, what: str) -> Sequence[Any]:
-    host = re.sub(r"^[a-z]+://(?:[^@/]*@)?([^/]*).*", r"\1", url)
+    host = _host(url)
     try:
         with WebSession(deadline_seconds=_TIMEOUT_SECONDS, max_bytes=_FILE_BYTES) as session:
             answer = session.get(url, params=dict(params), headers=dict(headers or {}), timeout=_TIMEOUT_SECONDS)
@@ -238,10 +262,10 @@ def _asked(url: str, params: Mapping[str, str], headers: Mapping[str, str] | Non
                     f"{what} at {host} answers with status {answer.status_code}.", hint="Does it need a token?"
                 )
             found = answer.json()
-    except (requests.RequestException, ValueError) as error:
+    except (requests.RequestException, ValueError, RecursionError) as error:
         raise SourceUnreachableError(f"{what} at {host} cannot be read: {type(error).__name__}.") from None
     if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
-        raise SourceUnreachableError(f"The answer of {host} is not one of {what}.", hint="Is the URL its base?")
+        raise _not_its_own(url, what)
     return found
 
 

@@ -164,6 +164,10 @@ class Profile(BaseModel):
     member_is: Literal["member", "client_id", "application"] = "member"
     # Whether a topic with a dot is exported twice, as `pay.events` and as `pay_events` (Kafka's Java clients from 4.1 on, KIP-1109).
     topics_twice: bool = False
+    # What the names were taken from: a page of the real thing (which the tests have), its source code, or its documents.
+    names_from: Literal["recorded page", "source code", "documents"] | None = None
+    # What follows the label `member` in the id of its client, such as "-consumer" after a thread of Kafka Streams.
+    member_suffix: str = Field(default="", max_length=100)
     signals: dict[str, MappingRule]
     _index: dict[str, tuple[str, MappingRule, str]] = PrivateAttr(default_factory=dict)
     _generation: dict[str, int] = PrivateAttr(default_factory=dict)
@@ -233,6 +237,8 @@ class Profile(BaseModel):
                 if not _NUMBER.fullmatch(value) or int(value) > _LAST_PARTITION:
                     return _unreadable(left_out, metric, theirs, value, wanted="partition")
                 value = int(value)
+            elif name == "member" and value is not None:
+                value += self.member_suffix
             canonical[name] = value
         if SIGNALS[signal].grain is Grain.PROCESSOR and canonical.get("processor") is None:
             canonical["processor"] = EVERY_TYPE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -36,6 +36,7 @@ MOST_ORDERED = 100_000
 MOST_ORDERED_BYTES = 256 << 20
 _MOST_ERRORS = 50  # classes that a plan names
 _RECORD_OVERHEAD = 100  # bytes of a record around key, value and headers; the limit of a topic counts them
+_MOST_ABSENT = 100  # topics that are asked for by name
 _TIGHT_RETENTION_SECONDS = 24 * 3600.0
 HTTP_BATCH = 100  # requests between two commits of the position
 
@@ -112,8 +113,11 @@ def make_redrive_plan(
         means = did_you_mean(destination.topic or "", sorted(view.topics))
         raise UnknownGroupError(f"The cluster has no topic {destination.topic!r}.{means}")
     sizes: dict[str, int] = {}
+    absent: set[str] = set()
 
     def limit(topic: str) -> int | None:
+        if topic not in view.topics and len(absent) < _MOST_ABSENT:
+            absent.add(topic)
         if topic not in sizes and topic in view.topics:
             sizes[topic] = limit_of(topic) - _RECORD_OVERHEAD
         return sizes.get(topic)
@@ -138,7 +142,9 @@ def make_redrive_plan(
         raise EvidenceError(
             f"Letters were deleted while they were read: {error}.", hint="Plan again: retention is deleting them."
         ) from None
-    return _planned(request, view, logs, gateway, start, stop, wanted)
+    # A list of all topics leaves out those that may not be described; asked by name, the broker says so.
+    denied = sorted(gateway.cluster(sorted(absent)).denied) if absent else []
+    return _planned(request, view, logs, gateway, start, stop, wanted, denied)
 
 
 def _planned(
@@ -149,6 +155,7 @@ def _planned(
     start: Mapping[int, int],
     stop: Mapping[int, int],
     wanted: Wanted,
+    denied: Sequence[str],
 ) -> RedrivePlan:
     rows, left = wanted.columns, Counter(wanted.left)
     kept = ~duplicates(rows, request.dedup)
@@ -161,7 +168,7 @@ def _planned(
         reasons = ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in left.most_common() if number)
         raise GuardError(
             f"No letter of {request.topic!r} is left to redrive" + (f" ({reasons})." if reasons else ": it is empty."),
-            hint="See them with: workbench dlq show.",
+            hint=f"{_denied_words(denied)} {NO_RIGHT}" if denied else "See them with: workbench dlq show.",
         )
     rows = rows.where(kept)
     size, checksum, target = wanted.size[kept], wanted.checksum[kept], wanted.target[kept]
@@ -217,6 +224,8 @@ def _planned(
         warnings=[],
     )
     warnings = _warnings(plan, settings, logs, now_ms=datetime.now(UTC).timestamp() * 1000)
+    if denied:
+        warnings.append(f"{_denied_words(denied)} Their letters stay.")
     return plan.model_copy(update={"warnings": warnings}).sealed()
 
 
@@ -283,6 +292,10 @@ def margin_seconds(plan: RedrivePlan, settings: TopicSettings, *, now_ms: float)
     if oldest is None or settings.retention_ms is None or settings.retention_ms < 0:
         return None
     return (oldest + settings.retention_ms - now_ms) / 1000
+
+
+def _denied_words(topics: Sequence[str]) -> str:
+    return f"These credentials may not describe {listed([repr(name) for name in topics])}: no target."
 
 
 def _warnings(plan: RedrivePlan, settings: Mapping[str, TopicSettings], logs: LogView, *, now_ms: float) -> list[str]:

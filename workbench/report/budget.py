@@ -8,14 +8,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
+from workbench.chronicle.derived import DERIVED, derived_time_lag
 from workbench.expectations import NOTHING_EXPECTED, Expectations
 from workbench.features.series import spacing
 from workbench.spark.session import frame_of
+from workbench.window import Window
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 # 99.99 % is what the published consumer platforms promise: 4.32 minutes in 30 days, 8.6 s in one.
@@ -31,7 +33,9 @@ class Budget:
     """Seconds over the objective against those allowed.
 
     Attributes:
-        period_seconds: the whole period. known_seconds: where time lag was measured. late_seconds: where it was over the objective.
+        period_seconds: the whole period.
+        known_seconds: where time lag was measured, or follows from the offsets.
+        late_seconds: where it was over the objective.
         allowed_seconds: 0.01 % of the period.
         resolution_seconds: length of the slots that are counted; nothing shorter is seen.
         holds: True within the budget, False over it, None if too little is known to say "within".
@@ -70,7 +74,7 @@ class Budget:
 
 def resolution(samples: pa.Table, period_seconds: float) -> float:
     """Length of the slots: a minute for an hour or more, else as far apart as the samples are; never below that."""
-    apart = math.ceil(spacing(samples, "time_lag"))
+    apart = math.ceil(max(spacing(samples, signal) for signal in ("time_lag", "committed_offset")))
     return max(_MINUTE, float(apart)) if period_seconds >= _HOUR else max(1.0, float(apart))
 
 
@@ -90,7 +94,10 @@ def budgets(
     objective_seconds: float,
     expectations: Expectations = NOTHING_EXPECTED,
 ) -> Mapping[tuple[str, str], Budget]:
-    """Compute (group, topic) to budget in [start, end]; subscriptions without a measured time lag are left out.
+    """Compute (group, topic) to budget in [start, end]; subscriptions without a time lag and without offsets are left out.
+
+    With a lag exporter alone, the time lag is derived: the log's end says when the next message was produced. If that was before the
+    data begin, the time lag is at least so long: over the objective counts as late, and anything else as not known.
 
     A slot is late if any partition exceeded the objective in it: the objective applies to every message, not to the average.
     """
@@ -98,17 +105,20 @@ def budgets(
     slot = resolution(samples, length)
     # One signal of many: handing over all of them took as long as the triage's own hand-over.
     late = samples.filter(pc.and_(pc.equal(samples["signal"], "time_lag"), pc.equal(samples["stat"], "value")))
-    frame = frame_of(spark, late.select(["ts", "group", "topic", "value"]))
+    late = late.select(["ts", "group", "topic", "value"]).append_column("sure", pa.repeat(True, late.num_rows))
+    derived = derived_time_lag(samples, Window(baseline_start=start, start=start, end=end))
+    frame = frame_of(spark, pa.concat_tables([late.cast(DERIVED), derived]))
     frame.createOrReplaceTempView("budget_samples")
     # The patterns of the settings are escaped (`Expectations.sql`); everything else here is our own.
     query = f"""
-        SELECT `group`, topic, count(*) AS known, count_if(worst > {_objective(expectations, objective_seconds)}) AS late FROM (
-          SELECT `group`, topic, floor((unix_micros(ts) / 1e6 - {{start}}) / {{slot}}) AS slot, max(value) AS worst
+        SELECT `group`, topic, count_if(sure OR late) AS known, count_if(late) AS late FROM (
+          SELECT `group`, topic, floor((unix_micros(ts) / 1e6 - {{start}}) / {{slot}}) AS slot,
+            max(value) > {_objective(expectations, objective_seconds)} AS late, bool_and(sure) AS sure
           FROM budget_samples
           WHERE value IS NOT NULL AND `group` IS NOT NULL AND topic IS NOT NULL
             AND unix_micros(ts) / 1e6 >= {{start}} AND unix_micros(ts) / 1e6 < {{end}}
           GROUP BY 1, 2, 3
-        ) GROUP BY 1, 2
+        ) GROUP BY 1, 2 HAVING known > 0
         """  # noqa: S608
     rows = spark.sql(query, start=start.timestamp(), end=end.timestamp(), slot=slot)
     found = rows.toArrow().to_pylist()

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -200,7 +201,7 @@ def sweep(
     parts.extend(table.cast(parts[0].schema) for table in _looked_at(looked, unclear))
     lost = {(it["group"], it["topic"]) for it in unclear} - looked.answered.keys()
     if lost:
-        parts.append(_of_slots_alone(summary, limits, expected, lost).cast(parts[0].schema))
+        parts.append(_of_slots_alone(summary, limits, expected, lost, at=seen.end).cast(parts[0].schema))
     table = _with_mutes(_ordered(pa.concat_tables(parts)), expected, seen)
     others = tuple(replace(it, muted=expected.of(it.group).muted(seen.end)) for it in others)
     table = with_kinds(table, kinds or {}, others)
@@ -294,7 +295,7 @@ def _cleared(screen: pa.Table) -> pa.Table:
 
 
 def _of_slots_alone(
-    summary: DataFrame, limits: Thresholds, expected: Expectations, names: Set[tuple[str, str]]
+    summary: DataFrame, limits: Thresholds, expected: Expectations, names: Set[tuple[str, str]], *, at: datetime
 ) -> pa.Table:
     """The columns of `_TABLE` for what has no sample of its own any more: judged by its slots."""
     from pyspark.sql import functions
@@ -302,7 +303,7 @@ def _of_slots_alone(
     groups = functions.col("group")
     theirs = summary.where(groups.isNull() | groups.isin(sorted({group for group, _ in names})))
     wanted = [f"{sql} AS `{name}`" for name, sql in _TABLE.items()]
-    rows = answered_fleet(theirs, limits, expected).select(*columns(*wanted)).toArrow()
+    rows = answered_fleet(theirs, limits, expected, at=at).select(*columns(*wanted)).toArrow()
     keys = zip(rows["group"].to_pylist(), rows["topic"].to_pylist(), strict=True)
     return rows.filter(pa.array([key in names for key in keys], pa.bool_()))
 

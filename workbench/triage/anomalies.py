@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from workbench.expectations import NOTHING_EXPECTED, Expectations
 from workbench.features.lag import stale_seconds
 from workbench.features.summary import NOW, lower_median, ratio
 from workbench.spark.columns import extend
+from workbench.triage import batch
 from workbench.triage.membership import SOONEST_SECONDS, membership
 from workbench.triage.own_work import judged_work, measured_work, told_by_partitions
 
@@ -20,14 +22,19 @@ if TYPE_CHECKING:
 
 
 def with_suspects(
-    features: DataFrame, thresholds: Thresholds, expectations: Expectations = NOTHING_EXPECTED
+    features: DataFrame,
+    thresholds: Thresholds,
+    expectations: Expectations = NOTHING_EXPECTED,
+    *,
+    at: datetime | None = None,
 ) -> DataFrame:
     """Add the columns that the questions of the tree test.
 
     Args:
         features: of `features.subscriptions`.
         thresholds: of the tree.
-        expectations: objectives and commit intervals of single groups.
+        expectations: objectives, commit intervals and batches of single groups.
+        at: the window's end; without it, no group is a batch.
 
     Returns:
         `features` with, among others, the booleans `late`, `growing`, `stalled`, `draining`, `one_slow`, and the arrays
@@ -41,6 +48,7 @@ def with_suspects(
         "stale_seconds": stale_seconds(thresholds.stale_after_seconds, "sample_interval_seconds"),
         # Four of the later columns need it.
         "frozen_partitions": f"transform(filter(partitions, p -> {_frozen(objective, commit_every)}), p -> p.partition)",
+        **batch.due(expectations, at, objective, thresholds.time_lag_objective_seconds),
     }
     features = extend(features, {**first, **measured_work()})
     features = extend(features, judged_work(thresholds))
@@ -115,6 +123,7 @@ def _lag(t: Thresholds) -> _Stages:
         f"NOT ({idle}) AND p.lag_messages > 0 AND p.time_lag_seconds > objective_seconds + {rhythm}"
         f" AND (p.moved_ago_seconds + p.committed_last_seconds > 0 OR coalesce(p.story['waiting'] > {half}, true))"
     )
+    ran, missed = batch.missed(idle, _waited("p.lag_messages", "p.arrival_per_second"))
     return [
         {
             # The D and the 1e-9: as a decimal, a third of 12 would be 3.9999 and become 3.
@@ -156,6 +165,7 @@ def _lag(t: Thresholds) -> _Stages:
             " p -> p.partition)",
             "recovered_seconds": "array_min(transform(filter(partitions, p -> p.story['late_to'] IS NOT NULL),"
             " p -> -p.story['late_to']))",
+            **ran,
         },
         {
             "growing": f"lag_slope > {share} AND lag_messages > 0"
@@ -167,7 +177,10 @@ def _lag(t: Thresholds) -> _Stages:
             f" AND coalesce(p.story['age_slope'] > {t.growth_ratio / 2}, true)), true)",
             # An end that is days away, or after the loss of messages, calms nobody.
             "draining": f"(CASE WHEN size({behind_and_known}) > 0 THEN {each_drains} ELSE late AND {by_sum} END)"
-            f" AND coalesce(coalesce(eta_drain_seconds, {to_drain}) < loss_seconds, true)",
+            f" AND coalesce(coalesce(eta_drain_seconds, {to_drain}) < loss_seconds, true)"
+            # A run that is in time is no burst.
+            " AND coalesce(batch_due_seconds IS NULL OR batch_late, true)",
+            **missed,
         },
     ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -89,11 +90,15 @@ def suspects(
 
     summary = summarise_each(spark, samples, window, lambda group: expectations.limits(thresholds, group))
     features = of_summary(summary, stale_after_seconds=thresholds.stale_after_seconds)
-    return with_suspects(features, thresholds, expectations)
+    return with_suspects(features, thresholds, expectations, at=window.end)
 
 
 def answered_fleet(
-    summary: DataFrame, thresholds: Thresholds, expectations: Expectations = NOTHING_EXPECTED
+    summary: DataFrame,
+    thresholds: Thresholds,
+    expectations: Expectations = NOTHING_EXPECTED,
+    *,
+    at: datetime | None = None,
 ) -> DataFrame:
     """Answer all questions for thousands of groups, from the summary of kept slots: all by the same window."""
     from workbench.features.subscriptions import of_fleet
@@ -101,7 +106,7 @@ def answered_fleet(
     from workbench.triage.walk import with_verdicts
 
     features = of_fleet(summary, stale_after_seconds=thresholds.stale_after_seconds)
-    return with_verdicts(with_suspects(features, thresholds, expectations), thresholds)
+    return with_verdicts(with_suspects(features, thresholds, expectations, at=at), thresholds)
 
 
 def load() -> None:
@@ -133,7 +138,9 @@ def triage(
     limits = thresholds or capture.info.thresholds
     expected = Expectations(capture.info.expected)
     if groups is not None and len(groups) == 1:
-        limits, expected_in_spark = expected.limits(limits, groups[0]), NOTHING_EXPECTED
+        limits = expected.limits(limits, groups[0])
+        # One group's limits are those of all; a batch is nothing that a limit says.
+        expected_in_spark = expected if expected.of(groups[0]).settings.batch is not None else NOTHING_EXPECTED
     else:
         expected_in_spark = expected
     seen = window or capture.window

@@ -38,6 +38,8 @@ class SubscriptionFeatures(MeasuredSubscription):
         just_resumed: what is late has begun to move again, too lately to say how fast.
         unproven: so late by now that only a commit since the last sample could make it well.
         batch_perhaps: it may be a batch whose time has not come.
+        batch_due_seconds, batch_before_seconds, batch_every_seconds, batch_now, batch_ran, batch_late, batch_missed,
+        batch_due_ago_seconds: what the settings say of a batch, and what became of its last run (`triage.batch`).
         behind_partitions: those that are late, or on the way to it, and do not catch up.
         held_inside: most late partitions wait for events that the consumer has read.
         recovered_seconds: since the latest lateness ended.
@@ -96,6 +98,14 @@ class SubscriptionFeatures(MeasuredSubscription):
     just_resumed: bool
     unproven: bool
     batch_perhaps: bool
+    batch_due_seconds: float | None
+    batch_before_seconds: float | None
+    batch_every_seconds: float | None
+    batch_now: float | None
+    batch_ran: bool
+    batch_late: bool | None
+    batch_missed: bool
+    batch_due_ago_seconds: float | None
     behind_partitions: tuple[int, ...]
     growing: bool | None
     draining: bool | None

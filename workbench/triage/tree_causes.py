@@ -33,8 +33,9 @@ CAUSES = (
         question="Is the group consuming: members, polls, commits?",
         short="group consuming?",
         test=(
+            "CASE WHEN batch_missed THEN false"
             # A commit that moves proves a consumer, whatever an exporter counts.
-            "CASE WHEN group_members_recent = 0 AND NOT moving_now THEN false"
+            " WHEN group_members_recent = 0 AND NOT moving_now THEN false"
             # In a rebalance storm, members leave because they did not poll, and rejoin: the next question covers that.
             " WHEN rejoining THEN true"
             " WHEN size(hung_members) > 0 AND (stalled OR size(standing_partitions) > 0 OR coalesce(committed_moved, 0) = 0)"
@@ -49,7 +50,7 @@ CAUSES = (
             " WHEN committed_moved > 0 OR group_members > 0 OR live_members > 0 THEN true END"
         ),
         yes=Ask("rebalancing"),
-        no=Conclude(Verdict.CONSUMER_STOPPED),
+        no=Choose((("batch_missed", Verdict.BATCH_MISSED),), otherwise=Verdict.CONSUMER_STOPPED),
         words=wording.consuming,
         needs=("group_members", "poll_age"),
         measures=(

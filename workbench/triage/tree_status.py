@@ -79,7 +79,9 @@ STATUS = (
         short="lagging?",
         # Abandoned: no member will read these messages, however few they still are.
         test=(
-            "CASE WHEN coalesce(by_client, false) AND size(hung_members) > 0 THEN true WHEN steady OR batch_perhaps THEN NULL"
+            # A batch is silent between two runs; what matters is whether the one that was due has read what was there.
+            "CASE WHEN batch_due_seconds IS NOT NULL THEN batch_late AND NOT coalesce(draining, false)"
+            " WHEN coalesce(by_client, false) AND size(hung_members) > 0 THEN true WHEN steady OR batch_perhaps THEN NULL"
             " WHEN just_resumed AND NOT coalesce(comes_and_goes, false) THEN NULL"
             # What comes and goes is not over because it ends once more.
             " WHEN ((late OR growing) AND NOT coalesce(draining, false))"

@@ -17,6 +17,7 @@ class Verdict(StrEnum):
     RECORDS_LOST = "records_lost"
     OFFSETS_RESET = "offsets_reset"
     FAILING_RECORDS = "failing_records"
+    BATCH_MISSED = "batch_missed"
     CONSUMER_STOPPED = "consumer_stopped"
     REBALANCE_STORM = "rebalance_storm"
     STUCK_PARTITION = "stuck_partition"

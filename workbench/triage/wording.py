@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from workbench.humanize import count, duration, listed, percent, plural, printable, rate, times
 from workbench.triage.finding import TimeLag
 from workbench.triage.subscription import SubscriptionFeatures
@@ -42,7 +44,18 @@ def age(row: SubscriptionFeatures) -> str:
     return TimeLag.of(row.oldest).words
 
 
+def batch_due(row: SubscriptionFeatures) -> str:
+    """The last run of a batch that must be over by now, and when it was due."""
+    ago, now = row.batch_due_ago_seconds, row.batch_now
+    if ago is None or now is None:
+        return "the run"
+    at = datetime.fromtimestamp(now - ago, UTC)
+    return f"the run due at {at:%Y-%m-%d %H:%MZ} ({duration(max(0.0, ago))} ago)"
+
+
 def _besides(row: SubscriptionFeatures) -> str:
+    if row.batch_due_seconds is not None:
+        return _of_batch(row)
     if row.comes_and_goes:
         return "; late again and again"
     if row.steady:
@@ -52,6 +65,16 @@ def _besides(row: SubscriptionFeatures) -> str:
     if not row.late and behind > row.objective_seconds and rhythm > row.objective_seconds / 2:
         return f"; it commits every {duration(rhythm)} or so"
     return ""
+
+
+def _of_batch(row: SubscriptionFeatures) -> str:
+    if row.batch_late is None:
+        return f"; a batch: the data do not show whether messages from before {batch_due(row)} still wait"
+    if row.batch_late:
+        return f"; a batch: messages from before {batch_due(row)} still wait"
+    if row.batch_every_seconds is not None:
+        return f"; a batch: one run every {duration(row.batch_every_seconds)} is expected, and none is missing"
+    return f"; a batch: {batch_due(row)} left nothing behind"
 
 
 def lost(row: SubscriptionFeatures) -> str:

@@ -1,0 +1,74 @@
+"""Time lag from offsets alone: a lag exporter counts messages, and the log's end says when each of them was produced."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workbench.chronicle.ages import ages, from_lag, newest_log, without_glitches
+from workbench.chronicle.partition import is_idle
+from workbench.chronicle.read import lines_of
+from workbench.chronicle.series import Line
+from workbench.window import Window
+
+DERIVED = pa.schema(
+    [
+        ("ts", pa.timestamp("us", tz="UTC")),
+        ("group", pa.string()),
+        ("topic", pa.string()),
+        ("value", pa.float64()),
+        ("sure", pa.bool_()),
+    ]
+)
+
+
+def derived_time_lag(samples: pa.Table, window: Window) -> pa.Table:
+    """Derive the time lag of subscriptions that nobody measures it of.
+
+    Args:
+        samples: in the order of `workbench.samples.SERIES_ORDER`, then time.
+        window: the samples to read, baseline and window.
+
+    Returns:
+        A row of `DERIVED` for each sample of a commit: seconds that the oldest message has waited. Not `sure`: at least so long, since
+        it was produced before the data begin.
+    """
+    with_signal = samples.filter(pc.equal(samples["signal"], "time_lag")).select(["group", "topic"])
+    measured = set(zip(with_signal["group"].to_pylist(), with_signal["topic"].to_pylist(), strict=True))
+    lines, _ = lines_of(samples, window)
+    end_us = round(window.end.timestamp() * 1e6)
+    parts: list[pa.Table] = []
+    for (cluster, group, topic, partition), own in lines.items():
+        if group is None or (group, topic) in measured:
+            continue
+        log = lines.get((cluster, None, topic, partition), {}).get("log_end", Line())
+        end, _ = newest_log(log.once())
+        committed = own.get("committed", Line()).once()
+        if not len(committed):
+            committed = from_lag(own.get("lag", Line()).once(), end)
+        if not len(committed) or not len(end):
+            continue
+        step = float(np.median(np.diff(committed.at))) if len(committed) > 2 else 0.0
+        age, known = ages(committed, end, Line(), step)
+        if age is None:
+            continue
+        age = np.zeros(len(age)) if is_idle(committed, end) else without_glitches(committed.at, age)
+        parts.append(_rows(committed.at, end_us, group, topic, age, known | (age == 0)))
+    return pa.concat_tables(parts) if parts else DERIVED.empty_table()
+
+
+def _rows(at: Any, end_us: int, group: str, topic: str, age: Any, sure: Any) -> pa.Table:
+    stamps = np.round(at * 1e6).astype(np.int64) + end_us
+    return pa.table(
+        [
+            pa.array(stamps, pa.timestamp("us", tz="UTC")),
+            pa.repeat(pa.scalar(group, pa.string()), len(at)),
+            pa.repeat(pa.scalar(topic, pa.string()), len(at)),
+            pa.array(age, pa.float64()),
+            pa.array(sure, pa.bool_()),
+        ],
+        schema=DERIVED,
+    )

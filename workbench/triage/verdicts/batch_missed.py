@@ -1,0 +1,47 @@
+"""A run of a batch that was due has committed nothing."""
+
+from __future__ import annotations
+
+from workbench.humanize import count
+from workbench.triage import wording
+from workbench.triage.actions import SHRINKS
+from workbench.triage.checks import Check
+from workbench.triage.finding import Action
+from workbench.triage.leaf import Leaf
+from workbench.triage.subject import Subject
+from workbench.triage.subscription import SubscriptionFeatures
+from workbench.triage.verdict import Verdict
+
+
+def _headline(row: SubscriptionFeatures) -> str:
+    there = " Its members are there, but they commit nothing." if row.group_members else ""
+    return (
+        f"Batch missed: {wording.batch_due(row)} has committed nothing; {count(row.lag_messages)} messages wait.{there}"
+    )
+
+
+def _actions(it: Subject, _row: SubscriptionFeatures) -> list[Action]:
+    return [
+        Action(
+            title="See in the scheduler (cron, Airflow, a CronJob of Kubernetes) whether the run was started, and how it ended",
+            command=it.members,
+            verify="you know why it did not run",
+        ),
+        Action(
+            title="Start the run by hand; it continues at the committed offsets",
+            command=None,
+            verify="the committed offsets advance within 1 min",
+            kind="restart_consumers",
+            parameters={"members": []},
+            checks=(Check(feature="committed_moved", relation=">", value=0), SHRINKS),
+        ),
+    ]
+
+
+LEAF = Leaf(
+    verdict=Verdict.BATCH_MISSED,
+    headline=_headline,
+    actions=_actions,
+    # It begins when the run was due, whatever the lines show before.
+    began_ago=lambda row: row.batch_due_ago_seconds,
+)
