@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from workbench.api.progress import SILENT, Progress
 from workbench.api.requests import Measurements, Times
 from workbench.errors import NoSeriesError, UsageError
-from workbench.humanize import did_you_mean, listed
+from workbench.humanize import did_you_mean, duration, listed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -97,7 +97,9 @@ def _live(request: Measurements, progress: Progress) -> Measured:
         from workbench.collect import live
 
         seconds = parse_duration(request.observe).total_seconds()
-        capture = live.observe(cluster, seconds, thresholds=thresholds, groups=groups, say=progress.say)
+        with progress.step(f"Recording {cluster.name} for {duration(seconds)}") as step:
+            capture = live.observe(cluster, seconds, thresholds=thresholds, groups=groups, say=progress.say)
+            step.note = f"{capture.samples.num_rows:,} samples"
         return Measured(capture=capture, window=capture.window)
     window = request.times.window(settings.windows_of(cluster))
     start_in_background()  # Spark's start takes longer than any query

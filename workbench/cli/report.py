@@ -118,6 +118,7 @@ def send(folder: Path, alertmanager: str | None, webhook: str | None, grafana: s
     """
     import os
 
+    from workbench.cli.progress import Steps
     from workbench.errors import UsageError, WorkbenchError
     from workbench.report import handoff
     from workbench.report.result import read_previous
@@ -144,7 +145,8 @@ def send(folder: Path, alertmanager: str | None, webhook: str | None, grafana: s
         if url is None:
             continue
         try:
-            handoff.send(url.rstrip("/") + path, body, what=what, token=token)
+            with Steps().waiting(f"Sending to {what}"):
+                handoff.send(url.rstrip("/") + path, body, what=what, token=token)
             say(f"{what}: taken.")
         except WorkbenchError as error:  # the others are tried all the same
             say(error.message)
