@@ -45,27 +45,27 @@ def test_what_is_awaited_is_shown_on_a_terminal(tmp_path: Path) -> None:
 def test_what_is_awaited_says_for_how_long_already_and_at_most() -> None:
     """Nothing in the first second, then the seconds that have passed; names cannot control the terminal."""
     now = [100.0]
-    shown = UnderWay("Reading \x1b[31mprod", at_most_seconds=30.0, clock=lambda: now[0])
+    shown = UnderWay("Reading \x1b[31mprod", limit=lambda: "at most 30 s", clock=lambda: now[0])
     assert shown.__rich__().plain == "Reading \\x1b[31mprod"
     now[0] = 112.4
-    assert shown.__rich__().plain == "Reading \\x1b[31mprod  12 s of at most 30 s"
+    assert shown.__rich__().plain == "Reading \\x1b[31mprod  12 s, at most 30 s"
     assert UnderWay("x", clock=lambda: now[0]).__rich__().plain == "x"
 
 
 # What each command says while a source keeps it waiting for 2.5 s.
 SLOW = {
-    "triage --cluster here": "… Reading the sources of here",
+    "triage --cluster here": "… Reading the sources of here, at most 4.0 s for each answer",
     "triage --cluster here --json": "… Reading the sources of here",
     "triage --all --cluster here --store store": "… Reading the sources of here for 5 of 5 slots",
     "triage --cluster here --group payments --watch --for 1s": "… Triage of here",
-    "snapshot --cluster dead": "… Reading groups and offsets of dead from Kafka  at most 3 s",
+    "snapshot --cluster dead": "… Reading groups and offsets of dead from Kafka, at most 3.0 s",
     "capture --cluster here --out taken": "… Reading the sources of here",
     "watch --cluster dead --out recorded --for 1s": "… Reading the sources of dead",
     "profiles check --cluster here": "… Reading the names of the metrics from Prometheus",
     "profiles check --cluster here --json": "… Reading the names of the metrics from Prometheus",
     "profiles new --name mine --cluster here": "… Reading the names of the metrics from Prometheus",
     "doctor": "… Checking here: prometheus",
-    "init --yes --name here --prometheus {url} --out new.toml": "… Asking Prometheus  at most 10 s",
+    "init --yes --name here --prometheus {url} --out new.toml": "… Asking Prometheus, at most 10 s",
     "replay plan --cluster dead --from-group a --new-group b --topic t --since 5m -o p.json": "… Reading offsets of dead from Kafka",
     "replay follow plan.json --cluster dead --once": "… Reading the topics of",
     "replay verify plan.json --cluster dead": "… Reading the commits of new",
@@ -102,13 +102,13 @@ def test_plain_lines_are_rare() -> None:
         waited.append(seconds)
         return sum(waited) > 200
 
-    lines = PlainLines("Reading prod", told.append, at_most_seconds=300, wait=wait)
+    lines = PlainLines("Reading prod", told.append, limit=lambda: "at most 5 min", wait=wait)
     with lines:
         lines._thread.join(5)
-    most = "at most 5 min"
-    assert [it.removeprefix("… Reading prod  ") for it in told] == [
-        most, f"10 s of {most}", f"30 s of {most}", f"1 min of {most}", f"2 min of {most}", f"3 min of {most}",
-    ]  # fmt: skip
+    assert told == [
+        "… Reading prod, at most 5 min",
+        *(f"… Reading prod, {seconds} s already, at most 5 min" for seconds in (10, 30, 60, 120, 180)),
+    ]
     told.clear()
     with PlainLines("Reading prod", told.append):
         pass

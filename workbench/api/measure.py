@@ -102,12 +102,17 @@ def _live(request: Measurements, progress: Progress) -> Measured:
             step.note = f"{capture.samples.num_rows:,} samples"
         return Measured(capture=capture, window=capture.window)
     window = request.times.window(settings.windows_of(cluster))
-    start_in_background()  # Spark's start takes longer than any query
+    named = bool(groups or topics)
+    if not named:
+        start_in_background()  # Spark's start takes longer than any query
     from workbench.collect import live
 
     with progress.step(f"Reading the sources of {cluster.name}") as step:
+        step.limit = f"at most {duration(cluster.timeout_seconds)} for each answer"
         capture = live.collect(cluster, window, thresholds=thresholds, groups=groups, topics=topics)
         step.note = f"{capture.samples.num_rows:,} samples"
+    if named:  # a narrow query is short, and a mistyped name is answered without Spark
+        start_in_background()
     return Measured(capture=capture, window=window)
 
 

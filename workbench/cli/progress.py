@@ -35,10 +35,10 @@ class PlainLines:
         title: str,
         tell: Callable[[str], None],
         *,
-        at_most_seconds: float | None = None,
+        limit: Callable[[], str | None] = lambda: None,
         wait: Callable[[threading.Event, float], bool] = threading.Event.wait,
     ) -> None:
-        self._title, self._tell, self._most, self._wait = title, tell, at_most_seconds, wait
+        self._title, self._tell, self._limit, self._wait = title, tell, limit, wait
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="workbench-waiting", daemon=True)
 
@@ -51,28 +51,28 @@ class PlainLines:
 
     def _run(self) -> None:
         passed = 0.0
-        most = f"at most {duration(self._most)}" if self._most is not None else ""
         for at in chain((_FIRST_LINE_SECONDS, *_LATER_LINES_SECONDS), count(_MINUTE, _MINUTE)):
             if self._wait(self._over, at - passed):
                 return
             passed = at
-            words = most if at == _FIRST_LINE_SECONDS else f"{duration(at)}{f' of {most}' if most else ''}"
-            self._tell(f"… {self._title}{f'  {words}' if words else ''}")
+            parts = (self._title, "" if at == _FIRST_LINE_SECONDS else f"{at:.0f} s already", self._limit() or "")
+            self._tell("… " + ", ".join(filter(None, parts)))
 
 
 class UnderWay:
     """Text beside a spinner: what is awaited, and after a second for how long already, and at most."""
 
     def __init__(
-        self, title: str, *, at_most_seconds: float | None = None, clock: Callable[[], float] = time.monotonic
+        self, title: str, *, limit: Callable[[], str | None] = lambda: None, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._title, self._most, self._clock = one_line(masked(title)), at_most_seconds, clock
+        self._title, self._limit, self._clock = one_line(masked(title)), limit, clock
         self._began = clock()
 
     def __rich__(self) -> Text:
         passed = self._clock() - self._began
-        most = f" of at most {duration(self._most)}" if self._most is not None else ""
-        return Text.assemble(self._title, (f"  {int(passed)} s{most}" if passed >= 1 else "", "dim"))
+        limit = self._limit()
+        words = f"  {int(passed)} s{f', {limit}' if limit else ''}" if passed >= 1 else ""
+        return Text.assemble(self._title, (words, "dim"))
 
 
 class Steps:
@@ -104,7 +104,7 @@ class Steps:
     def step(self, title: str) -> Iterator[StepNote]:
         """Announce a step, and say how long it took once it is done."""
         step, started = StepNote(), time.monotonic()
-        with self._under_way(title, None):
+        with self._under_way(title, lambda: step.limit):
             yield step
         note = f"  {step.note}" if step.note else ""
         took = f"{time.monotonic() - started:.1f} s{note}"
@@ -114,14 +114,15 @@ class Steps:
     @contextmanager
     def waiting(self, title: str, *, at_most_seconds: float | None = None) -> Iterator[None]:
         """Show what is awaited, for how long already and at most; on a terminal it leaves nothing behind."""
-        with self._under_way(title, at_most_seconds):
+        most = f"at most {duration(at_most_seconds)}" if at_most_seconds is not None else None
+        with self._under_way(title, lambda: most):
             yield
 
     @contextmanager
-    def _under_way(self, title: str, at_most_seconds: float | None) -> Iterator[None]:
-        shown: AbstractContextManager[None] = PlainLines(title, self._waits.line_of, at_most_seconds=at_most_seconds)
+    def _under_way(self, title: str, limit: Callable[[], str | None]) -> Iterator[None]:
+        shown: AbstractContextManager[None] = PlainLines(title, self._waits.line_of, limit=limit)
         if self._waits.is_terminal:
-            self._status = self._waits.status(UnderWay(title, at_most_seconds=at_most_seconds))
+            self._status = self._waits.status(UnderWay(title, limit=limit))
             self._status.start()
             shown = nullcontext()
         try:
