@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from workbench.cli.help import Group
-from workbench.cli.options import cluster_option, config_option, json_option
+from workbench.cli.options import cluster_option, completing, config_option, json_option
 from workbench.cli.replay_cutover import cutover_command, retire_command
 from workbench.cli.replay_options import PLAN_FILE, collect_no_garbage, confirm_hash, seconds_of
 from workbench.cli.replay_watch import follow_command, inspect_command, verify_command
@@ -28,7 +28,10 @@ def command() -> None:
 @command.command(name="plan")
 @cluster_option()
 @click.option(
-    "--from-group", required=True, help="The group that processed the records the first time. It is not changed."
+    "--from-group",
+    required=True,
+    shell_complete=completing("groups"),
+    help="The group that processed the records the first time. It is not changed.",
 )
 @click.option("--new-group", required=True, help="The new group, which will process them again.")
 @click.option("--topic", "topics", multiple=True, required=True, help="A topic to replay. May be repeated.")
