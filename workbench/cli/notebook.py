@@ -16,7 +16,7 @@ from typing import IO
 import click
 
 from workbench.cli.notebook_folder import lab_command, lab_environment, prepare
-from workbench.cli.options import cluster_option, completing
+from workbench.cli.options import A_TIME, cluster_option, completing
 from workbench.errors import SetupError, UsageError
 from workbench.lab.process import free_port
 from workbench.screen import say, tell_address
@@ -35,8 +35,8 @@ _PATIENCE_SECONDS = 30.0  # JupyterLab gives its kernels ten
 )
 @click.option("--group", shell_complete=completing("groups"), help="Only this consumer group.")
 @click.option("--topic", help="Only this topic.")
-@click.option("--since", help="Start of the window: 15m (ago), or a time with its zone.")
-@click.option("--until", help="End of the window: now, 5m (ago), or a time with its zone.")
+@click.option("--since", help=f"Start of the window: {A_TIME}.")
+@click.option("--until", help=f"End of the window: {A_TIME}. Default: now.")
 @click.option(
     "--alert", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="File with an Alertmanager webhook."
 )

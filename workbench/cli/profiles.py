@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from workbench.cli.help import Group
-from workbench.cli.options import cluster_option, config_option, json_option
+from workbench.cli.options import A_TIME, cluster_option, config_option, json_option
 from workbench.errors import ExitCode, UsageError
 from workbench.screen import say, tell, tell_page, write_json
 
@@ -68,7 +68,7 @@ def list_(as_json: bool) -> int:
 @click.option(
     "--profile", "names", multiple=True, help="Check this profile, rule by rule: a name or a file. Repeatable."
 )
-@click.option("--at", help="Check the minutes before this instant (2026-11-21T03:00Z). Default: now.")
+@click.option("--at", help=f"Check the minutes before this time: {A_TIME}. Default: now.")
 @config_option
 @json_option
 def check(

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from workbench.cli.help import Group
-from workbench.cli.options import cluster_option, completing, config_option, json_option
+from workbench.cli.options import A_TIME, cluster_option, completing, config_option, json_option
 from workbench.cli.replay_cutover import cutover_command, retire_command
 from workbench.cli.replay_options import PLAN_FILE, collect_no_garbage, confirm_hash, seconds_of
 from workbench.cli.replay_watch import follow_command, inspect_command, verify_command
@@ -41,8 +41,8 @@ def command() -> None:
     multiple=True,
     help="Only this partition: 3, or orders:3 with several topics. May be repeated.",
 )
-@click.option("--since", help="Start: a timestamp with a time zone (2026-11-21T03:00:00+08:00, …Z), or 15m (ago).")
-@click.option("--until", help="End, exclusive. Default: the end of each log when the plan is made.")
+@click.option("--since", help=f"Start: {A_TIME} (2026-11-21T03:00:00+08:00).")
+@click.option("--until", help=f"End, exclusive: {A_TIME}. Default: the end of each log when the plan is made.")
 @click.option(
     "--range",
     "ranges",

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from workbench.cli.help import Group
-from workbench.cli.options import cluster_option, config_option, json_option
+from workbench.cli.options import A_TIME, cluster_option, config_option, json_option
 from workbench.errors import ExitCode
 from workbench.screen import say, say_error, tell, tell_page, write_json
 
@@ -25,8 +25,8 @@ def run() -> None:
 @run.command()
 @cluster_option(required=False)
 @click.option("--capture", type=click.Path(path_type=Path), help="Report on a capture; needs no network.")
-@click.option("--since", help='Start of the period: a length such as "24h" (default), or a timestamp with a time zone.')
-@click.option("--until", help="End of the period. Default: the last full minute, or a capture's end.")
+@click.option("--since", help=f"Start of the period: {A_TIME}. Default: 24h before its end.")
+@click.option("--until", help=f"End of the period: {A_TIME}. Default: the last full minute, or a capture's end.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
