@@ -126,7 +126,7 @@ def list_(cluster: str, since: str, as_json: bool, config: Path | None) -> int:
         whom = f"  (groups {event.group})" if event.group else ""
         tell(f"{event.ts:%Y-%m-%d %H:%M:%S}Z  {event.kind:8} {event.to_json()['text']}{whom}")
     if not events:
-        tell(f"No event since {since}.")
+        tell(f"There are no events with --since {since}.")
     return ExitCode.OK
 
 

@@ -231,7 +231,7 @@ def _check_capture(folder: Path, *, as_json: bool) -> int:
 
     shown = _table("signal", "profile", "samples", "last sample")
     for row in rows:
-        shown.add_row(row["signal"], row["profile"], f"{row['samples']:,}", row["last"])
+        shown.add_row(row["signal"], row["profile"], f"{row['samples']:,}", row["last"][:19].replace("T", " ") + "Z")
     SafeConsole().print(shown)
     tell(f"Absent: {', '.join(absent) or 'nothing'}.")
     return ExitCode.OK if rows else ExitCode.EVIDENCE

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import PurePosixPath
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from rich.console import Group
+from rich.console import Console, ConsoleOptions, Group
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -91,27 +93,53 @@ def detail(finding: Finding, samples: pa.Table, window: Window, *, pictures: boo
     if finding.own_runbook:
         parts.append(Line(f"Runbook of the group: {finding.own_runbook}", indent=1))
     if finding.runbook:
-        parts.append(Line(f"Runbook: {finding.runbook}", style="dim", indent=1))
+        parts.append(Line(f"Runbook: {to_runbook(finding.runbook)}", style="dim", indent=1))
     parts += [Line(f"{name}: {address}", style="dim", indent=1) for name, address in finding.links.items()]
     return Group(Text(), *parts, Text())  # type: ignore[arg-type]
 
 
-def _title(finding: Finding) -> Text:
-    line = Text(" ")
+def to_runbook(runbook: str) -> str:
+    """Its address, or the command that prints it, if the settings have no `runbook_base`."""
+    return runbook if "://" in runbook else f"workbench runbooks show {PurePosixPath(runbook).stem}"
+
+
+class _Hanging:
+    """A heading and its facts: on one line if there is room, else the facts below it, whole and indented."""
+
+    def __init__(self, heading: Text, facts: Sequence[Text], *, indent: int) -> None:
+        self._heading, self._facts, self._indent = heading, facts, indent
+
+    def __rich_console__(self, _console: Console, options: ConsoleOptions) -> Iterable[Any]:
+        whole = Text("   ").join([self._heading, *self._facts])
+        if whole.cell_len <= options.max_width or not self._facts:
+            yield whole
+            return
+        yield self._heading
+        line = Text(" " * self._indent)
+        for fact in self._facts:
+            if line.cell_len > self._indent and line.cell_len + 3 + fact.cell_len > options.max_width:
+                yield line
+                line = Text(" " * self._indent)
+            line = Text.assemble(line, "   " if line.cell_len > self._indent else "", fact)
+        yield line
+
+
+def _title(finding: Finding) -> _Hanging:
+    line, facts = Text(" "), list[Text]()
     line.append(f"{printable(finding.group)} ← {printable(finding.topic)}", style="bold")
     line.append(f"    {finding.state.replace('_', ' ').upper()}", style=STATE_STYLE[finding.state])
     line.append(f" {finding.verdict}", style=STATE_STYLE[finding.state])
     lag = finding.time_lag
     if lag.seconds is not None:
-        line.append(f"  {lag.words} behind ({_method(finding)})")
-    line.append(f"   {count(finding.lag_messages)} messages")
+        facts.append(Text(f"{lag.words} behind ({_method(finding)})"))
+    facts.append(Text(f"{count(finding.lag_messages)} messages"))
     if finding.since is not None:
-        line.append(f"   since {finding.since:%H:%M:%S} UTC")
+        facts.append(Text(f"since {finding.since:%H:%M:%S} UTC"))
     if finding.eta_drain_seconds and finding.state is not State.HEALTHY:
-        line.append(f"   drained in {duration(finding.eta_drain_seconds)} at this pace")
+        facts.append(Text(f"drained in {duration(finding.eta_drain_seconds)} at this pace"))
     if finding.eta_loss_seconds is not None:
-        line.append(f"   retention loss in {duration(finding.eta_loss_seconds)}", style="bold red")
-    return line
+        facts.append(Text(f"retention loss in {duration(finding.eta_loss_seconds)}", style="bold red"))
+    return _Hanging(line, facts, indent=3)
 
 
 def _method(finding: Finding) -> str:
@@ -122,10 +150,10 @@ def _method(finding: Finding) -> str:
     return f"{words}, {duration(lag.low)} … {duration(lag.high)}"
 
 
-def _sentence(finding: Finding) -> Text:
-    line = Text(" ▶ ", style=STATE_STYLE[finding.state])
-    line.append(finding.headline, style="bold")
-    return line
+def _sentence(finding: Finding) -> Table:
+    table = Table.grid(Column(width=3, no_wrap=True), Column(ratio=1, overflow="fold"), expand=True)
+    table.add_row(Text(" ▶ ", style=STATE_STYLE[finding.state]), Text(finding.headline, style="bold"))
+    return table
 
 
 _ANSWER_STYLE = {Answer.YES: "bold", Answer.NO: "", Answer.CANNOT_TELL: "bold magenta"}
