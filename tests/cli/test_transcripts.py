@@ -11,8 +11,8 @@ from rich.text import Text
 
 from tests.cli.running import run_here
 from tests.cli.transcribed import COMMANDS, FOLDER, WRONG, both, furnish, isolate
-from workbench.console import SafeConsole
-from workbench.report.terminal import _Hanging, to_runbook
+from workbench.console import Hanging, SafeConsole
+from workbench.report.terminal import to_runbook
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_a_finding_breaks_no_fact_at_80_columns() -> None:
     heading = Text(" payments ← orders    LAGGING slow_processor")
     for width, lines in ((80, 2), (160, 1), (50, 3)):
         console = SafeConsole(width=width, record=True, file=StringIO())
-        console.print(_Hanging(heading, [Text(it) for it in said], indent=3))
+        console.print(Hanging(heading, [Text(it) for it in said], indent=3))
         shown = console.export_text().splitlines()
         assert len(shown) == lines
         assert all(any(fact in line for line in shown) for fact in said)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import PurePosixPath
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from rich.console import Console, ConsoleOptions, Group
+from rich.console import Group
 from rich.table import Column, Table
 from rich.text import Text
 
-from workbench.console import FittingTable, Line, SafeConsole
+from workbench.console import FittingTable, Hanging, Line, SafeConsole
 from workbench.features.series import FloatArray, Series, highest, series_of, total
 from workbench.humanize import count, duration, one_line, plural, printable
 from workbench.triage.changes import words_of
@@ -103,28 +102,7 @@ def to_runbook(runbook: str) -> str:
     return runbook if "://" in runbook else f"workbench runbooks show {PurePosixPath(runbook).stem}"
 
 
-class _Hanging:
-    """A heading and its facts: on one line if there is room, else the facts below it, whole and indented."""
-
-    def __init__(self, heading: Text, facts: Sequence[Text], *, indent: int) -> None:
-        self._heading, self._facts, self._indent = heading, facts, indent
-
-    def __rich_console__(self, _console: Console, options: ConsoleOptions) -> Iterable[Any]:
-        whole = Text("   ").join([self._heading, *self._facts])
-        if whole.cell_len <= options.max_width or not self._facts:
-            yield whole
-            return
-        yield self._heading
-        line = Text(" " * self._indent)
-        for fact in self._facts:
-            if line.cell_len > self._indent and line.cell_len + 3 + fact.cell_len > options.max_width:
-                yield line
-                line = Text(" " * self._indent)
-            line = Text.assemble(line, "   " if line.cell_len > self._indent else "", fact)
-        yield line
-
-
-def _title(finding: Finding) -> _Hanging:
+def _title(finding: Finding) -> Hanging:
     line, facts = Text(" "), list[Text]()
     line.append(f"{printable(finding.group)} ← {printable(finding.topic)}", style="bold")
     line.append(f"    {finding.state.replace('_', ' ').upper()}", style=STATE_STYLE[finding.state])
@@ -139,7 +117,7 @@ def _title(finding: Finding) -> _Hanging:
         facts.append(Text(f"drained in {duration(finding.eta_drain_seconds)} at this pace"))
     if finding.eta_loss_seconds is not None:
         facts.append(Text(f"retention loss in {duration(finding.eta_loss_seconds)}", style="bold red"))
-    return _Hanging(line, facts, indent=3)
+    return Hanging(line, facts, indent=3)
 
 
 def _method(finding: Finding) -> str:
