@@ -48,9 +48,9 @@ TASKS: tuple[tuple[str, str, tuple[int, ...]], ...] = (
 )
 HEAD = """# Twenty tasks on call
 
-Each is one command, or at most three clicks. Keystrokes count every letter and Enter, without completion. Seconds are from Enter to the prompt, on
-the machine of the last run ({cores} cores, load average {load:.0f}), with a JVM that starts anew each time.
-`python -m tests.tools.tasks` measures them again.
+Each is one command, or at most three clicks. Keystrokes count every letter and Enter, without completion. Seconds are from
+Enter to the prompt, on the machine of the last run ({cores} cores, load average {load:.0f}), with a JVM that starts anew each
+time. `python -m tests.tools.tasks` measures them again.
 
 In a browser, with the clicks from the alert:
 
