@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,6 +20,7 @@ class Script:
     headers: dict[str, str] = field(default_factory=dict)
     delay_seconds: float = 0.0
     trickle_seconds: float = 0.0
+    answer: Callable[[str, dict[str, list[str]]], bytes] | None = None  # by path and query; instead of the body
     requests: list[tuple[str, dict[str, list[str]], dict[str, str]]] = field(default_factory=list)
     url: str = ""
 
@@ -31,19 +32,22 @@ def scripted(script: Script) -> Iterator[Script]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             parts = urlsplit(self.path)
+            sent = self.rfile.read(int(self.headers.get("Content-Length") or 0)) if self.command == "POST" else b""
+            query = parse_qs(parts.query or sent.decode("latin-1"))
+            body = script.body if script.answer is None else script.answer(parts.path, query)
             script.requests.append((parts.path, parse_qs(parts.query), dict(self.headers)))
             time.sleep(script.delay_seconds)
             self.send_response(script.status)
             for name, value in script.headers.items():
                 self.send_header(name, value)
-            self.send_header("Content-Length", str(len(script.body)))
+            self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             try:
                 if not script.trickle_seconds:
-                    self.wfile.write(script.body)
+                    self.wfile.write(body)
                     return
-                for at in range(len(script.body)):
-                    self.wfile.write(script.body[at : at + 1])
+                for at in range(len(body)):
+                    self.wfile.write(body[at : at + 1])
                     self.wfile.flush()
                     time.sleep(script.trickle_seconds)
             except OSError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -77,6 +77,27 @@ class Line:
         yield Segment(" " * self.indent)
         yield Segment(self.text, console.get_style(self.style) if self.style else None)
         yield Segment.line()
+
+
+class Hanging:
+    """A heading and its facts: on one line if there is room, else the facts below it, whole and indented."""
+
+    def __init__(self, heading: Text, facts: Sequence[Text], *, indent: int) -> None:
+        self._heading, self._facts, self._indent = heading, facts, indent
+
+    def __rich_console__(self, _console: Console, options: ConsoleOptions) -> Iterable[Any]:
+        whole = Text("   ").join([self._heading, *self._facts])
+        if whole.cell_len <= options.max_width or not self._facts:
+            yield whole
+            return
+        yield self._heading
+        line = Text(" " * self._indent)
+        for fact in self._facts:
+            if line.cell_len > self._indent and line.cell_len + 3 + fact.cell_len > options.max_width:
+                yield line
+                line = Text(" " * self._indent)
+            line = Text.assemble(line, "   " if line.cell_len > self._indent else "", fact)
+        yield line
 
 
 class FittingTable(Table):

@@ -176,6 +176,16 @@ def moment(timestamp_ms: int | None) -> str:
         return f"{timestamp_ms} ms"
 
 
+def iso_instant(timestamp_ms: float | None) -> str | None:
+    """Format a timestamp for JSON: ISO 8601 in UTC, with milliseconds; None if there is none, or none that a calendar has."""
+    if timestamp_ms is None or timestamp_ms < 0:
+        return None
+    try:
+        return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    except (OverflowError, ValueError, OSError):  # a producer may write any timestamp
+        return None
+
+
 def first_line(error: BaseException) -> str:
     """First line of an error's text, or else the name of its class."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -56,6 +56,11 @@ def secret_values(properties: Mapping[str, object]) -> list[str]:
     return [str(value) for name, value in properties.items() if _SECRET_NAME.search(name)]
 
 
+def is_secret_name(name: str) -> bool:
+    """Whether a Kafka client's property of this name has a secret value."""
+    return _SECRET_NAME.search(name) is not None
+
+
 def secrets_in_header(value: str) -> list[str]:
     """Secrets of a header: its value, and the token of "Bearer …"."""
     return [value, *value.split()[1:]]

@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 import traceback
+from datetime import datetime
 from typing import Any
 
 import click
@@ -64,9 +65,14 @@ def ask(text: str) -> str:
 
 def write_json(document: Any, *, indent: int | None = 1) -> None:
     """Write JSON to stdout: never NaN, only ASCII, so it cannot control a terminal; one line without `indent`."""
-    text = json.dumps(masked_document(document), allow_nan=False, indent=indent, default=lambda it: masked(str(it)))
+    text = json.dumps(masked_document(document), allow_nan=False, indent=indent, default=_plain)
     sys.stdout.write(text.replace("\x7f", "\\u007f") + "\n")
     sys.stdout.flush()
+
+
+def _plain(value: Any) -> str:
+    """A time as ISO 8601, anything else as its text."""
+    return value.isoformat() if isinstance(value, datetime) else masked(str(value))
 
 
 def log_to_stderr(level: int) -> None:

@@ -22,6 +22,8 @@ from workbench.record_settings import DeadLetterSettings, RecordSettings
 
 LAB_CLUSTER = "lab"
 _ENV = re.compile(r"\$\{(\w+)\}")
+_FILE = re.compile(r"\$\{file:([^{}]+)\}")
+_LONGEST_SECRET = 65_536  # a key in PEM has some thousand characters
 _DEFAULT_PROFILES = ["kafka_exporter", "runtime"]
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
@@ -358,7 +360,7 @@ def _beside(profiles: Any, folder: Path) -> Any:
 
 
 def from_environment(value: Any, path: Path) -> Any:
-    """Replace ${NAME} by environment variables, so that the file needs no secrets."""
+    """Replace ${NAME} by environment variables and ${file:PATH} by the text of files, so that the file needs no secrets."""
     if isinstance(value, dict):
         return {key: from_environment(item, path) for key, item in value.items()}
     if isinstance(value, list):
@@ -372,4 +374,13 @@ def from_environment(value: Any, path: Path) -> Any:
             raise ConfigError(f"{path} uses ${{{match[1]}}}, which is not set in the environment.")
         return found
 
-    return _ENV.sub(replace, value)
+    return _FILE.sub(lambda match: _text_of(match[1], path), _ENV.sub(replace, value))
+
+
+def _text_of(name: str, path: Path) -> str:
+    try:
+        with Path(name).expanduser().open(encoding="utf-8") as file:
+            return file.read(_LONGEST_SECRET).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise ConfigError(f"{path} uses ${{file:{name}}}, which cannot be read: {reason}.") from None

@@ -16,7 +16,7 @@ _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d|w))+")
 _MOST_CHARACTERS = 100  # three times the longest timestamp; the search for units is quadratic in a run of digits
 _INSTANT_HINT = (
-    'Write it with a time zone: "2026-11-21T03:00:00+08:00", "2026-11-20T19:00:00Z", "now", "15m" or "15m ago".'
+    'Write "15m ago", or a timestamp with a time zone: "2026-11-21T03:00:00+08:00", "2026-11-20T19:00:00Z", "now".'
 )
 
 
@@ -81,7 +81,7 @@ def _in_calendar(instant: datetime, text: str) -> datetime:
 
 def _outside(text: str) -> WindowError:
     return WindowError(
-        f"The instant {text!r} lies outside of the calendar ({_FIRST:%Y} to {_LAST:%Y}).", hint=_INSTANT_HINT
+        f"The time {text!r} lies outside of the calendar ({_FIRST:%Y} to {_LAST:%Y}).", hint=_INSTANT_HINT
     )
 
 

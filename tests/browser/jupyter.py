@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 import requests
 
 from tests.browser.devtools import Page
-from workbench.cli.notebook import lab_command, lab_environment, prepare
+from workbench.cli.notebook_folder import lab_command, lab_environment, prepare
 from workbench.lab.process import free_port
 
 ROOT = Path(__file__).parent.parent.parent
@@ -87,14 +87,18 @@ def jupyterlab(room: Path, *, environment: Mapping[str, str | None]) -> Iterator
         log.close()
 
 
-def open_and_run(page: Page, address: str, *, panel: bool = True) -> None:
-    """Open a notebook and run all its cells; its panel is there then, if it has one."""
+def opened(page: Page, address: str) -> None:
+    """Open a notebook with a panel: its cells run by themselves, and the panel is there."""
+    page.open(address)
+    page.wait("document.querySelector('.wb-panel') && document.querySelector('.wb-panel button')", seconds=90)
+
+
+def open_and_run(page: Page, address: str) -> None:
+    """Open a notebook without a panel, and run all its cells."""
     page.open(address)
     page.wait(f"window.jupyterapp && {_NOTEBOOK}")
     assert page.run(_READY)
     assert page.run(RUN_ALL)
-    if panel:
-        page.wait("document.querySelector('.wb-panel')")
 
 
 def click(page: Page, hook: str) -> None:

@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 from rich.terminal_theme import DIMMED_MONOKAI
 
 from tests.browser.devtools import Page, chromium
-from tests.browser.jupyter import ROOT, STATUS, Address, click, enter, jupyterlab, open_and_run
+from tests.browser.jupyter import ROOT, STATUS, Address, click, enter, jupyterlab, open_and_run, opened
 from tests.browser.palette import keep
 from tests.lab.conftest import commit
 from tests.lab.replaying import fill, now_ms
@@ -86,7 +86,7 @@ def _drawn(page: Page, path: Path) -> None:
 
 def _opened(page: Page, address: str, height: int, *, panel: bool = True) -> None:
     page.resize(1150, height)
-    open_and_run(page, address, panel=panel)
+    (opened if panel else open_and_run)(page, address)
     page.run(_NO_SIDEBAR)
 
 

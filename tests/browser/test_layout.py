@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.browser.devtools import Page, chromium
-from tests.browser.jupyter import ROOT, click, jupyterlab, open_and_run
+from tests.browser.jupyter import ROOT, click, jupyterlab, opened
 from tests.browser.layout import WIDTHS, problems
 from tests.browser.looking import FITS, PICTURES
 from workbench.collect.capture import read_capture
@@ -24,8 +24,8 @@ INCIDENT = ROOT / "notebooks" / "captures" / "incident-1"
 @pytest.fixture
 def page(tmp_path: Path) -> Iterator[Page]:
     """A browser."""
-    with chromium(tmp_path / "chromium") as opened:
-        yield opened
+    with chromium(tmp_path / "chromium") as made:
+        yield made
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_the_charts_of_a_panel_survive_a_resize(page: Page, tmp_path: Path) -> N
     """They do not collapse when the window gets smaller, and come back when it gets larger."""
     with jupyterlab(tmp_path / "room", environment={"WORKBENCH_CAPTURE": str(INCIDENT)}) as address:
         page.resize(WIDTHS[0], 900)
-        open_and_run(page, address("lag_triage"))
+        opened(page, address("lag_triage"))
         click(page, "wb-find")
         page.wait("document.querySelectorAll('.wb-charts .js-plotly-plot .main-svg').length >= 5")
         for width in WIDTHS:

@@ -59,7 +59,7 @@ def run_here(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 def check(shown: subprocess.CompletedProcess[str], code: int, *named: str) -> None:
     """The code, a message and a hint, and no traceback; stdout is empty."""
     assert shown.returncode == code, shown.stderr
-    lines = [line for line in shown.stderr.splitlines() if not line.startswith("✓")]
+    lines = [line for line in shown.stderr.splitlines() if not line.startswith(("✓", "…"))]
     assert lines[0].startswith("Error: "), shown.stderr
     assert len(lines) <= 2, shown.stderr
     if len(lines) == 2:

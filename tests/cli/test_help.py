@@ -12,7 +12,10 @@ import pytest
 from tests.cli.running import check, run_here
 from workbench.cli import root
 from workbench.cli.help import EXAMPLES
+from workbench.cli.options import A_TIME
 from workbench.humanize import near
+from workbench.report.runs.parameters import health_parameters
+from workbench.window import parse_instant
 
 
 def commands(group: click.Group, path: str = "") -> Iterator[tuple[str, click.Command]]:
@@ -104,3 +107,31 @@ def test_nothing_is_near_to_a_name_that_is_far() -> None:
     """A wrong suggestion is worse than none."""
     assert near("xyzzy", ["triage", "snapshot"]) == []
     assert near("TRIAGE", ["triage", "snapshot"]) == ["triage"]
+
+
+def test_every_time_is_explained_in_the_same_words() -> None:
+    """`--since`, `--until` and `--at` of all commands."""
+    found = {
+        f"{path} {option.opts[0]}": option.help or ""
+        for path, command in commands(root)
+        for option in command.params
+        if isinstance(option, click.Option) and {"--since", "--until", "--at"} & {*option.opts}
+    }
+    assert len(found) > 12
+    assert [name for name, text in found.items() if A_TIME not in text] == []
+
+
+@pytest.mark.parametrize("when", ["15m", "15m ago", "now", "2026-11-21T03:00Z", "2026-11-21T03:00:00+08:00"])
+def test_every_command_takes_the_same_forms(when: str, tmp_path: Path) -> None:
+    """Wherever a time is given; the recording is the only one that ends before now."""
+    (tmp_path / "workbench.toml").write_text('[clusters.prod]\nprometheus = "http://127.0.0.1:9"\n')
+    added = run_here("events", "add", "--cluster", "prod", "--text", "x", "--at", when, cwd=tmp_path)
+    assert added.returncode == 0, added.stderr
+    listed = run_here("events", "list", "--cluster", "prod", "--since", when, cwd=tmp_path)
+    assert listed.returncode == 0, listed.stderr
+    assert run_here("profiles", "check", "--cluster", "prod", "--at", when, cwd=tmp_path).returncode == 5
+    assert parse_instant(when).tzinfo is not None
+    if when != "now":
+        assert health_parameters(
+            cluster="prod", capture=None, since=when, until=None, config=tmp_path / "workbench.toml"
+        ).since

@@ -50,6 +50,9 @@ def test_a_source_that_does_not_answer_is_named_and_nothing_is_written(tmp_path:
         (["--yes", "--bootstrap", "b:1", "--property", "security.protocol"], "NAME=VALUE"),
         (["--yes", "--prometheus", "prometheus:9090"], "http or https URL"),
         (["--yes", "--bootstrap", "b:1", "--property", "sasl.password=${NOT_THERE}"], "NOT_THERE"),
+        (["--yes", "--bootstrap", "b:1", "--property", "sasl.password=${file:not-there}"], "not-there"),
+        (["--yes", "--bootstrap", "b:1", "--property", "sasl.password=hunter22"], "sasl.password is a secret"),
+        (["--yes", "--bootstrap", "b:1", "--property", "ssl.key.pem=hunter22"], "${file:/path}"),
     ],
 )
 def test_wrong_answers_are_refused(words: list[str], said: str, tmp_path: Path) -> None:
@@ -112,7 +115,7 @@ def test_waiting_for_a_source_is_visible_within_a_second(tmp_path: Path) -> None
         child = pexpect.spawn(sys.executable, [*words, *more], cwd=str(tmp_path), encoding="utf-8", timeout=30)
         child.expect("Asking metrics page")
         seen = time.monotonic()
-        child.expect("1 s of at most 10 s")
+        child.expect("1 s, at most 10 s")
         child.expect("Wrote")
         assert time.monotonic() - seen > 1.0
         child.close()

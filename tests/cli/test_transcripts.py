@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.text import Text
 
+from tests.cli.running import run_here
 from tests.cli.transcribed import COMMANDS, FOLDER, WRONG, both, furnish, isolate
+from workbench.console import Hanging, SafeConsole
+from workbench.report.terminal import to_runbook
 
 
 @pytest.fixture
@@ -48,3 +53,30 @@ def test_a_screen_fits_and_speaks_to_people(name: str) -> None:
     if name in WRONG:
         assert "exit code 0" not in text
         assert text.count("Error: ") == 2
+
+
+def test_a_finding_breaks_no_fact_at_80_columns() -> None:
+    """Group, time lag, messages and time of the onset stay whole; what does not fit goes on below, indented."""
+    said = "20 s behind (exact record)", "3,615 messages", "since 13:17:50 UTC"
+    heading = Text(" payments ← orders    LAGGING slow_processor")
+    for width, lines in ((80, 2), (160, 1), (50, 3)):
+        console = SafeConsole(width=width, record=True, file=StringIO())
+        console.print(Hanging(heading, [Text(it) for it in said], indent=3))
+        shown = console.export_text().splitlines()
+        assert len(shown) == lines
+        assert all(any(fact in line for line in shown) for fact in said)
+        assert all(line.startswith("   ") for line in shown[1:])
+
+
+def test_a_runbook_is_something_to_open_or_to_type() -> None:
+    """A path in the package leads nowhere from a terminal or a chat."""
+    assert to_runbook("runbooks/SlowProcessor.md") == "workbench runbooks show SlowProcessor"
+    assert to_runbook("https://wiki.example.com/SlowProcessor") == "https://wiki.example.com/SlowProcessor"
+
+
+def test_a_runbook_is_shown_without_what_is_for_programs(tmp_path: Path) -> None:
+    """No front matter, no marks of generated parts; the text begins with its title."""
+    shown = run_here("runbooks", "show", "slow_processor", cwd=tmp_path).stdout
+    assert shown.startswith("# SlowProcessor\n")
+    assert "<!--" not in shown
+    assert "## Mitigation" in shown

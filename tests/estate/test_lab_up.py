@@ -44,6 +44,11 @@ def test_up_use_and_down(tmp_path: Path) -> None:
         assert workbench(*words, "mine", "--config", str(own), env=env).returncode == 0
         assert workbench(*words, "lab").returncode == 0
         assert workbench("lab", "up").returncode == 6
+        made = tmp_path / "made.toml"
+        init = workbench("init", "--lab", "--name", "made", "--out", str(made))
+        assert init.returncode == 0, init.stderr
+        assert password not in made.read_text() + init.stdout + init.stderr
+        assert workbench(*words, "made", "--config", str(made)).returncode == 0
     finally:
         ended = json.loads(workbench("lab", "down", "--json").stdout)["ended"]
     assert {"kafka-1", "kafka-2", "kafka-3"} <= set(ended)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,8 @@ from workbench.samples import concat
 from workbench.triage.engine import triage
 
 pytestmark = pytest.mark.jvm
+
+DAY = 86_400.0
 
 
 def capture_of(*stories: Story) -> Capture:
@@ -49,10 +53,25 @@ def test_the_error_budget_is_what_a_naive_count_says(spark: Any) -> None:
     assert a is not None
     assert b is not None
     assert a.late_seconds == over * a.resolution_seconds
-    assert a.holds is False
+    assert replace(a, period_seconds=DAY).holds is False
     assert b.late_seconds == 0
     assert b.known_share < 0.9
-    assert b.holds is None
+    assert replace(b, period_seconds=DAY).holds is None
+
+
+def test_a_period_of_minutes_has_no_error_budget(spark: Any) -> None:
+    """0.01 % of a capture of seconds are milliseconds: nothing is exceeded or kept, and the page says why."""
+    late = growing(0.5, start=0.0, since=-90.0)
+    found = assessed(spark, capture_of(Story(group="a", topic="t").partition(0, time_lag=late).people()))
+    [line] = found.lines
+    assert line.budget is not None
+    assert line.budget.late_seconds > 0
+    assert line.budget.holds is None
+    assert re.fullmatch(r"none: [0-9a-z ]+ is too short; [0-9a-z ]+ late", line.budget_words), line.budget_words
+    assert (found.over_budget, found.budget_unknown) == (0, 1)
+    page = render_html(found.triage, found.capture, health=found)
+    assert "is too short, they need 3 h or more." in page
+    assert " allowed" not in page
 
 
 def test_a_lag_exporter_alone_has_a_budget(spark: Any) -> None:
@@ -118,9 +137,13 @@ def test_without_lag_and_time_lag_the_budget_cannot_be_told(spark: Any) -> None:
 )
 def test_over_the_budget_can_be_known_when_within_cannot(known: float, late: float, holds: bool | None) -> None:
     """Too little measured to say "within" may be enough to say "over"."""
-    allowed = 100 * (1 - 0.9999)
+    part = DAY / 100
     it = Budget(
-        period_seconds=100, known_seconds=known, late_seconds=late, allowed_seconds=allowed, resolution_seconds=1
+        period_seconds=DAY,
+        known_seconds=known * part,
+        late_seconds=late * part,
+        allowed_seconds=DAY * (1 - 0.9999),
+        resolution_seconds=1,
     )
     assert it.holds is holds
 

@@ -48,13 +48,22 @@ TASKS: tuple[tuple[str, str, tuple[int, ...]], ...] = (
 )
 HEAD = """# Twenty tasks on call
 
-Each is one command. Keystrokes count every letter and Enter, without completion. Seconds are from Enter to the prompt, on
-the machine of the last run ({cores} cores, load average {load:.0f}), with a JVM that starts anew each time.
-`python -m tests.tools.tasks` measures them again.
+Each is one command, or at most three clicks. Keystrokes count every letter and Enter, without completion. Seconds are from
+Enter to the prompt, on the machine of the last run ({cores} cores, load average {load:.0f}), with a JVM that starts anew each
+time. `python -m tests.tools.tasks` measures them again.
 
-In a browser, an alert's `runbook_url` opens the runbook of the verdict (with `runbook_base` set): one click. In a report,
-the runbook, Grafana and the logs are one click away, and so is the copy of each command. A finding of a fleet is one click
-from the overview, and one click back.
+In a browser, with the clicks from the alert:
+
+| task | way | clicks |
+|---|---|---:|
+| Read the runbook | the alert's `runbook_url` (with `runbook_base` set) | 1 |
+| See the verdict of `workbench serve` | the link in the message | 1 |
+| Find the cause in a notebook | a link with cluster and group filled in; **Find the cause** | 2 |
+| Hand it over | the same, then **Save report** | 3 |
+| Copy a command of a report, or open Grafana or the logs | a button, or a link, of the finding | 1 |
+| A finding of a fleet, and back | its name in the overview; *Back to the fleet* | 1 |
+
+As commands:
 
 | task | command | keystrokes | seconds |
 |---|---|---:|---:|

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from workbench.api.progress import SILENT, Progress
 from workbench.api.requests import Measurements, Times
 from workbench.errors import NoSeriesError, UsageError
-from workbench.humanize import did_you_mean, listed
+from workbench.humanize import did_you_mean, duration, listed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -97,15 +97,22 @@ def _live(request: Measurements, progress: Progress) -> Measured:
         from workbench.collect import live
 
         seconds = parse_duration(request.observe).total_seconds()
-        capture = live.observe(cluster, seconds, thresholds=thresholds, groups=groups, say=progress.say)
+        with progress.step(f"Recording {cluster.name} for {duration(seconds)}") as step:
+            capture = live.observe(cluster, seconds, thresholds=thresholds, groups=groups, say=progress.say)
+            step.note = f"{capture.samples.num_rows:,} samples"
         return Measured(capture=capture, window=capture.window)
     window = request.times.window(settings.windows_of(cluster))
-    start_in_background()  # Spark's start takes longer than any query
+    named = bool(groups or topics)
+    if not named:
+        start_in_background()  # Spark's start takes longer than any query
     from workbench.collect import live
 
     with progress.step(f"Reading the sources of {cluster.name}") as step:
+        step.limit = f"at most {duration(cluster.timeout_seconds)} for each answer"
         capture = live.collect(cluster, window, thresholds=thresholds, groups=groups, topics=topics)
         step.note = f"{capture.samples.num_rows:,} samples"
+    if named:  # a narrow query is short, and a mistyped name is answered without Spark
+        start_in_background()
     return Measured(capture=capture, window=window)
 
 

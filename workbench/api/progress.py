@@ -8,10 +8,16 @@ from typing import Protocol
 
 
 class StepNote:
-    """A running step; `note` is its result in a few words."""
+    """A running step.
+
+    Attributes:
+        note: its result in a few words.
+        limit: how long it may take, such as "at most 30 s for each answer"; None if nobody knows.
+    """
 
     def __init__(self) -> None:
         self.note: str | None = None
+        self.limit: str | None = None
 
 
 class Progress(Protocol):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from workbench.collect.kafka_kinds import cannot_judge
 from workbench.errors import ExitCode, UsageError
+from workbench.humanize import iso_instant
 
 if TYPE_CHECKING:
     from workbench.collect.kafka_ages import Age
@@ -55,7 +56,7 @@ class SnapshotResult:
         from workbench.api.table import table_html
 
         rows = self.ranked if self.ranked is not None else self.partitions
-        return table_html(f"{self.cluster} at {self.groups.taken_at}", rows, notes=self.incomplete)
+        return table_html(f"{self.cluster} at {iso_instant(self.groups.taken_at * 1000)}", rows, notes=self.incomplete)
 
 
 def snapshot(
@@ -168,7 +169,7 @@ def _rows(snapshot: Snapshot) -> list[dict[str, Any]]:
 def _document(
     cluster: str, snapshot: Snapshot, ranked: list[dict[str, Any]] | None, incomplete: list[str]
 ) -> dict[str, Any]:
-    head = {"schema": "workbench.snapshot/1", "cluster": cluster, "taken_at": snapshot.taken_at}
+    head = {"schema": "workbench.snapshot/1", "cluster": cluster, "taken_at": iso_instant(snapshot.taken_at * 1000)}
     if ranked is not None:
         counts = {"group_count": len(snapshot.groups), "kinds": snapshot.kinds}
         return {**head, **counts, "subscriptions": ranked, "incomplete": incomplete}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,7 @@ def show_command(
 ) -> int:
     """Show the letters of TOPIC: where each came from, and why it failed. Without --payload, keys and values are not shown."""
     from workbench.cli.dlq_show import show_counts_of_letters, show_letters
+    from workbench.cli.progress import Steps
     from workbench.redrive.parse_request import selection_of
     from workbench.redrive.show import count_letters, newest_letters
 
@@ -90,16 +92,19 @@ def show_command(
         "settings": settings,
         "topic": topic,
     }
+    steps, title = Steps(quiet=as_json), f"Reading the letters of {topic}"
     if kinds:
-        counts = count_letters(
-            **look, selection=selection, kinds=list(dict.fromkeys(kinds)), most=limit, payload=payload
-        )
+        with steps.waiting(title):
+            counts = count_letters(
+                **look, selection=selection, kinds=list(dict.fromkeys(kinds)), most=limit, payload=payload
+            )
         if as_json:
             write_json({"schema": "workbench.dlq-counts/1", "topic": topic, **counts})
         else:
             show_counts_of_letters(counts)
         return ExitCode.OK
-    found = newest_letters(**look, selection=selection, most=limit, payload=payload)
+    with steps.waiting(title):
+        found = newest_letters(**look, selection=selection, most=limit, payload=payload)
     if as_json:
         write_json({"schema": "workbench.dlq-show/1", "topic": topic, "letters": [it.document() for it in found]})
     else:
@@ -220,6 +225,7 @@ def apply_command(
     It is safe to repeat after any failure or kill: it continues exactly where the last transaction ended. Exit code 6 if refused.
     """
     from workbench.cli.dlq_show import ApplyBar, show_redrive_receipt
+    from workbench.cli.progress import Steps
     from workbench.redrive.apply import RedriveOutcome
     from workbench.redrive.planfile import read_redrive_plan
 
@@ -228,7 +234,11 @@ def apply_command(
     if is_real:
         targets = ", ".join(f"{it.topic} ({it.letters:,})" for it in plan.targets) or plan.destination.url or "nowhere"
         confirm_hash(plan.hash, confirm, f"Produce {plan.letters:,} records to {targets}.")
-    with ApplyBar(plan.letters, quiet=as_json or not is_real) as bar:
+    # On a terminal the bar shows a real run; a dry run reads the letters first.
+    bar = ApplyBar(plan.letters, quiet=as_json or not is_real)
+    title = "Producing the records" if is_real else "Reading the letters, and checking"
+    waiting = nullcontext() if bar.shows else Steps(quiet=as_json).waiting(title)
+    with bar, waiting:
         receipt = apply_redrive(
             plan_file,
             confirm=plan.hash if is_real else None,

@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 import click
 
+from workbench.cli.options import A_TIME
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -21,8 +23,8 @@ def selection_options_of_letters(function: F) -> F:
                 help="Class of the error, or a pattern: '*Timeout*'. May be repeated.",
             ),
             click.option("--from-topic", "sources", multiple=True, help="Source topic, or a pattern. May be repeated."),
-            click.option("--since", help="Letters from this time on: a timestamp with a time zone, or 15m ago."),
-            click.option("--until", help="Letters before this time."),
+            click.option("--since", help=f"Letters from this time on: {A_TIME}."),
+            click.option("--until", help=f"Letters before this time: {A_TIME}."),
             click.option(
                 "--offset", "offsets", multiple=True, help="partition:first-last, such as 3:100-200. May be repeated."
             ),

@@ -168,20 +168,20 @@ class ApplyBar:
         self._console = SafeConsole(stderr=True, quiet=quiet)
         self._bar = step_bar(self._console, "Records")
         self._task = self._bar.add_task("", total=letters)
-        self._shows = self._console.is_terminal and not quiet
+        self.shows = self._console.is_terminal and not quiet
         self._told = 0.0
 
     def __enter__(self) -> ApplyBar:
-        if self._shows:
+        if self.shows:
             self._bar.start()
         return self
 
     def __exit__(self, *_error: object) -> None:
-        if self._shows:
+        if self.shows:
             self._bar.stop()
 
     def show(self, produced: int) -> None:
         """Show the number of records so far."""
-        if self._shows and time.monotonic() - self._told > _BAR_SECONDS:
+        if self.shows and time.monotonic() - self._told > _BAR_SECONDS:
             self._told = time.monotonic()
             self._bar.update(self._task, completed=produced)

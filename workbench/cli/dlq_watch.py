@@ -65,6 +65,7 @@ def follow_command(
     config: Path | None,
 ) -> int:
     """Watch a redrive from any machine, by the positions that its transactions have committed."""
+    from workbench.cli.progress import Steps
     from workbench.humanize import duration, rate
     from workbench.redrive.follow import RedriveFollower
     from workbench.redrive.planfile import read_redrive_plan
@@ -75,7 +76,8 @@ def follow_command(
     deadline = time.monotonic() + seconds_of(timeout) if timeout else float("inf")
     pause = max(0.2, seconds_of(interval))
     while True:
-        look = follower.look()
+        with Steps(quiet=as_json).waiting(f"Reading the positions of the redrive of {plan.topic}"):
+            look = follower.look()
         if as_json:
             write_json(look.document(), indent=None)
         else:
@@ -115,6 +117,7 @@ def discard_command(
     config: Path | None,
 ) -> int:
     """Give up the letters of a plan instead of producing them: later plans leave them out. No letter is deleted."""
+    from workbench.cli.progress import Steps
     from workbench.redrive.discard import discard
     from workbench.redrive.ledger import Ledger
     from workbench.redrive.planfile import read_redrive_plan
@@ -127,9 +130,9 @@ def discard_command(
         return ExitCode.OK
     _, kafka = letters_setup(cluster or plan.cluster, config)
     confirm_hash(plan.hash, confirm, summary)
-    found = discard(
-        plan, kafka.gateway, kafka.letters(plan.topic), Journal.of_user(), Ledger.of_user(), reason=reason, group=group
-    )
+    letters, journal, ledger = kafka.letters(plan.topic), Journal.of_user(), Ledger.of_user()
+    with Steps(quiet=as_json).waiting(f"Reading the letters of {plan.topic}"):
+        found = discard(plan, kafka.gateway, letters, journal, ledger, reason=reason, group=group)
     if as_json:
         moved = {f"{topic}-{number}": at for (topic, number), at in sorted(found.moved.items())}
         held = {f"{topic}-{number}": at for (topic, number), at in sorted(found.held.items())}

@@ -8,14 +8,18 @@ from pathlib import Path
 
 import click
 
-from workbench.cli.options import cluster_option, config_option, json_option
+from workbench.cli.options import cluster_option, completing, config_option, json_option
 from workbench.errors import ExitCode, UsageError, WorkbenchError
 from workbench.humanize import plural
 from workbench.screen import tell, write_json
 
 
 @click.command(name="doctor")
-@click.option("--group", help="Show what the settings expect of this group, and which line says so.")
+@click.option(
+    "--group",
+    shell_complete=completing("groups"),
+    help="Show what the settings expect of this group, and which line says so.",
+)
 @cluster_option(required=False)
 @json_option
 @config_option

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from workbench.cli.help import Group
-from workbench.cli.options import cluster_option, config_option, json_option
+from workbench.cli.options import A_TIME, cluster_option, config_option, json_option
 from workbench.errors import ExitCode, UsageError
 from workbench.humanize import did_you_mean
 from workbench.screen import say, tell, write_json
@@ -33,7 +33,7 @@ def command() -> None:
 @click.option("--version", help="Its version.")
 @click.option("--text", help="In words.")
 @click.option("--group", help="Only for groups of this name or pattern; default: for all groups of the cluster.")
-@click.option("--at", help="When: 2026-11-21T03:00Z, or 5m ago; default: now.")
+@click.option("--at", help=f"When: {A_TIME}. Default: now.")
 @config_option
 def add(
     cluster: str,
@@ -71,7 +71,7 @@ def add(
 @click.option(
     "--kubernetes", is_flag=True, help="Changes of deployments, from the cluster's Prometheus (kube-state-metrics)."
 )
-@click.option("--since", default="24h", show_default=True, help="From when on (Grafana, Kubernetes).")
+@click.option("--since", default="24h", show_default=True, help=f"From when on (Grafana, Kubernetes): {A_TIME}.")
 @click.option("--token-variable", help="Environment variable with a bearer token for Grafana or Alertmanager.")
 @config_option
 def import_(
@@ -111,7 +111,7 @@ def import_(
 
 @command.command(name="list")
 @cluster_option()
-@click.option("--since", default="24h", show_default=True, help="From when on.")
+@click.option("--since", default="24h", show_default=True, help=f"From when on: {A_TIME}.")
 @json_option
 @config_option
 def list_(cluster: str, since: str, as_json: bool, config: Path | None) -> int:
@@ -126,7 +126,7 @@ def list_(cluster: str, since: str, as_json: bool, config: Path | None) -> int:
         whom = f"  (groups {event.group})" if event.group else ""
         tell(f"{event.ts:%Y-%m-%d %H:%M:%S}Z  {event.kind:8} {event.to_json()['text']}{whom}")
     if not events:
-        tell(f"No event since {since}.")
+        tell(f"There are no events with --since {since}.")
     return ExitCode.OK
 
 

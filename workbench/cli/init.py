@@ -13,6 +13,7 @@ import click
 
 from workbench.errors import ConfigError, ExitCode, SourceUnreachableError, UsageError, WorkbenchError
 from workbench.humanize import listed, plural
+from workbench.masking import is_secret_name, remember
 from workbench.screen import ask, say
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class Answers:
     "properties",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A librdkafka property, for TLS and logins; write secrets as '${NAME}': the environment holds them. May be repeated.",
+    help="A librdkafka property, for TLS and logins; write secrets as '${NAME}' (environment) or '${file:PATH}'. May be repeated.",
 )
 @click.option("--lab", is_flag=True, help="Take the addresses of the running lab.")
 @click.option(
@@ -104,6 +105,12 @@ def _pairs(properties: Sequence[str]) -> dict[str, str]:
         name, sign, value = text.partition("=")
         if not sign or not name.strip():
             raise UsageError("A property is NAME=VALUE.", hint="For example: --property security.protocol=SASL_SSL")
+        if is_secret_name(name) and "${" not in value:
+            remember(value.strip())
+            raise UsageError(
+                f"{name.strip()} is a secret, and does not belong into a settings file.",
+                hint=f"Give --property '{name.strip()}=${{KAFKA_PASSWORD}}' (the environment), or '…=${{file:/path}}'.",
+            )
         found[name.strip()] = value.strip()
     return found
 
@@ -117,8 +124,17 @@ def _of_lab(given: Answers) -> Answers:
         bootstrap=given.bootstrap or lab.bootstrap,
         prometheus=given.prometheus or lab.prometheus,
         metrics=given.metrics or tuple(lab.metrics if lab.prometheus is None else ()),
-        properties={**{name: str(value) for name, value in lab.kafka.items()}, **given.properties},
+        properties={**_without_secrets(lab), **given.properties},
     )
+
+
+def _without_secrets(lab: Cluster) -> dict[str, str]:
+    """Properties of the running lab; its passwords are in files that only its user can read."""
+    from workbench.lab.keeper import running
+
+    state = running() or {}
+    reference = f"${{file:{state.get('password_file')}}}"
+    return {name: reference if is_secret_name(name) else str(value) for name, value in lab.kafka.items()}
 
 
 def _asked(given: Answers, *, name_given: bool) -> Answers:

@@ -19,7 +19,7 @@ def settings_text(
     key = _key(name)
     lines = [
         "# Settings of Workbench. Check them with: workbench doctor",
-        "# Environment variables are filled in where ${NAME} stands: keep secrets there.",
+        "# ${NAME} is an environment variable, ${file:PATH} the text of a file: keep secrets there.",
         "",
         f"[clusters.{key}]",
         _line("prometheus", prometheus, "http://prometheus:9090", "Prometheus, Thanos, Mimir or VictoriaMetrics"),

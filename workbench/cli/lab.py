@@ -114,8 +114,14 @@ def list_(as_json: bool) -> int:
     if as_json:
         write_json([{"scenario": name, "what": text} for name, (_, text) in EVERY.items()])
     else:
+        from workbench.console import FittingTable, open_console
+
+        table = FittingTable(show_header=False, pad_edge=False)
+        table.add_column("fault")
+        table.add_column("what happens", ratio=1)
         for name, (_, text) in EVERY.items():
-            tell(f"{name:22} {text}")
+            table.add_row(name, text)
+        open_console().print(table)
     return ExitCode.OK
 
 

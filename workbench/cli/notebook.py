@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import secrets
-import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -18,20 +15,13 @@ from typing import IO
 
 import click
 
-from workbench.cli.options import cluster_option, completing
+from workbench.cli.notebook_folder import lab_command, lab_environment, prepare
+from workbench.cli.options import A_TIME, cluster_option, completing
 from workbench.errors import SetupError, UsageError
 from workbench.lab.process import free_port
 from workbench.screen import say, tell_address
 
 _DEMO = Path("build/demo/capture")
-_SHIPPED = ("captures",)
-# No news from the network, no question about it, and every cell in the page from the beginning.
-_LAB_SETTINGS = {
-    "@jupyterlab/apputils-extension/notification.jupyterlab-settings": '{"fetchNews": "false", "checkForUpdates": false}',
-    "@jupyterlab/notebook-extension/tracker.jupyterlab-settings": '{"windowingMode": "none"}',
-}
-
-
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LOOK_SECONDS = 0.2
 _PATIENCE_SECONDS = 30.0  # JupyterLab gives its kernels ten
@@ -45,8 +35,8 @@ _PATIENCE_SECONDS = 30.0  # JupyterLab gives its kernels ten
 )
 @click.option("--group", shell_complete=completing("groups"), help="Only this consumer group.")
 @click.option("--topic", help="Only this topic.")
-@click.option("--since", help="Start of the window: 15m (ago), or a time with its zone.")
-@click.option("--until", help="End of the window: now, 5m (ago), or a time with its zone.")
+@click.option("--since", help=f"Start of the window: {A_TIME}.")
+@click.option("--until", help=f"End of the window: {A_TIME}. Default: now.")
 @click.option(
     "--alert", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="File with an Alertmanager webhook."
 )
@@ -83,7 +73,8 @@ def command(
       explore        Spark SQL over the measurements
       health_report  what the scheduled report runs
 
-    Choose Run → Run All Cells, then press "Find the cause". JupyterLab listens on loopback only, with a token of its own.
+    The panel is ready when the notebook opens: press "Find the cause". Only notebooks that came with Workbench, or that you
+    have run and saved here, run on opening. JupyterLab listens on loopback only, with a token of its own.
     """
     from workbench.assets import notebook, shipped
 
@@ -216,59 +207,3 @@ def _capture(given: Path | None) -> Path | None:
         if place.is_dir():
             return place.resolve()
     return None
-
-
-def prepare(folder: Path, source: Path) -> None:
-    """Copies of the notebooks for this user; one that is there stays as it is.
-
-    Raises:
-        UsageError: if the folder cannot be written.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for path in sorted(source.glob("*.ipynb")):
-            if not (folder / path.name).exists():
-                shutil.copyfile(path, folder / path.name)
-        for name in _SHIPPED:
-            if (source / name).is_dir() and not (folder / name).exists():
-                shutil.copytree(source / name, folder / name)
-        for setting, text in _LAB_SETTINGS.items():
-            file = folder / ".lab" / "settings" / setting
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(
-            f"{folder} cannot be written: {error.strerror}.", hint="Name another folder with --dir."
-        ) from None
-
-
-def lab_environment(folder: Path, inputs: dict[str, str | None]) -> dict[str, str]:
-    """The environment of JupyterLab: the panel's inputs, and settings and workspaces of its own."""
-    own = folder.resolve() / ".lab"
-    outside = {name: value for name, value in os.environ.items() if name not in inputs}
-    return {
-        **outside,
-        **{name: value for name, value in inputs.items() if value},
-        "JUPYTERLAB_SETTINGS_DIR": str(own / "settings"),
-        "JUPYTERLAB_WORKSPACES_DIR": str(own / "workspaces"),
-    }
-
-
-def lab_command(folder: Path, name: str, *, port: int, browser: bool, more: tuple[str, ...] = ()) -> list[str]:
-    """JupyterLab's command line: loopback only, and with the token that it makes itself."""
-    words = [
-        sys.executable,
-        "-m",
-        "jupyterlab",
-        str(folder / name),
-        "--ip=127.0.0.1",
-        f"--port={port}",
-        f"--ServerApp.root_dir={folder.resolve()}",
-        "--LabApp.news_url=",
-        *more,
-    ]
-    if not browser:
-        words.append("--no-browser")
-    if hasattr(os, "geteuid") and os.geteuid() == 0:
-        words.append("--allow-root")  # it refuses otherwise, in containers too; loopback and token stay
-    return words

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+A_TIME = "15m ago, or a timestamp with a time zone"  # the words for a time in every help
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -60,12 +61,10 @@ def selection_options(function: F) -> F:
 def window_options(function: F) -> F:
     """`--since`, `--until` and `--baseline`."""
     function = click.option("--baseline", help="Length of the baseline before the window. Default: 1h.")(function)
-    function = click.option("--until", help="End of the window: now (default), 5m (ago), or a time with its zone.")(
-        function
-    )
+    function = click.option("--until", help=f"End of the window: {A_TIME}. Default: now.")(function)
     return click.option(
         "--since",
-        help="Start of the window: 15m (ago; default), or a time with its zone: 2026-11-21T03:00:00+08:00.",
+        help=f"Start of the window: {A_TIME} (2026-11-21T03:00:00+08:00). Default: 15m ago.",
     )(function)
 
 

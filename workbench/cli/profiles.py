@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from workbench.cli.help import Group
-from workbench.cli.options import cluster_option, config_option, json_option
+from workbench.cli.options import A_TIME, cluster_option, config_option, json_option
 from workbench.errors import ExitCode, UsageError
 from workbench.screen import say, tell, tell_page, write_json
 
@@ -71,7 +71,7 @@ def list_(as_json: bool) -> int:
 @click.option(
     "--profile", "names", multiple=True, help="Check this profile, rule by rule: a name or a file. Repeatable."
 )
-@click.option("--at", help="Check the minutes before this instant (2026-11-21T03:00Z). Default: now.")
+@click.option("--at", help=f"Check the minutes before this time: {A_TIME}. Default: now.")
 @config_option
 @json_option
 def check(
@@ -90,6 +90,7 @@ def check(
 
     Exit code 4 if no profile fits, or if the server's answer is incomplete.
     """
+    from workbench.cli.progress import Steps
     from workbench.collect.prometheus import PrometheusSource
     from workbench.profiles import known_profiles, load_profile, name_of
     from workbench.profiles.fit import coverage, fit, fitting, recommended
@@ -104,8 +105,9 @@ def check(
     profiles = known_profiles(wanted)
     instant = parse_instant(at) if at is not None else None
     source = PrometheusSource.of(target, profiles)
-    there = source.names(at=instant)
-    examples = source.examples(at=instant, among=there)
+    with Steps(quiet=as_json).waiting("Reading the names of the metrics from Prometheus"):
+        there = source.names(at=instant)
+        examples = source.examples(at=instant, among=there)
     fits = fitting(profiles, examples, names=there)
     checked = [fit(load_profile(name), examples, names=there) for name in dict.fromkeys(wanted)]
     chosen = recommended(fits)
@@ -155,6 +157,7 @@ def new(url: str | None, cluster: str | None, name: str, output: Path | None, co
 
     Check every line, then use it: profiles = ["./ours.yaml"] in workbench.toml. Exit code 4 if no lag was found.
     """
+    from workbench.cli.progress import Steps
     from workbench.collect.prometheus import PrometheusSource
     from workbench.files import atomic_write, writing
     from workbench.profiles.draft import draft, interesting
@@ -163,10 +166,12 @@ def new(url: str | None, cluster: str | None, name: str, output: Path | None, co
         raise UsageError("Give either --url or --cluster.", hint="For example: --url http://prometheus:9090")
     target = _target(url, cluster, config)
     source = PrometheusSource.of(target, [])
-    candidates = interesting(source.names())
+    with Steps().waiting("Reading the names of the metrics from Prometheus"):
+        candidates = interesting(source.names())
     if len(candidates) > _MOST_CANDIDATES:
         say(f"{len(candidates)} metrics may belong to consumers; only the first {_MOST_CANDIDATES} are looked at.")
-    found = draft(name, source.recent(candidates[:_MOST_CANDIDATES], most=3))
+    with Steps().waiting("Reading examples of the metrics"):
+        found = draft(name, source.recent(candidates[:_MOST_CANDIDATES], most=3))
     text = found.to_yaml()
     if output is not None:
         with writing(f"The profile {output}"):
@@ -229,7 +234,7 @@ def _check_capture(folder: Path, *, as_json: bool) -> int:
 
     shown = _table("signal", "profile", "samples", "last sample")
     for row in rows:
-        shown.add_row(row["signal"], row["profile"], f"{row['samples']:,}", row["last"])
+        shown.add_row(row["signal"], row["profile"], f"{row['samples']:,}", row["last"][:19].replace("T", " ") + "Z")
     SafeConsole().print(shown)
     tell(f"Absent: {', '.join(absent) or 'nothing'}.")
     return ExitCode.OK if rows else ExitCode.EVIDENCE

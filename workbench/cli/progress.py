@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import chain, count
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -20,26 +22,69 @@ if TYPE_CHECKING:
     from rich.status import Status
 
 
+_FIRST_LINE_SECONDS = 1.0  # nothing is silent for longer
+_LATER_LINES_SECONDS = (10.0, 30.0)  # then once a minute
+_MINUTE = 60.0
+
+
+class PlainLines:
+    """Lines for a log or a pipe: what is awaited after one second, then rarely for how long already, and at most."""
+
+    def __init__(
+        self,
+        title: str,
+        tell: Callable[[str], None],
+        *,
+        limit: Callable[[], str | None] = lambda: None,
+        wait: Callable[[threading.Event, float], bool] = threading.Event.wait,
+    ) -> None:
+        self._title, self._tell, self._limit, self._wait = title, tell, limit, wait
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="workbench-waiting", daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_error: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        passed = 0.0
+        for at in chain((_FIRST_LINE_SECONDS, *_LATER_LINES_SECONDS), count(_MINUTE, _MINUTE)):
+            if self._wait(self._over, at - passed):
+                return
+            passed = at
+            parts = (self._title, "" if at == _FIRST_LINE_SECONDS else f"{at:.0f} s already", self._limit() or "")
+            self._tell("… " + ", ".join(filter(None, parts)))
+
+
 class UnderWay:
     """Text beside a spinner: what is awaited, and after a second for how long already, and at most."""
 
     def __init__(
-        self, title: str, *, at_most_seconds: float | None = None, clock: Callable[[], float] = time.monotonic
+        self, title: str, *, limit: Callable[[], str | None] = lambda: None, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._title, self._most, self._clock = one_line(masked(title)), at_most_seconds, clock
+        self._title, self._limit, self._clock = one_line(masked(title)), limit, clock
         self._began = clock()
 
     def __rich__(self) -> Text:
         passed = self._clock() - self._began
-        most = f" of at most {duration(self._most)}" if self._most is not None else ""
-        return Text.assemble(self._title, (f"  {int(passed)} s{most}" if passed >= 1 else "", "dim"))
+        limit = self._limit()
+        words = f"  {int(passed)} s{f', {limit}' if limit else ''}" if passed >= 1 else ""
+        return Text.assemble(self._title, (words, "dim"))
 
 
 class Steps:
-    """Announces steps; silent when `quiet`. On a terminal a step under way has a spinner, elsewhere each leaves one plain line."""
+    """Announces steps, each of which leaves one line, unless `quiet`.
+
+    What takes longer than a second is announced in any case: on a terminal by a spinner, which leaves nothing behind, and
+    elsewhere by plain lines.
+    """
 
     def __init__(self, *, quiet: bool = False) -> None:
         self._console = SafeConsole(stderr=True, quiet=quiet)
+        self._waits = SafeConsole(stderr=True)
         self._status: Status | None = None
 
     def __enter__(self) -> Steps:
@@ -59,13 +104,8 @@ class Steps:
     def step(self, title: str) -> Iterator[StepNote]:
         """Announce a step, and say how long it took once it is done."""
         step, started = StepNote(), time.monotonic()
-        if self._console.is_terminal:
-            self._status = self._console.status(UnderWay(title))
-            self._status.start()
-        try:
+        with self._under_way(title, lambda: step.limit):
             yield step
-        finally:
-            self._stop()
         note = f"  {step.note}" if step.note else ""
         took = f"{time.monotonic() - started:.1f} s{note}"
         words = one_line(masked(title)), one_line(masked(took))
@@ -73,12 +113,21 @@ class Steps:
 
     @contextmanager
     def waiting(self, title: str, *, at_most_seconds: float | None = None) -> Iterator[None]:
-        """Show on a terminal what is awaited, for how long already and at most, and leave nothing behind."""
-        if self._console.is_terminal and not self._console.quiet:
-            self._status = self._console.status(UnderWay(title, at_most_seconds=at_most_seconds))
-            self._status.start()
-        try:
+        """Show what is awaited, for how long already and at most; on a terminal it leaves nothing behind."""
+        most = f"at most {duration(at_most_seconds)}" if at_most_seconds is not None else None
+        with self._under_way(title, lambda: most):
             yield
+
+    @contextmanager
+    def _under_way(self, title: str, limit: Callable[[], str | None]) -> Iterator[None]:
+        shown: AbstractContextManager[None] = PlainLines(title, self._waits.line_of, limit=limit)
+        if self._waits.is_terminal:
+            self._status = self._waits.status(UnderWay(title, limit=limit))
+            self._status.start()
+            shown = nullcontext()
+        try:
+            with shown:
+                yield
         finally:
             self._stop()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from workbench.cli.help import Group
-from workbench.cli.options import cluster_option, config_option, json_option
+from workbench.cli.options import A_TIME, cluster_option, completing, config_option, json_option
 from workbench.cli.replay_cutover import cutover_command, retire_command
 from workbench.cli.replay_options import PLAN_FILE, collect_no_garbage, confirm_hash, seconds_of
 from workbench.cli.replay_watch import follow_command, inspect_command, verify_command
@@ -28,7 +28,10 @@ def command() -> None:
 @command.command(name="plan")
 @cluster_option()
 @click.option(
-    "--from-group", required=True, help="The group that processed the records the first time. It is not changed."
+    "--from-group",
+    required=True,
+    shell_complete=completing("groups"),
+    help="The group that processed the records the first time. It is not changed.",
 )
 @click.option("--new-group", required=True, help="The new group, which will process them again.")
 @click.option("--topic", "topics", multiple=True, required=True, help="A topic to replay. May be repeated.")
@@ -38,8 +41,8 @@ def command() -> None:
     multiple=True,
     help="Only this partition: 3, or orders:3 with several topics. May be repeated.",
 )
-@click.option("--since", help="Start: a timestamp with a time zone (2026-11-21T03:00:00+08:00, …Z), or 15m (ago).")
-@click.option("--until", help="End, exclusive. Default: the end of each log when the plan is made.")
+@click.option("--since", help=f"Start: {A_TIME} (2026-11-21T03:00:00+08:00).")
+@click.option("--until", help=f"End, exclusive: {A_TIME}. Default: the end of each log when the plan is made.")
 @click.option(
     "--range",
     "ranges",

@@ -29,6 +29,7 @@ def retire_command(
     """
     import time
 
+    from workbench.cli.progress import Steps
     from workbench.replay.follow import check_same_cluster
     from workbench.replay.journal import Journal
     from workbench.replay.planfile import read_plan
@@ -37,9 +38,11 @@ def retire_command(
 
     plan = read_plan(plan_file)
     gateway = gateway_of(load_settings(config).cluster(cluster or plan.cluster))
-    check_same_cluster(plan, gateway)
+    with Steps(quiet=as_json).waiting(f"Reading the topics of {plan.cluster} from Kafka"):
+        check_same_cluster(plan, gateway)
     confirm_hash(plan.hash, confirm, f"Delete the group {plan.from_group if stays else plan.new_group!r}.")
-    found = retire(plan, plan_file, gateway, Journal.of_user(), stays=stays, now_ms=time.time() * 1000)
+    with Steps(quiet=as_json).waiting("Deleting the group"):
+        found = retire(plan, plan_file, gateway, Journal.of_user(), stays=stays, now_ms=time.time() * 1000)
     if as_json:
         document = {
             "schema": "workbench.replay-retire/1",
@@ -111,6 +114,7 @@ def cutover_command(
     Stops at the first batch that is not healthy, and says how to switch back. It is safe to repeat after any failure: it continues
     with the instances that are left.
     """
+    from workbench.cli.progress import Steps
     from workbench.cli.replay_show import preflight_lines
     from workbench.replay.cutover import Cutover
     from workbench.replay.fleet import read_fleet
@@ -155,7 +159,8 @@ def cutover_command(
             allow_beyond=allow_beyond,
         ),
     )
-    cutover.run()
+    with Steps(quiet=as_json).waiting(f"Waiting for the instances to switch to {where}"):
+        cutover.run()
     say(f"Done: {len(file.instances)} instances are in {where!r}.")
     if not back:
         if allow_forgetting:

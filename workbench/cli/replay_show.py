@@ -92,6 +92,9 @@ def show_receipt(receipt: Receipt, plan_file: Path, *, as_json: bool) -> None:
 def show_journal(entries: list[Entry]) -> None:
     """Show one line per entry, latest last."""
     console = SafeConsole()
+    if not entries:
+        console.line_of("Nothing was replayed here yet.")
+        return
     table = FittingTable()
     for name in ("when", "who", "plan", "group", "action", "outcome", "changes"):
         table.add_column(name)

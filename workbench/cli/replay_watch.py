@@ -173,6 +173,7 @@ def verify_command(
     Uses the group's commits, the counts of the instances (--fleet) and a log of processed records (--processed).
     Exit code 0: yes; 3: no, with the partitions; 4: cannot tell.
     """
+    from workbench.cli.progress import Steps
     from workbench.cli.replay_show import show_verdict
     from workbench.replay.check import CheckRequest, check
     from workbench.replay.fleet import read_fleet
@@ -191,7 +192,9 @@ def verify_command(
         records=records,
         key_ranges=key_ranges,
     )
-    found = check(plan, chosen, gateway_of(chosen), counter_of(chosen), asked)
+    what = "records" if records or processed is not None else "commits"
+    with Steps(quiet=as_json).waiting(f"Reading the {what} of {plan.new_group}"):
+        found = check(plan, chosen, gateway_of(chosen), counter_of(chosen), asked)
     if as_json:
         write_json(found.document())
     else:
@@ -233,6 +236,7 @@ def inspect_command(
     config: Path | None,
 ) -> int:
     """Read the records of a plan's window, and count them by event type, key, minute or partition. Joins no group."""
+    from workbench.cli.progress import Steps
     from workbench.cli.replay_show import show_counts
     from workbench.replay.planfile import read_plan
     from workbench.settings import load_settings
@@ -241,7 +245,8 @@ def inspect_command(
     chosen = load_settings(config).cluster(cluster or plan.cluster)
     if show is not None:
         return _shown(plan, chosen, gateway_of(chosen), show, as_json=as_json)
-    found = _inspected(plan, chosen, gateway_of(chosen), list(dict.fromkeys(kinds)), most)
+    with Steps(quiet=as_json).waiting("Counting the records of the plan"):
+        found = _inspected(plan, chosen, gateway_of(chosen), list(dict.fromkeys(kinds)), most)
     if as_json:
         write_json({"schema": "workbench.replay-inspect/1", "plan": plan.hash, **found})
     else:
@@ -280,14 +285,16 @@ def _inspected(plan: Plan, cluster: Cluster, gateway: KafkaGateway, kinds: list[
 
 
 def _shown(plan: Plan, cluster: Cluster, gateway: KafkaGateway, most: int, *, as_json: bool) -> int:
+    from workbench.cli.progress import Steps
     from workbench.redrive.inspect import first_records
     from workbench.redrive.kafka import RedriveKafka
     from workbench.replay.follow import check_same_cluster
     from workbench.screen import tell
 
-    check_same_cluster(plan, gateway)
-    spans = {part.key: part.spans for part in plan.partitions}
-    found = first_records(spans, RedriveKafka(gateway).letters, cluster, most=most)
+    with Steps(quiet=as_json).waiting("Reading the first records of the plan"):
+        check_same_cluster(plan, gateway)
+        spans = {part.key: part.spans for part in plan.partitions}
+        found = first_records(spans, RedriveKafka(gateway).letters, cluster, most=most)
     if as_json:
         write_json({"schema": "workbench.replay-records/1", "plan": plan.hash, "records": found})
         return ExitCode.OK

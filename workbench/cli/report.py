@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from workbench.cli.help import Group
-from workbench.cli.options import cluster_option, config_option, json_option
+from workbench.cli.options import A_TIME, cluster_option, config_option, json_option
 from workbench.errors import ExitCode
 from workbench.screen import say, say_error, tell, tell_page, write_json
 
@@ -25,8 +25,8 @@ def run() -> None:
 @run.command()
 @cluster_option(required=False)
 @click.option("--capture", type=click.Path(path_type=Path), help="Report on a capture; needs no network.")
-@click.option("--since", help='Start of the period: a length such as "24h" (default), or a timestamp with a time zone.')
-@click.option("--until", help="End of the period. Default: the last full minute, or a capture's end.")
+@click.option("--since", help=f"Start of the period: {A_TIME}. Default: 24h before its end.")
+@click.option("--until", help=f"End of the period: {A_TIME}. Default: the last full minute, or a capture's end.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
@@ -118,6 +118,7 @@ def send(folder: Path, alertmanager: str | None, webhook: str | None, grafana: s
     """
     import os
 
+    from workbench.cli.progress import Steps
     from workbench.errors import UsageError, WorkbenchError
     from workbench.report import handoff
     from workbench.report.result import read_previous
@@ -144,7 +145,8 @@ def send(folder: Path, alertmanager: str | None, webhook: str | None, grafana: s
         if url is None:
             continue
         try:
-            handoff.send(url.rstrip("/") + path, body, what=what, token=token)
+            with Steps().waiting(f"Sending to {what}"):
+                handoff.send(url.rstrip("/") + path, body, what=what, token=token)
             say(f"{what}: taken.")
         except WorkbenchError as error:  # the others are tried all the same
             say(error.message)

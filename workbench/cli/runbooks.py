@@ -93,12 +93,12 @@ def write(folder: Path | None) -> int:
 @_folder_option
 def show(name: str, folder: Path | None) -> int:
     """Print the runbook of an alert (SlowProcessor) or a verdict (slow_processor)."""
-    from workbench.runbooks.book import read_books
+    from workbench.runbooks.book import for_people, read_books
 
     books = read_books(_folder(folder))
     for book in books:
         if name in (book.front.alert, *book.front.also, str(book.front.verdict)):
-            tell_page(book.text)
+            tell_page(for_people(book.text))
             return ExitCode.OK
     known = [it.front.alert for it in books]
     raise UsageError(

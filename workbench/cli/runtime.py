@@ -63,7 +63,7 @@ def settings() -> None:
         tell(title)
         for name, field in model.model_fields.items():
             default = "required" if field.is_required() else field.get_default(call_default_factory=True)
-            shown = "" if isinstance(default, ProcessorConfig | dict) else f" = {default}"
+            shown = "" if isinstance(default, ProcessorConfig | dict | None) else f" = {default}"
             tell(f"  {name}{shown if name != 'client_id' else ''}")
             tell(f"      {field.description}")
 

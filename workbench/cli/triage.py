@@ -236,10 +236,12 @@ def _watch_request(given: Mapping[str, Any]) -> WatchRequest:
 def _watch(request: WatchRequest) -> int:
     from workbench.api.look import judge
     from workbench.api.measure import measure
+    from workbench.cli.progress import Steps
     from workbench.cli.triage_again import watch
 
     def look() -> Triage:
-        return judge(measure(request.measurements), request.measurements).triage
+        with Steps(quiet=request.as_json).waiting(f"Triage of {request.measurements.cluster}"):
+            return judge(measure(request.measurements), request.measurements).triage
 
     return watch(look, every_seconds=request.every_seconds, for_seconds=request.for_seconds, as_json=request.as_json)
 

@@ -40,7 +40,8 @@ def show_comparison(before: Triage, after: Triage, *, as_json: bool) -> int:
 
 def _print_checks(change: FindingChange) -> None:
     for number, it in enumerate(change.checks, 1):
-        tell(f"  {_MARKS[str(it.holds)]} {number}. {it.action.verify}  [{it.action.title}]")
+        tell(f"  {_MARKS[str(it.holds)]} {number}. {it.action.verify}")
+        tell(f"       after: {it.action.title}")
 
 
 def watch(look: Callable[[], Triage], *, every_seconds: float, for_seconds: float, as_json: bool) -> int:

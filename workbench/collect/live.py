@@ -23,7 +23,7 @@ from workbench.collect.kafka_views import GROUPS_SCHEMA, views_table
 from workbench.collect.prometheus import Collected, PrometheusSource
 from workbench.collect.record import Recorder
 from workbench.errors import NoSeriesError, SourceUnreachableError, UsageError, WorkbenchError
-from workbench.humanize import did_you_mean
+from workbench.humanize import did_you_mean, listed
 from workbench.profiles import load_profile, name_of
 from workbench.samples import SAMPLES_SCHEMA
 from workbench.settings import Cluster, Thresholds
@@ -124,11 +124,12 @@ def _series(
         what = " and ".join(
             [*(f"group {name!r}" for name in groups or ()), *(f"topic {name!r}" for name in topics or ())]
         )
+        near, there = _near_names(source, window, views, groups or [], topics or [])
         raise NoSeriesError(
             f"Prometheus has no series of {what or 'any consumer group'} between "
-            f"{window.baseline_start:%Y-%m-%d %H:%M:%SZ} and {window.end:%H:%M:%SZ}."
-            f"{_near_names(source, window, views, groups or [], topics or [])}",
-            hint=f"Profiles in use: {', '.join(map(name_of, cluster.profiles))}. Is the name correct, and does one of them fit your "
+            f"{window.baseline_start:%Y-%m-%d %H:%M:%SZ} and {window.end:%H:%M:%SZ}.{near}",
+            hint=there
+            or f"Profiles in use: {', '.join(map(name_of, cluster.profiles))}. Is the name correct, and does one of them fit your "
             "exporter? Find out with: workbench profiles check",
         )
     return found
@@ -136,19 +137,27 @@ def _series(
 
 def _near_names(
     source: PrometheusSource, window: Window, views: pa.Table, groups: Sequence[str], topics: Sequence[str]
-) -> str:
-    """Names that the sources have in the window's last minute and that look like those asked for; else nothing."""
+) -> tuple[str, str]:
+    """Names in the window's last minute that look like those asked for, and all names; empty where there are none."""
     if not groups and not topics:
-        return ""
+        return "", ""
     last = Window(baseline_start=window.end - _LAST_MINUTE, start=window.end - _LAST_MINUTE, end=window.end)
     try:
         names = source.collect(last).series.names
     except WorkbenchError:  # it has just answered; that it fails now must not hide what was asked
-        return ""
-    known = [*names["group"].to_pylist(), *views["group"].to_pylist()]
-    found = [did_you_mean(name, sorted({it for it in known if it})) for name in groups]
-    found += [did_you_mean(name, sorted({it for it in names["topic"].to_pylist() if it})) for name in topics]
-    return "".join(found)
+        return "", ""
+    known = {"group": _sorted(names["group"], views["group"]), "topic": _sorted(names["topic"])}
+    found, there = [], []
+    for what, asked in (("group", groups), ("topic", topics)):
+        unknown = [name for name in asked if name not in known[what]]
+        found += [did_you_mean(name, known[what]) for name in unknown]
+        if unknown and known[what]:
+            there.append(f"The {what}s that it has: {listed(known[what], most=12)}.")
+    return "".join(found), " ".join(there)
+
+
+def _sorted(*columns: pa.ChunkedArray) -> list[str]:
+    return sorted({str(it) for column in columns for it in column.to_pylist() if it})
 
 
 def _last_stable(cluster: Cluster, window: Window, found: Collected, incomplete: list[str]) -> list[pa.Table]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from workbench.errors import EvidenceError
+from workbench.humanize import iso_instant
 from workbench.payloads.decode import Decoder
 from workbench.redrive.gateway import LetterReader, LettersGoneError
 from workbench.redrive.letters import UNREADABLE, Letter
@@ -50,7 +51,7 @@ def first_records(
                 "topic": topic,
                 "partition": record.partition,
                 "offset": record.offset,
-                "timestamp_ms": record.timestamp_ms,
+                "timestamp": iso_instant(record.timestamp_ms),
                 "type": type_of(record, decoder, topic),
                 "key": text_of_key(record.key),
                 "headers": headers,

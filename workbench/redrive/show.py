@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from workbench.errors import SourceUnreachableError, UnknownGroupError
-from workbench.humanize import did_you_mean
+from workbench.humanize import did_you_mean, iso_instant
 from workbench.payloads.decode import Decoded, Decoder
 from workbench.redrive.gateway import LetterReader
 from workbench.redrive.letters import UNREADABLE, Letter, Origin, Reader
@@ -37,8 +37,9 @@ class ShownLetter:
     value: Decoded | None
 
     def document(self) -> dict[str, Any]:
-        """As plain values."""
+        """As plain values; timestamps are ISO 8601 in UTC, None without one."""
         origin = self.origin._asdict()
+        origin["timestamp"] = iso_instant(origin.pop("timestamp_ms"))
         value = None
         if self.value is not None:
             value = {
@@ -47,8 +48,9 @@ class ShownLetter:
                 "value": self.value.value,
                 "problem": self.value.problem,
             }
-        names = ("partition", "offset", "timestamp_ms", "type", "size", "key")
-        return {**{name: getattr(self, name) for name in names}, "origin": origin, "value": value}
+        names = ("partition", "offset", "type", "size", "key")
+        found = {name: getattr(self, name) for name in names}
+        return {**found, "timestamp": iso_instant(self.timestamp_ms), "origin": origin, "value": value}
 
 
 def newest_letters(

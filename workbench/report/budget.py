@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 OBJECTIVE = 0.9999
 # Over an hour or more, a minute is what an alert resolves; below, only the samples' own spacing is fine enough.
 _MINUTE, _HOUR = 60.0, 3600.0
+# From here on, 0.01 % of the period is a second, and samples are a second apart at best: in 18 s it would be 1.8 ms.
+SHORTEST_SECONDS = 3 * _HOUR
 # With less of the period measured than this, "within budget" would be a guess; "over budget" may still be certain.
 _ENOUGH_KNOWN = 0.9
 
@@ -38,7 +40,8 @@ class Budget:
         late_seconds: where it was over the objective.
         allowed_seconds: 0.01 % of the period.
         resolution_seconds: length of the slots that are counted; nothing shorter is seen.
-        holds: True within the budget, False over it, None if too little is known to say "within".
+        too_short: whether the period is too short for an error budget.
+        holds: True within the budget, False over it, None if too little is known to say "within", or if the period is too short.
     """
 
     period_seconds: float
@@ -53,8 +56,15 @@ class Budget:
         return min(1.0, self.known_seconds / self.period_seconds)
 
     @property
+    def too_short(self) -> bool:
+        """Whether the period is too short for an error budget."""
+        return self.period_seconds < SHORTEST_SECONDS
+
+    @property
     def holds(self) -> bool | None:
         """Whether the budget holds."""
+        if self.too_short:
+            return None
         if self.late_seconds > self.allowed_seconds:
             return False
         return True if self.known_share >= _ENOUGH_KNOWN else None
@@ -68,6 +78,7 @@ class Budget:
             "late_seconds": self.late_seconds,
             "allowed_seconds": self.allowed_seconds,
             "resolution_seconds": self.resolution_seconds,
+            "too_short": self.too_short,
             "holds": self.holds,
         }
 

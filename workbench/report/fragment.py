@@ -46,6 +46,12 @@ _AGAINST_JUPYTER = """
 _BY_THEME = """
 .wb-panel { min-width: 23rem; }  /* beside an open sidebar: scrolled, not broken letter by letter */
 .wb-panel button.copy { display: inline-block; }
+.wb-panel .wb-form { display: grid; gap: 4px 8px; overflow: visible;
+  --part: calc((100%% - 8px * (var(--columns) - 1)) / var(--columns));
+  grid-template-columns: repeat(auto-fill, minmax(min(100%%, max(15rem, var(--part))), 1fr)); }
+.wb-panel .wb-form-3 { --columns: 3; }
+.wb-panel .wb-form-4 { --columns: 4; }
+.wb-panel .wb-form > .jupyter-widgets { width: auto; min-width: 0; margin: 0; }
 .wb-panel .jp-RenderedPlotly, .wb-panel .js-plotly-plot { min-height: 260px; }
 @media (max-width: 600px) { .wb-panel .jp-RenderedPlotly, .wb-panel .js-plotly-plot { min-height: 420px; } }
 .wb-panel .widget-html { max-width: calc(100%% - 4px); min-width: 0; }

@@ -13,7 +13,7 @@ from typing import Any
 from workbench.collect.capture import Capture
 from workbench.errors import ExitCode
 from workbench.humanize import count, duration, percent, plural, printable
-from workbench.report.budget import Budget
+from workbench.report.budget import SHORTEST_SECONDS, Budget
 from workbench.report.dead_letters import DeadLetterLine, dead_letters_in
 from workbench.report.result import SCHEMA
 from workbench.report.sizing import SizingAdvice, sizing_of
@@ -45,6 +45,9 @@ class HealthLine:
         it = self.budget
         if it is None:
             return "cannot tell: time lag was not measured"
+        if it.too_short:
+            late = f"; {duration(it.late_seconds)} late" if it.late_seconds else ""
+            return f"none: {duration(it.period_seconds)} is too short{late}"
         if it.holds is False:
             return f"exceeded: {duration(it.late_seconds)} late, {duration(it.allowed_seconds)} allowed"
         if it.holds is None:
@@ -94,6 +97,14 @@ class Health:
     def over_budget(self) -> int:
         """Number of subscriptions that have exceeded their error budget."""
         return sum(line.budget is not None and line.budget.holds is False for line in self.lines)
+
+    @property
+    def too_short(self) -> str | None:
+        """Why there is no error budget, if the period is too short for one."""
+        length = (self.end - self.start).total_seconds()
+        if length >= SHORTEST_SECONDS:
+            return None
+        return f"There are no error budgets: {duration(length)} is too short, they need {duration(SHORTEST_SECONDS)} or more."
 
     @property
     def budget_unknown(self) -> int:

@@ -22,7 +22,7 @@ from workbench.humanize import count, duration, one_line, printable, quantity, r
 from workbench.report.charts import Chart, charts_of
 from workbench.report.multiples import multiples_svg
 from workbench.report.numbers import summary_table
-from workbench.report.terminal import how_to_set
+from workbench.report.terminal import how_to_set, to_runbook
 from workbench.report.treepicture import tree_svg
 from workbench.triage.changes import words_of
 from workbench.triage.engine import Triage
@@ -195,7 +195,10 @@ def environment(package: str = "workbench.report") -> Environment:
 
 def _addresses(finding: Finding) -> list[tuple[str, str]]:
     """Names and addresses to go to from a finding, the team's own runbook first."""
-    runbooks = (("Runbook of the group", finding.own_runbook), ("Runbook", finding.runbook))
+    runbooks = (
+        ("Runbook of the group", finding.own_runbook),
+        ("Runbook", to_runbook(finding.runbook) if finding.runbook else None),
+    )
     return [(name, address) for name, address in runbooks if address] + list(finding.links.items())
 
 

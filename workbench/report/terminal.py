@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import PurePosixPath
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +11,7 @@ from rich.console import Group
 from rich.table import Column, Table
 from rich.text import Text
 
-from workbench.console import FittingTable, Line, SafeConsole
+from workbench.console import FittingTable, Hanging, Line, SafeConsole
 from workbench.features.series import FloatArray, Series, highest, series_of, total
 from workbench.humanize import count, duration, one_line, plural, printable
 from workbench.triage.changes import words_of
@@ -91,27 +92,32 @@ def detail(finding: Finding, samples: pa.Table, window: Window, *, pictures: boo
     if finding.own_runbook:
         parts.append(Line(f"Runbook of the group: {finding.own_runbook}", indent=1))
     if finding.runbook:
-        parts.append(Line(f"Runbook: {finding.runbook}", style="dim", indent=1))
+        parts.append(Line(f"Runbook: {to_runbook(finding.runbook)}", style="dim", indent=1))
     parts += [Line(f"{name}: {address}", style="dim", indent=1) for name, address in finding.links.items()]
     return Group(Text(), *parts, Text())  # type: ignore[arg-type]
 
 
-def _title(finding: Finding) -> Text:
-    line = Text(" ")
+def to_runbook(runbook: str) -> str:
+    """Its address, or the command that prints it, if the settings have no `runbook_base`."""
+    return runbook if "://" in runbook else f"workbench runbooks show {PurePosixPath(runbook).stem}"
+
+
+def _title(finding: Finding) -> Hanging:
+    line, facts = Text(" "), list[Text]()
     line.append(f"{printable(finding.group)} ← {printable(finding.topic)}", style="bold")
     line.append(f"    {finding.state.replace('_', ' ').upper()}", style=STATE_STYLE[finding.state])
     line.append(f" {finding.verdict}", style=STATE_STYLE[finding.state])
     lag = finding.time_lag
     if lag.seconds is not None:
-        line.append(f"  {lag.words} behind ({_method(finding)})")
-    line.append(f"   {count(finding.lag_messages)} messages")
+        facts.append(Text(f"{lag.words} behind ({_method(finding)})"))
+    facts.append(Text(f"{count(finding.lag_messages)} messages"))
     if finding.since is not None:
-        line.append(f"   since {finding.since:%H:%M:%S} UTC")
+        facts.append(Text(f"since {finding.since:%H:%M:%S} UTC"))
     if finding.eta_drain_seconds and finding.state is not State.HEALTHY:
-        line.append(f"   drained in {duration(finding.eta_drain_seconds)} at this pace")
+        facts.append(Text(f"drained in {duration(finding.eta_drain_seconds)} at this pace"))
     if finding.eta_loss_seconds is not None:
-        line.append(f"   retention loss in {duration(finding.eta_loss_seconds)}", style="bold red")
-    return line
+        facts.append(Text(f"retention loss in {duration(finding.eta_loss_seconds)}", style="bold red"))
+    return Hanging(line, facts, indent=3)
 
 
 def _method(finding: Finding) -> str:
@@ -122,10 +128,10 @@ def _method(finding: Finding) -> str:
     return f"{words}, {duration(lag.low)} … {duration(lag.high)}"
 
 
-def _sentence(finding: Finding) -> Text:
-    line = Text(" ▶ ", style=STATE_STYLE[finding.state])
-    line.append(finding.headline, style="bold")
-    return line
+def _sentence(finding: Finding) -> Table:
+    table = Table.grid(Column(width=3, no_wrap=True), Column(ratio=1, overflow="fold"), expand=True)
+    table.add_row(Text(" ▶ ", style=STATE_STYLE[finding.state]), Text(finding.headline, style="bold"))
+    return table
 
 
 _ANSWER_STYLE = {Answer.YES: "bold", Answer.NO: "", Answer.CANNOT_TELL: "bold magenta"}

@@ -89,6 +89,11 @@ def read_book(path: Path) -> Book:
         raise UsageError(f"{path}: front matter: {reason}.") from None
 
 
+def for_people(text: str) -> str:
+    """A runbook without its front matter and the marks of its generated parts."""
+    return re.sub(r"^<!-- .* -->\n", "", _FRONT.sub("", text, count=1), flags=re.MULTILINE)
+
+
 def read_books(folder: Path) -> list[Book]:
     """All runbooks of a folder, by name."""
     return [read_book(path) for path in sorted(folder.glob("*.md")) if path.name != "README.md"]

@@ -92,7 +92,7 @@ class Access:
             try:
                 found[token] = parse_instant(until.strip()).timestamp() if until.strip() else None
             except WindowError:
-                raise UsageError(f"{self._path}: the end of a token is not a time with its zone.") from None
+                raise UsageError(f"{self._path}: the end of a token is not a timestamp with a time zone.") from None
         return found
 
     def is_token(self, given: str) -> bool:

@@ -37,7 +37,7 @@ P = ParamSpec("P")
 Document = dict[str, Any]
 Names = Annotated[list[str], Field(description="Only these; empty: all.", max_length=100)]
 Since = Annotated[
-    str, Field(description='Start of the window: "15m ago", or a timestamp with its zone. Empty: the usual window.')
+    str, Field(description='Start of the window: "15m ago", or a timestamp with a time zone. Empty: the usual window.')
 ]
 Until = Annotated[str, Field(description="End of the window, in the same form. Empty: now.")]
 ClusterName = Annotated[str, Field(description="A name from the tool clusters.")]
@@ -150,7 +150,7 @@ class _Tools:
         from_group: Annotated[str, Field(description="The group that processed the records.")],
         new_group: Annotated[str, Field(description="The new group that would process them again.")],
         topics: Annotated[list[str], Field(description="Topics to replay.", min_length=1, max_length=20)],
-        since: Annotated[str, Field(description="Replay from here: a timestamp with its zone, or `2h ago`.")],
+        since: Annotated[str, Field(description="Replay from here: `2h ago`, or a timestamp with a time zone.")],
         until: Until = "",
         after_end: Annotated[
             Literal["fail", "skip", "end"],

@@ -127,6 +127,12 @@ def text(value: str, description: str, placeholder: str, hook: str, **options: A
     return hooked(made, hook)
 
 
+def form(*inputs: Any, columns: int = 3) -> Any:
+    """Arrange inputs in rows of equal columns, fewer where the panel is narrow."""
+    made = hooked(w.Box(list(inputs)), "wb-form")
+    return hooked(made, f"wb-form-{columns}")
+
+
 def hooked(widget: Any, name: str) -> Any:
     """Give a widget a CSS class, for style sheets and tests."""
     widget.add_class(name)

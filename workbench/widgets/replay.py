@@ -16,7 +16,7 @@ from workbench.replay.progress import Pace, ReplayProgress, in_words
 from workbench.replay.receipt import Receipt, Rollback, read_rollback, rollback_path
 from workbench.settings import load_settings
 from workbench.widgets import replay_actions
-from workbench.widgets.controls import WRAPPED, Panel, clusters, hooked, outputs, shown, text
+from workbench.widgets.controls import WRAPPED, Panel, clusters, form, hooked, outputs, shown, text
 from workbench.widgets.prefill import Wish, wish_of
 from workbench.widgets.replay_actions import CONNECTIONS, Connections
 from workbench.widgets.work import Work
@@ -47,9 +47,11 @@ class ReplayPanel(Panel):
         self._make_review()
         self._make_after()
         self.lay_out(
-            w.HBox([self.cluster, self.from_group, self.new_group], layout=WRAPPED),
-            w.HBox([self.topics, self.partitions, self.since, self.until], layout=WRAPPED),
-            w.HBox([self.after_end, self.reason, self.file], layout=WRAPPED),
+            form(
+                *(self.cluster, self.from_group, self.new_group, self.topics, self.partitions),
+                *(self.since, self.until, self.after_end, self.reason, self.file),
+                columns=4,
+            ),
             w.HBox([self.make, self.open, self.cancel, self.bar, self.status], layout=WRAPPED),
             self.trouble,
             self.review,

@@ -58,7 +58,7 @@ def plan_it(wish: Wish, work: Work, *, connections: Connections = CONNECTIONS) -
             raise UsageError(f"Enter the {name}.")
     if not wish.since:
         raise UsageError(
-            "Enter the start.", hint="A timestamp with a time zone (2026-11-21T03:00:00+08:00), or 15m ago."
+            "Enter the start.", hint="15m ago, or a timestamp with a time zone (2026-11-21T03:00:00+08:00)."
         )
     path = _path(wish.file)
     check_place(path, Journal.of_user(), replace=True)

@@ -16,7 +16,7 @@ from workbench.report.fragment import fragment
 from workbench.report.html import write_html
 from workbench.triage.engine import Triage
 from workbench.triage.finding import Finding
-from workbench.widgets.controls import WRAPPED, Panel, clusters, hooked, outputs, shown, text
+from workbench.widgets.controls import WRAPPED, Panel, clusters, form, hooked, outputs, shown, text
 from workbench.widgets.prefill import Inputs, prefill
 from workbench.widgets.triage_actions import STEPS, Looked, look
 from workbench.widgets.work import Work
@@ -39,8 +39,7 @@ class TriagePanel(Panel):
         self._make_inputs(inputs)
         self._make_outputs()
         self.lay_out(
-            w.HBox([self.source, self.folder, self.since], layout=WRAPPED),
-            w.HBox([self.group, self.topic, self.until], layout=WRAPPED),
+            form(self.source, self.folder, self.since, self.group, self.topic, self.until),
             w.HBox([self.find, self.cancel, self.bar, self.status], layout=WRAPPED),
             self.saving,  # at the top: what was found can be long
             self.trouble,

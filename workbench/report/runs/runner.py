@@ -218,7 +218,7 @@ class _Run:
         import nbformat
 
         with suppress(WorkbenchError):
-            text: str = nbformat.writes(nbformat.from_dict(masked_document(executed)))  # type: ignore[no-untyped-call]
+            text: str = nbformat.writes(nbformat.from_dict(masked_document(executed)))
             write_durably(self._folder / EXECUTED, text)
 
     def _end(self, state: RunState, code: int, message: str | None, hint: str | None) -> None:

@@ -1,0 +1,113 @@
+"""Rules of opening a notebook with `workbench notebook`: it is ready to use, on a narrow screen too, and runs nobody else's code."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from tests.browser.devtools import Page, chromium
+from tests.browser.jupyter import ROOT, Address, jupyterlab, opened
+from tests.browser.layout import WIDTHS, problems
+from tests.browser.looking import PICTURES
+
+pytestmark = [pytest.mark.apt]
+
+BOOKS = ("lag_triage", "replay", "game_day")
+ROWS = "new Set([...document.querySelectorAll('.wb-form > *')].map((it) => Math.round(it.getBoundingClientRect().top))).size"
+
+
+@pytest.fixture(scope="module")
+def room(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of JupyterLab."""
+    return tmp_path_factory.mktemp("room")
+
+
+@pytest.fixture(scope="module")
+def jupyter(room: Path) -> Iterator[Address]:
+    """One JupyterLab for all of them."""
+    capture = ROOT / "notebooks" / "captures" / "incident-1"
+    with jupyterlab(room, environment={"WORKBENCH_CAPTURE": str(capture)}) as address:
+        yield address
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Iterator[Page]:
+    """A browser."""
+    with chromium(tmp_path / "chromium") as made:
+        yield made
+
+
+@pytest.mark.parametrize("book", BOOKS)
+def test_the_panel_is_there_when_the_notebook_is_open(page: Page, jupyter: Address, book: str) -> None:
+    """Nothing has to be run; the source is collapsed, and the page is at its beginning, at every width."""
+    page.resize(WIDTHS[0], 900)
+    opened(page, jupyter(book))
+    assert page.run("document.querySelectorAll('.jp-CodeCell .jp-InputArea-editor').length") == 0
+    for width in WIDTHS:
+        page.resize(width, 900)
+        time.sleep(1.0)
+        assert page.run("document.querySelector('h1').getBoundingClientRect().top > 0"), width
+        assert problems(page, ".wb-panel") == [], width
+        page.screenshot(PICTURES / f"opened-{book}-{width}.png")
+
+
+def test_the_inputs_of_a_triage_are_two_tidy_rows(page: Page, jupyter: Address) -> None:
+    """Three in a row beside the open sidebar too; on a phone one below another, all as wide as each other."""
+    page.resize(1440, 900)
+    opened(page, jupyter("lag_triage"))
+    for width, rows in ((1440, 2), (1200, 2), (390, 6), (1200, 2)):
+        page.resize(width, 900)
+        page.wait(f"{ROWS} === {rows}", seconds=20)
+        sizes = (
+            "[...document.querySelectorAll('.wb-form > *')].map((it) => Math.round(it.getBoundingClientRect().width))"
+        )
+        widths = page.run(sizes)
+        assert max(widths) - min(widths) <= 1
+
+
+def test_on_a_phone_the_notebook_has_the_screen(page: Page, jupyter: Address) -> None:
+    """No sidebar beside it, nothing beyond the edge; a wider window gets its sidebar back."""
+    page.resize(390, 844)
+    opened(page, jupyter("lag_triage"))
+    width = "document.querySelector('.wb-panel').getBoundingClientRect().width"
+    page.wait(f"{width} > 330 && {width} <= 390", seconds=20)
+    assert (
+        page.run(
+            "(() => { const it = document.querySelector('.jp-Notebook'); return it.scrollWidth - it.clientWidth })()"
+        )
+        <= 0
+    )
+    assert page.run("window.jupyterapp.shell.leftCollapsed")
+    page.resize(1440, 900)
+    page.wait("!window.jupyterapp.shell.leftCollapsed", seconds=20)
+    page.wait(f"{width} > 800", seconds=20)
+    page.run("window.jupyterapp.shell.collapseLeft()")
+    page.resize(390, 844)
+    time.sleep(1)
+    page.resize(1440, 900)
+    time.sleep(1)
+    assert page.run("window.jupyterapp.shell.leftCollapsed"), "it was closed before"
+
+
+def test_somebody_elses_notebook_does_not_run(page: Page, jupyter: Address, room: Path) -> None:
+    """It has the tag too, but nobody has trusted it: a file that was sent is no program before a person runs it."""
+    address = jupyter("lag_triage")
+    name = address.split("/lab/tree/")[1].split("?")[0]
+    ran = room / "ran"
+    book = nbformat.read(room / "notebooks" / name, as_version=4)
+    book.cells[2].source = f"open({str(ran)!r}, 'w').close()"
+    nbformat.write(book, room / "notebooks" / name)
+    page.resize(1440, 900)
+    page.open(address)
+    page.wait("document.querySelectorAll('.jp-CodeCell').length === 2")
+    page.wait("document.querySelector('.jp-Notebook-ExecutionIndicator[data-status=idle]')")
+    time.sleep(5)
+    assert not ran.exists()
+    assert page.run("document.body.innerText.includes('If there are no inputs below this text')")
+    shutil.copy(room / "notebooks" / "lag_triage.ipynb", room / "notebooks" / "as-shipped.ipynb")
+    opened(page, address.replace(name, "as-shipped.ipynb"))
