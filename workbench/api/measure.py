@@ -106,19 +106,23 @@ def _live(request: Measurements, progress: Progress) -> Measured:
             step.note = f"{capture.samples.num_rows:,} samples"
         return Measured(capture=capture, window=capture.window)
     window = request.times.window(settings.windows_of(cluster))
+    named = bool(groups or topics)
+    if not named:
+        start_in_background()  # Spark's start takes longer than any query
     from workbench.collect import live
 
-    # Spark's start takes longer than any query; but a mistyped name is known at once, and answered without Spark.
-    start = Timer(_HEAD_START_SECONDS if groups or topics else 0.0, start_in_background)
-    start.start()
+    later = Timer(_HEAD_START_SECONDS, start_in_background)  # a mistyped name is known at once, and answered without Spark
+    if named:
+        later.start()
     try:
         with progress.step(f"Reading the sources of {cluster.name}") as step:
             step.limit = f"at most {duration(cluster.timeout_seconds)} for each answer"
             capture = live.collect(cluster, window, thresholds=thresholds, groups=groups, topics=topics)
             step.note = f"{capture.samples.num_rows:,} samples"
     finally:
-        start.cancel()
-        start.join()
+        later.cancel()
+        if named:
+            later.join()
     start_in_background()
     return Measured(capture=capture, window=window)
 
