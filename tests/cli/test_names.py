@@ -46,8 +46,11 @@ def prometheus(_path: str, query: dict[str, list[str]]) -> bytes:
         (["--group", "nope"], "The groups that it has: payments."),
     ],
 )
-def test_with_prometheus_alone_too(words: list[str], said: str, tmp_path: Path) -> None:
-    """A live cluster without Kafka in its settings: the names come from the series."""
+def test_with_prometheus_alone_too(
+    words: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A live cluster without Kafka in its settings: the names come from the series; Spark waits for them a moment (here: longer)."""
+    monkeypatch.setattr("workbench.api.measure._HEAD_START_SECONDS", 60.0)
     with scripted(Script(answer=prometheus)) as server:
         (tmp_path / "workbench.toml").write_text(
             f'[clusters.prod]\nprometheus = "{server.url}"\nprofiles = ["kafka_exporter"]\n'
