@@ -53,7 +53,7 @@ def test_what_is_imported_is_asked_for() -> None:
     extras = PROJECT["optional-dependencies"]
     wanted = [
         *PROJECT["dependencies"],
-        *(it for name in ("notebook", "connect", "schemas", "java") for it in extras[name]),
+        *(it for name in ("notebook", "connect", "schemas", "lab", "java") for it in extras[name]),
     ]
     asked = {re.split(r"[<>=\[;]", it)[0].strip().lower() for it in wanted}
     owners = packages_distributions()

@@ -197,7 +197,7 @@ def main(config: Path, behaviour: Path, address: Path) -> None:
             run_kafka_python(settings, work, over, handling)
     except ImportError as error:
         name = settings.library.replace("_", "-")
-        raise SetupError(f"The lab's {name} consumers need {name}.", hint=f"pip install {name}") from error
+        raise SetupError(f"The lab's {name} consumers need {name}.", hint="pip install 'lag-workbench[lab]'") from error
 
 
 if __name__ == "__main__":
