@@ -111,7 +111,8 @@ def _live(request: Measurements, progress: Progress) -> Measured:
         start_in_background()  # Spark's start takes longer than any query
     from workbench.collect import live
 
-    later = Timer(_HEAD_START_SECONDS, start_in_background)  # a mistyped name is known at once, and answered without Spark
+    # A mistyped name is known at once, and answered without Spark.
+    later = Timer(_HEAD_START_SECONDS, start_in_background)
     if named:
         later.start()
     try:
