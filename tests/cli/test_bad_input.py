@@ -157,7 +157,8 @@ def test_the_exit_code_says_how_bad_it_is(spark: object, tmp_path: Path) -> None
         assert shown.returncode == code, shown.stderr
         document = json.loads(shown.stdout)
         assert document["schema"] == "workbench.triage/1"
-        assert shown.stderr == ""
+        # What is waited for, on a slow machine; and nothing else.
+        assert all(line.startswith("… ") for line in shown.stderr.splitlines())
 
 
 @pytest.mark.jvm
