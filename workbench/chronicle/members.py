@@ -10,9 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workbench.runs import runs_of
+from workbench.signals import SIGNALS, Grain
 from workbench.window import Window
 
 _COUNTED = "process_time"
+_OF_MEMBERS = [it.name for it in SIGNALS.values() if it.grain is Grain.MEMBER]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -36,6 +38,8 @@ def members_of(
 ) -> dict[tuple[str, str, str | None], dict[str, MemberStory]]:
     """Members whose handlers are counted, by cluster, group and the topic of the counter (None: it names none).
 
+    If anything else is measured of a group's members, only those with the same name count: a process with several clients is no member.
+
     Args:
         samples: in the order of `workbench.samples.SERIES_ORDER`, then time.
         window: baseline and window.
@@ -48,13 +52,24 @@ def members_of(
     rows = samples.filter(pc.and_(wanted, pc.is_in(samples["group"], names)))
     if not rows.num_rows:
         return found
+    others = samples.filter(
+        pc.and_(
+            pc.and_(pc.is_in(samples["signal"], pa.array(_OF_MEMBERS)), pc.is_valid(samples["member"])),
+            pc.is_in(samples["group"], names),
+        )
+    )
+    named: dict[str, set[str]] = {}
+    for it in others.group_by(["group", "member"]).aggregate([]).to_pylist():
+        named.setdefault(it["group"], set()).add(it["member"])
     seconds = pc.cast(rows["ts"], pa.int64()).to_numpy() / 1e6 - window.end.timestamp()
     values = rows["value"].to_numpy()
     labels_of = ("cluster", "group", "topic", "member", "processor", "source")
     starts, ends = runs_of(rows, labels_of)
     labels = rows.select(list(labels_of)).take(pa.array(starts)).to_pylist()
     for label, begin, until in zip(labels, starts, ends, strict=True):
-        if (label["cluster"], label["group"]) not in groups:
+        if (label["cluster"], label["group"]) not in groups or label["member"] not in named.get(
+            label["group"], {label["member"]}
+        ):
             continue
         at, value = seconds[begin:until], values[begin:until]
         inside = (at <= 1e-6) & (at >= -window.seconds - window.baseline_seconds - 1e-6)

@@ -36,7 +36,7 @@ def membership(t: Thresholds) -> Sequence[Mapping[str, str]]:
     )
     # Its handlers finish nothing, while others do, and as many partitions as it may own have stopped.
     idle = (
-        "m.live AND m.poll_age_seconds IS NULL AND m.stats_stand IS NULL"
+        "m.live AND forall(members, o -> o.poll_age_seconds IS NULL AND o.stats_stand IS NULL)"
         f" AND m.worked_ago_seconds >= least(objective_seconds, {SOONEST_SECONDS})"
         f" AND exists(members, o -> o.worked_ago_seconds <= {_OTHERS} * m.worked_ago_seconds)"
         " AND group_members <= partition_count AND size(frozen_partitions) >="
