@@ -10,6 +10,7 @@ import pytest
 
 from tests.stories import TIMES, Story, growing
 from tests.triage.judging import rows_of
+from workbench.triage.ranking import likeliest_first
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Answer, Verdict
 
@@ -71,6 +72,8 @@ def test_a_member_that_finishes_nothing_while_its_partitions_wait_is_named_and_n
     assert row.idle_members == ("m-0",)
     assert row.verdict is Verdict.CANNOT_TELL
     assert row.answers["consuming"] is Answer.CANNOT_TELL
+    candidates = likeliest_first([Verdict.CONSUMER_STOPPED, Verdict.BATCH_MISSED], row)
+    assert candidates == [Verdict.CONSUMER_STOPPED]  # no batch in the settings
 
 
 @pytest.mark.parametrize("name", ["nobody is idle", "more members than partitions", "no members"])

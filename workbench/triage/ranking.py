@@ -18,7 +18,9 @@ _USUAL = (
 
 
 def likeliest_first(candidates: Sequence[Verdict], row: SubscriptionFeatures) -> list[Verdict]:
-    """The same candidates in another order."""
+    """The candidates in another order, without what cannot be: no run is missed where the settings name no batch."""
+    no_batch = row.batch_due_seconds is None and row.batch_every_seconds is None
+    candidates = [it for it in candidates if not (it is _V.BATCH_MISSED and no_batch)]
     # A client that waits, and that the broker does throttle: the mean over its last fetches hides by how much.
     quota = (_V.THROTTLED,) if (row.throttle_seconds or 0) > 0 and row.own_work is False else ()
     first = [it for it in (*quota, *_speaking(row)) if it in candidates]
