@@ -46,9 +46,8 @@ def cluster_option(*, required: bool = True) -> Callable[[F], F]:
     return add
 
 
-def selection_options(function: F) -> F:
-    """`--group` and `--topic`, each any number of times."""
-    function = click.option("--topic", "topics", multiple=True, help="Only this topic. May be repeated.")(function)
+def groups_option(function: F) -> F:
+    """`--group`, any number of times."""
     return click.option(
         "--group",
         "groups",
@@ -56,6 +55,13 @@ def selection_options(function: F) -> F:
         shell_complete=completing("groups"),
         help="Only this consumer group. May be repeated.",
     )(function)
+
+
+def selection_options(function: F) -> F:
+    """`--group` and `--topic`, each any number of times."""
+    return groups_option(
+        click.option("--topic", "topics", multiple=True, help="Only this topic. May be repeated.")(function)
+    )
 
 
 def window_options(function: F) -> F:

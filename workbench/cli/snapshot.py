@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workbench.cli.options import cluster_option, completing, config_option, json_option
+from workbench.cli.options import cluster_option, config_option, groups_option, json_option
 from workbench.screen import say, write_json
 
 if TYPE_CHECKING:
@@ -20,13 +20,7 @@ _SAID = 20  # missing parts that are listed; --json has all of them
 
 @click.command(name="snapshot")
 @cluster_option()
-@click.option(
-    "--group",
-    "groups",
-    multiple=True,
-    shell_complete=completing("groups"),
-    help="Only this consumer group. May be repeated.",
-)
+@groups_option
 @click.option(
     "--kind",
     "kinds",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from workbench.cli.options import cluster_option, completing, config_option, json_option
+from workbench.cli.options import cluster_option, config_option, groups_option, json_option
 from workbench.errors import ExitCode, SetupError, UsageError
 from workbench.screen import say, write_json
 
@@ -23,13 +23,7 @@ from workbench.screen import say, write_json
 @click.option("--interval", default="5s", show_default=True, help="Time between two scrapes.")
 @click.option("--for", "length", help="Stop after this time. Default: on Ctrl-C.")
 @click.option("--metrics", "pages", multiple=True, help="URL of a further metrics page. May be repeated.")
-@click.option(
-    "--group",
-    "groups",
-    multiple=True,
-    shell_complete=completing("groups"),
-    help="Only this consumer group. May be repeated.",
-)
+@groups_option
 @json_option
 @config_option
 def command(

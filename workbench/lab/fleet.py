@@ -201,15 +201,25 @@ class LabFleet:
         # The same page after a restart, as a pod or a service would have.
         return self._ports.setdefault(name, process.free_port())
 
+    def _place(self, name: str) -> dict[str, Any]:
+        """What every instance that is no runtime is told: where it reads, as whom, and where its page is."""
+        return {
+            "bootstrap": self._bootstrap,
+            "group": self.spec.group,
+            "topic": self.spec.topic,
+            "client_id": name,
+            "metrics_port": self._port(name),
+        }
+
+    @property
+    def _bootstrap(self) -> str:
+        return self.lab.proxied if self.spec.proxied else self.lab.bootstrap
+
     def _java(self, name: str) -> JavaConfig:
         spec = self.spec
         return JavaConfig(
-            bootstrap=self.lab.proxied if spec.proxied else self.lab.bootstrap,
-            group=spec.group,
-            topic=spec.topic,
-            client_id=name,
+            **self._place(name),
             listener=f"{spec.group}-listener-0",
-            metrics_port=self._port(name),
             kafka={**java_consumer.kafka_settings(spec.measured, LAB_KAFKA), **spec.kafka},
         )
 
@@ -217,25 +227,19 @@ class LabFleet:
         spec = self.spec
         return PythonConfig(
             library=library,
-            bootstrap=self.lab.proxied if spec.proxied else self.lab.bootstrap,
-            group=spec.group,
-            topic=spec.topic,
-            client_id=name,
+            **self._place(name),
             by_type=spec.by_type,
-            metrics_port=self._port(name),
             kafka={**LAB_KAFKA, **spec.kafka},
         )
 
     def _loop(self, name: str) -> LoopConfig:
         spec = self.spec
-        pooled = {"threads": spec.threads, "in_flight": _IN_FLIGHT * spec.threads} if spec.consumer == "pool" else {}
+        pooled: dict[str, Any] = {}
+        if spec.consumer == "pool":
+            pooled = {"threads": spec.threads, "in_flight": _IN_FLIGHT * spec.threads}
         return LoopConfig(
-            bootstrap=self.lab.proxied if spec.proxied else self.lab.bootstrap,
-            group=spec.group,
-            topic=spec.topic,
-            client_id=name,
+            **self._place(name),
             by_type=spec.by_type,
-            metrics_port=self._port(name),
             kafka={**LAB_KAFKA, **spec.kafka},
             **pooled,
         )
@@ -243,7 +247,7 @@ class LabFleet:
     def _runtime(self, name: str) -> RuntimeConfig:
         spec = self.spec
         return RuntimeConfig(
-            bootstrap=self.lab.proxied if spec.proxied else self.lab.bootstrap,
+            bootstrap=self._bootstrap,
             group=spec.group,
             topics=[spec.topic],
             client_id=name,

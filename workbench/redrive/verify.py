@@ -1,4 +1,4 @@
-"""Verification of a redrive: was each planned letter produced once, with its content, and what became of it.
+"""Verification of a redrive: was each planned letter produced once, with its content, and was it handled since?
 
 The evidence is the target topics themselves: every record that a redrive produces names its plan and its letter in two headers.
 """

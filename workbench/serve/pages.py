@@ -27,7 +27,7 @@ from workbench.triage.verdict import State
 
 _ROWS = 100
 _MAX_QUERY = 200
-# A report has its own policy, by hashes; in a sandbox it has no access to the visit of whoever reads it.
+# A report has its own policy, by hashes; in a sandbox it cannot use the reader's login.
 _REPORT_POLICY = "sandbox allow-scripts; frame-ancestors 'none'"
 
 

@@ -20,8 +20,6 @@ _MORE, _LESS = 1.3, 0.8  # times the work of the baseline
 NEVER_EMPTY = 20.0  # messages
 _MUCH = 4  # times the messages that count as waiting in the client
 _SURE = 30.0  # times the throttle time that counts, and the baseline's round trip
-# What one answer brought may be waiting at this moment, but the handlers have little to do, and the next answer is far away.
-_HELD_BACK = f"throttle_seconds >= {{throttle}} AND loop_busy <= {_EASY} AND loop_busy <= {_LESS} * loop_busy_baseline"
 _GROWN = 1.2  # times what the whole group's arrivals have grown by
 _HOT = 1.5  # times the arrivals of a typical partition
 
@@ -55,9 +53,12 @@ def judged_work(t: Thresholds) -> Mapping[str, str]:
     """
     # Of all the threads that never wait, the handlers take so little. (A hot partition keeps one member busy.)
     never = f"size(filter(members, m -> m.live AND m.poll_idle <= {_IDLE}))"
+    throttled = f"throttle_seconds >= {_SURE} * {t.throttle_seconds}"
+    # What one answer brought may be waiting at this moment, but the handlers have little to do, and the next answer is far away.
+    held_back = f"{throttled} AND loop_busy <= {_EASY} AND loop_busy <= {_LESS} * loop_busy_baseline"
     waits = f"fetch_queue_mean < {t.fetch_queue_messages} AND lag_messages >= {_MUCH * t.fetch_queue_messages}"
     return {
-        "own_work": f"""CASE WHEN {_HELD_BACK.format(throttle=_SURE * t.throttle_seconds)} THEN false
+        "own_work": f"""CASE WHEN {held_back} THEN false
             WHEN fetched_low >= {NEVER_EMPTY} THEN true
             WHEN poll_idle <= {_IDLE} AND loop_busy * live_members <= {_EASY} * {never} THEN NULL
             WHEN poll_idle <= {_IDLE} THEN true WHEN poll_idle >= {_WAITING} THEN false WHEN {waits} THEN false
@@ -67,7 +68,7 @@ def judged_work(t: Thresholds) -> Mapping[str, str]:
         # Its client or its handlers are measured, and no queue is: it has none, or none that counts.
         "queueless": "NOT has_queues AND coalesce(poll_idle, loop_busy, fetched_low, throttle_seconds, rtt_seconds) IS NOT NULL",
         # Facts that explain a lag, whatever else is not known.
-        "surely_throttled": f"coalesce(throttle_seconds >= {_SURE} * {t.throttle_seconds}, false)",
+        "surely_throttled": f"coalesce({throttled}, false)",
         "surely_slow_network": f"coalesce(rtt_seconds >= {t.rtt_seconds}"
         f" AND rtt_seconds >= {_SURE} * rtt_baseline_seconds, false)",
         # Members that work all the time, and whose work is kept, do not rebalance all the time.

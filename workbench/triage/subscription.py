@@ -39,7 +39,7 @@ class SubscriptionFeatures(MeasuredSubscription):
         unproven: so late by now that only a commit since the last sample could make it well.
         batch_perhaps: it may be a batch whose time has not come.
         batch_due_seconds, batch_before_seconds, batch_every_seconds, batch_now, batch_ran, batch_late, batch_missed,
-        batch_due_ago_seconds: what the settings say of a batch, and what became of its last run (`triage.batch`).
+        batch_due_ago_seconds: what the settings say of a batch, and whether its last run has read all (`triage.batch`).
         behind_partitions: those that are late, or on the way to it, and do not catch up.
         held_inside: most late partitions wait for events that the consumer has read.
         recovered_seconds: since the latest lateness ended.
