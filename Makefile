@@ -34,7 +34,7 @@ test-pages: $(READY)  ## report and notebook in a real browser, hand-off to a re
 
 test-slow: $(READY)  ## the other live incidents, long replays, and the installed wheel in a separate environment
 	@$(BIN)/workbench lab setup
-	@$(BIN)/python -m pytest -m "slow and not apt and not cluster and not estate" --durations=10
+	@PYTEST="$(BIN)/python -m pytest" .ci/side-by-side --durations=10 -- slow "slow and not apt and not cluster and not estate"
 
 test-estate: $(READY)  ## three secured brokers: every way to lose one of them (about 15 minutes)  [RUNS=20 SEED=1]
 	@$(BIN)/workbench lab setup

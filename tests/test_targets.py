@@ -22,6 +22,13 @@ echo "$$" >"$ROOM/${!#}"
 case "${!#}" in
   right) echo "all is well" ;;
   wrong) echo "something is wrong"; exit 1 ;;
+  once|twice|many|died)
+    for word in "$@"; do case "$word" in cache_dir=*) cache=${word#cache_dir=}/v/cache ;; esac; done
+    if [[ " $* " = *" --last-failed "* ]]; then [ "${!#}" = once ]; exit; fi
+    [ -e "$cache" ] && exit 9
+    mkdir -p "$cache"
+    printf '  "a.py::%s": true,\\n' $([ "${!#}" = many ] && echo {1..9} || echo 1) >"$cache/lastfailed"
+    [ "${!#}" = died ] && exit 2 || exit 1 ;;
   long) trap 'sleep 0.2; touch "$ROOM/put-away"; exit 2' INT; while :; do sleep 0.05; done ;;
   meets*) for _ in {1..400}; do [ -e "$ROOM/meets-1" ] && [ -e "$ROOM/meets-2" ] && exit; sleep 0.05; done; exit 1 ;;
 esac
@@ -49,7 +56,7 @@ def test_every_test_has_one_target() -> None:
         "test: unit",
         "test: spark",
         "test: kafka",
-        "test-slow",
+        "test-slow: slow",
         "test-pages",
         "test-cluster",
         "test-estate",
@@ -95,6 +102,19 @@ def test_one_part_that_fails_fails_all_and_everything_is_shown(room: Path, parts
     assert run.returncode == 1
     assert "all is well" in shown and "something is wrong" in shown
     assert (room / "build" / "part-wrong.log").read_text() == "something is wrong\n"
+
+
+@pytest.mark.parametrize(("part", "code"), [("once", 0), ("twice", 1), ("many", 1), ("died", 1)])
+def test_what_fails_once_is_run_again_alone_and_named(room: Path, part: str, code: int) -> None:
+    """Few tests, and only where nothing worse happened; what a former run left is not taken for this one's."""
+    left = room / "build" / f"cache-part-{part}" / "v" / "cache"
+    left.mkdir(parents=True)
+    (left / "lastfailed").write_text('{"old.py::test": true}')
+    shown, _ = (run := side_by_side(room, "right", part)).communicate(timeout=60)
+    assert run.returncode == code
+    assert ("passed alone" in shown) == (part == "once")
+    assert ("once more, alone" in shown) == (part in ("once", "twice"))
+    assert ('"a.py::1": true' in shown) == (part == "once")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

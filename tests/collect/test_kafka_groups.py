@@ -252,8 +252,13 @@ def test_the_next_server_is_asked_if_the_first_does_not_answer() -> None:
 
 def test_a_port_that_speaks_something_else_is_an_error() -> None:
     """An alert of TLS, or a web server's answer, is not a length."""
+
+    class Claimed(bytes):
+        def __len__(self) -> int:
+            return 300_000_000
+
     with WireBroker() as broker:
-        broker._answer = lambda *_: bytes(300_000_000)  # type: ignore[method-assign]
+        broker._answer = lambda *_: Claimed(b"HTTP")  # type: ignore[method-assign]
         with pytest.raises(NotListedError, match="protocol"):
             ask(broker)
 

@@ -79,12 +79,21 @@ with_examples(root, "")
 
 def main() -> None:
     """Run the command line; every way out has its exit code, and a user's mistake no traceback."""
-    from workbench.screen import nobody_reads, prepare, say_crash
+    from workbench.screen import prepare
 
     prepare()
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     # The interpreter would look for cycles once more at its end, among all that was loaded, for half a second.
     atexit.register(gc.freeze)
+    try:
+        _run()
+    finally:
+        _keep_libraries_from_cleaning_up()
+
+
+def _run() -> None:
+    from workbench.screen import nobody_reads, say_crash
+
     try:
         code = root.main(prog_name="workbench", standalone_mode=False)
     except WorkbenchError as error:
@@ -117,6 +126,22 @@ def main() -> None:
             )
         )
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _keep_libraries_from_cleaning_up() -> None:
+    """Leave the process as soon as Python has ended, with the same exit code.
+
+    librdkafka's threads live until the process ends. If one of them is within OpenSSL when `exit` of the C library cleans OpenSSL up,
+    the process dies of a signal, with all of its output written, and its exit code lost.
+    """
+    if "confluent_kafka" not in sys.modules:
+        return
+    import ctypes
+
+    library = ctypes.CDLL(None)
+    # What was registered last runs first. `on_exit` is glibc's; others have no function that is told the exit code.
+    if hasattr(library, "on_exit"):
+        library.on_exit(library._exit, None)
 
 
 def _report(message: str, hint: str | None, code: int) -> int:
