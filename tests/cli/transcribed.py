@@ -168,9 +168,10 @@ def main() -> None:
 
 
 def isolate(room: Path, environ: dict[str, str]) -> None:
-    """No settings, no running lab and no journal of this machine."""
+    """No settings, no running lab, no journal and no programs of this machine (promtool)."""
     for name in ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
         environ[name] = str(room / "home")
+    environ["PATH"] = str(Path(sys.executable).parent)
     environ.pop("WORKBENCH_CONFIG", None)
 
 

@@ -37,16 +37,17 @@ def check_rules(folder: Path) -> PromtoolResult:
     runs = [("check", path) for path in sorted((folder / "rules").glob("*.yml"))]
     runs += [("test", path) for path in sorted((folder / "rules" / "tests").glob("*.yml"))]
     for verb, path in runs:
-        shown = subprocess.run(
-            [program, verb, "rules", path],
-            capture_output=True,
-            text=True,
-            timeout=_SECONDS,
-            check=False,
-            encoding="utf-8",
-            errors="replace",
-        )
-        if shown.returncode != 0:
-            reason = " ".join((shown.stderr or shown.stdout).split())[:400]
+        if reason := _refusal([str(program), verb, "rules", str(path)]):
             found.append(f"{path.name}: promtool {verb} rules: {reason}")
     return PromtoolResult(ran=True, problems=tuple(found))
+
+
+def _refusal(words: list[str]) -> str:
+    """What the program found, or ""."""
+    try:
+        shown = subprocess.run(
+            words, capture_output=True, text=True, timeout=_SECONDS, check=False, encoding="utf-8", errors="replace"
+        )
+    except subprocess.TimeoutExpired:
+        return f"no answer within {_SECONDS} s. It evaluates every rule at every evaluation_interval up to the last eval_time."
+    return "" if shown.returncode == 0 else " ".join((shown.stderr or shown.stdout).split())[:400]
