@@ -376,7 +376,7 @@ def test_a_replay_takes_no_answer_for_no_commit(monkeypatch: pytest.MonkeyPatch)
         with pytest.raises(
             SourceUnreachableError, match="group 'g' cannot be read: this broker is not the coordinator"
         ):
-            gateway(broker, monkeypatch, seconds=0.5).commits("g")
+            gateway(broker, monkeypatch, seconds=3).commits("g")
         with pytest.raises(SourceUnreachableError, match="DESCRIBE on group 'denied'"):
             gateway(broker, monkeypatch).commits("denied")
         broker.answers[FETCH] = commits({"g": {("t", 3): -1}}, errors={3: 88})

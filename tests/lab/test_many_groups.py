@@ -72,7 +72,8 @@ def test_requests_are_of_the_order_of_groups_and_brokers(lab: Lab, many: tuple[s
 
     sent = sum(broker["tx"] for broker in seen.values())
     named = sum(sum(broker.get("req", {}).values()) for broker in seen.values())
-    assert total("ListOffsets") == 2, "one broker leads all: one request for the ends, one for the beginnings"
+    # One broker leads all: one request for the ends and one for the beginnings, each perhaps once more where an answer is late.
+    assert 2 <= total("ListOffsets") <= 4
     assert total("DescribeGroups") + total("ConsumerGroupDescribe") <= 2 * GROUPS
     assert total("FindCoordinator") <= 3 * GROUPS
     assert sent - named <= 10, "an admin client's statistics do not name a request for commits: those are our own"

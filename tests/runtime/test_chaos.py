@@ -33,6 +33,7 @@ def _seeds(text: str) -> list[int]:
 
 
 @pytest.mark.lab
+@pytest.mark.slow  # nine processes and a broker: beside other tests it is the machine that is tried
 @pytest.mark.parametrize("seed", _seeds(os.environ.get("CHAOS_SEEDS", "1")))
 def test_groups_under_chaos_lose_nothing_and_keep_order(tmp_path: Path, seed: int) -> None:
     """Three groups at once on one broker, one for each assignment protocol.

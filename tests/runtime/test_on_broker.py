@@ -256,7 +256,7 @@ def test_a_blocked_handler_keeps_its_membership_and_its_bounds(lab: Lab) -> None
     topic.produce(20_000, value=b"v" * 2000)
     with running(runtime):
         wait_for(lambda: metric(runtime, "wb_paused_partitions") == PARTITIONS)
-        before = psutil.Process().memory_info().rss
+        before, joined = psutil.Process().memory_info().rss, runtime.task.consumers[0].rebalances
         gaps = []
         deadline = time.monotonic() + 8
         while time.monotonic() < deadline:
@@ -268,9 +268,9 @@ def test_a_blocked_handler_keeps_its_membership_and_its_bounds(lab: Lab) -> None
             assert held == queued + carried  # received = queued + at work + carried over
             assert carried <= PARTITIONS * (200 + config.max_poll_records)
             time.sleep(0.05)
-        assert max(gaps) < 3.0
+        assert max(gaps) < 6.0, "max.poll.interval.ms: beyond it, it is no member"
         assert psutil.Process().memory_info().rss - before < 30e6
-        assert runtime.task.consumers[0].rebalances == 1
+        assert runtime.task.consumers[0].rebalances == joined
         release.set()
         wait_for(lambda: topic.committed() == topic.ends(), 60)
     assert len(done) == len(set(done)) == 20_000

@@ -232,7 +232,7 @@ MUTATIONS: tuple[Mutation, ...] = (
 COUNT, BATCH = 1000, 250
 
 
-@pytest.mark.parametrize("batch", range(COUNT // BATCH))
+@pytest.mark.parametrize("batch", [0, *(pytest.param(it, marks=pytest.mark.slow) for it in range(1, COUNT // BATCH))])
 def test_a_mutated_capture_neither_crashes_nor_heals(spark: Any, originals: dict[str, pa.Table], batch: int) -> None:
     """A thousand captures, each with one to three things gone wrong."""
     chance = random.Random(batch)

@@ -90,18 +90,20 @@ def stale_seconds(stale_after_seconds: float, interval: str) -> str:
 
 
 # Of the log itself, for all groups: `log_end`, `log_start`, `last_stable` (last),
-# `arrival_per_second` (messages/s, over the window, and
-# `arrival_recent_per_second` over its last third),
+# `arrival_per_second` (messages/s, over the window; over its last third where the log was made anew or cut in the window: its end went
+# back, and the way from the lowest to the highest is no arrival), `arrival_recent_per_second` (over its last third),
 # `log_start_per_second` (messages/s, over baseline and window: retention deletes whole segments, so it moves in steps), `history`.
 LOG_FEATURES = {
     "log_end": of("max", "last", _END),
     "log_start": of("max", "last", _START),
     "last_stable": of("max", "last", _STABLE),
     "log_end_high": of("max", "high", _END, period=None),
-    "arrival_per_second": ratio(
+    "arrival_per_second": f"CASE WHEN {of('max', 'last', _END)} >= {of('max', 'high', _END)} THEN "
+    + ratio(
         f"{of('max', 'high', _END)} - {of('min', 'low', _END)}",
         f"{of('max', 'last_seconds', _END)} - {of('min', 'first_seconds', _END)}",
-    ),
+    )
+    + f" WHEN {of('max', 'recent_slope', _END)} >= 0 THEN {of('max', 'recent_slope', _END)} END",
     "arrived": f"{of('max', 'high', _END)} - {of('min', 'low', _END)}",
     "arrival_recent_per_second": of("max", "recent_slope", _END),
     # What is usual cannot be known from a few minutes.

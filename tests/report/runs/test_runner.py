@@ -194,15 +194,15 @@ def test_impatience_does_not_cost_the_record(tmp_path: Path, number: signal.Sign
     finally:
         signal.signal(number, before)
     folder = started(tmp_path, mark)
-    deadline = time.monotonic() + 120
-    while child.poll() is None:
-        assert time.monotonic() < deadline
+    for _ in range(1000):  # a slow machine would do nothing but take signals if they never ended
+        if child.poll() is not None:
+            break
         child.send_signal(number)
         record = json.loads((folder / RECORD).read_bytes())
         if record["state"] != "running":
             break
         time.sleep(0.002)
-    assert child.wait(60) in (128 + number, -number)  # a last one may come when the record is on the disk
+    assert child.wait(120) in (128 + number, -number)  # a last one may come when the record is on the disk
     record = read_record(folder)
     assert record is not None
     assert (record.state, record.exit_code) == (RunState.TERMINATED, 128 + number)
