@@ -15,6 +15,7 @@ NOT_IN_THE_RUNTIME = {
     "group_members",
     "group_state",
     "last_stable_offset",
+    "read_quota",
     "fetch_latency",
     "poll_idle",
 }

@@ -172,6 +172,13 @@ SIGNALS: dict[str, Signal] = dict(
             "Partitions that members must still give up or take over to reach the coordinator's target (KIP-848).",
         ),
         _signal(
+            "read_quota",
+            "messages_per_second",
+            Kind.GAUGE,
+            Grain.GROUP,
+            "What the brokers' quotas let all members read together, by the mean size of a record on disk.",
+        ),
+        _signal(
             "rebalances",
             "",
             Kind.COUNTER,

@@ -18,7 +18,9 @@ pytestmark = pytest.mark.jvm
 RECORDED = 48  # seconds of each incident
 
 
-@pytest.mark.parametrize("seconds", [12, 30, 46, *(pytest.param(it, marks=pytest.mark.slow) for it in (18, 24, 36, 42))])
+@pytest.mark.parametrize(
+    "seconds", [12, 30, 46, *(pytest.param(it, marks=pytest.mark.slow) for it in (18, 24, 36, 42))]
+)
 def test_the_recorded_incidents_in_windows_of_any_length(spark: Any, seconds: int) -> None:
     """Incidents that began 15 to 35 s before the end: in short windows they began before, in long ones inside."""
     window = Window.ending(END, length=timedelta(seconds=seconds), baseline=timedelta(seconds=RECORDED - seconds))

@@ -116,6 +116,34 @@ def test_a_hard_fact_needs_no_other(spark: Any) -> None:
     assert {name: found[name].verdict for name in SURE} == {name: wanted for name, (_, wanted) in SURE.items()}
 
 
+READ = 120.0  # messages/s, of 200 that arrive
+
+
+def quota(story: Story, messages_per_second: float, **people: Any) -> Story:
+    """A lag exporter and what Kafka says of quotas: nothing of the clients."""
+    lagging(story).add("group_members", 2.0, group=story.group)
+    return story.add("read_quota", messages_per_second, keep=TIMES >= -0.1, group=story.group)
+
+
+QUOTAS: dict[str, tuple[Callable[[Story], Story], Verdict]] = {
+    "all that it may": (lambda s: quota(s, READ / 0.98), Verdict.THROTTLED),
+    "more than it may": (lambda s: quota(s, READ / 1.3), Verdict.CANNOT_TELL),
+    "half, and more arrives than it may": (lambda s: quota(s, 175.0), Verdict.THROTTLED),
+    "less than it may, and so arrives": (lambda s: quota(s, 250.0), Verdict.CANNOT_TELL),
+    "its handlers take all of its time": (
+        lambda s: handler(quota(s, READ), before=0.02, after=0.07),
+        Verdict.SLOW_PROCESSOR,
+    ),
+    "its clients say that nobody throttles them": (lambda s: quota(s, READ).people(), Verdict.CANNOT_TELL),
+}
+
+
+def test_a_quota_is_told_without_a_word_of_the_clients(spark: Any) -> None:
+    """Who reads what the quota allows is limited by it; what a client measures of itself outranks that."""
+    found = rows_of(spark, [make(Story(group=name, topic=name)) for name, (make, _) in QUOTAS.items()])
+    assert {name: found[name].verdict for name in QUOTAS} == {name: wanted for name, (_, wanted) in QUOTAS.items()}
+
+
 def test_statistics_that_no_longer_change_are_a_member_that_hangs(spark: Any) -> None:
     """They come with a poll. Those that never changed prove nothing."""
     noise = 0.01 + 0.001 * np.sin(TIMES)

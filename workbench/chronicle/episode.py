@@ -166,7 +166,7 @@ def drain(found: Story, committed: Line, lag: Line | None, end: Line, changed: I
     recent = slice(-max(FEW_MOVES, len(x) // 2), None)
     slopes = [slope(x[part], y[part]) for part in (slice(None), recent)]
     if max(slopes) < 0:
-        found.drain_in = last / -max(slopes)
+        found.drain_in, found.drain_seen = last / -max(slopes), float(x[-1] - x[0])
 
 
 def _hinge(at: FloatArray, age: FloatArray, last_well: int) -> float:

@@ -81,6 +81,7 @@ class Story:
         late_times: in how many stretches of the window it was late.
         pauses, pause_share: of the window, in how many stretches it was half an objective behind, and their share of the time.
         drain_in: until nothing waits, at the pace since the lag was highest; None if it does not shrink.
+        drain_seen: for how long it has shrunk.
         late_from, late_to, late_peak: the latest stretch in which it was late, if it ended in the window, and the highest age.
         lost, lost_from, lost_ago: messages that retention deleted before they were committed, the first of them, and when.
         skipped, skipped_from, skipped_ago: messages that a commit passed in one step; `skip_pace` times the usual pace, at `skip_rate`.
@@ -111,6 +112,7 @@ class Story:
     pauses: int = 0
     pause_share: float | None = None
     drain_in: float | None = None
+    drain_seen: float | None = None
     late_from: float | None = None
     late_to: float | None = None
     late_peak: float | None = None

@@ -18,6 +18,7 @@ from workbench.collect.events import of_window
 from workbench.collect.join import groups_of_clients
 from workbench.collect.kafka import KafkaCluster
 from workbench.collect.kafka_kinds import Unjudged, unjudged_in
+from workbench.collect.kafka_limits import read_limits, samples_of
 from workbench.collect.kafka_stable import standing, to_samples
 from workbench.collect.kafka_views import GROUPS_SCHEMA, views_table
 from workbench.collect.prometheus import Collected, PrometheusSource
@@ -57,8 +58,8 @@ def collect(
     try:
         found = _series(cluster, window, views, groups=groups, topics=topics)
         is_now = views.num_rows and late <= thresholds.stale_after_seconds
-        stable = _last_stable(cluster, window, found, incomplete) if is_now else []
-        samples = pa.concat_tables([found.series.to_samples(), shares, *stable])
+        asked = [*_last_stable(cluster, window, found, incomplete), *_limits(cluster, window, views)] if is_now else []
+        samples = pa.concat_tables([found.series.to_samples(), shares, *asked])
         missing, sources = found.incomplete, tuple(found.sources)
     except NoSeriesError:
         if not all_known:  # unknown to both sources: the name is wrong
@@ -168,6 +169,12 @@ def _last_stable(cluster: Cluster, window: Window, found: Collected, incomplete:
         incomplete.append(error.message)
         return []
     return [to_samples(offsets, cluster.name, window.end.timestamp())] if offsets else []
+
+
+def _limits(cluster: Cluster, window: Window, views: pa.Table) -> list[pa.Table]:
+    """What quotas let the groups read."""
+    found = read_limits(_kafka(cluster), views)
+    return [samples_of(found, cluster.name, window.end.timestamp())] if found else []
 
 
 def _needs_members(cluster: Cluster) -> bool:

@@ -26,6 +26,7 @@ from workbench.collect.capture import (
 from workbench.collect.events import of_window
 from workbench.collect.join import groups_of_clients, with_derived_lag
 from workbench.collect.kafka import KafkaCluster
+from workbench.collect.kafka_limits import read_limits, samples_of
 from workbench.collect.kafka_stable import StandingStill, to_samples
 from workbench.collect.kafka_views import SOURCE as KAFKA_PROFILE
 from workbench.collect.scrape import scrape
@@ -36,6 +37,7 @@ from workbench.samples import SeriesTable, concat, most_trusted
 from workbench.settings import Cluster, Thresholds
 from workbench.window import Window
 
+_LIMITS_SECONDS = 15.0  # between two looks at quotas
 _FLUSH_SECONDS = 10.0
 
 # Called after each round with (rounds so far, samples so far, missing targets of this round).
@@ -83,6 +85,7 @@ class Recorder:
         self._parts = 0
         self._members: dict[str, str] = {}
         self._still = StandingStill()
+        self._ask_limits_at = -math.inf
         self.total_samples = 0
         self.rounds = 0
         self.missing: dict[str, int] = {}
@@ -130,6 +133,7 @@ class Recorder:
                     else []
                 )
                 views = snapshot.to_groups(self._cluster.name)
+                tables += self._limits(views, snapshot.taken_at)
                 self._views.append(views)
                 self._members |= groups_of_clients(views)
             except SourceUnreachableError as error:
@@ -150,6 +154,14 @@ class Recorder:
         for text in missing:
             self.missing[text] = self.missing.get(text, 0) + 1
         return missing
+
+    def _limits(self, views: pa.Table, at: float) -> list[SeriesTable]:
+        """What quotas let the groups read; now and then, as they change rarely."""
+        if self._kafka is None or time.monotonic() < self._ask_limits_at:
+            return []
+        found = read_limits(self._kafka, views)
+        self._ask_limits_at = time.monotonic() + _LIMITS_SECONDS
+        return [SeriesTable.of_samples(samples_of(found, self._cluster.name, at))] if found else []
 
     def _begin(self, missing: list[str]) -> None:
         """Make the folder after the first round has shown that there are samples."""

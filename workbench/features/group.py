@@ -13,7 +13,7 @@ _STANDS = (
 
 # From the coordinator: members (last, the higher of the last two, and the lowest in the window), state (see
 # `signals.GROUP_STATES`), and the lowest number of partitions that wait for their target member: above 0, the group has been
-# reconciling all the time.
+# reconciling all the time. And the messages/s that quotas let it read (last).
 GROUP_FEATURES = {
     "group_members": of("max", "last", "group_members"),
     "group_members_recent": of("max", "last_two_high", "group_members"),
@@ -21,6 +21,7 @@ GROUP_FEATURES = {
     "group_state": of("max", "last", "group_state"),
     "group_state_low": of("min", "low", "group_state"),
     "reassigning_low": of("min", "low", "reassigning_partitions"),
+    "read_quota_per_second": of("max", "last", "read_quota"),
     "group_state_mean": of("max", "mean", "group_state"),
     "usual_members": lower_median(
         "array(" + ", ".join(of("max", "mean", "group_members", period=at) for at in range(BASELINE_PERIODS)) + ")"
@@ -29,7 +30,7 @@ GROUP_FEATURES = {
     "onset_seconds": of("min", "last", STORY, stat="group_onset"),
     "without_baseline": of("max", "last", STORY, stat="group_without_baseline"),
 }
-GROUP_SIGNALS = ("group_members", "group_state", "reassigning_partitions", STORY)
+GROUP_SIGNALS = ("group_members", "group_state", "reassigning_partitions", "read_quota", STORY)
 
 # From the members: ages (last), `last_seconds` (of any of their signals, ≤ 0), rebalances in the window, whether they were there
 # in the baseline, restarts in the window, the longest time without a poll in it, the delay queue's fill (0 to 1, mean and highest),

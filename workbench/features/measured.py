@@ -188,6 +188,7 @@ class MeasuredSubscription:
         sample_interval_seconds: between two samples of the lag.
         loss_seconds: until retention deletes messages that are not committed.
         reassigning_low: lowest number of partitions in the window whose owner is not the target one (KIP-848).
+        read_quota_per_second: messages/s that quotas let all members read together; None without a quota, or if it is not known.
         usual_members: of the group in the baseline.
         onset_seconds: when it fell behind, relative to the window's end; None if it is not behind, or for longer than the data show.
         without_baseline: 1 if no good time was seen to compare with.
@@ -227,6 +228,7 @@ class MeasuredSubscription:
     group_state: float | None
     group_state_low: float | None
     reassigning_low: float | None
+    read_quota_per_second: float | None
     group_state_mean: float | None
     usual_members: float | None
     onset_seconds: float | None

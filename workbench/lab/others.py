@@ -110,7 +110,6 @@ def _throttled(shape: Shape, draw: Draw, run_id: str) -> Scenario:
     quota = draw.random.uniform(0.28, 0.36) * draw.rate / draw.instances * RECORD_BYTES
     return draw.scenario(
         _calm(draw), lambda fleet: fleet.limit(round(quota)), Verdict.THROTTLED, run_id=run_id, keys=_KEYS,
-        also=_unless_measured(shape),
     )  # fmt: skip
 
 
@@ -129,7 +128,7 @@ def _slow_network(shape: Shape, draw: Draw, run_id: str) -> Scenario:
 
 
 def _unless_measured(shape: Shape) -> tuple[Verdict, ...]:
-    """Only the statistics of a client tell which reason on the broker's side it is, or whether a thread hangs or has paused."""
+    """Only the statistics of a client tell a slow network, or whether a thread hangs or has paused."""
     return (Verdict.CANNOT_TELL,) if shape in _NO_STATISTICS else ()
 
 

@@ -140,8 +140,8 @@ def _lag(t: Thresholds) -> _Stages:
             " OR (live_members = 0 AND baseline_members > 0 AND committed_recent_per_second = 0"
             # A batch that ends its process each time is expected to commit no more often.
             " AND (commit_every_seconds = 0 OR late)))",
-            "eta_drain_seconds": f"CASE WHEN forall({behind_and_known}, p -> p.story['drain_in'] IS NOT NULL)"
-            f" THEN array_max(transform({behind_and_known}, p -> p.story['drain_in'])) END",
+            "eta_drain_seconds": f"CASE WHEN forall({behind_and_known}, p -> {_DRAINS} IS NOT NULL)"
+            f" THEN array_max(transform({behind_and_known}, p -> {_DRAINS})) END",
             "comes_and_goes": f"exists(partitions, p -> p.story['late_times'] >= {_SEVERAL - 1}"
             f" OR p.story['pauses'] >= {_SEVERAL} AND p.story['pause_share'] >= {_OFTEN})",
             # The oldest events of late partitions have been read and wait inside, while commits move: the consumer's side is the limit.
@@ -161,7 +161,7 @@ def _lag(t: Thresholds) -> _Stages:
             # It stood still before the data began, and usually has no members: when it is due is not known.
             "batch_perhaps": f"coalesce(usual_members < {_SOMEBODY} AND late"
             " AND exists(partitions, p -> p.story['silent_before'] >= 0.3 * p.story['waiting']), false)",
-            "behind_partitions": f"transform(filter({behind_and_known}, p -> NOT ({idle}) AND p.story['drain_in'] IS NULL),"
+            "behind_partitions": f"transform(filter({behind_and_known}, p -> NOT ({idle}) AND {_DRAINS} IS NULL),"
             " p -> p.partition)",
             "recovered_seconds": "array_min(transform(filter(partitions, p -> p.story['late_to'] IS NOT NULL),"
             " p -> -p.story['late_to']))",
@@ -195,6 +195,8 @@ _OF_HIGHEST = 0.1  # what has a tenth of the highest lag is not what the lag is 
 _JUST_NOW = 1.5  # samples
 _SOMEBODY = 0.5  # of a member, on average
 _SEVERAL, _OFTEN = 3, 0.15  # stretches in the window, and their share of it
+# Where partitions take turns, the lag shrinks in each one's turn, and may grow all the same: two turns show it.
+_DRAINS = "(CASE WHEN 2 * coalesce(p.story['turn'], 0) <= p.story['drain_seen'] THEN p.story['drain_in'] END)"
 _IS_TAIL = "coalesce(p.story['idle'] = 1, false)"
 
 
@@ -224,7 +226,8 @@ def _frozen(objective: str, commit_every: str) -> str:
     still = "(coalesce(p.moved_ago_seconds, p.committed_since_seconds) + p.committed_last_seconds)"
     waiting = "coalesce(p.story['waiting'], p.time_lag_seconds)"
     in_line = (
-        f"coalesce(throttle_seconds > 0 AND p.story['passed'] < {_PASSED}"
+        "coalesce((throttle_seconds > 0 OR throttle_seconds IS NULL AND arrival_per_second > read_quota_per_second) AND"
+        f" p.story['passed'] < {_PASSED}"
         f" AND {still} < {_LONGEST_PAUSE_SECONDS}, false)"
     )
     return (

@@ -213,12 +213,16 @@ def _missing(
     """Signals that the open questions need and that have no data."""
     if verdict is not Verdict.CANNOT_TELL:
         return ()
-    found: dict[str, None] = {}
+    found: dict[str, bool] = {}  # whether it is there
     for node in open_questions(answers):
         known = {measure.signal for measure in node.measures if getattr(row, measure.column) is not None}
         absent = [name for name in node.needs if name not in known]
-        found |= dict.fromkeys(absent or node.needs)
-    return tuple(Missing(signal=name, how_to_get_it=_how_to_get(name, profiles)) for name in found)
+        found |= dict.fromkeys(absent or node.needs, not absent)
+    enough = "It is there, and does not decide this question: look again in a minute, or at another window."
+    return tuple(
+        Missing(signal=name, how_to_get_it=enough if there else _how_to_get(name, profiles))
+        for name, there in found.items()
+    )
 
 
 def _how_to_get(signal: str, profiles: Sequence[Profile]) -> str:

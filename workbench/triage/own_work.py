@@ -19,6 +19,12 @@ _BUSY, _EASY = 0.75, 0.3  # of one thread for each member
 _MORE, _LESS = 1.3, 0.8  # times the work of the baseline
 NEVER_EMPTY = 20.0  # messages
 _MUCH = 4  # times the messages that count as waiting in the client
+_AT_QUOTA, _NEAR_QUOTA, _OVER_QUOTA = (
+    0.85,
+    0.4,
+    1.2,
+)  # times what it may read: the size of its records is a mean over the log
+_MORE_THAN_QUOTA, _FAR_MORE = 1.1, 2.0  # times what it may read arrive
 _SURE = 30.0  # times the throttle time that counts, and the baseline's round trip
 _GROWN = 1.2  # times what the whole group's arrivals have grown by
 _HOT = 1.5  # times the arrivals of a typical partition
@@ -34,6 +40,11 @@ def measured_work() -> Mapping[str, str]:
         f" THEN coalesce(p.attempts * p.process_seconds / {span}, 0) ELSE 0D END)"
     )
     then = "aggregate(processors, 0D, (sum, p) -> sum + coalesce(p.baseline_rate_per_second * p.baseline_seconds, 0))"
+    # A broker that throttles lets a client wait for seconds between two answers: lately it may have read nothing.
+    read = "aggregate(partitions, 0D, (sum, p) -> sum + coalesce(p.committed_per_second, 0))"
+    share = f"({ratio(f'greatest(committed_recent_per_second, {read})', 'read_quota_per_second')})"
+    lately = f"({ratio('committed_recent_per_second', 'read_quota_per_second')})"
+    arriving = f"({ratio('arrival_per_second', 'read_quota_per_second')})"
     timed = "exists(processors, p -> p.process_seconds IS NOT NULL)"
     return {
         "has_queues": "size(queues) > 0 OR enqueue_mean_seconds IS NOT NULL OR enqueue_baseline_seconds IS NOT NULL",
@@ -41,6 +52,10 @@ def measured_work() -> Mapping[str, str]:
         "loop_busy_baseline": f"CASE WHEN {timed} AND {then} > 0 THEN {ratio(then, members)} END",
         "poll_idle": "array_min(transform(filter(members, m -> m.live), m -> m.poll_idle))",
         "fetched_low": "array_max(transform(partitions, p -> p.fetch_queue_recent_low))",
+        "quota_share": share,
+        # Where more arrives than it may read, the quota is enough of a reason, although it reads in bursts with pauses.
+        "at_quota": f"coalesce({lately} <= {_OVER_QUOTA} AND ({share} >= {_AT_QUOTA} OR {arriving} >= {_FAR_MORE}"
+        f" OR {share} >= {_NEAR_QUOTA} AND {arriving} >= {_MORE_THAN_QUOTA}), false)",
         "typical_arrival": lower_median("transform(partitions, p -> p.arrival_per_second)"),
     }
 
@@ -68,7 +83,7 @@ def judged_work(t: Thresholds) -> Mapping[str, str]:
         # Its client or its handlers are measured, and no queue is: it has none, or none that counts.
         "queueless": "NOT has_queues AND coalesce(poll_idle, loop_busy, fetched_low, throttle_seconds, rtt_seconds) IS NOT NULL",
         # Facts that explain a lag, whatever else is not known.
-        "surely_throttled": f"coalesce({throttled}, false)",
+        "surely_throttled": f"coalesce({throttled}, false) OR throttle_seconds IS NULL AND at_quota",
         "surely_slow_network": f"coalesce(rtt_seconds >= {t.rtt_seconds}"
         f" AND rtt_seconds >= {_SURE} * rtt_baseline_seconds, false)",
         # Members that work all the time, and whose work is kept, do not rebalance all the time.

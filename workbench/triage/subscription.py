@@ -57,6 +57,7 @@ class SubscriptionFeatures(MeasuredSubscription):
         has_queues: whether the consumer shows queues of its own.
         loop_busy, loop_busy_baseline: process time per second and member, now and in the baseline: above 1 with several threads.
         poll_idle: share of the time that the busiest member's thread waits for records.
+        quota_share: messages/s read lately, as a share of what quotas allow; at_quota: whether it is all that they allow.
         fetched_low: the lowest number of fetched messages that wait in the client, of the partition with most, in messages.
         pace_ratio: messages/s read lately where it is late, as a multiple of the baseline's, for each member that is left.
         queueless: whether its client or its handlers are measured, and no queue is.
@@ -147,6 +148,8 @@ class SubscriptionFeatures(MeasuredSubscription):
     storm_cause: str | None
     # Whose side is the limit.
     has_queues: bool
+    quota_share: float | None
+    at_quota: bool
     loop_busy: float | None
     loop_busy_baseline: float | None
     poll_idle: float | None

@@ -13,6 +13,7 @@ from workbench.triage.own_work import NEVER_EMPTY
 from workbench.triage.verdict import Verdict
 
 _MORE_WORK = 1.05  # times that of the baseline
+_ALL_TIME = 0.9  # of a thread for each member
 _LOST_PACE, _KEPT_PACE = 0.75, 0.95  # times the pace before
 _MORE_ARRIVES = 1.1  # times the arrivals before
 _WARM = 1.2  # times the arrivals of a typical partition
@@ -43,7 +44,7 @@ CAUSES = (
             " WHEN live_members = 0 AND baseline_members > 0 AND NOT moving_now THEN false"
             f" WHEN {_BLOCKED} THEN true"
             # It hangs, has paused, or its client gets nothing.
-            " WHEN size(idle_members) > 0 THEN NULL"
+            " WHEN size(idle_members) > 0 AND NOT at_quota THEN NULL"
             # Some partitions are stuck, and no metric says whether their owner polls. Fewer than one member owns are no lost member.
             " WHEN polling IS NULL AND (moving_partitions = 0 AND frozen_count > 0 OR stuck_count > 0"
             " AND NOT coalesce(stuck_count < floor(partition_count / nullif(group_members, 0)), false)) THEN NULL"
@@ -67,7 +68,7 @@ CAUSES = (
         test=(
             "CASE WHEN passing_members >= 3 AND baseline_members > 0 THEN true"
             " WHEN rejoining THEN true"
-            f" WHEN rebalances IS NULL AND ({_BLOCKED} OR works_on OR most_keep_up"
+            f" WHEN rebalances IS NULL AND ({_BLOCKED} OR works_on OR most_keep_up OR at_quota"
             f" OR coalesce(pace_ratio >= {_KEPT_PACE}, false)) THEN false"
             " ELSE rebalances >= {rebalances} END"
         ),
@@ -222,7 +223,8 @@ CAUSES = (
         # but its consumer works more than in good times, and always has something left to do.
         test=(
             "CASE WHEN has_queues THEN true WHEN coalesce(comes_and_goes, false)"
-            f" AND NOT coalesce(growing AND fetched_low >= {NEVER_EMPTY} AND loop_busy > {_MORE_WORK} * loop_busy_baseline, false)"
+            f" AND NOT coalesce(growing AND (fetched_low >= {NEVER_EMPTY} OR fetched_low IS NULL AND loop_busy >= {_ALL_TIME})"
+            f" AND loop_busy > {_MORE_WORK} * loop_busy_baseline, false)"
             " THEN NULL WHEN queueless THEN false END"
         ),
         yes=Choose(
@@ -242,7 +244,10 @@ CAUSES = (
         short="throttled?",
         # Averages of the client (Java: over 30 s) begin low: one that waits, and is throttled at all, may be throttled for long.
         test=(
-            "CASE WHEN throttle_seconds > {throttle_seconds} THEN true WHEN surely_slow_network OR surely_hot THEN false"
+            "CASE WHEN throttle_seconds > {throttle_seconds} THEN true"
+            # Without a client's own word: it reads what its quota allows, and no more.
+            " WHEN throttle_seconds IS NULL AND at_quota THEN true"
+            " WHEN surely_slow_network OR surely_hot THEN false"
             f" WHEN throttle_seconds > 0 AND NOT own_work AND NOT coalesce(pace_ratio >= {_LOST_PACE}, false) THEN NULL"
             " WHEN throttle_seconds IS NOT NULL THEN false END"
         ),
@@ -250,7 +255,10 @@ CAUSES = (
         no=Ask("slow_network"),
         words=wording.throttled,
         needs=("throttle_time",),
-        measures=(Measure("throttle_time", "throttle_seconds", "s", threshold="throttle_seconds"),),
+        measures=(
+            Measure("throttle_time", "throttle_seconds", "s", threshold="throttle_seconds"),
+            Measure("read_quota", "quota_share", "of what its quota lets it read"),
+        ),
         contributes=True,
     ),
     Node(

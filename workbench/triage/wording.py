@@ -235,6 +235,8 @@ def one_slow(row: SubscriptionFeatures) -> str:
 
 def one_queue(row: SubscriptionFeatures) -> str:
     """Full queues next to idle ones."""
+    if row.hot_queue_count is None:
+        return "no queues are measured"
     return f"{row.hot_queue_count} full queues next to idle ones, {row.full_queue_count} full in all"
 
 
@@ -255,7 +257,13 @@ def threads(row: SubscriptionFeatures) -> str:
 def throttled(row: SubscriptionFeatures) -> str:
     """The throttle time."""
     if row.throttle_seconds is None:
-        return "no throttle metrics"
+        if row.quota_share is None:
+            return "no throttle metrics"
+        limit, arriving = count(row.read_quota_per_second), count(row.arrival_per_second)
+        return (
+            f"its quota allows about {limit} messages/s, and {arriving}/s arrive; it reads {percent(row.quota_share)} of that;"
+            " no throttle metrics"
+        )
     return f"{duration(row.throttle_seconds)} on average"
 
 

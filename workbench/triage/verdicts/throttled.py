@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from workbench.humanize import count, duration, listed, shell_word
+from workbench.triage.actions import SHRINKS
 from workbench.triage.checks import Check
 from workbench.triage.finding import Action
 from workbench.triage.leaf import Leaf
@@ -14,26 +15,39 @@ from workbench.triage.verdict import Verdict
 def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
     held = sorted({m.member for m in row.members if (m.throttle_seconds or 0) > it.thresholds.throttle_seconds})
     name = shell_word(held[0]) if held else '"$CLIENT_ID"'
-    change = f"kafka-configs --bootstrap-server {it.brokers} --entity-type clients --entity-name {name}"
+    tool = f"kafka-configs --bootstrap-server {it.brokers}"
+    these = f" ({listed(held)})" if held else ""
+    measured = row.throttle_seconds is not None
+    gone = Check(feature="throttle_seconds", relation="<=", value=it.thresholds.throttle_seconds)
     return [
         Action(
-            title=f"Check which quota applies to these clients ({listed(held)})",
-            command=f"{change} --describe",
+            title=f"Check which quota applies to these clients{these}: one of their user counts before one of their client id",
+            command=f'for of in users clients "users --entity-type clients"; do {tool} --describe --entity-type $of; done',
             verify="you know the quota, and who set it",
         ),
         Action(
-            title=f"Raise it above the arrival rate ({count(row.arrival_per_second)} messages/s), or remove it",
-            command=f"{change} --alter --delete-config consumer_byte_rate",
-            verify="the throttle time is 0",
+            title=f"Raise it above the arrival rate ({count(row.arrival_per_second)} messages/s), or remove it"
+            " (here that of a client id)",
+            command=f"{tool} --entity-type clients --entity-name {name} --alter --delete-config consumer_byte_rate",
+            verify="the throttle time is 0" if measured else "the lag shrinks",
             kind="raise_quota",
             parameters={"members": held},
-            checks=(Check(feature="throttle_seconds", relation="<=", value=it.thresholds.throttle_seconds),),
+            checks=(gone if measured else SHRINKS,),
         ),
     ]
 
 
+def _headline(row: SubscriptionFeatures) -> str:
+    if row.throttle_seconds is not None:
+        return f"Throttled by the broker: {duration(row.throttle_seconds)} per fetch on average."
+    return (
+        f"At its quota: the brokers let it read about {count(row.read_quota_per_second)} messages/s, and"
+        f" {count(row.arrival_per_second)}/s arrive."
+    )
+
+
 LEAF = Leaf(
     verdict=Verdict.THROTTLED,
-    headline=lambda row: f"Throttled by the broker: {duration(row.throttle_seconds)} per fetch on average.",
+    headline=_headline,
     actions=_actions,
 )
