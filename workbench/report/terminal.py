@@ -13,10 +13,11 @@ from rich.text import Text
 
 from workbench.console import FittingTable, Hanging, Line, SafeConsole
 from workbench.features.series import FloatArray, Series, highest, series_of, total
-from workbench.humanize import count, duration, one_line, plural, printable
+from workbench.humanize import count, duration, one_line, percent, plural, printable, rate
 from workbench.triage.changes import words_of
 from workbench.triage.engine import Triage
 from workbench.triage.finding import Finding, PathStep
+from workbench.triage.shortfall import Shortfall
 from workbench.triage.tree import TREE
 from workbench.triage.verdict import Answer, State, Verdict
 from workbench.window import Window
@@ -79,6 +80,8 @@ def detail(finding: Finding, samples: pa.Table, window: Window, *, pictures: boo
     parts: list[object] = [_title(finding), _sentence(finding), Text(), _path(finding, series, pictures=pictures)]
     if finding.record is not None:
         parts.append(Text(f"  {one_line(finding.record.words)}", style="cyan"))
+    if finding.shortfall is not None:
+        parts += _shortfall(finding.shortfall)
     parts += [Text(f"  Also true: {text}", style="yellow") for text in finding.contributing]
     if finding.changed is not None:
         parts.append(Text(f"  Changed: {words_of(finding.changed)}", style="yellow"))
@@ -175,6 +178,21 @@ def _spark(step: PathStep, series: Series) -> str:
     return sparkline(line.values) if line is not None else ""
 
 
+def _shortfall(found: Shortfall) -> list[object]:
+    """Each cause with its share, as a bar."""
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1))
+    table.add_column(width=3)
+    table.add_column(ratio=1, overflow="fold")
+    table.add_column(no_wrap=True, justify="right")
+    table.add_column(no_wrap=True, style="cyan")
+    for part in found.parts:
+        bar = "█" * max(1, round(part.share * _BAR_WIDTH))
+        table.add_row(
+            "", Text(printable(part.words)), f"{rate(part.per_second)} ({percent(part.share)})", bar.ljust(_BAR_WIDTH)
+        )
+    return [Text(), Text(f"  {found.words}. Without one of these causes, more would be read:"), table]
+
+
 def _cannot_tell(finding: Finding) -> list[Text]:
     lines = []
     if finding.candidates and finding.verdict is Verdict.CANNOT_TELL:
@@ -210,6 +228,7 @@ def _numbered(number: str, text: Text) -> Table:
     return table
 
 
+_BAR_WIDTH = 10
 _BLOCKS = "▁▂▃▄▅▆▇█"
 
 

@@ -185,7 +185,7 @@ def _lag(t: Thresholds) -> _Stages:
     ]
 
 
-_TURNS = 1.5  # times the longest turn so far: the next may be longer
+_TURNS = 2.0  # times the longest turn so far: with a growing backlog, the next is longer
 _PASSED = 3  # times: each other one may have had a turn, and begun the next
 _SCRAPES = 2  # one may fall between two commits
 _SURELY = 5  # times the shortest freeze: no handler holds its commits for so long

@@ -18,6 +18,7 @@ from workbench.triage.finding import Action, Evidence, Finding, Missing, Partiti
 from workbench.triage.leaf import Leaf
 from workbench.triage.node import Measure, Node
 from workbench.triage.ranking import likeliest_first
+from workbench.triage.shortfall import shortfall_of
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.tree import TREE
@@ -76,6 +77,7 @@ def build_finding(
         runbook=leaf.runbook,
         since=since,
         sizing=sizing.words if sizing is not None else None,
+        shortfall=shortfall_of(row, leaf.state),
         features=row,
     )
 
@@ -103,6 +105,7 @@ def of_kind(finding: Finding, kind: str | None) -> Finding:
         runbook=leaf_of(Verdict.CANNOT_TELL).runbook,
         since=None,
         sizing=None,
+        shortfall=None,
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from workbench.features.measured import OldestMessage
 from workbench.humanize import duration, moment, size
 from workbench.triage.checks import Check
+from workbench.triage.shortfall import Shortfall
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Answer, State, Verdict
 
@@ -183,6 +184,7 @@ class Finding:
         sizing: the capacity that is needed, with the calculation.
         kind: of the group (`collect.kafka_kinds`); None if Kafka was not asked.
         record: at which a partition is stuck; None if it was not read.
+        shortfall: how much of what is not read each cause explains; None if the lag does not grow, or nothing explains it.
     """
 
     cluster: str
@@ -215,6 +217,7 @@ class Finding:
     sizing: str | None = None
     kind: str | None = None
     record: StuckRecord | None = None
+    shortfall: Shortfall | None = None
     # The features behind it, for checks and for the lab; not part of the JSON.
     features: SubscriptionFeatures = field(repr=False, compare=False)
 
