@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import json
 import re
 from html.parser import HTMLParser
@@ -158,6 +159,25 @@ def test_the_numbers_in_the_page_are_the_findings(spark: Any) -> None:
     for part in worst.partitions:
         assert f"{part.committed:,}" in page
         assert f"{part.log_end:,}" in page
+
+
+def test_what_is_not_read_stands_in_page_terminal_and_json(hostile: tuple[Triage, Capture], page: str) -> None:
+    """The slow handler, whatever it is called, explains the most; its share is drawn."""
+    result, capture = hostile
+    [sick] = [it for it in result.findings if it.shortfall is not None]
+    assert sick.shortfall is not None
+    first = sick.shortfall.parts[0]
+    assert first.cause == "slow_processor"
+    console = SafeConsole(record=True, width=80, file=io.StringIO())
+    show(console, result, capture.samples)
+    text = console.export_text()
+    assert f"{sick.shortfall.words}" in " ".join(text.split())
+    assert "█" in text
+    assert "What is not read, and why" in page
+    widths = [float(of["width"] or 0) for tag, of in Elements(page).tags if tag == "rect" and of.get("class") == "part"]
+    assert widths == [round(part.share * 100, 1) for part in sick.shortfall.parts]
+    [told] = [it for it in result.to_json()["findings"] if it["shortfall"] is not None]
+    assert [part["cause"] for part in told["shortfall"]["parts"]] == [part.cause for part in sick.shortfall.parts]
 
 
 def test_a_report_appears_whole_or_not_at_all(hostile: tuple[Triage, Capture], tmp_path: Path) -> None:

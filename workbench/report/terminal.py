@@ -190,7 +190,8 @@ def _shortfall(found: Shortfall) -> list[object]:
         table.add_row(
             "", Text(printable(part.words)), f"{rate(part.per_second)} ({percent(part.share)})", bar.ljust(_BAR_WIDTH)
         )
-    return [Text(), Text(f"  {found.words}. Without one of these causes, more would be read:"), table]
+    overlap = " (causes overlap)" if len(found.parts) > 1 else ""
+    return [Text(), Text(f"  {found.words}{overlap}:"), table]
 
 
 def _cannot_tell(finding: Finding) -> list[Text]:

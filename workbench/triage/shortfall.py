@@ -116,8 +116,8 @@ def _gone(row: SubscriptionFeatures, arriving: float) -> Iterator[_Amount]:
 
 
 def _handlers(row: SubscriptionFeatures, arriving: float) -> Iterator[_Amount]:
-    if row.own_work is False or row.answers.get("queue_backed_up") is Answer.NO:  # they wait for records
-        return
+    if row.answers.get("queue_backed_up") is Answer.NO or (not row.has_queues and row.own_work is False):
+        return  # they wait for records
     timed = [it for it in row.processors if it.process_seconds and it.baseline_seconds and it.rate_per_second]
     now, usual = _work(timed), _work(timed, usual=True)
     if not usual or now < _SLOWER * usual:
