@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -33,6 +33,7 @@ class FakeGateway:
     cluster_id: str = CLUSTER_ID
     topic_ids: dict[str, str] = field(default_factory=dict)  # of those that were made anew
     denied: set[str] = field(default_factory=set)  # topics that may not be seen
+    quota: float | None = None  # bytes/s of each broker, of any client id
     writes: list[tuple[str, str]] = field(default_factory=list)
     refuse: dict[Partition, str] = field(default_factory=dict)
     before_commit: Callable[[], None] | None = None
@@ -119,6 +120,9 @@ class FakeGateway:
     def record_bytes(self, starts: Mapping[Partition, int]) -> Mapping[str, float]:
         self._call()
         return {topic: 100.0 for topic, _ in starts}
+
+    def read_quota(self, clients: Collection[str]) -> float | None:
+        return self.quota if clients else None
 
     def commit(self, group: str, offsets: Mapping[Partition, int]) -> Mapping[Partition, str]:
         if self.before_commit is not None:

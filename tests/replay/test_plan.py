@@ -154,6 +154,23 @@ def test_what_nobody_would_process_is_told() -> None:
     assert not any("not yet processed" in warning for warning in plan_of(orders()).warnings)
 
 
+def test_a_quota_says_how_long_it_takes_at_least() -> None:
+    """By the broker that has most to send, with the old group's client ids; a group without members tells none."""
+    gateway = orders()
+    gateway.members, gateway.quota = {"old": ["pod-1"]}, 20.0  # 20 records of 100 bytes
+    [words] = [it for it in plan_of(gateway).warnings if "by a quota" in it]
+    assert "'old' may read 20 B/s of each broker, by a quota" in words
+    assert "those of 'new' would, with the same client ids, take at least 1 min 40 s" in words
+    assert "Retention" not in words
+    gateway.topic_settings = {
+        "orders": TopicSettings(retention_ms=6 * 60_000)
+    }  # the window's first record is older than 4 min
+    [words] = [it for it in plan_of(gateway).warnings if "by a quota" in it]
+    assert "Retention may delete records of it in" in words
+    gateway.members = {}
+    assert not any("by a quota" in it for it in plan_of(gateway).warnings)
+
+
 def test_the_way_out_of_our_tool() -> None:
     """The CSV has a line for each target, and the command quotes what a shell would misread."""
     plan = plan_of(orders(), request(new_group="it's $new"))

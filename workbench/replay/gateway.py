@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -112,6 +112,9 @@ class Gateway(Protocol):
 
     def record_bytes(self, starts: Mapping[Partition, int]) -> Mapping[str, float]:
         """Mean bytes of key and value of records sampled from these offsets on, by topic; topics without a record are left out."""
+
+    def read_quota(self, clients: Collection[str]) -> float | None:
+        """Bytes/s that these client ids may together read from each broker; None without a quota, or if it cannot be told."""
 
     def commit(self, group: str, offsets: Mapping[Partition, int]) -> Mapping[Partition, str]:
         """Commit offsets for a group without members; return the error of each failed partition."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,6 +25,7 @@ from workbench.collect.kafka_errors import (
     is_lost,
     is_other_kind,
 )
+from workbench.collect.kafka_quotas import all_limits, read_bytes_per_second
 from workbench.collect.kafka_views import GroupView, group_view
 from workbench.errors import SourceUnreachableError
 from workbench.replay.gateway import (
@@ -47,6 +48,7 @@ _COMMIT_RECORD_BYTES = 70  # of one offset, without the names of group and topic
 _SAMPLED_PARTITIONS = 32
 _SAMPLED_PER_TOPIC = 8
 _SAMPLED_RECORDS = 2_000
+_QUOTA_SECONDS = 3.0
 _SAMPLE_SECONDS = 5.0  # including the connection; ends early with enough records or at the log end
 _CLIENT_ID = (
     "workbench-replay"  # a separate client id, so that quotas and broker logs can distinguish it from the service
@@ -304,6 +306,11 @@ class KafkaGateway:
         finally:
             consumer.close()
         return {topic: size / number for topic, (size, number) in sizes.items()}
+
+    def read_quota(self, clients: Collection[str]) -> float | None:
+        """See `Gateway.read_quota`."""
+        limits = all_limits(self.bootstrap, self.properties, seconds=_QUOTA_SECONDS)
+        return read_bytes_per_second(limits, clients) if limits and clients else None
 
     # Writing
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from workbench.collect.kafka_kinds import STREAMS, STREAMS_SOURCE, UNKNOWN, cannot_replay_from, cannot_replay_into
 from workbench.collect.kafka_views import GroupView
 from workbench.errors import GuardError, SourceUnreachableError, UnknownGroupError, UsageError
-from workbench.humanize import count, duration, listed, plural
+from workbench.humanize import count, duration, listed, plural, size
 from workbench.replay.gateway import (
     ABSENT,
     ClusterView,
@@ -74,6 +74,7 @@ class Survey:
         commits: of the old group, on all partitions.
         read_by_old: partitions that the old group reads, by its commits and its members.
         old_kind: kind of the old group (`collect.kafka_kinds`).
+        read_quota: bytes/s that the old group's members may together read from each broker; None: none, or not known.
     """
 
     cluster: ClusterView
@@ -84,6 +85,7 @@ class Survey:
     taken_at: datetime
     read_by_old: frozenset[Partition] = frozenset()
     old_kind: str = UNKNOWN
+    read_quota: float | None = None
 
 
 def survey(gateway: Gateway, request: PlanRequest) -> tuple[list[Partition], Survey]:
@@ -127,6 +129,7 @@ def survey(gateway: Gateway, request: PlanRequest) -> tuple[list[Partition], Sur
         taken_at=datetime.now(UTC),
         read_by_old=frozenset(read_by(old, commits, cluster)),
         old_kind=old.protocol,
+        read_quota=gateway.read_quota({member.client_id for member in old.members}),
     )
 
 
@@ -326,6 +329,7 @@ def plan_warnings(request: PlanRequest, planned: Sequence[PlannedPartition], fou
             warnings.append(
                 f"{topic}: no offset is committed for {plural(len(skipped), 'partition')}; auto.offset.reset applies there."
             )
+    warnings += _quota(request, planned, found)
     if gap := gaps(planned, found.commits):
         warnings.append(
             f"The old group has not yet processed {count(sum(gap.values()))} messages before the targets (in "
@@ -342,6 +346,27 @@ def plan_warnings(request: PlanRequest, planned: Sequence[PlannedPartition], fou
             f"{plural(len(short), 'partition')} of the cluster lack a replica; apply will refuse until they are replicated."
         )
     return warnings
+
+
+def _quota(request: PlanRequest, planned: Sequence[PlannedPartition], found: Survey) -> list[str]:
+    """How long the members of the old group would take at their quota, and whether retention is faster."""
+    loads: dict[int, int] = {}
+    for part in planned:
+        loads[part.leader] = loads.get(part.leader, 0) + (part.bytes_estimate or 0)
+    most = max(loads.values(), default=0)
+    if not found.read_quota or not most:
+        return []
+    least = most / found.read_quota
+    words = (
+        f"The members of {request.from_group!r} may read {size(found.read_quota)}/s of each broker, by a quota: those of "
+        f"{request.new_group!r} would, with the same client ids, take at least {duration(least)} for the window."
+    )
+    now_ms = found.taken_at.timestamp() * 1000
+    settings = {topic: found.settings.get(topic, TopicSettings()) for topic in request.topics}
+    left = [t for part in planned if (t := seconds_until_lost(part, settings[part.topic], now_ms=now_ms)) is not None]
+    if left and 0 < min(left) < least:
+        words += f" Retention may delete records of it in {duration(min(left))}: raise the quota or retention.ms first."
+    return [words]
 
 
 def current_user() -> str:
