@@ -25,7 +25,14 @@ def cells(path: Path) -> list[Any]:
 
 def test_the_notebooks_are_there() -> None:
     """By the names that the command and the documentation use."""
-    assert {path.stem for path in NOTEBOOKS} == {"lag_triage", "replay", "health_report", "game_day", "explore"}
+    assert {path.stem for path in NOTEBOOKS} == {
+        "lag_triage",
+        "replay",
+        "dead_letters",
+        "health_report",
+        "game_day",
+        "explore",
+    }
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -90,7 +97,7 @@ def test_the_pictures_are_small_and_all_shown() -> None:
 
 
 @pytest.mark.jvm
-@pytest.mark.parametrize("name", ["explore", "lag_triage", "replay", "game_day"])
+@pytest.mark.parametrize("name", ["explore", "lag_triage", "replay", "dead_letters", "game_day"])
 def test_a_notebook_runs_as_it_is(name: str) -> None:
     """With the parameters that stand in it, on what ships; the scheduled one has tests of its own."""
     ran = Supervision(300.0, say=lambda _text: None, changed=lambda _steps: None)

@@ -112,7 +112,7 @@ def test_data_flows_one_way() -> None:
     order = ["ground", "spark", "profiles", "collect", "chronicle", "features", "triage", "sweep", "report"]
     aside = {
         "api": {"payloads", "replay", "redrive", *order},
-        "widgets": {"api", "replay", "lab", *order},
+        "widgets": {"api", "replay", "redrive", "lab", *order},
         "runbooks": set(order[: order.index("triage") + 1]),
         "lab": {"runtime", *order},
         "serve": {"api", *order},

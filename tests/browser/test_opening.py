@@ -17,7 +17,7 @@ from tests.browser.looking import PICTURES
 
 pytestmark = [pytest.mark.apt]
 
-BOOKS = ("lag_triage", "replay", "game_day")
+BOOKS = ("lag_triage", "replay", "dead_letters", "game_day")
 ROWS = "new Set([...document.querySelectorAll('.wb-form > *')].map((it) => Math.round(it.getBoundingClientRect().top))).size"
 
 

@@ -33,7 +33,8 @@ _MEANINGS = {
 }
 
 
-def _rendered(template: str, **values: Any) -> str:
+def rendered(template: str, **values: Any) -> str:
+    """A template of this package, with the style class of panels."""
     found = environment("workbench.api")
     found.filters |= {"size": size, "moment": moment, "line": one_line, "instant": _instant}
     return f'<div class="wb">{found.get_template(template).render(**values)}</div>'
@@ -69,7 +70,7 @@ def sentence(plan: Plan) -> str:
 
 def plan_html(plan: Plan, path: Path, bootstrap: str) -> str:
     """Review of a plan: window, totals, warnings, and each partition's first offset."""
-    return _rendered(
+    return rendered(
         "plan.html.j2",
         plan=plan,
         path=printable(path),
@@ -171,7 +172,7 @@ def _axis_of(iso: str) -> str:
 def receipt_html(receipt: Receipt) -> str:
     """Receipt: outcome, reasons, each partition that is not as planned, and what to do."""
     counts = ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in sorted(receipt.counts().items()))
-    return _rendered(
+    return rendered(
         "receipt.html.j2",
         sentence=receipt.sentence,
         colour="healthy" if receipt.outcome.value in ("done", "dry_run") else "lagging",
@@ -194,7 +195,7 @@ def checked_html(found: Checked) -> str:
         else "The old group's offsets have not changed since the plan was made."
     )
     good = (VerifyVerdict.VERIFIED, VerifyVerdict.NOT_PLANNED)
-    return _rendered(
+    return rendered(
         "receipt.html.j2",
         sentence=found.sentence,
         colour=colours.get(found.verdict, "cannot_tell"),
@@ -212,7 +213,7 @@ def rolled_back_html(found: RolledBack) -> str:
         if found.failed
         else "Rolled back: the group is as it was before."
     )
-    return _rendered(
+    return rendered(
         "receipt.html.j2",
         sentence=words,
         colour="lagging" if found.failed else "healthy",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from workbench.console import FittingTable, SafeConsole, open_console, step_bar
-from workbench.humanize import count, duration, moment, plural, printable, rate, size
+from workbench.humanize import count, duration, moment, printable, rate, size
 from workbench.masking import masked
 
 if TYPE_CHECKING:
@@ -144,13 +144,7 @@ def show_redrive_receipt(receipt: RedriveReceipt, path: Path, *, as_json: bool) 
     """Show the outcome, the reasons, and what to do. With JSON, all on stderr."""
     good = receipt.outcome.value != "refused"
     console = SafeConsole(stderr=as_json or not good)
-    words = {
-        "done": f"Done: {plural(receipt.produced, 'record')} produced in {duration(receipt.seconds)}"
-        + (f"; with the earlier runs all {receipt.letters:,}." if receipt.resumed else "."),
-        "dry_run": f"All safety checks passed for {plural(receipt.letters, 'letter')}.",
-        "refused": "Refused: nothing was produced.",
-    }
-    console.line_of(words[receipt.outcome.value], style="bold green" if good else "bold red")
+    console.line_of(receipt.sentence, style="bold green" if good else "bold red")
     for reason in receipt.reasons[:10]:
         console.line_of(f"  {reason}")
     for note in receipt.notes:

@@ -69,6 +69,7 @@ def command(
     NAME is one of:
       lag_triage     why a group lags (default)
       replay         process records again
+      dead_letters   produce dead letters again
       game_day       practise on recorded incidents
       explore        Spark SQL over the measurements
       health_report  what the scheduled report runs

@@ -63,6 +63,16 @@ class RedriveReceipt:
     hints: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
+    @property
+    def sentence(self) -> str:
+        """The outcome in words."""
+        if self.outcome is RedriveOutcome.REFUSED:
+            return "Refused: nothing was produced."
+        if self.outcome is RedriveOutcome.DRY_RUN:
+            return f"All safety checks passed for {plural(self.letters, 'letter')}."
+        whole = f"; with the earlier runs all {self.letters:,}." if self.resumed else "."
+        return f"Done: {plural(self.produced, 'record')} produced in {duration(self.seconds)}{whole}"
+
     def document(self) -> dict[str, Any]:
         """As plain values."""
         names = ("plan", "letters", "produced", "resumed", "seconds", "reasons", "hints", "notes")

@@ -6,16 +6,27 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from workbench.widgets.game_day import GameDayPanel, game_day_panel
+    from workbench.widgets.letters import LettersPanel, letters_panel
     from workbench.widgets.replay import ReplayPanel, replay_panel
     from workbench.widgets.triage import TriagePanel, triage_panel
 
 _ROOMS = {
     "TriagePanel": "triage", "triage_panel": "triage",
     "ReplayPanel": "replay", "replay_panel": "replay",
+    "LettersPanel": "letters", "letters_panel": "letters",
     "GameDayPanel": "game_day", "game_day_panel": "game_day",
 }  # fmt: skip
 
-__all__ = ["GameDayPanel", "ReplayPanel", "TriagePanel", "game_day_panel", "replay_panel", "triage_panel"]
+__all__ = [
+    "GameDayPanel",
+    "LettersPanel",
+    "ReplayPanel",
+    "TriagePanel",
+    "game_day_panel",
+    "letters_panel",
+    "replay_panel",
+    "triage_panel",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -45,6 +45,23 @@ class Wish:
     file: str = "replay-plan.json"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LettersWish:
+    """Inputs of the dead-letter panel; an empty text means "not given"."""
+
+    cluster: str = ""
+    topic: str = ""
+    errors: str = ""
+    sources: str = ""
+    since: str = ""
+    until: str = ""
+    to_topic: str = ""
+    most: str = ""
+    cap: str = ""
+    reason: str = ""
+    file: str = ""
+
+
 def prefill(given: Mapping[str, str], environ: Mapping[str, str] = os.environ, *, query: str = "") -> Inputs:
     """Collect the initial values of the triage panel.
 
@@ -88,6 +105,18 @@ def wish_of(given: Mapping[str, str], environ: Mapping[str, str] = os.environ, *
     return Wish(
         **{**{name: value for name, value in outside.items() if value}, **{k: v for k, v in given.items() if v}}
     )
+
+
+def letters_wish_of(
+    given: Mapping[str, str], environ: Mapping[str, str] = os.environ, *, query: str = ""
+) -> LettersWish:
+    """Collect the initial values of the dead-letter panel; only cluster and topic come from outside.
+
+    Args:
+        given: by the names of `LettersWish`.
+    """
+    known = prefill({name: given.get(name, "") for name in ("cluster", "topic")}, environ, query=query)
+    return LettersWish(**{**{k: v for k, v in given.items() if v}, "cluster": known.cluster, "topic": known.topic})
 
 
 def _of_query(query: str) -> dict[str, str]:
