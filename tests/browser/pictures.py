@@ -14,6 +14,8 @@ from tests.browser.jupyter import ROOT, STATUS, Address, click, enter, jupyterla
 from tests.browser.palette import keep
 from tests.lab.conftest import commit
 from tests.lab.replaying import fill, now_ms
+from tests.redrive.redriving import write_letters
+from tests.redrive.six_kinds import letters
 from workbench import api
 from workbench.collect.capture import read_capture
 from workbench.console import SafeConsole
@@ -50,6 +52,7 @@ def main() -> None:
                 with jupyterlab(room, environment=environment) as address:
                     _panel(page, address)
                     _replay(page, address)
+                    _letters(page, address, lab.bootstrap)
                     _game(page, address)
                     for book in ("explore", "health_report"):
                         _opened(page, address(book), 1000, panel=False)
@@ -107,6 +110,20 @@ def _replay(page: Page, address: Address) -> None:
     page.wait("document.querySelector('.wb-picture .js-plotly-plot .main-svg')")
     _from(page, ".wb-panel")
     keep(page, _IMAGES / "replay.png")
+
+
+def _letters(page: Page, address: Address, bootstrap: str) -> None:
+    """A plan of dead letters of six kinds of headers."""
+    create_topic(bootstrap, "orders.dlq", 3)
+    write_letters(bootstrap, "orders.dlq", letters(600, "orders", 3))
+    _opened(page, address("dead_letters", cluster="prod"), 1300)
+    page.wait("document.querySelector('.wb-cluster select').value === 'prod'")
+    click(page, "wb-list")
+    page.wait("document.querySelector('.wb-topic input').value === 'orders.dlq'")
+    click(page, "wb-plan")
+    page.wait("document.querySelector('.wb-asking code')")
+    _from(page, ".wb-panel")
+    keep(page, _IMAGES / "dead_letters.png")
 
 
 def _game(page: Page, address: Address) -> None:

@@ -59,12 +59,12 @@ class LettersPanel(Panel):
         self._begun_with = wish
         self.cluster = hooked(w.Dropdown(options=_clusters(wish), description="Cluster"), "wb-cluster")
         self.cluster.value = wish.cluster or None
-        self.topic = text(wish.topic, "Dead letters", "topic, such as orders.dlq", "wb-topic")
+        self.topic = text(wish.topic, "DLQ topic", "such as orders.dlq", "wb-topic")
         self.errors = text(wish.errors, "Errors", "all; or *Timeout*", "wb-errors")
-        self.sources = text(wish.sources, "Source topics", "all; or orders", "wb-sources")
+        self.sources = text(wish.sources, "Sources", "all; or orders", "wb-sources")
         self.since = text(wish.since, "Since", "the first; or 2h ago", "wb-since")
         self.until = text(wish.until, "Until", "the last", "wb-until")
-        self.to_topic = text(wish.to_topic, "To topic", "the one that each came from", "wb-to-topic")
+        self.to_topic = text(wish.to_topic, "To topic", "where each came from", "wb-to-topic")
         self.most = text(wish.most, "At most", "all; or a number", "wb-most")
         self.cap = text(wish.cap, "Records/s", "no cap", "wb-cap")
         self.reason = text(wish.reason, "Reason", "for the journal", "wb-reason")
