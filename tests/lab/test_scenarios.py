@@ -29,9 +29,10 @@ LIVE = (
     "healthy", "slow_processor", "saturated_processors", "slow_downstream", "too_few_consumers", "hot_partition",
     "slow_network_one_member", "open_transaction", "client_stalled", "forgotten_pause", "records_lost", "loss_ahead", "offsets_reset",
 )  # fmt: skip
-# Consumers that somebody else wrote, judged by their client's statistics and their handlers' times.
+# Consumers that somebody else wrote, judged by their client's statistics (or Kafka's quotas) and their handlers' times.
 OTHERS = (
     "loop_throttled", "pool_slow_handler", "loop_hot_partition", "loop_stopped", "java_throttled", "java_slow_network", "java_paused",
+    "aiokafka_throttled", "kafka_python_slow_type",
 )  # fmt: skip
 SLOW = (*((name, "prometheus") for name in (*LIVE, *OTHERS)), ("too_few_consumers", "scrape"))
 RUNS = (*QUICK, *SLOW)

@@ -41,6 +41,12 @@ def keep_longer(it: Subject, title: str, verify: str, *checks: Check) -> Action:
     )
 
 
+def quotas_of(it: Subject) -> str:
+    """Shell command that lists all quotas: Kafka's tool tells those of users, of client ids and of both only one after the other."""
+    each = f"kafka-configs --bootstrap-server {it.brokers} --describe --entity-type $of"
+    return f'for of in users clients "users --entity-type clients"; do {each}; done'
+
+
 def hung_or_gone(row: SubscriptionFeatures) -> tuple[str, ...]:
     """Members that do not poll, or else those that no longer report."""
     return row.hung_members or tuple(m.member for m in row.members if not m.live)

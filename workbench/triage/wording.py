@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from workbench.humanize import count, duration, listed, percent, plural, printable, rate, times
 from workbench.triage.finding import TimeLag
 from workbench.triage.subscription import SubscriptionFeatures
+from workbench.triage.verdict import Answer
 
 
 def data(row: SubscriptionFeatures) -> str:
@@ -149,8 +150,25 @@ def consuming(row: SubscriptionFeatures) -> str:
 
 def rebalancing(row: SubscriptionFeatures) -> str:
     """Rebalances in the window, and whether the group has been reconciling all the time."""
-    counted = "no rebalance counter" if row.rebalances is None else f"{count(row.rebalances)} in the window"
+    counted = _without_counter(row) if row.rebalances is None else f"{count(row.rebalances)} in the window"
     return f"{counted}; {waits}" if (waits := reconciling(row)) else counted
+
+
+def _without_counter(row: SubscriptionFeatures) -> str:
+    """What speaks against rebalances, where nobody counts them."""
+    if row.answers.get("rebalancing") is not Answer.NO:
+        return "no rebalance counter"
+    if row.works_on:
+        return "no rebalance counter, but its handlers work all the time, and what they do is committed"
+    if row.most_keep_up:
+        return "no rebalance counter, but most partitions keep up"
+    if row.at_quota:
+        return "no rebalance counter, but its quota is enough of a reason"
+    return (
+        f"no rebalance counter, but it reads {times(row.pace_ratio)} what it did"
+        if row.pace_ratio
+        else "no rebalance counter"
+    )
 
 
 def reconciling(row: SubscriptionFeatures) -> str | None:

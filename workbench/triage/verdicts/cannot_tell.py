@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from workbench.humanize import listed
 from workbench.triage import wording
+from workbench.triage.actions import quotas_of
 from workbench.triage.finding import Action
 from workbench.triage.leaf import Leaf
 from workbench.triage.subject import Subject
@@ -16,6 +17,7 @@ _SPENDS = "See where a member spends its time (py-spy record --pid PID --duratio
 _LOOKS = {
     "lagging": "Compare the committed offsets with the log's ends",
     "consuming": "See which member owns which partition, and whether it is alive",
+    "rebalancing": "See twice, a minute apart, whether the same members have the same partitions",
     "stuck": "See what the owner of the partitions that stand still does (py-spy dump, jstack)",
     "queue_backed_up": "See three times what a member does: in its handler, or waiting for records?"
     " (py-spy dump --pid PID, jstack PID)",
@@ -29,13 +31,12 @@ def _look(it: Subject, row: SubscriptionFeatures) -> Action | None:
     first = open_questions(row.answers)[:1]
     if not first or first[0].id not in _LOOKS:
         return None
-    quotas = f"kafka-configs --bootstrap-server {it.brokers} --describe --entity-type clients"
     title = _LOOKS[first[0].id]
     if first[0].id == "consuming" and row.idle_members:
         title = f"See what {listed(row.idle_members)} does: in a handler, paused, or waiting? (py-spy dump --pid PID, jstack PID)"
     return Action(
         title=title,
-        command=quotas if first[0].id == "throttled" else it.members,
+        command=quotas_of(it) if first[0].id == "throttled" else it.members,
         verify=f"question {first[0].number} has an answer: {first[0].question}",
     )
 

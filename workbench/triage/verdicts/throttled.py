@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workbench.humanize import count, duration, listed, shell_word
-from workbench.triage.actions import SHRINKS
+from workbench.triage.actions import SHRINKS, quotas_of
 from workbench.triage.checks import Check
 from workbench.triage.finding import Action
 from workbench.triage.leaf import Leaf
@@ -22,7 +22,7 @@ def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
     return [
         Action(
             title=f"Check which quota applies to these clients{these}: one of their user counts before one of their client id",
-            command=f'for of in users clients "users --entity-type clients"; do {tool} --describe --entity-type $of; done',
+            command=quotas_of(it),
             verify="you know the quota, and who set it",
         ),
         Action(
