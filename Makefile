@@ -29,7 +29,8 @@ coverage: $(READY)  ## the same tests, and which lines of the package they have 
 	@PYTEST="$(BIN)/coverage run -m pytest" .ci/side-by-side --durations=5 -- $(PARTS)
 	@$(BIN)/coverage combine -q; $(BIN)/coverage report
 
-test-pages: $(READY)  ## report and notebook in a real browser, hand-off to a real Alertmanager, a real VictoriaMetrics (fetched with apt)
+test-pages: $(READY)  ## report and notebook in a real browser, a real Alertmanager and VictoriaMetrics, Burrow beside triage (fetched with apt)
+	@$(BIN)/workbench lab setup
 	@$(BIN)/python -m pytest -m apt
 
 test-slow: $(READY)  ## the other live incidents, long replays, and the installed wheel in a separate environment

@@ -66,6 +66,9 @@ BROKER = JarSet("broker", "kafka_2.13")
 TOOLS = JarSet("tools", "kafka-tools")  # kafka-consumer-groups and its siblings, for the tests and the benches
 STREAMS = JarSet("streams", "kafka-streams")  # for the tests: a real group of its protocol
 CONNECT = JarSet("connect", "connect-runtime")  # for the tests: a real group of workers
+OLD_BROKER = JarSet(
+    "broker_3.9.1", "kafka_2.13", version="3.9.1"
+)  # for the tests: what other tools can still read, and ZooKeeper
 # What a Java consumer of the lab is measured with; the two generations write names and labels differently.
 JMX_AGENTS = {
     version: JarSet(f"jmx_agent_{version}", "jmx_prometheus_javaagent", "io.prometheus.jmx", version)

@@ -79,15 +79,21 @@ def ensure_victoria_metrics() -> Path | None:
     return _ensure("victoria-metrics")
 
 
+def ensure_burrow() -> Path | None:
+    """Burrow's program, had in the same way; for the tests."""
+    return _ensure("burrow", "Burrow")
+
+
 def _ensure(package: str, *other_names: str) -> Path | None:
-    for name in (package, *other_names):
+    names = (package, *other_names)
+    for name in names:
         if on_path := shutil.which(name):
             return Path(on_path)
-    cached = cache_dir() / package / "usr" / "bin" / package
-    if not cached.exists() and shutil.which("apt-get") and shutil.which("dpkg-deb"):
+    cached = [cache_dir() / package / "usr" / "bin" / name for name in names]
+    if not any(it.exists() for it in cached) and shutil.which("apt-get") and shutil.which("dpkg-deb"):
         with suppress(OSError, StopIteration):
             _unpack_debian_package(package)
-    return cached if cached.exists() else None
+    return next((it for it in cached if it.exists()), None)
 
 
 def _cached_program() -> Path:

@@ -1,0 +1,1 @@
+"""Other people's tools on the same live cluster as ours."""
