@@ -64,9 +64,10 @@ def membership(t: Thresholds) -> Sequence[Mapping[str, str]]:
             "known_members": "size(filter(members, m -> m.last_seconds IS NOT NULL))",
         },
         {
-            # A rebalance stops all partitions, or moves them between members that come and go.
+            # A rebalance stops all partitions, or moves them between members that come and go. What has surely been stuck for so
+            # long was not moved, whoever its members are.
             "most_keep_up": f"coalesce(2 * size(filter(partitions, p -> {_KEEPS_UP})) >= partition_count"
-            " AND size(changed_members) = 0 AND known_members > 0, false)",
+            " AND size(changed_members) = 0 AND (known_members > 0 OR size(stuck_partitions) > 0), false)",
             # A deploy restarts many members once; a crash loop restarts the same ones; too rare polls restart none.
             # A slow deploy may have reached only a few members by the end of the window, but none of them twice.
             "storm_cause": f"""CASE

@@ -125,7 +125,8 @@ def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
         verify=passes,
         checks=(moves,),
     )
-    return [look] if len(_still(row)) > row.few_partitions else [read, look]
+    first = [] if len(_still(row)) > row.few_partitions else [read]
+    return [*first, *_rule_out_transactions(it, row), look]
 
 
 def _transactions(it: Subject, words: str) -> str:
@@ -142,7 +143,7 @@ def _rule_out_transactions(it: Subject, row: SubscriptionFeatures) -> list[Actio
         return []
     return [
         Action(
-            title="First rule out an open transaction: nobody has asked Kafka for the last stable offset (setting: bootstrap)",
+            title="Rule out an open transaction: nobody has asked Kafka for the last stable offset (setting: bootstrap)",
             command=_producers(it, _first(row).partition),
             verify="no producer has a CurrentTransactionStartOffset",
         )
