@@ -26,7 +26,7 @@ from workbench.report.terminal import how_to_set, to_runbook
 from workbench.report.treepicture import tree_svg
 from workbench.triage.changes import words_of
 from workbench.triage.engine import Triage
-from workbench.triage.finding import Evidence, Finding
+from workbench.triage.finding import Evidence, Finding, missing_words
 from workbench.triage.tree import TREE
 from workbench.triage.verdict import State
 
@@ -172,7 +172,7 @@ def environment(package: str = "workbench.report") -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters: dict[str, Callable[..., str]] = {
+    filters: dict[str, Callable[..., Any]] = {
         "duration": duration,
         "count": count,
         "rate": rate,
@@ -182,6 +182,7 @@ def environment(package: str = "workbench.report") -> Environment:
         "quantity": quantity,
         "unit_words": unit_words,
         "changed": words_of,
+        "missing_words": missing_words,
     }
     environment.filters |= filters
     environment.globals |= {

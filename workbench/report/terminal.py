@@ -16,7 +16,7 @@ from workbench.features.series import FloatArray, Series, highest, series_of, to
 from workbench.humanize import count, duration, one_line, percent, plural, printable, rate
 from workbench.triage.changes import words_of
 from workbench.triage.engine import Triage
-from workbench.triage.finding import Finding, PathStep
+from workbench.triage.finding import Finding, PathStep, missing_words
 from workbench.triage.shortfall import Shortfall
 from workbench.triage.tree import TREE
 from workbench.triage.verdict import Answer, State, Verdict
@@ -199,7 +199,7 @@ def _cannot_tell(finding: Finding) -> list[Text]:
     if finding.candidates and finding.verdict is Verdict.CANNOT_TELL:
         names = ", ".join(str(verdict) for verdict in finding.candidates)
         lines.append(Text(f"  Left: {names}", style="magenta"))
-    lines += [Text(f"  Missing: {item.signal}. {item.how_to_get_it}", style="magenta") for item in finding.missing]
+    lines += [Text(f"  Missing: {words}", style="magenta") for words in missing_words(finding.missing)]
     return lines
 
 

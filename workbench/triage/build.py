@@ -223,20 +223,22 @@ def _missing(
         found |= dict.fromkeys(absent or node.needs, not absent)
     enough = "It is there, and does not decide this question: look again in a minute, or at another window."
     return tuple(
-        Missing(signal=name, how_to_get_it=enough if there else _how_to_get(name, profiles))
+        Missing(signal=name, how_to_get_it=enough) if there else _how_to_get(name, profiles)
         for name, there in found.items()
     )
 
 
-def _how_to_get(signal: str, profiles: Sequence[Profile]) -> str:
+def _how_to_get(signal: str, profiles: Sequence[Profile]) -> Missing:
     definition = SIGNALS[signal]
     giving = [profile for profile in profiles if profile.quality(signal) is not Quality.ABSENT]
     if giving:
-        metric = giving[0].signals[signal].metric
-        return f"The profile {giving[0].name} reads it from {metric}, which has no series in this window. Is its target up?"
-    return (
+        name, metric = giving[0].name, giving[0].signals[signal].metric
+        words = f"The profile {name} reads it from {metric}, which has no series in this window. Is its target up?"
+        return Missing(signal=signal, how_to_get_it=words, profile=name, metric=metric)
+    words = (
         f"No profile in use has this signal: {definition.help} The reference runtime exports it as {definition.metric}."
     )
+    return Missing(signal=signal, how_to_get_it=words)
 
 
 def _whole(number: float | None) -> int | None:

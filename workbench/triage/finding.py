@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from datetime import datetime
 from typing import Any
 
 from workbench.features.measured import OldestMessage
-from workbench.humanize import duration, moment, size
+from workbench.humanize import duration, moment, plural, size
 from workbench.triage.checks import Check
 from workbench.triage.shortfall import Shortfall
 from workbench.triage.subscription import SubscriptionFeatures
@@ -100,10 +100,12 @@ class PartitionLag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Missing:
-    """A signal that a question needed, and how to get it."""
+    """A signal that a question needed, and how to get it; `profile` and `metric` say who would read it, from what."""
 
     signal: str
     how_to_get_it: str
+    profile: str | None = None
+    metric: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,3 +243,19 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(_plain(item) for item in value)
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
+
+
+def missing_words(missing: Sequence[Missing]) -> list[str]:
+    """A line for each missing signal; those that one profile would read, and whose metrics have no series, share a line."""
+    lines: dict[str, list[Missing]] = {}
+    for it in missing:
+        lines.setdefault(f"profile {it.profile}" if it.profile else it.signal, []).append(it)
+    return [_shared(them) if len(them) > 1 else f"{them[0].signal}. {them[0].how_to_get_it}" for them in lines.values()]
+
+
+def _shared(them: Sequence[Missing]) -> str:
+    return (
+        f"{', '.join(it.signal for it in them)}. The profile {them[0].profile} reads them from {them[0].metric} and "
+        f"{plural(len(them) - 1, 'other metric')}, none of which has a series in this window. Is its target up? "
+        "Do these consumers have other metrics? A profile for them: workbench profiles new"
+    )

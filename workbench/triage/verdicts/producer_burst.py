@@ -1,4 +1,4 @@
-"""A burst of messages arrived, and the group catches up."""
+"""The group catches up with a backlog: a burst of messages arrived, or it stood still."""
 
 from __future__ import annotations
 
@@ -11,11 +11,15 @@ from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import State, Verdict
 
+_MORE = 1.2  # times the arrivals of the baseline
+
 
 def _headline(row: SubscriptionFeatures) -> str:
     falling = row.lag_recent_slope if row.lag_recent_slope is not None else row.lag_slope
     pace = rate(abs(falling)) if falling is not None and falling < 0 else "an unknown pace"
-    return f"Draining after a burst: {wording.age(row)} behind and shrinking by {pace}; {wording.draining(row)}."
+    # A standstill leaves a backlog, too.
+    burst = row.arrival_ratio is not None and row.arrival_ratio >= _MORE
+    return f"Draining{' after a burst' if burst else ''}: {wording.age(row)} behind and shrinking by {pace}; {wording.draining(row)}."
 
 
 def _actions(it: Subject, _row: SubscriptionFeatures) -> list[Action]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from workbench.humanize import count
 from workbench.triage.actions import see_the_source
+from workbench.triage.finding import Action
 from workbench.triage.leaf import Leaf
+from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import State, Verdict
 
@@ -13,13 +15,29 @@ def _headline(row: SubscriptionFeatures) -> str:
     bad, all_samples = row.lag_bad_samples, row.lag_samples + row.lag_bad_samples
     return (
         f"The data cannot be used: {count(bad)} of {count(all_samples)} lag "
-        "samples are NaN, infinite or a placeholder for “none”."
+        f"samples are NaN, infinite or a placeholder for “none”{', and no partition has a commit' if _no_commits(row) else ''}."
     )
+
+
+def _no_commits(row: SubscriptionFeatures) -> bool:
+    return bool(row.partitions) and all(part.committed_high is None for part in row.partitions)
+
+
+def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
+    see = see_the_source(it)
+    if not _no_commits(row):
+        return [see]
+    ever = Action(
+        title="See whether the group has ever committed: CURRENT-OFFSET is “-” where it has not",
+        command=it.describe,
+        verify="you know whether it commits to Kafka at all; without commits there is no lag to judge",
+    )
+    return [ever, see]
 
 
 LEAF = Leaf(
     verdict=Verdict.UNUSABLE_DATA,
     state=State.CANNOT_TELL,
     headline=_headline,
-    actions=lambda it, _row: (see_the_source(it),),
+    actions=_actions,
 )
