@@ -42,7 +42,11 @@ def test_the_locks_are_hashed_and_name_no_host(name: str) -> None:
 def test_the_lock_holds_what_the_project_asks_for() -> None:
     """A dependency that is not in the lock would not be installed by make."""
     lock = (ROOT / ".ci" / "requirements.lock").read_text().lower()
-    extras = [it for name in ("dev", "notebook", "connect", "schemas") for it in PROJECT["optional-dependencies"][name]]
+    extras = [
+        it
+        for name in ("dev", "notebook", "connect", "schemas", "postgres")
+        for it in PROJECT["optional-dependencies"][name]
+    ]
     for requirement in [*PROJECT["dependencies"], *extras]:
         name = re.split(r"[<>=\[;]", requirement)[0].strip().lower()
         assert re.search(rf"^{re.escape(name)}==", lock, flags=re.M), name
@@ -53,7 +57,7 @@ def test_what_is_imported_is_asked_for() -> None:
     extras = PROJECT["optional-dependencies"]
     wanted = [
         *PROJECT["dependencies"],
-        *(it for name in ("notebook", "connect", "schemas", "lab", "java") for it in extras[name]),
+        *(it for name in ("notebook", "connect", "schemas", "lab", "java", "postgres") for it in extras[name]),
     ]
     asked = {re.split(r"[<>=\[;]", it)[0].strip().lower() for it in wanted}
     owners = packages_distributions()

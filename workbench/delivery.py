@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from typing import Literal, Self
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
@@ -75,7 +76,9 @@ class ServeSettings(Strict):
         default=None, description="Address under which people open the pages; links in messages begin with it."
     )
     store: str | None = Field(
-        default=None, description="File of the memory (SQLite). Default: serve.sqlite in the state folder."
+        default=None,
+        description="Memory: a file (SQLite), or postgresql://user@host/database for several instances. "
+        "Default: serve.sqlite in the state folder.",
     )
     targets: list[Target] = Field(default=[], description="Receivers of messages.")
     cluster: str | None = Field(
@@ -133,9 +136,11 @@ class ServeSettings(Strict):
 
     @field_validator("store")
     @classmethod
-    def _is_file(cls, value: str | None) -> str | None:
-        if value is not None and "://" in value:
-            raise ValueError("only a file (SQLite) is supported, no database server")  # its URL may hold a password
+    def _is_known(cls, value: str | None) -> str | None:
+        if value is not None:
+            remember(*_passwords(value))
+            if "://" in value and not is_database(value):
+                raise ValueError("this is neither a file nor postgresql://user@host/database")  # it may hold a password
         return value
 
     @field_validator("targets")
@@ -145,3 +150,17 @@ class ServeSettings(Strict):
         if len(set(names)) < len(names):
             raise ValueError("two targets have the same name")
         return value
+
+
+def is_database(store: str) -> bool:
+    """Whether a memory is a database of PostgreSQL, and not a file."""
+    return store.startswith(("postgresql://", "postgres://"))
+
+
+def _passwords(store: str) -> list[str]:
+    try:
+        parts = urlsplit(store)
+    except ValueError:
+        return []
+    found = [*parse_qs(parts.query).get("password", []), *([parts.password] if parts.password else [])]
+    return [form for it in found for form in (it, unquote(it))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -12,8 +13,7 @@ from workbench.delivery import ServeSettings
 from workbench.serve.access import Access
 from workbench.serve.app import Server, application
 from workbench.serve.judged import Judged, Question
-from workbench.serve.server import Options, run
-from workbench.serve.store import Store
+from workbench.serve.server import Options, open_store, run
 from workbench.serve.worker import Worker
 
 
@@ -28,7 +28,7 @@ def main(folder: Path, port: int, target: str) -> None:
     settings = ServeSettings.model_validate(
         {"gather": "PT0S", "look_again": "1h", "targets": [{"name": "t", "kind": "webhook", "url": target}]}
     )
-    store = Store(folder / "serve.sqlite")
+    store = open_store(os.environ.get("SERVE_STORE", str(folder / "serve.sqlite")))
     access = Access(store, folder / "token", environment={"WORKBENCH_SERVE_TOKEN": TOKEN})
     worker = Worker(store, judge, settings)
     server = Server(store=store, access=access, worker=worker, settings=settings)

@@ -21,6 +21,7 @@ from workbench.serve.app import Server, application
 from workbench.serve.judged import Judged, Question
 from workbench.serve.limits import BoundedProtocol
 from workbench.serve.outbox import Parcel
+from workbench.serve.sqlite import FileStore
 from workbench.serve.store import Store
 from workbench.serve.worker import Worker
 
@@ -81,13 +82,22 @@ class Postman:
 SLACK = Target(name="oncall", kind="slack", url="http://127.0.0.1:9/services/a-secret-path")
 
 
+# What an office keeps its memory in; the tests with PostgreSQL put theirs here.
+MEMORY: Callable[[Path, Clock], Store] | None = None
+
+
+def memory(folder: Path, clock: Clock) -> Store:
+    """A new memory: a file, if nothing else is said."""
+    return FileStore(folder / "serve.sqlite", clock=clock) if MEMORY is None else MEMORY(folder, clock)
+
+
 class Office:
     """A worker without threads: each step is called by the test."""
 
     def __init__(self, folder: Path, **settings: Any) -> None:
         self.clock, self.oracle, self.postman = Clock(), Oracle(), Postman()
         self.settings = ServeSettings(**{"targets": [SLACK], "gather": "PT0S", **settings})
-        self.store = Store(folder / "serve.sqlite", clock=self.clock)
+        self.folder, self.store = folder, memory(folder, self.clock)
         self.worker = Worker(self.store, self.oracle, self.settings, sender=self.postman)
 
     def send(self) -> list[str]:
@@ -129,7 +139,7 @@ class Running:
 def running(office: Office, *, threads: bool = True, **values: Any) -> Iterator[Running]:
     """Serve until the end of the block."""
     port = free_port()
-    access = Access(office.store, office.store.path.parent / "token", environment={"WORKBENCH_SERVE_TOKEN": TOKEN})
+    access = Access(office.store, office.folder / "token", environment={"WORKBENCH_SERVE_TOKEN": TOKEN})
     server = Server(store=office.store, access=access, worker=office.worker, settings=office.settings, **values)
     config = uvicorn.Config(
         application(server), host="127.0.0.1", port=port, http=BoundedProtocol, ws="none", lifespan="off", log_config=None,

@@ -9,7 +9,9 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import requests
@@ -22,72 +24,87 @@ ROOT = Path(__file__).parent.parent.parent
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 
 
-def start(folder: Path, port: int, target: str) -> subprocess.Popen[bytes]:
+def start(folder: Path, port: int, target: str, *, store: str | None = None) -> subprocess.Popen[bytes]:
     """Start the server, and wait until it listens."""
     words = [sys.executable, "-m", "tests.serve.killing", str(folder), str(port), target]
-    with (folder / "serve.log").open("ab") as log:
-        child = subprocess.Popen(words, cwd=ROOT, stdout=log, stderr=log)
+    given = {"SERVE_STORE": store} if store else {}
+    with (folder / f"serve-{port}.log").open("ab") as log:
+        child = subprocess.Popen(words, cwd=ROOT, stdout=log, stderr=log, env={**os.environ, **given})
     until(f"http://127.0.0.1:{port}/healthz", lambda it: it.status_code == 200, seconds=60)
     return child
 
 
 class Poster:
-    """Posts alerts, each of a cluster of its own, and notes those that were acknowledged."""
+    """Posts alerts to whichever instance answers, each alert of a cluster of its own, and notes those that were acknowledged."""
 
-    def __init__(self, url: str) -> None:
-        self.url, self.number, self.acknowledged = url, 0, set[str]()
+    def __init__(self, urls: Sequence[str]) -> None:
+        self.urls, self.number, self.acknowledged, self.refused = urls, 0, set[str](), 0
 
     def post(self, stop: threading.Event) -> None:
-        """Until the server is killed."""
+        """Until it is told to stop; what an instance does not acknowledge is posted to the next one."""
         with requests.Session() as session:
             while not stop.is_set():
                 self.number += 1
-                name = f"c{self.number}"
-                try:
-                    answer = session.post(
-                        f"{self.url}/alerts",
-                        webhook(alert(number=self.number, cluster=name)),
-                        headers=BEARER,
-                        timeout=5,
-                    )
-                except requests.RequestException:
-                    return
-                if answer.status_code == 200:
-                    self.acknowledged.add(name)
+                for url in self.urls if self.number % 2 else self.urls[::-1]:
+                    if self._is_taken(session, url):
+                        break
+                    time.sleep(0.02)
+
+    def _is_taken(self, session: requests.Session, url: str) -> bool:
+        name = f"c{self.number}"
+        text = webhook(alert(number=self.number, cluster=name))
+        try:
+            answer = session.post(f"{url}/alerts", text, headers=BEARER, timeout=15)
+        except requests.RequestException:
+            return False
+        if answer.status_code == 200:
+            self.acknowledged.add(name)
+        self.refused += answer.status_code == 503
+        return answer.status_code == 200
 
 
-def killed_often(folder: Path, kills: int) -> None:
-    """Kill the server that often while alerts come in, then let it finish, and count."""
+def killed_often(folder: Path, kills: int, *, instances: int = 1, store: str | None = None) -> None:
+    """Kill an instance that often while alerts come in, then let them finish, and count."""
     draw = random.Random(kills)
-    port = free_port()
+    ports = [free_port() for _ in range(instances)]
+    children: dict[int, subprocess.Popen[bytes]] = {}
+    stop = threading.Event()
     with chat() as target:
-        poster = Poster(f"http://127.0.0.1:{port}")
-        for _ in range(kills):
-            child = start(folder, port, target.url)
-            stop = threading.Event()
-            thread = threading.Thread(target=poster.post, args=(stop,))
+        poster = Poster([f"http://127.0.0.1:{port}" for port in ports])
+        thread = threading.Thread(target=poster.post, args=(stop,))
+        try:
+            for port in ports:
+                children[port] = start(folder, port, target.url, store=store)
             thread.start()
-            time.sleep(draw.uniform(0.02, 0.6))
-            child.kill()
-            child.wait(30)
+            for _ in range(kills):
+                time.sleep(draw.uniform(0.02, 0.6))
+                port = draw.choice(ports)
+                children[port].kill()
+                children[port].wait(30)
+                children[port] = start(folder, port, target.url, store=store)
             stop.set()
             thread.join(30)
-        child = start(folder, port, target.url)
-        try:
             done = ("workbench_serve_alerts_waiting 0.0", "workbench_serve_messages_waiting 0.0")
-            address = f"http://127.0.0.1:{port}/metrics"
+            address = f"http://127.0.0.1:{ports[0]}/metrics"
             until(address, lambda it: all(line in it.text for line in done), seconds=120)
         finally:
-            child.terminate()
-            child.wait(30)
-    told = Counter(message["key"] for _, message in target.messages)
-    clusters = {message["cluster"] for _, message in target.messages}
+            stop.set()
+            for child in children.values():
+                child.terminate()
+                child.wait(30)
+    counted(poster, [message for _, message in target.messages], kills)
+
+
+def counted(poster: Poster, messages: Sequence[Mapping[str, Any]], kills: int) -> None:
+    """Every acknowledged alert has led to its one message; each kill has doubled one at most."""
+    told = Counter(message["key"] for message in messages)
+    clusters = {message["cluster"] for message in messages}
     doubled = sum(number - 1 for number in told.values())
     print(f"{kills} kills: {len(poster.acknowledged)} acknowledged, {len(told)} messages, {doubled} doubled")
     assert poster.acknowledged
     assert poster.acknowledged <= clusters
     assert doubled <= kills
-    assert len({message["cluster"]: message["incident"] for _, message in target.messages}) == len(told)
+    assert len({message["cluster"]: message["incident"] for message in messages}) == len(told)
 
 
 def test_nothing_acknowledged_is_lost(tmp_path: Path) -> None:

@@ -56,7 +56,10 @@ def chat() -> Iterator[Chat]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
+            length = int(self.headers["Content-Length"])
+            body = self.rfile.read(length)
+            if len(body) < length:
+                return  # the sender was killed
             found.messages.append((time.time(), json.loads(body)))
             self.send_response(200)
             self.end_headers()

@@ -13,9 +13,8 @@ from tests.certificates import certificate
 from tests.serve.test_live import until
 from workbench.errors import OutputError, UsageError
 from workbench.lab.process import free_port, start
-from workbench.serve.schema import connect
 from workbench.serve.server import Options, serve
-from workbench.serve.store import Store
+from workbench.serve.sqlite import FileStore, connect
 
 WORDS = [sys.executable, "-c", "from workbench.cli import main; main()"]
 
@@ -42,15 +41,15 @@ def test_a_memory_that_is_none_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "serve.sqlite"
     path.write_bytes(b"not a database, but long enough to be looked at " * 100)
     with pytest.raises(OutputError):
-        Store(path)
+        FileStore(path)
     assert path.read_bytes().startswith(b"not a database")
     newer = tmp_path / "newer.sqlite"
-    Store(newer).close()
+    FileStore(newer).close()
     connection = connect(newer)
     connection.execute("PRAGMA user_version = 99")
     connection.close()
     with pytest.raises(UsageError, match="newer version"):
-        Store(newer)
+        FileStore(newer)
 
 
 def test_the_command_serves_by_tls_and_ends_in_order(tmp_path: Path) -> None:

@@ -167,12 +167,13 @@ def test_no_setting_of_a_target_is_quoted_in_an_error() -> None:
         {"targets": [{"name": "a", "kind": "slack"}]},
         {"targets": [{"name": "a", "kind": "mail", "host": "h", "sender": "a@b\nBcc: c@d", "to": ["a@b"]}]},
         {"targets": [{"name": "a", "kind": "slack", "url": "http://h/x"}] * 2},
-        {"store": "postgresql://user:secret-path@host/db"},
+        {"store": "mysql://user:secret-path@host/db"},
         {"url": "javascript:alert(1)"},
     ]
     for values in wrong:
         with pytest.raises(ValidationError) as error:
             ServeSettings.model_validate(values)
         assert "secret-path" not in str(error.value)
-    with pytest.raises(ValidationError, match="only a file \\(SQLite\\) is supported"):
-        ServeSettings(store="postgresql://h/d")
+    with pytest.raises(ValidationError, match="neither a file nor postgresql"):
+        ServeSettings(store="mysql://h/d")
+    assert ServeSettings(store="postgresql://me:secret-path@h/d").store

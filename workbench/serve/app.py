@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,9 +27,10 @@ from workbench.serve.limits import Limits
 from workbench.serve.metrics import Metrics
 from workbench.serve.pages import STATIC, Pages
 from workbench.serve.reading import Reading
-from workbench.serve.store import Store
+from workbench.serve.store import Store, StoreError
 from workbench.serve.worker import Worker
 
+_log = logging.getLogger(__name__)
 _STUCK_SECONDS = 600.0
 _MAX_FIELDS = 10
 _MAX_NOTE = 4000
@@ -89,7 +91,7 @@ def application(server: Server) -> ASGIApp:
         Route("/sign-out", forms.sign_out, methods=["POST"]),
         Route("/static/{name}", _static),
     ]
-    handlers = {HTTPException: _refused, 500: _failed}
+    handlers = {HTTPException: _refused, StoreError: _without_memory, 500: _failed}
     return Limits(Starlette(routes=routes, exception_handlers=handlers), metrics=server.metrics)
 
 
@@ -113,6 +115,11 @@ def for_bearers(app: ASGIApp, access: Access, metrics: Metrics) -> ASGIApp:
 async def _refused(_request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - what it is registered for
     return JSONResponse({"error": masked(error.detail)}, error.status_code, headers=dict(error.headers or {}))
+
+
+async def _without_memory(_request: Request, error: Exception) -> Response:
+    _log.warning("%s", masked(str(error)))
+    return JSONResponse({"error": "The memory does not answer. Try again."}, 503, headers={"Retry-After": "10"})
 
 
 async def _failed(_request: Request, _error: Exception) -> Response:
@@ -163,7 +170,7 @@ class _Api:
         oldest = await run_in_threadpool(
             self._server.store.number, "SELECT min(received) FROM alert WHERE state = 'waiting'"
         )
-        stuck = bool(oldest) and self._server.store.clock() - oldest > _STUCK_SECONDS
+        stuck = worker.leading and bool(oldest) and self._server.store.clock() - oldest > _STUCK_SECONDS
         state = "failing" if stuck or not worker.alive else "ready" if worker.ready.is_set() else "starting"
         return JSONResponse({"state": state}, 503 if state == "failing" else 200)
 

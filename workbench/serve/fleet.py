@@ -32,8 +32,10 @@ def record(store: Store, cluster: str, judged: Sequence[Judged], *, every_second
             changes.append((cluster, it.group, it.topic, now, *values))
     with store.writing() as db:
         db.executemany(
-            "INSERT OR REPLACE INTO fleet (cluster, grp, topic, rank, verdict, state, headline, time_lag, lag, at, since) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO fleet (cluster, grp, topic, rank, verdict, state, headline, time_lag, lag, at, since) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (cluster, grp, topic) DO UPDATE SET rank = excluded.rank, "
+            "verdict = excluded.verdict, state = excluded.state, headline = excluded.headline, time_lag = excluded.time_lag, "
+            "lag = excluded.lag, at = excluded.at, since = excluded.since",
             rows,
         )
         db.executemany(
@@ -55,7 +57,7 @@ def forget(store: Store, *, keep_seconds: float) -> None:
         for table in ("note", "member", "alert", "finding", "outbox"):
             db.execute(f"DELETE FROM {table} WHERE incident IN ({ended})", (old,))  # noqa: S608 - our own names
         db.execute(
-            "UPDATE incident SET similar = NULL WHERE similar IN (SELECT id FROM incident WHERE closed < ?)", (old,)
+            'UPDATE incident SET "similar" = NULL WHERE "similar" IN (SELECT id FROM incident WHERE closed < ?)', (old,)
         )
         db.execute(
             "UPDATE incident SET folded = NULL WHERE folded IN (SELECT id FROM incident WHERE closed < ?)", (old,)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import secrets
-import sqlite3
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from workbench.delivery import ServeSettings
@@ -15,7 +14,7 @@ from workbench.serve.grouping import Cause, causes, leading
 from workbench.serve.journal import Waiting
 from workbench.serve.judged import Judged, unknown, worse
 from workbench.serve.outbox import Message, put
-from workbench.serve.store import Store
+from workbench.serve.store import Database, Row, Store
 from workbench.triage.verdict import State, Verdict
 
 LATE = "late"
@@ -39,9 +38,16 @@ def conclude(store: Store, alerts: Sequence[Waiting], judged: Sequence[Judged], 
     """Give the alerts of one cluster their verdicts: open or extend incidents, and write the messages; one transaction."""
     with store.writing() as db:
         book = _Book(db, settings, store.clock())
-        for cause in causes(alerts, judged):
+        for cause in causes(_as_now(db, alerts), judged):
             book.conclude(cause)
         book.fold()
+
+
+def _as_now(db: Database, alerts: Sequence[Waiting]) -> list[Waiting]:
+    """Alerts that still wait, for a triage takes its time: they may have been passed on meanwhile, or judged by another instance."""
+    rows = db.execute("SELECT id, incident FROM alert WHERE state = 'waiting'")
+    now = {row["id"]: row["incident"] for row in rows}
+    return [replace(it, incident=now[it.id]) for it in alerts if it.id in now]
 
 
 def pass_on_late(store: Store, alerts: Sequence[Waiting], settings: ServeSettings) -> None:
@@ -88,7 +94,7 @@ def followed(store: Store, incident: Open, judged: Sequence[Judged] | None, sett
 class _Book:
     """The changes of one transaction."""
 
-    def __init__(self, db: sqlite3.Connection, settings: ServeSettings, now: float) -> None:
+    def __init__(self, db: Database, settings: ServeSettings, now: float) -> None:
         self.db, self.settings, self.now = db, settings, now
         self.unsaid: list[tuple[str, Cause]] = []
 
@@ -105,22 +111,22 @@ class _Book:
         else:
             self._open(cause, judged=judged)
 
-    def _late_incident(self, cause: Cause) -> sqlite3.Row | None:
+    def _late_incident(self, cause: Cause) -> Row | None:
         for alert in cause.alerts:
             row = self._row(alert.incident) if alert.incident else None
             if row is not None and row["closed"] is None and row["cause"] == LATE:
                 return row
         return None
 
-    def _joinable(self, cause: Cause) -> sqlite3.Row | None:
-        found: sqlite3.Row | None = self.db.execute(
+    def _joinable(self, cause: Cause) -> Row | None:
+        found: Row | None = self.db.execute(
             "SELECT * FROM incident WHERE closed IS NULL AND cluster = ? AND cause = ? AND changed > ? ORDER BY opened DESC",
             (cause.cluster, cause.cause, self.now - _JOINED_SECONDS),
         ).fetchone()
         return found
 
-    def _row(self, incident: str) -> sqlite3.Row | None:
-        found: sqlite3.Row | None = self.db.execute("SELECT * FROM incident WHERE id = ?", (incident,)).fetchone()
+    def _row(self, incident: str) -> Row | None:
+        found: Row | None = self.db.execute("SELECT * FROM incident WHERE id = ?", (incident,)).fetchone()
         return found
 
     def _open(self, cause: Cause, *, judged: bool) -> None:
@@ -128,7 +134,7 @@ class _Book:
         healthy = worst.state == State.HEALTHY
         self.db.execute(
             "INSERT INTO incident (id, cluster, cause, verdict, state, headline, opened, changed, closed, looked, revision,"
-            " told_verdict, told_members, told_at, similar) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?)",
+            ' told_verdict, told_members, told_at, "similar") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?)',
             (
                 name, cause.cluster, cause.cause, worst.verdict, worst.state, worst.headline, self.now, self.now,
                 self.now if healthy else None, self.now, worst.verdict, len(cause.members), self.now,
@@ -169,7 +175,7 @@ class _Book:
             others = tuple(f"{it.worst.verdict}: {it.worst.headline}" for _, it in rest)
             self._tell(name, "digest", cause.worst, cause=cause, others=others)
 
-    def _replace(self, row: sqlite3.Row, cause: Cause) -> None:
+    def _replace(self, row: Row, cause: Cause) -> None:
         """The verdict of alerts that were passed on without one."""
         worst = cause.worst
         self.db.execute("DELETE FROM member WHERE incident = ?", (row["id"],))
@@ -178,7 +184,7 @@ class _Book:
         self._change(row, worst, cause=cause.cause, closed=worst.state == State.HEALTHY)
         self._tell(row["id"], "verdict", worst, before=row["told_verdict"])
 
-    def _extend(self, row: sqlite3.Row, cause: Cause, *, judged: bool) -> None:
+    def _extend(self, row: Row, cause: Cause, *, judged: bool) -> None:
         self._write(row["id"], cause.cluster, cause.members)
         self._settle(cause, row["id"], judged=judged)
         self.db.execute("UPDATE incident SET changed = ? WHERE id = ?", (self.now, row["id"]))
@@ -208,8 +214,10 @@ class _Book:
         for it in members:
             values = (it.verdict, it.state, it.headline, it.time_lag_seconds, it.lag_messages)
             self.db.execute(
-                "INSERT OR REPLACE INTO member (incident, grp, topic, verdict, state, headline, time_lag, lag, at) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO member (incident, grp, topic, verdict, state, headline, time_lag, lag, at) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (incident, grp, topic) DO UPDATE SET verdict = excluded.verdict, "
+                "state = excluded.state, headline = excluded.headline, time_lag = excluded.time_lag, lag = excluded.lag, "
+                "at = excluded.at",
                 (incident, it.group, it.topic, *values, self.now),
             )
             last = self.db.execute(
@@ -273,15 +281,15 @@ class _Book:
             )
             self._perhaps_grown(incident.id)
 
-    def _worth_telling(self, row: sqlite3.Row, chosen: Judged) -> bool:
+    def _worth_telling(self, row: Row, chosen: Judged) -> bool:
         """A verdict that gets lost for a short time, for instance while data are missing, is no news."""
         calm = self.now - row["told_at"] > self.settings.quiet.total_seconds()
         return calm or chosen.verdict != Verdict.CANNOT_TELL
 
-    def _change(self, row: sqlite3.Row, chosen: Judged, *, cause: str, closed: bool) -> None:
+    def _change(self, row: Row, chosen: Judged, *, cause: str, closed: bool) -> None:
         self.db.execute(
             "UPDATE incident SET verdict = ?, state = ?, headline = ?, cause = ?, changed = ?, closed = ?, looked = ?,"
-            " revision = revision + 1, similar = coalesce(?, similar) WHERE id = ?",
+            ' revision = revision + 1, "similar" = coalesce(?, "similar") WHERE id = ?',
             (
                 chosen.verdict, chosen.state, chosen.headline, cause, self.now, self.now if closed else None, self.now,
                 similar(self.db, row["cluster"], chosen, before=row["opened"]), row["id"],
@@ -314,7 +322,7 @@ class _Book:
         )
 
 
-def similar(db: sqlite3.Connection, cluster: str, judged: Judged, *, before: float) -> str | None:
+def similar(db: Database, cluster: str, judged: Judged, *, before: float) -> str | None:
     """The latest earlier incident with the same verdict: of the same subscription, else of the group, else of the cluster.
 
     One with notes comes before one without.
@@ -331,7 +339,7 @@ def similar(db: sqlite3.Connection, cluster: str, judged: Judged, *, before: flo
     return row["id"] if row is not None else None
 
 
-def words_of_similar(db: sqlite3.Connection, incident: str) -> str | None:
+def words_of_similar(db: Database, incident: str) -> str | None:
     """ "3 November 2026, 03:12 UTC: slow processor, payments ← orders; what was done: …"."""
     row = db.execute(
         "SELECT finding.*, incident.opened FROM finding JOIN incident ON incident.id = finding.incident "

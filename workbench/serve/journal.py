@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from workbench.alerts import Alert
 from workbench.errors import WorkbenchError
 from workbench.masking import masked
-from workbench.serve.store import Store
+from workbench.serve.store import Database, Row, Store
 
 
 class FullError(WorkbenchError):
@@ -96,7 +95,7 @@ def accept(store: Store, alerts: Sequence[Alert], *, cluster: str | None, most_w
     return Accepted(new=new, known=known, resolved=resolved)
 
 
-def _end(db: sqlite3.Connection, row: sqlite3.Row) -> int:
+def _end(db: Database, row: Row) -> int:
     if not row["firing"]:
         return 0
     db.execute("UPDATE alert SET firing = 0 WHERE id = ?", (row["id"],))
@@ -105,7 +104,7 @@ def _end(db: sqlite3.Connection, row: sqlite3.Row) -> int:
     return 1
 
 
-def _again(db: sqlite3.Connection, row: sqlite3.Row, now: float) -> None:
+def _again(db: Database, row: Row, now: float) -> None:
     """Judge an alert again that still fires after its incident was closed."""
     if row["state"] == "judged" and row["closed"] is not None:
         db.execute(
@@ -131,7 +130,7 @@ def late(store: Store, *, seconds: float) -> list[Waiting]:
     return [_waiting(row) for row in rows]
 
 
-def _waiting(row: sqlite3.Row) -> Waiting:
+def _waiting(row: Row) -> Waiting:
     return Waiting(
         id=row["id"], name=row["name"], cluster=row["cluster"], group=row["grp"], topic=row["topic"],
         started=row["started"], received=row["received"], incident=row["incident"],

@@ -39,6 +39,11 @@ class Metrics:
         self._waiting = Gauge("workbench_serve_alerts_waiting", "Alerts without a verdict.", registry=self.registry)
         self._open = Gauge("workbench_serve_incidents_open", "Open incidents.", registry=self.registry)
         self._unsent = Gauge("workbench_serve_messages_waiting", "Messages to be sent.", registry=self.registry)
+        self.leading = Gauge(
+            "workbench_serve_leading",
+            "1 where alerts are judged; 0 where another instance does.",
+            registry=self.registry,
+        )
         self.ready = Gauge("workbench_serve_ready", "1 when Spark is warm.", registry=self.registry)
 
     def page(self, store: Store) -> bytes:

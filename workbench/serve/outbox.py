@@ -6,13 +6,12 @@ A message that was being sent when the process ended is sent again, with the sam
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 
 from workbench.delivery import Target
 from workbench.masking import masked_document
-from workbench.serve.store import Store
+from workbench.serve.store import Database, Store
 
 # A chat that is down for a night still gets its messages.
 _PAUSES_SECONDS = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0)
@@ -65,7 +64,7 @@ class Parcel:
     message: Message = field(repr=False)
 
 
-def put(db: sqlite3.Connection, message: Message, targets: Sequence[Target], *, now: float) -> int:
+def put(db: Database, message: Message, targets: Sequence[Target], *, now: float) -> int:
     """Add a message for each target that wants the cluster; return their number. No secret is written."""
     text = json.dumps(masked_document(asdict(message)))
     chosen = [it for it in targets if not it.clusters or message.cluster in it.clusters]

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import sqlite3
+import json
 import zlib
 from dataclasses import dataclass
 from typing import Any
 
 from workbench.serve.incidents import words_of_similar
-from workbench.serve.store import Store
+from workbench.serve.store import Row, Store
 
-_WORST_FIRST = (
-    "CASE state WHEN 'lagging' THEN 0 WHEN 'cannot_tell' THEN 1 WHEN 'draining' THEN 2 ELSE 3 END, time_lag DESC"
-)
+_WORST_FIRST = "CASE state WHEN 'lagging' THEN 0 WHEN 'cannot_tell' THEN 1 WHEN 'draining' THEN 2 ELSE 3 END, time_lag DESC NULLS LAST"
 SORTS = {
     "worst": f"{_WORST_FIRST}, grp, topic",
-    "time_lag": "time_lag DESC, grp, topic",
-    "lag": "lag DESC, grp, topic",
+    "time_lag": "time_lag DESC NULLS LAST, grp, topic",
+    "lag": "lag DESC NULLS LAST, grp, topic",
     "group": "grp, topic",
     "changed": "since DESC, grp, topic",
 }
@@ -27,17 +25,17 @@ DAYS = 30
 class Found:
     """One incident with all that its page shows."""
 
-    row: sqlite3.Row
-    members: list[sqlite3.Row]
+    row: Row
+    members: list[Row]
     total: int
-    history: list[sqlite3.Row]
-    notes: list[sqlite3.Row]
-    messages: list[sqlite3.Row]
-    alerts: list[sqlite3.Row]
-    folded: list[sqlite3.Row]
+    history: list[Row]
+    notes: list[Row]
+    messages: list[dict[str, Any]]
+    alerts: list[Row]
+    folded: list[Row]
     similar: str | None
     picture: str | None
-    shown: sqlite3.Row | None
+    shown: Row | None
 
 
 class Reading:
@@ -48,12 +46,12 @@ class Reading:
 
     def fleet(
         self, *, text: str = "", state: str = "", cluster: str = "", sort: str = "worst", most: int = 100, skip: int = 0
-    ) -> tuple[int, list[sqlite3.Row]]:
+    ) -> tuple[int, list[Row]]:
         """Number of the subscriptions that match, and some of them; `text` is part of a group's or topic's name."""
-        where, values = ["1"], []
+        where, values = ["1 = 1"], []
         if text:
-            where.append("(instr(lower(grp), lower(?)) OR instr(lower(topic), lower(?)))")
-            values += [text, text]
+            where.append("(lower(grp) LIKE lower(?) ESCAPE '!' OR lower(topic) LIKE lower(?) ESCAPE '!')")
+            values += [_containing(text)] * 2
         for name, value in (("state", state), ("cluster", cluster)):
             if value:
                 where.append(f"{name} = ?")
@@ -78,9 +76,9 @@ class Reading:
         """Number of alerts without a verdict."""
         return int(self.store.number("SELECT count(*) FROM alert WHERE state = 'waiting'"))
 
-    def incidents(self, *, state: str = "", most: int = 100, skip: int = 0) -> list[sqlite3.Row]:
+    def incidents(self, *, state: str = "", most: int = 100, skip: int = 0) -> list[Row]:
         """Incidents, open ones first, then the latest; `state` is "open", "closed" or empty."""
-        where = {"open": "closed IS NULL", "closed": "closed IS NOT NULL"}.get(state, "1")
+        where = {"open": "closed IS NULL", "closed": "closed IS NOT NULL"}.get(state, "1 = 1")
         listed = "id, cluster, verdict, state, headline, opened, changed, closed, told_verdict"
         number = "(SELECT count(*) FROM member WHERE incident = incident.id) AS subscriptions"
         order = "ORDER BY closed IS NOT NULL, opened DESC LIMIT ? OFFSET ?"
@@ -105,14 +103,16 @@ class Reading:
                 (name,),
             ),
             notes=rows("SELECT * FROM note WHERE incident = ? ORDER BY at", (name,)),
-            messages=rows(
-                "SELECT target, state, attempts, made, sent, error, json_extract(message, '$.kind') AS kind FROM outbox "
-                "WHERE incident = ? ORDER BY id DESC LIMIT 50",
-                (name,),
+            messages=_with_kinds(
+                rows(
+                    "SELECT target, state, attempts, made, sent, error, message FROM outbox "
+                    "WHERE incident = ? ORDER BY id DESC LIMIT 50",
+                    (name,),
+                )
             ),
             alerts=rows(
-                "SELECT name, min(started) AS started, count(*) AS number, sum(firing) AS firing FROM alert WHERE incident = ? "
-                "GROUP BY name ORDER BY name LIMIT 50",
+                "SELECT name, min(started) AS started, count(*) AS number, CAST(sum(firing) AS INTEGER) AS firing "
+                "FROM alert WHERE incident = ? GROUP BY name ORDER BY name LIMIT 50",
                 (name,),
             ),
             folded=rows(
@@ -124,11 +124,12 @@ class Reading:
         )
 
     def _similar(self, name: str | None) -> str | None:
-        return words_of_similar(self.store.reader(), name) if name is not None else None
+        if name is None:
+            return None
+        with self.store.reading() as db:
+            return words_of_similar(db, name)
 
-    def _picture(
-        self, name: str, members: list[sqlite3.Row], group: str, topic: str
-    ) -> tuple[str | None, sqlite3.Row | None]:
+    def _picture(self, name: str, members: list[Row], group: str, topic: str) -> tuple[str | None, Row | None]:
         asked = [(group, topic)] if group else [(it["grp"], it["topic"]) for it in members[:3]]
         for one in asked:
             row = self.store.row(
@@ -159,7 +160,7 @@ class Reading:
             "similar": found.similar,
         }
 
-    def of_group(self, cluster: str, group: str) -> tuple[list[sqlite3.Row], list[sqlite3.Row], list[sqlite3.Row]]:
+    def of_group(self, cluster: str, group: str) -> tuple[list[Row], list[Row], list[Row]]:
         """Present verdicts, the findings of the last 30 days by topic and time, and the incidents of a group."""
         after = self.store.clock() - DAYS * 86_400.0
         present = self.store.rows("SELECT * FROM fleet WHERE cluster = ? AND grp = ? ORDER BY topic", (cluster, group))
@@ -176,7 +177,19 @@ class Reading:
         return present, findings, incidents
 
 
-def _member(row: sqlite3.Row) -> dict[str, Any]:
+def _with_kinds(rows: list[Row]) -> list[dict[str, Any]]:
+    """Messages with what kind each is of."""
+    return [{**dict(row), "kind": json.loads(row["message"])["kind"]} for row in rows]
+
+
+def _containing(text: str) -> str:
+    """A pattern of LIKE for names that contain the text as it is."""
+    for special in "!%_":
+        text = text.replace(special, f"!{special}")
+    return f"%{text}%"
+
+
+def _member(row: Row) -> dict[str, Any]:
     return {
         "group": row["grp"], "topic": row["topic"], "verdict": row["verdict"], "state": row["state"],
         "headline": row["headline"], "time_lag_seconds": row["time_lag"], "lag_messages": row["lag"],

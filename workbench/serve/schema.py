@@ -1,14 +1,21 @@
-"""Tables of the memory, and connections to it."""
+"""Tables of the memory."""
 
 from __future__ import annotations
 
-import sqlite3
-from pathlib import Path
-
-from workbench.errors import OutputError, UsageError
+from workbench.errors import UsageError
 
 VERSION = 1
 _TABLES = """
+CREATE TABLE incident (
+  id TEXT PRIMARY KEY,
+  cluster TEXT NOT NULL, cause TEXT NOT NULL, verdict TEXT NOT NULL, state TEXT NOT NULL, headline TEXT NOT NULL,
+  opened REAL NOT NULL, changed REAL NOT NULL, closed REAL, looked REAL NOT NULL,
+  revision INTEGER NOT NULL,
+  told_verdict TEXT NOT NULL, told_members INTEGER NOT NULL, told_at REAL NOT NULL,
+  folded TEXT,                        -- the incident whose message names this one, too
+  "similar" TEXT                      -- an earlier incident with the same cause
+);
+CREATE INDEX incident_open ON incident (closed, cluster, cause);
 CREATE TABLE alert (
   id INTEGER PRIMARY KEY,
   fingerprint TEXT NOT NULL,          -- Alertmanager's, or a hash of the labels
@@ -23,16 +30,6 @@ CREATE TABLE alert (
 );
 CREATE INDEX alert_state ON alert (state, received);
 CREATE INDEX alert_incident ON alert (incident);
-CREATE TABLE incident (
-  id TEXT PRIMARY KEY,
-  cluster TEXT NOT NULL, cause TEXT NOT NULL, verdict TEXT NOT NULL, state TEXT NOT NULL, headline TEXT NOT NULL,
-  opened REAL NOT NULL, changed REAL NOT NULL, closed REAL, looked REAL NOT NULL,
-  revision INTEGER NOT NULL,
-  told_verdict TEXT NOT NULL, told_members INTEGER NOT NULL, told_at REAL NOT NULL,
-  folded TEXT,                        -- the incident whose message names this one, too
-  similar TEXT                        -- an earlier incident with the same cause
-);
-CREATE INDEX incident_open ON incident (closed, cluster, cause);
 CREATE TABLE member (
   incident TEXT NOT NULL REFERENCES incident(id), grp TEXT NOT NULL, topic TEXT NOT NULL,
   verdict TEXT NOT NULL, state TEXT NOT NULL, headline TEXT NOT NULL,
@@ -69,53 +66,9 @@ CREATE TABLE note (
 CREATE INDEX note_of ON note (incident, at);
 CREATE TABLE visit (hash TEXT PRIMARY KEY, csrf TEXT NOT NULL, until REAL NOT NULL, token TEXT NOT NULL);
 """
+TABLES = tuple(it for it in _TABLES.split(";\n") if it.strip())
 
 
-def connect(path: Path) -> sqlite3.Connection:
-    """Open a connection; every commit is on the disk before it returns.
-
-    Raises:
-        OutputError: if the file cannot be opened.
-    """
-    try:
-        found = sqlite3.connect(path, timeout=30.0, isolation_level=None, check_same_thread=False)
-        found.execute("PRAGMA journal_mode = WAL")
-        found.execute("PRAGMA synchronous = FULL")
-        found.execute("PRAGMA foreign_keys = ON")
-    except sqlite3.Error as error:
-        raise OutputError(f"The memory {path} cannot be opened: {error}.") from None
-    found.row_factory = sqlite3.Row
-    return found
-
-
-def prepare(path: Path) -> None:
-    """Create the file, readable by its owner only, and its tables.
-
-    Raises:
-        UsageError: if the file is of a newer version. OutputError: if it cannot be written, or is something else.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch(mode=0o600)
-    except OSError as error:
-        raise OutputError(f"The memory {path} cannot be written: {error.strerror}.") from None
-    with_tables = connect(path)
-    try:
-        with_tables.execute("BEGIN IMMEDIATE")
-        found = with_tables.execute("PRAGMA user_version").fetchone()[0]
-        if found > VERSION:
-            raise UsageError(
-                f"The memory {path} was written by a newer version of Workbench.", hint="Update Workbench."
-            )
-        if found == 0:
-            for statement in _TABLES.split(";\n"):
-                if statement.strip():
-                    with_tables.execute(statement)
-            with_tables.execute(f"PRAGMA user_version = {VERSION}")
-        with_tables.execute("COMMIT")
-    except sqlite3.Error as error:
-        raise OutputError(
-            f"The memory {path} cannot be used: {error}.", hint="Name another file: [serve] store."
-        ) from None
-    finally:
-        with_tables.close()
+def newer(where: str) -> UsageError:
+    """The error for tables of a later version than ours."""
+    return UsageError(f"The memory {where} was written by a newer version of Workbench.", hint="Update Workbench.")

@@ -17,7 +17,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from workbench.assets import shipped
-from workbench.delivery import ServeSettings
+from workbench.delivery import ServeSettings, is_database
 from workbench.errors import OutputError, SourceUnreachableError, UsageError
 from workbench.places import state_dir
 from workbench.serve.access import Access
@@ -25,6 +25,7 @@ from workbench.serve.app import Server, application, for_bearers
 from workbench.serve.judged import SparkJudge
 from workbench.serve.limits import BoundedProtocol
 from workbench.serve.metrics import Metrics
+from workbench.serve.sqlite import FileStore
 from workbench.serve.store import Store
 from workbench.serve.worker import Worker
 from workbench.settings import load_settings
@@ -72,7 +73,7 @@ def serve(options: Options, *, say: Callable[[str], None]) -> None:
     settings = load_settings(options.config)
     mine = settings.serve
     secure = _checked(options, mine)
-    store = Store(Path(mine.store).expanduser() if mine.store else state_dir() / "serve.sqlite")
+    store = open_store(mine.store)
     token_file = options.token_file or state_dir() / "serve.token"
     access = Access(store, token_file)
     judge = SparkJudge(config=options.config)
@@ -104,6 +105,19 @@ def serve(options: Options, *, say: Callable[[str], None]) -> None:
     run(application(server), worker, options)
 
 
+def open_store(where: str | None) -> Store:
+    """Open the memory: a file, or the URL of a database.
+
+    Raises:
+        UsageError, OutputError, StoreError: if it cannot be used. SetupError: if psycopg is not installed.
+    """
+    if where is not None and is_database(where):
+        from workbench.serve.postgres import DatabaseStore  # an extra, and imported only here
+
+        return DatabaseStore(where)
+    return FileStore(Path(where).expanduser() if where else state_dir() / "serve.sqlite")
+
+
 def serve_agents(tools: MCPServer, options: Options, *, say: Callable[[str], None]) -> None:
     """Serve the tools of `workbench mcp` over HTTP at /mcp, until SIGTERM or Ctrl-C.
 
@@ -112,7 +126,7 @@ def serve_agents(tools: MCPServer, options: Options, *, say: Callable[[str], Non
     """
     _checked(options, load_settings(options.config).serve)
     token_file = options.token_file or state_dir() / "serve.token"
-    access = Access(Store(state_dir() / "mcp.sqlite"), token_file)
+    access = Access(FileStore(state_dir() / "mcp.sqlite"), token_file)
     say(f"MCP: {_address(options)}/mcp")
     if access.is_from_file:
         say(f"Token: in {token_file}")

@@ -1,64 +1,97 @@
-"""The memory: one file, one writer at a time, readers beside it."""
+"""The memory: one writer at a time, readers beside it; a file of SQLite, or a database of PostgreSQL for several instances."""
 
 from __future__ import annotations
 
-import sqlite3
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
 
-from workbench.serve.schema import connect, prepare
+from workbench.errors import SourceUnreachableError
 
 Clock = Callable[[], float]
 
 
-class Store:
-    """Connections to the memory of one process.
+class StoreError(SourceUnreachableError):
+    """The memory does not answer, or cannot be written: what was asked of it has not happened, or nobody knows."""
+
+
+class Row(Protocol):
+    """Columns by name or by number."""
+
+    def __getitem__(self, key: Any, /) -> Any: ...
+
+    def keys(self) -> Iterable[str]:
+        """Names of the columns."""
+
+
+class Result(Protocol):
+    """What a statement has given."""
+
+    @property
+    def rowcount(self) -> int:
+        """How many rows were changed."""
+
+    def fetchone(self) -> Any:
+        """The next row, or None."""
+
+    def fetchall(self) -> list[Any]:
+        """All rows."""
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+class Database(Protocol):
+    """A connection; statements are of the SQL that both know, with `?` for values."""
+
+    def execute(self, query: str, values: Sequence[Any] = (), /) -> Result:
+        """Run a statement."""
+
+    def executemany(self, query: str, values: Iterable[Sequence[Any]], /) -> object:
+        """Run a statement for each of the values."""
+
+
+class Store(ABC):
+    """Connections to the memory of one process; any thread may use them.
 
     Args:
-        path: the file; it is made if it is not there.
         clock: seconds since 1970.
-
-    Raises:
-        WorkbenchError: if it cannot be used.
     """
 
-    def __init__(self, path: Path, *, clock: Clock = time.time) -> None:
-        prepare(path)
-        self.path, self.clock = path, clock
-        self._writer = connect(path)
-        self._lock = threading.RLock()
-        self._readers = threading.local()
-        self._opened: list[sqlite3.Connection] = []
+    def __init__(self, *, clock: Clock = time.time) -> None:
+        self.clock = clock
 
-    @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
-        """A transaction: on the disk when the block ends, and without effect if it raises."""
-        with self._lock:
-            self._writer.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._writer
-                self._writer.execute("COMMIT")
-            except BaseException:
-                self._writer.execute("ROLLBACK")
-                raise
+    @abstractmethod
+    def writing(self) -> AbstractContextManager[Database]:
+        """A transaction, after those of all others: on the disk when the block ends, and without effect if it raises.
 
-    def reader(self) -> sqlite3.Connection:
-        """This thread's connection for reading, which waits for no writer."""
-        reader: sqlite3.Connection | None = getattr(self._readers, "connection", None)
-        if reader is None:
-            reader = self._readers.connection = connect(self.path)
-            self._opened.append(reader)
-        return reader
+        Raises:
+            StoreError: if the memory does not answer.
+        """
 
-    def rows(self, query: str, values: Sequence[Any] = ()) -> list[sqlite3.Row]:
+    @abstractmethod
+    def reading(self) -> AbstractContextManager[Database]:
+        """A connection for reading, which waits for no writer.
+
+        Raises:
+            StoreError: if the memory does not answer.
+        """
+
+    def leads(self) -> bool:
+        """Whether this process is the one that judges and sends; of several with one memory it is one, until it ends."""
+        return True
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close all connections."""
+
+    def rows(self, query: str, values: Sequence[Any] = ()) -> list[Row]:
         """Read, without waiting for a writer."""
-        return self.reader().execute(query, values).fetchall()
+        with self.reading() as db:
+            return db.execute(query, values).fetchall()
 
-    def row(self, query: str, values: Sequence[Any] = ()) -> sqlite3.Row | None:
+    def row(self, query: str, values: Sequence[Any] = ()) -> Row | None:
         """Read the first row."""
         return next(iter(self.rows(query, values)), None)
 
@@ -66,9 +99,3 @@ class Store:
         """Read a single number; 0 for NULL."""
         [row] = self.rows(query, values)
         return row[0] or 0
-
-    def close(self) -> None:
-        """Close all connections."""
-        with self._lock:
-            for connection in (*self._opened, self._writer):
-                connection.close()

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from html import escape
 
 from markupsafe import Markup
 
 from workbench.humanize import duration
+from workbench.serve.store import Row
 
 _WIDTH, _BAND, _HEIGHT = 720.0, 18.0, 84.0
 _GAP = 6.0
 
 
-def verdict_line(findings: Sequence[sqlite3.Row], *, now: float, days: int) -> Markup:
+def verdict_line(findings: Sequence[Row], *, now: float, days: int) -> Markup:
     """Draw findings of one subscription, oldest first, as inline SVG; every text is escaped."""
     first = now - days * 86_400.0
     scale = _WIDTH / (now - first)

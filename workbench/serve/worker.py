@@ -7,11 +7,11 @@ the former process ended.
 from __future__ import annotations
 
 import logging
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from itertools import groupby
 
 from workbench.delivery import ServeSettings, Target
@@ -21,12 +21,14 @@ from workbench.serve import fleet, incidents, journal, outbox
 from workbench.serve.judged import AT_ONCE, GivenWayError, Judge, Judged, Question, unknown
 from workbench.serve.metrics import Metrics
 from workbench.serve.send import NotTakenError, Send, send
-from workbench.serve.store import Store
+from workbench.serve.store import Store, StoreError
 
 _log = logging.getLogger(__name__)
 _TICK_SECONDS = 0.1
 _FORGET_SECONDS = 3600.0
 _PAUSE_AFTER_CRASH_SECONDS = 5.0
+_PAUSE_WITHOUT_MEMORY_SECONDS = 1.0
+_LEAD_SECONDS = 1.0
 _MOST_FAILURES = 3
 _REST = 4.0  # so repeated triages of a cluster take a fifth of the time at most, however large it is
 
@@ -56,15 +58,15 @@ class Worker:
         self._give_up, self._failures = give_up, 0
         self._stop, self._wake = threading.Event(), threading.Event()
         self.ready = threading.Event()
+        self._leading = threading.Event()
         self._fleet_at: dict[str, float] = {}  # when the next round of a cluster is due, in monotonic time
         self._look_at: dict[str, float] = {}
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
         """Start the threads; messages that were being sent at a former end are sent again."""
-        if again := outbox.resume(self.store):
-            _log.warning("%d messages may already have been sent before the restart; they are sent again", again)
-        names = [("judge", self._judging), ("watch", self._watching)]
+        self.take_lead()
+        names = [("judge", self._judging), ("watch", self._watching), ("lead", self._keeping_lead)]
         self._threads = [threading.Thread(target=run, name=f"serve-{name}", daemon=True) for name, run in names]
         self._threads += [
             threading.Thread(target=self._sending, args=(it,), name=f"serve-send-{number}", daemon=True)
@@ -90,6 +92,32 @@ class Worker:
         """Tell that there is a new alert."""
         self._wake.set()
 
+    # Leading: of several instances with one memory, one judges and sends
+
+    @property
+    def leading(self) -> bool:
+        """Whether this instance judges and sends."""
+        return self._leading.is_set()
+
+    def take_lead(self) -> None:
+        """Begin to lead if no other instance does, or cease if the way to the memory was lost."""
+        leads = self.store.leads()
+        if leads and not self._leading.is_set():
+            if again := outbox.resume(self.store):
+                _log.warning("%d messages may already have been sent before; they are sent again", again)
+            self._leading.set()
+        elif not leads and self._leading.is_set():
+            self._leading.clear()
+            _log.warning("the memory was out of reach; another instance may judge and send now")
+        self.metrics.leading.set(leads)
+
+    def _keeping_lead(self) -> None:
+        while not self._stop.wait(_LEAD_SECONDS):
+            try:
+                self.take_lead()
+            except StoreError as error:
+                _log.warning("%s", error)
+
     # Judging
 
     def _judging(self) -> None:
@@ -100,8 +128,15 @@ class Worker:
         self.ready.set()
         self.metrics.ready.set(1)
         while not self._stop.is_set():
+            if not self.leading:
+                self._stop.wait(_TICK_SECONDS)
+                continue
             try:
                 busy = self.judge_alerts() or self.look_again() or self.judge_fleet()
+            except StoreError as error:
+                _log.warning("%s", error)
+                self._stop.wait(_PAUSE_WITHOUT_MEMORY_SECONDS)
+                continue
             except Exception:  # the thread must survive: what it did not finish is still in the memory
                 _log.exception("the judging thread failed; it goes on")
                 self._stop.wait(_PAUSE_AFTER_CRASH_SECONDS)
@@ -210,8 +245,15 @@ class Worker:
 
     def _sending(self, target: Target) -> None:
         while not self._stop.is_set():
+            if not self.leading:
+                self._stop.wait(_TICK_SECONDS)
+                continue
             try:
                 busy = self.send_one(target)
+            except StoreError as error:
+                _log.warning("%s", error)
+                self._stop.wait(_PAUSE_WITHOUT_MEMORY_SECONDS)
+                continue
             except Exception:
                 _log.exception("the sending thread failed; it goes on")
                 self._stop.wait(_PAUSE_AFTER_CRASH_SECONDS)
@@ -229,29 +271,41 @@ class Worker:
         except NotTakenError as error:
             self.metrics.messages.labels(target.kind, "failed").inc()
             _log.warning("%s has not taken the message %s: %s", target.name, parcel.key, error)
-            outbox.refused(self.store, parcel, str(error), passing=error.passing)
+            self._noted(partial(outbox.refused, self.store, parcel, str(error), passing=error.passing))
         except Exception as error:  # a message that cannot be built must not block those behind it
             _log.exception("a message failed")
-            outbox.refused(self.store, parcel, type(error).__name__, passing=False)
+            self._noted(partial(outbox.refused, self.store, parcel, type(error).__name__, passing=False))
         else:
-            outbox.sent(self.store, parcel)
+            self._noted(partial(outbox.sent, self.store, parcel))
             self.metrics.messages.labels(target.kind, "sent").inc()
             if parcel.message.received is not None:
                 self.metrics.answer_seconds.observe(max(0.0, self.store.clock() - parcel.message.received))
         return True
+
+    def _noted(self, note: Callable[[], None]) -> None:
+        """Keep what has become of a message; while the memory is away, try again, or it would be sent twice."""
+        while True:
+            try:
+                return note()
+            except StoreError as error:
+                _log.warning("%s", error)
+                if self._stop.wait(_PAUSE_WITHOUT_MEMORY_SECONDS):
+                    raise
 
     # Watching
 
     def _watching(self) -> None:
         forgotten = 0.0
         while not self._stop.wait(_TICK_SECONDS * 10):
+            if not self.leading:
+                continue
             try:
                 self.pass_on_late()
                 if time.monotonic() - forgotten > _FORGET_SECONDS or not forgotten:
                     fleet.forget(self.store, keep_seconds=self.settings.keep.total_seconds())
                     forgotten = time.monotonic()
-            except sqlite3.Error:
-                _log.exception("the watching thread failed; it goes on")
+            except StoreError as error:
+                _log.warning("%s", error)
 
     def pass_on_late(self) -> int:
         """Pass on alerts that have waited for too long; return their number."""

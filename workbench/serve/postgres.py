@@ -1,0 +1,206 @@
+"""The memory in a database of PostgreSQL, for several instances: each takes alerts and shows pages, one of them judges and sends."""
+
+from __future__ import annotations
+
+import math
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from typing import Any
+
+from workbench.errors import SetupError, UsageError
+from workbench.humanize import one_line
+from workbench.serve.schema import TABLES, VERSION, newer
+from workbench.serve.store import Clock, Database, Result, Store, StoreError
+
+try:
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict
+    from psycopg_pool import ConnectionPool
+except ImportError as _error:
+    raise SetupError(
+        "A memory in PostgreSQL needs psycopg.", hint="Try: pip install 'lag-workbench[postgres]'"
+    ) from _error
+
+# Advisory locks belong to a database; the second key keeps instances apart that use schemas of their own.
+_PREPARING, _WRITING, _LEADING = 0x5742_0001, 0x5742_0002, 0x5742_0003
+_MOST_CONNECTIONS = 10
+_WAIT_SECONDS = 10.0
+# A server that nobody can reach any more is given up by both sides in time, so its locks are free for the other instance.
+_PATIENCE: dict[str, Any] = {
+    "connect_timeout": 5, "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3, "tcp_user_timeout": 10_000,
+    "application_name": "workbench serve",
+}  # fmt: skip
+_SESSION = (
+    "synchronous_commit = on", "lock_timeout = '30s'", "idle_in_transaction_session_timeout = '30s'",
+    "tcp_keepalives_idle = 5", "tcp_keepalives_interval = 2", "tcp_keepalives_count = 3",
+)  # fmt: skip
+_TYPES = {
+    r"\bINTEGER PRIMARY KEY\b": "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+    r"\bINTEGER\b": "BIGINT",
+    r"\bREAL\b": "DOUBLE PRECISION",
+    r"\bBLOB\b": "BYTEA",
+}
+
+
+class DatabaseStore(Store):
+    """A database of PostgreSQL; its user may create tables in the first schema of its search path.
+
+    Args:
+        url: `postgresql://user@host/database`; what it leaves out comes from libpq's variables and files (`PGPASSWORD`, `~/.pgpass`).
+        clock: seconds since 1970.
+
+    Raises:
+        UsageError: if the URL cannot be read, or the tables are of a newer version. StoreError: if the server does not answer, or
+            refuses.
+    """
+
+    def __init__(self, url: str, *, clock: Clock = time.time) -> None:
+        super().__init__(clock=clock)
+        try:
+            given = conninfo_to_dict(url)
+        except psycopg.Error as error:
+            raise UsageError(f"[serve] store is no URL of PostgreSQL: {one_line(str(error))}") from None
+        self.name = f"{given.get('host', 'localhost')}/{given.get('dbname', '')}"
+        self._connection = {**_PATIENCE, **given}
+        self._leading: psycopg.Connection[Any] | None = None
+        self._leading_lock = threading.Lock()
+        with self._answering():
+            with self._connect() as connection:
+                _prepare(connection, self.name)
+            self._pool = ConnectionPool(
+                kwargs={**self._connection, "autocommit": True, "row_factory": _rows},
+                configure=_configure,
+                check=ConnectionPool.check_connection,
+                min_size=1,
+                max_size=_MOST_CONNECTIONS,
+                timeout=_WAIT_SECONDS,
+                open=True,
+            )
+
+    def _connect(self) -> psycopg.Connection[Any]:
+        connection = psycopg.connect(**self._connection, autocommit=True)
+        _configure(connection)
+        return connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Database]:
+        """See `Store`."""
+        with self._answering(), self._pool.connection() as connection, connection.transaction():
+            _lock(connection, "pg_advisory_xact_lock", _WRITING)
+            yield _Connection(connection)
+
+    @contextmanager
+    def reading(self) -> Iterator[Database]:
+        """See `Store`."""
+        with self._answering(), self._pool.connection() as connection:
+            yield _Connection(connection)
+
+    @contextmanager
+    def _answering(self) -> Iterator[None]:
+        try:
+            yield
+        except psycopg.Error as error:
+            raise StoreError(f"The memory at {self.name} cannot be used: {one_line(str(error))}.") from error
+
+    def leads(self) -> bool:
+        """See `Store`. The lock belongs to a connection of its own, so it is free when this process, or the way to it, is gone."""
+        with self._leading_lock:
+            try:
+                if self._leading is not None:
+                    self._leading.execute("SELECT 1")
+                    return True
+                connection = self._connect()
+                if _lock(connection, "pg_try_advisory_lock", _LEADING):
+                    self._leading = connection
+                    return True
+                connection.close()
+            except psycopg.Error:
+                self._let_go()
+            return False
+
+    def _let_go(self) -> None:
+        if self._leading is not None:
+            with suppress(psycopg.Error):
+                self._leading.close()
+        self._leading = None
+
+    def close(self) -> None:
+        """See `Store`."""
+        with self._leading_lock:
+            self._let_go()
+        self._pool.close()
+
+
+class _Row:
+    """As `sqlite3.Row`."""
+
+    __slots__ = ("_names", "_values")
+
+    def __init__(self, names: dict[str, int], values: Sequence[Any]) -> None:
+        self._names, self._values = names, values
+
+    def __getitem__(self, key: int | str, /) -> Any:
+        return self._values[key if isinstance(key, int) else self._names[key]]
+
+    def keys(self) -> list[str]:
+        return list(self._names)
+
+
+def _rows(cursor: psycopg.Cursor[Any]) -> Callable[[Sequence[Any]], _Row]:
+    names = {it.name: number for number, it in enumerate(cursor.description or ())}
+    return lambda values: _Row(names, values)
+
+
+class _Connection:
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self._connection = connection
+
+    def execute(self, query: str, values: Sequence[Any] = (), /) -> Result:
+        return self._connection.execute(_translated(query), [_plain(it) for it in values])
+
+    def executemany(self, query: str, values: Iterable[Sequence[Any]], /) -> object:
+        with self._connection.cursor() as cursor:
+            cursor.executemany(_translated(query), [[_plain(it) for it in row] for row in values])
+        return None
+
+
+@lru_cache(maxsize=256)
+def _translated(query: str) -> bytes:
+    return query.replace("%", "%%").replace("?", "%s").encode()
+
+
+def _plain(value: Any) -> Any:
+    """A value that PostgreSQL can hold: no NUL, no lone surrogate; NaN is NULL, as in SQLite."""
+    if isinstance(value, str):  # an enum's member is written by its value
+        return value.encode(errors="backslashreplace").decode().replace("\0", "\\x00")
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _configure(connection: psycopg.Connection[Any]) -> None:
+    for setting in _SESSION:
+        connection.execute(f"SET {setting}".encode())
+
+
+def _lock(connection: psycopg.Connection[Any], function: str, key: int) -> bool:
+    row = connection.execute(f"SELECT {function}(%s, hashtext(current_schema()))".encode(), (key,)).fetchone()
+    return bool(row is not None and row[0])
+
+
+def _prepare(connection: psycopg.Connection[Any], name: str) -> None:
+    with connection.transaction():
+        _lock(connection, "pg_advisory_xact_lock", _PREPARING)
+        connection.execute("CREATE TABLE IF NOT EXISTS workbench_serve (version BIGINT NOT NULL)")
+        row = connection.execute("SELECT max(version) FROM workbench_serve").fetchone()
+        found = row[0] if row is not None else None
+        if found is not None and found > VERSION:
+            raise newer(f"at {name}")
+        if found is None:
+            for statement in TABLES:
+                for mine, theirs in _TYPES.items():
+                    statement = re.sub(mine, theirs, statement)
+                connection.execute(statement.encode())
+            connection.execute("INSERT INTO workbench_serve (version) VALUES (%s)", (VERSION,))
