@@ -19,6 +19,8 @@ from workbench.errors import UsageError
 from workbench.inputs import first_problem, read_within
 from workbench.window import parse_instant
 
+# What `workbench serve` itself posts to an Alertmanager: it is no reason for another triage.
+OWN_ALERT = "WorkbenchVerdict"
 # Label names of exporters and frameworks, the most common first.
 _GROUP = ("consumergroup", "group", "consumer_group", "group_id", "messaging_consumer_group_name")
 _TOPIC = ("topic", "messaging_destination_name")

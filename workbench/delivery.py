@@ -19,14 +19,14 @@ class Target(Strict):
     """One receiver of messages. The addresses of receivers come from the settings only, never from an alert."""
 
     name: str = Field(min_length=1, max_length=80)
-    kind: Literal["slack", "teams", "webhook", "grafana", "mail"]
+    kind: Literal["slack", "teams", "webhook", "grafana", "alertmanager", "mail"]
     url: str | None = Field(
         default=None,
         repr=False,
-        description="Of the chat's incoming webhook, of your own, or of a Grafana; ${NAME} for a secret.",
+        description="Of the chat's incoming webhook, of your own, of a Grafana or an Alertmanager; ${NAME} for a secret.",
     )
     token: str | None = Field(
-        default=None, repr=False, description="Bearer token for a webhook of your own, or for Grafana."
+        default=None, repr=False, description="Bearer token for a webhook of your own, Grafana or Alertmanager."
     )
     clusters: list[str] = Field(default=[], description="Only incidents of these clusters; empty: all.")
     host: str | None = Field(default=None, description="Mail server.")

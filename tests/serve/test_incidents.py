@@ -10,7 +10,7 @@ from tests.serve.serving import Office, alert, judged, webhook
 from workbench.alerts import parse_alerts
 from workbench.errors import SourceUnreachableError
 from workbench.serve.app import add_note
-from workbench.serve.journal import Accepted, FullError, accept
+from workbench.serve.journal import Accepted, FullError, accept, waiting
 from workbench.serve.judged import GivenWayError, Judged, Question
 from workbench.serve.send import NotTakenError
 from workbench.serve.worker import Worker
@@ -176,6 +176,12 @@ def test_an_alert_whose_group_has_no_data_is_told(office: Office) -> None:
     headlines = " ".join(it.message.headline for it in office.postman.parcels)
     assert "no data of this group" in headlines
     assert "names no cluster" in headlines
+
+
+def test_our_own_alert_is_not_judged(office: Office) -> None:
+    """What this server has posted to an Alertmanager comes back through its webhook."""
+    post(office, alert(alertname="WorkbenchVerdict"))
+    assert waiting(office.store) == []
 
 
 def test_a_muted_group_calls_nobody(office: Office) -> None:

@@ -39,5 +39,6 @@ def test_a_finding_is_reduced_with_its_picture(tmp_path: Path, spark: Any, monke
     assert [it.groups for it in asked] == [(group, "gone"), ()]
     assert found.group == group and found.state == "lagging" and found.headline
     assert found.picture is not None and '<svg class="tree"' in found.picture and "style=" not in found.picture
+    assert found.trend is not None and found.trend.startswith("Time lag, last ") and "█" in found.trend
     [plain] = judge(replace(question, groups=(), pictures=False))
-    assert plain.picture is None and plain.verdict == found.verdict
+    assert plain.picture is None and plain.trend is None and plain.verdict == found.verdict

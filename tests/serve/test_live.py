@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -22,11 +22,14 @@ import pytest
 import requests
 
 from tests.serve.serving import TOKEN
+from workbench.delivery import Target
 from workbench.lab.fleet import LabFleet
 from workbench.lab.lab import PROFILES, Lab
 from workbench.lab.process import free_port
 from workbench.lab.prometheus import ensure_alertmanager
 from workbench.lab.scenarios import make_scenario
+from workbench.serve.outbox import Message, Parcel
+from workbench.serve.send import send
 
 pytestmark = [pytest.mark.lab, pytest.mark.jvm, pytest.mark.apt]
 
@@ -204,3 +207,26 @@ def test_from_alert_to_verdict(lab: Lab, tmp_path: Path) -> None:
     )
     log = (tmp_path / "serve" / "serve.log").read_text()
     assert "a-secret-path" not in log and TOKEN not in log
+
+
+def test_a_real_alertmanager_shows_the_verdict_until_it_is_over(tmp_path: Path) -> None:
+    """One alert for an incident: its texts follow the messages, and it ends with the last."""
+    message = Message(
+        kind="new", incident="20261124-0123456789ab", revision=1, cluster="prod", verdict="slow_processor", state="lagging",
+        headline="refund takes 2.1 s.", members=(("payments", "orders", "x"),),
+    )  # fmt: skip
+    with alertmanager(tmp_path / "am", "http://127.0.0.1:9") as manager:
+        target = Target(name="am", kind="alertmanager", url=manager)
+        changes: tuple[dict[str, Any], ...] = (
+            {},
+            {"kind": "verdict", "verdict": "hot_partition", "before": "slow_processor"},
+            {"kind": "recovered", "verdict": "recovered", "before": "hot_partition"},
+        )
+        shown = []
+        for revision, change in enumerate(changes, 1):
+            told = replace(message, revision=revision, **change)
+            send(Parcel(id=1, target="am", key=told.key, attempts=1, made=time.time(), message=told), target, None)
+            time.sleep(1)
+            found = requests.get(f"{manager}/api/v2/alerts", timeout=10).json()
+            shown.append([it["annotations"]["verdict"] for it in found])
+    assert shown == [["slow_processor"], ["hot_partition"], []]

@@ -149,6 +149,30 @@ def test_a_webhook_gets_the_document_and_its_key() -> None:
         assert len(server.requests) == 5
 
 
+def test_a_trend_is_in_every_message() -> None:
+    """A line of text, below the headline."""
+    told = parcel(trend="Time lag, last 15 min: ▁▂▃▅▇█ at most 10 min")
+    for body in (words.slack(told, URL), words.teams(told, URL), words.document(told, URL)):
+        assert "▁▂▃▅▇█ at most 10 min" in json.dumps(body, ensure_ascii=False)
+    assert "▁▂▃▅▇█" in words.mail(told, MAIL, URL, now=datetime.now(UTC)).get_content()
+
+
+def test_an_alertmanager_gets_an_alert_that_ends_with_the_incident() -> None:
+    """The labels are the same from the first message to the last, so it is one alert; its texts are on one line each."""
+    now = datetime.now(UTC)
+    [first] = words.alertmanager(parcel(), URL, now=now)
+    [last] = words.alertmanager(parcel(kind="recovered", before="hot_key", revision=7), URL, now=now)
+    assert first["labels"] == last["labels"]
+    assert first["labels"]["alertname"] == "WorkbenchVerdict"
+    assert datetime.fromisoformat(last["endsAt"]) == now < datetime.fromisoformat(first["endsAt"])
+    assert datetime.fromisoformat(first["startsAt"]) < now
+    for text in (*first["labels"].values(), *first["annotations"].values()):
+        assert "hunter22" not in text and "\x1b" not in text and "\u202e" not in text
+    with scripted(Script()) as server:
+        send(parcel(), Target(name="am", kind="alertmanager", url=server.url), URL)
+        assert server.requests[0][0] == "/api/v2/alerts"
+
+
 def test_grafana_draws_names_as_text() -> None:
     """An annotation at the time of the verdict, with the token of the settings."""
     with scripted(Script()) as server:

@@ -313,6 +313,7 @@ class _Book:
             members=tuple((it.group, it.topic, it.headline) for it in members[:_TOLD_MEMBERS]),
             others=others, alerts=tuple(it["name"] for it in names), actions=chosen.actions, runbook=chosen.runbook,
             owner=chosen.owner, like=words_of_similar(self.db, like) if like else None, received=first,
+            trend=chosen.trend,
         )  # fmt: skip
         if not all(it.muted for it in (cause.members if cause is not None else [chosen])):
             put(self.db, message, self.settings.targets, now=self.now)

@@ -8,7 +8,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from workbench.errors import NoSeriesError, WorkbenchError
+from workbench.humanize import duration, plural
 from workbench.triage.verdict import State, Verdict
 
 if TYPE_CHECKING:
@@ -30,7 +33,7 @@ class Judged:
     Attributes:
         cause: subscriptions of a cluster with the same cause belong to one incident.
         time_lag_seconds: age of the oldest message that is not committed. lag_messages: behind the log's end.
-        actions: what to do, a sentence each. picture: the finding as escaped HTML.
+        actions: what to do, a sentence each. picture: the finding as escaped HTML. trend: its lag as a line of text.
     """
 
     group: str
@@ -46,6 +49,7 @@ class Judged:
     owner: str | None = None
     muted: str | None = None
     picture: str | None = None
+    trend: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +164,8 @@ class SparkJudge:
         result = []
         for number, finding in enumerate(chosen):
             drawn = pictures and number < _PICTURES and finding.state is not State.HEALTHY
-            result.append(reduced(finding, picture=_picture(finding, found) if drawn else None))
+            picture, trend = (_picture(finding, found), _trend(finding, found)) if drawn else (None, None)
+            result.append(replace(reduced(finding), picture=picture, trend=trend))
         result += [
             unknown(it.group, listed, it.headline.removeprefix("Cannot tell: "), cause=f"kind:{it.kind}")
             for it in found.triage.not_judged
@@ -197,8 +202,8 @@ class SparkJudge:
             return {}
 
 
-def reduced(finding: Finding, *, picture: str | None = None) -> Judged:
-    """Reduce a finding."""
+def reduced(finding: Finding) -> Judged:
+    """Reduce a finding; without pictures."""
     shared = finding.scope.brokers
     return Judged(
         group=finding.group,
@@ -215,8 +220,24 @@ def reduced(finding: Finding, *, picture: str | None = None) -> Judged:
         runbook=finding.own_runbook or finding.runbook,
         owner=finding.owner,
         muted=finding.muted,
-        picture=picture,
     )
+
+
+def _trend(finding: Finding, found: TriageResult) -> str | None:
+    """Its lag over the window, as a picture that any chat shows, and that no chat has to fetch."""
+    from workbench.features.series import highest, series_of, total
+    from workbench.report.terminal import sparkline
+
+    window = found.triage.window
+    series = series_of(found.capture.samples, window, group=finding.group, topic=finding.topic)
+    for name, line, words in (
+        ("Time lag", highest(series.time_lag, "time lag"), duration),
+        ("Lag", total(series.lag, "lag"), lambda number: plural(round(number), "message")),
+    ):
+        if line is not None and (drawn := sparkline(line.values)):
+            length = duration((window.end - window.start).total_seconds())
+            return f"{name}, last {length}: {drawn.replace(' ', '·')} at most {words(float(np.nanmax(line.values)))}"
+    return None
 
 
 def _picture(finding: Finding, found: TriageResult) -> str:

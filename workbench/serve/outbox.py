@@ -26,6 +26,7 @@ class Message:
         kind: `new`, `verdict` (it has changed), `grows`, `recovered`, `healthy` (alert without trouble) or `digest` (several causes).
         members: group, topic and headline of the worst. total: how many there are.
         others: other causes of a digest, a sentence each. received: when the first alert came, if this is its first message.
+        trend: lag of the worst as a line of text.
     """
 
     kind: str
@@ -45,6 +46,7 @@ class Message:
     owner: str | None = None
     like: str | None = None
     received: float | None = None
+    trend: str | None = None
 
     @property
     def key(self) -> str:

@@ -17,6 +17,7 @@ from workbench.web import WebSession
 
 _SECONDS = 10.0
 _ANSWER_BYTES = 1 << 16
+_PATHS = {"grafana": "/api/annotations", "alertmanager": "/api/v2/alerts"}  # their settings name the server
 
 
 class NotTakenError(Exception):
@@ -43,12 +44,16 @@ def send(parcel: Parcel, target: Target, url: str | None) -> None:
         _mail(parcel, target, url)
         return
     forms = {"slack": words.slack, "teams": words.teams, "webhook": words.document, "grafana": words.grafana}
-    body = forms[target.kind](parcel, url)
+    body = (
+        words.alertmanager(parcel, url, now=datetime.now(UTC))
+        if target.kind == "alertmanager"
+        else forms[target.kind](parcel, url)
+    )
     headers = {"Idempotency-Key": parcel.key}
     if target.token is not None:
         headers["Authorization"] = f"Bearer {target.token}"
-    address = target.url or ""
-    _post(f"{address.rstrip('/')}/api/annotations" if target.kind == "grafana" else address, body, headers)
+    path = _PATHS.get(target.kind)
+    _post(f"{(target.url or '').rstrip('/')}{path}" if path else target.url or "", body, headers)
 
 
 def _post(url: str, body: Any, headers: dict[str, str]) -> None:

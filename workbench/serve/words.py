@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from email.message import EmailMessage
 from email.utils import format_datetime
 from html import escape
 from typing import Any
 from urllib.parse import quote
 
+from workbench.alerts import OWN_ALERT
 from workbench.delivery import Target
 from workbench.humanize import for_chat, one_line, plural, printable
 from workbench.masking import masked, masked_document
@@ -41,7 +43,7 @@ def title(parcel: Parcel) -> str:
 def paragraphs(parcel: Parcel, shown: Callable[[str], str]) -> list[str]:
     """The rest, worst first: headline, members, what to do, an earlier incident; `shown` makes foreign text harmless."""
     it = parcel.message
-    found = [shown(it.headline)]
+    found = [shown(it.headline), *([it.trend] if it.trend else [])]
     if it.total > 1:
         found.append(
             "\n".join(f"• {shown(printable(group))} ← {shown(printable(topic))}" for group, topic, _ in it.members)
@@ -124,6 +126,7 @@ def document(parcel: Parcel, url: str | None) -> dict[str, Any]:
             "before": it.before,
             "state": it.state,
             "headline": it.headline,
+            "trend": it.trend,
             "subscriptions": it.total,
             "worst": [{"group": group, "topic": topic, "headline": words} for group, topic, words in it.members],
             "other_causes": list(it.others),
@@ -142,6 +145,28 @@ def grafana(parcel: Parcel, url: str | None) -> dict[str, Any]:
     texts = [title(parcel), *paragraphs(parcel, one_line)[:1], *([address] if (address := link(parcel, url)) else [])]
     tags = ["workbench", f"cluster:{printable(parcel.message.cluster)}", f"verdict:{parcel.message.verdict}"]
     return {"time": round(parcel.made * 1000), "tags": tags, "text": "<br>".join(escape(text) for text in texts)}
+
+
+def alertmanager(parcel: Parcel, url: str | None, *, now: datetime) -> list[dict[str, Any]]:
+    """An alert of our own beside those that led to it; it ends with the incident, and by itself after a day."""
+    it = parcel.message
+    over = it.kind in ("recovered", "healthy")
+    labels = {"alertname": OWN_ALERT, "cluster": printable(it.cluster), "incident": it.incident}
+    annotations = {
+        "summary": title(parcel),
+        "description": "\n".join(paragraphs(parcel, one_line)),
+        "verdict": it.verdict,
+        **({"runbook_url": it.runbook} if it.runbook and "://" in it.runbook else {}),
+    }
+    made = datetime.fromtimestamp(parcel.made, UTC)
+    found = {
+        "labels": {name: masked(text) for name, text in labels.items() if text},
+        "annotations": {name: masked(text) for name, text in annotations.items()},
+        "startsAt": min(made, now - timedelta(seconds=1)).isoformat(),
+        "endsAt": (now if over else now + timedelta(days=1)).isoformat(),
+    }
+    address = link(parcel, url)
+    return [{**found, "generatorURL": address} if address else found]
 
 
 def mail(parcel: Parcel, target: Target, url: str | None, *, now: Any) -> EmailMessage:
