@@ -1,7 +1,7 @@
 # Two commands do everything from a fresh checkout: `make demo` and `make test`. Each installs what it needs, and is fast when nothing has changed.
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: help demo test coverage test-pages test-cluster test-slow test-estate pictures bench bench-report chaos fuzz soak stories evaluate bench-triage lint setup clean lock
+.PHONY: help demo test coverage test-pages test-cluster test-slow test-estate pictures bench bench-report chaos fuzz soak stories fleet-day evaluate bench-triage lint setup clean lock
 
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -63,6 +63,9 @@ bench-report: $(READY)  ## the scheduled report over many subscriptions, from a 
 
 stories: $(READY)  ## 306 simulated groups, 100 healthy and 206 in trouble, judged in one job  [SEED=1 KIND=name WRONG=1 CLIENTS=1]
 	@$(BIN)/python -m tests.stories.score --seed $(or $(SEED),1) $(if $(KIND),--kind $(KIND)) $(if $(WRONG),--list-wrong) $(if $(CLIENTS),--clients)
+
+fleet-day: $(READY)  ## a simulated day of 500 healthy groups, swept each quarter of an hour: how many alarms  [SEED=1 N=500]
+	@$(BIN)/python -m tests.stories.day --seed $(or $(SEED),1) --groups $(or $(N),500)
 
 evaluate: $(READY)  ## the evaluation: cases with truth, tiers, baselines, two faults, unknown ones, to build/evaluation  [SEEDS=901 PERTURB=1 CAPTURES=1]
 	@$(BIN)/python -m tests.evaluate --seeds $(or $(SEEDS),901) $(if $(PERTURB),--perturb) $(if $(CAPTURES),--captures)

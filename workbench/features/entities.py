@@ -70,18 +70,22 @@ def entities(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
             f"CASE WHEN lag_last_seconds >= -{stale} THEN lag_last END AS lag_messages",
             f"CASE WHEN committed_last_seconds >= -{stale} THEN committed_last END AS committed",
             *(f"{sql} AS {name}" for name, sql in PARTITION_DERIVED.items()),
-            *_derived(stale_after_seconds),
+            *_derived(stale_after_seconds, heard=_HEARD),
         )
     )
     return with_time_lag(known, stale_after_seconds=stale_after_seconds)
 
 
-def _derived(stale_after_seconds: float) -> list[str]:
-    """Columns of members and processors that are computed from their other features."""
+# When anything of the group was measured last: a pause of all measurements, such as a restart of Prometheus, is no end of a member.
+_HEARD = "least(max(coalesce(lag_last_seconds, last_seconds)) OVER (PARTITION BY cluster, `group`), 0D)"
+
+
+def _derived(stale_after_seconds: float, *, heard: str = "0D") -> list[str]:
+    """Columns of members and processors computed from their other features; members are judged as of `heard` (seconds, ≤ 0)."""
     derived = {
         **MEMBER_DERIVED,
         **PROCESSOR_DERIVED,
-        "live": f"({_KIND}) = 'member' AND coalesce(last_seconds >= -{stale_after_seconds}, false)",
+        "live": f"({_KIND}) = 'member' AND coalesce(last_seconds >= {heard} - {stale_after_seconds}, false)",
     }
     return [f"{sql} AS {name}" for name, sql in derived.items()]
 
