@@ -87,6 +87,19 @@ def test_of_two_instances_one_judges_and_the_other_takes_over(tmp_path: Path) ->
     assert second.postman.parcels[0].key == claimed.key
 
 
+def test_an_instance_that_is_frozen_loses_the_lead(tmp_path: Path, url: str) -> None:
+    """Its connections live on, for the system answers for it; when it wakes up, it knows that it does not lead any more."""
+    first, second = Office(tmp_path), Office(tmp_path)
+    first.worker.take_lead()
+    second.worker.take_lead()
+    assert not second.worker.leading
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("UPDATE workbench_serve SET awake = awake - interval '1 minute'")
+    second.worker.take_lead()
+    first.worker.take_lead()
+    assert (first.worker.leading, second.worker.leading) == (False, True)
+
+
 def test_an_alert_that_another_instance_has_judged_is_not_judged_again(tmp_path: Path) -> None:
     """The one that led before may still be at work when the next one begins."""
     first, second = Office(tmp_path), Office(tmp_path)

@@ -11,7 +11,6 @@ import pytest
 
 from tests.stories import THRESHOLDS, WINDOW, Story
 from tests.triage.judging import rows_of
-from workbench.samples import concat
 from workbench.triage.verdict import State, Verdict
 from workbench.triage.verdicts import leaf_of
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import re
 import threading
@@ -25,6 +26,7 @@ except ImportError as _error:
         "A memory in PostgreSQL needs psycopg.", hint="Try: pip install 'lag-workbench[postgres]'"
     ) from _error
 
+_log = logging.getLogger(__name__)
 # Advisory locks belong to a database; the second key keeps instances apart that use schemas of their own.
 _PREPARING, _WRITING, _LEADING = 0x5742_0001, 0x5742_0002, 0x5742_0003
 _MOST_CONNECTIONS = 10
@@ -38,6 +40,13 @@ _SESSION = (
     "synchronous_commit = on", "lock_timeout = '30s'", "idle_in_transaction_session_timeout = '30s'",
     "tcp_keepalives_idle = 5", "tcp_keepalives_interval = 2", "tcp_keepalives_count = 3",
 )  # fmt: skip
+_FROZEN_SECONDS = 30
+_END_OF_FROZEN = """
+    SELECT pg_terminate_backend(pid, 5000) FROM pg_locks, workbench_serve
+    WHERE locktype = 'advisory' AND granted AND objsubid = 2 AND classid = %s AND objid = hashtext(current_schema())::oid
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    AND awake < clock_timestamp() - make_interval(secs => %s)
+"""
 _TYPES = {
     r"\bINTEGER PRIMARY KEY\b": "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
     r"\bINTEGER\b": "BIGINT",
@@ -107,20 +116,30 @@ class DatabaseStore(Store):
             raise StoreError(f"The memory at {self.name} cannot be used: {one_line(str(error))}.") from error
 
     def leads(self) -> bool:
-        """See `Store`. The lock belongs to a connection of its own, so it is free when this process, or the way to it, is gone."""
+        """See `Store`. The lock belongs to a connection of its own, so it is free when this process, or the way to it, is gone.
+
+        A process that is frozen keeps its connections; so the one that leads shows that it is awake, and loses the lock if it does not.
+        """
         with self._leading_lock:
             try:
-                if self._leading is not None:
-                    self._leading.execute("SELECT 1")
-                    return True
-                connection = self._connect()
-                if _lock(connection, "pg_try_advisory_lock", _LEADING):
-                    self._leading = connection
-                    return True
-                connection.close()
+                if self._leading is None:
+                    self._leading = self._connect()
+                    if not self._taken(self._leading):
+                        self._let_go()
+                        return False
+                self._leading.execute("UPDATE workbench_serve SET awake = clock_timestamp()")
+                return True
             except psycopg.Error:
                 self._let_go()
             return False
+
+    def _taken(self, connection: psycopg.Connection[Any]) -> bool:
+        if _lock(connection, "pg_try_advisory_lock", _LEADING):
+            return True
+        frozen = connection.execute(_END_OF_FROZEN, (_LEADING, _FROZEN_SECONDS)).fetchall()
+        if frozen:
+            _log.warning("the instance that led has not shown for %d s that it is awake", _FROZEN_SECONDS)
+        return bool(frozen) and _lock(connection, "pg_try_advisory_lock", _LEADING)
 
     def _let_go(self) -> None:
         if self._leading is not None:
@@ -193,7 +212,7 @@ def _lock(connection: psycopg.Connection[Any], function: str, key: int) -> bool:
 def _prepare(connection: psycopg.Connection[Any], name: str) -> None:
     with connection.transaction():
         _lock(connection, "pg_advisory_xact_lock", _PREPARING)
-        connection.execute("CREATE TABLE IF NOT EXISTS workbench_serve (version BIGINT NOT NULL)")
+        connection.execute("CREATE TABLE IF NOT EXISTS workbench_serve (version BIGINT NOT NULL, awake TIMESTAMPTZ)")
         row = connection.execute("SELECT max(version) FROM workbench_serve").fetchone()
         found = row[0] if row is not None else None
         if found is not None and found > VERSION:
