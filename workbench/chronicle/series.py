@@ -84,7 +84,8 @@ class Story:
         drain_seen: for how long it has shrunk.
         late_from, late_to, late_peak: the latest stretch in which it was late, if it ended in the window, and the highest age.
         lost, lost_from, lost_ago: messages that retention deleted before they were committed, the first of them, and when.
-        skipped, skipped_from, skipped_ago: messages that a commit passed in one step; `skip_pace` times the usual pace, at `skip_rate`.
+        skipped, skipped_from, skipped_ago: messages that a commit passed in one step; `skip_pace` times the usual pace, at `skip_rate`;
+            `skip_inside`: in the window.
         back, back_ago: messages by which the commit went back, and when.
         above_end: messages by which the commit is above the log's end.
         recreated_ago: when the log began anew.
@@ -122,6 +123,7 @@ class Story:
     skipped: float | None = None
     skipped_from: float | None = None
     skipped_ago: float | None = None
+    skip_inside: bool = False
     skip_pace: float | None = None
     skip_rate: float | None = None
     back: float | None = None

@@ -32,13 +32,15 @@ GROUP_FEATURES = {
 }
 GROUP_SIGNALS = ("group_members", "group_state", "reassigning_partitions", "read_quota", STORY)
 
-# From the members: ages (last), `last_seconds` (of any of their signals, ≤ 0), rebalances in the window, whether they were there
+# From the members: ages (last), `last_seconds` (of any of their signals, ≤ 0), `seen_every`
+# (s between two of their samples), rebalances in the window, whether they were there
 # in the baseline, restarts in the window, the longest time without a poll in it, the delay queue's fill (0 to 1, mean and highest),
 # and round trips and throttling (mean, of the worst broker).
 MEMBER_FEATURES = {
     "heartbeat_age_seconds": of("max", "last", "heartbeat_age"),
     "poll_age_seconds": of("max", "last", "poll_age"),
     "last_seconds": f"max(last_seconds) FILTER (WHERE period = {NOW})",
+    "seen_every": f"min((last_seconds - first_seconds) / (samples - 1)) FILTER (WHERE period = {NOW} AND samples > 2)",
     "poll_age_high": of("max", "high", "poll_age"),
     "poll_age_low": of("min", "low", "poll_age"),
     "poll_age_ended": of("max", "longest_gap", "poll_age"),

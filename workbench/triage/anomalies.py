@@ -13,6 +13,7 @@ from workbench.features.summary import NOW, lower_median, ratio
 from workbench.spark.columns import extend
 from workbench.triage import batch
 from workbench.triage.membership import SOONEST_SECONDS, membership
+from workbench.triage.offset_events import events
 from workbench.triage.own_work import judged_work, measured_work, told_by_partitions
 
 if TYPE_CHECKING:
@@ -156,6 +157,9 @@ def _lag(t: Thresholds) -> _Stages:
             # A paused client fetches nothing, and its own lag stays as it was: only one that changes is known.
             "unseen": "coalesce(exists(partitions, p -> p.story['by_client'] = 1 AND coalesce(p.lag_recent_slope = 0, true))"
             " AND NOT forall(filter(members, m -> m.live), m -> m.paused_mean IS NOT NULL), false)",
+            # Measured before, and no more, while others are: a log without a leader, or a client that has gone with its partitions.
+            "dark_partitions": "transform(filter(partitions, p -> p.lag_messages IS NULL AND p.lag_ever_samples > 0),"
+            " p -> p.partition)",
             "just_resumed": f"size({late_and_known}) > 0 AND forall({late_and_known}, p -> coalesce(p.story['resumed'] = 1, false))",
             "unproven": f"coalesce(exists(partitions, p -> p.story IS NOT NULL AND {unproven}), false)",
             # It stood still before the data began, and usually has no members: when it is due is not known.
@@ -191,19 +195,25 @@ _SCRAPES = 2  # one may fall between two commits
 _SURELY = 5  # times the shortest freeze: no handler holds its commits for so long
 _LONGEST_PAUSE_SECONDS = 300.0  # of a quota
 _LONGEST_DRAIN_SECONDS = 3600.0
+_APART = 2.0  # times the typical lag
 _OF_HIGHEST = 0.1  # what has a tenth of the highest lag is not what the lag is about
 _JUST_NOW = 1.5  # samples
 _SOMEBODY = 0.5  # of a member, on average
 _SEVERAL, _OFTEN = 3, 0.15  # stretches in the window, and their share of it
 # Where partitions take turns, the lag shrinks in each one's turn, and may grow all the same: two turns show it.
-_DRAINS = "(CASE WHEN 2 * coalesce(p.story['turn'], 0) <= p.story['drain_seen'] THEN p.story['drain_in'] END)"
+# What has begun to get older again does not, however long it did.
+_DRAINS = (
+    "(CASE WHEN 2 * coalesce(p.story['turn'], 0) <= p.story['drain_seen'] AND coalesce(p.story['age_slope'] <= 0, true)"
+    " THEN p.story['drain_in'] END)"
+)
 _IS_TAIL = "coalesce(p.story['idle'] = 1, false)"
 
 
 def _moving_now() -> str:
-    """SQL for whether any commit has moved in the last two samples (an exporter's count of members may be older than that)."""
+    """SQL for whether any commit has moved in the last two samples (a count of members may be older), or in its own rhythm."""
     recently = (
-        f"p.moved_ago_seconds + p.committed_last_seconds <= {_JUST_NOW} * coalesce(p.committed_interval_seconds, 0)"
+        "p.moved_ago_seconds + p.committed_last_seconds <="
+        f" greatest({_JUST_NOW} * coalesce(p.committed_interval_seconds, 0), {_JUST_NOW} * coalesce(p.story['rhythm'], 0))"
     )
     return f"exists(partitions, p -> coalesce({recently}, false))"
 
@@ -218,7 +228,9 @@ def _frozen(objective: str, commit_every: str) -> str:
     rhythm = f"CASE WHEN {commit_every} > 0 THEN {commit_every} ELSE {learned} END"
     patience = (
         f"greatest(2 * ({rhythm}), {_SCRAPES} * coalesce(p.committed_interval_seconds, 0),"
-        f" least({objective}, {SOONEST_SECONDS}), {_TURNS} * coalesce(p.story['turn'], 0),"
+        f" least({objective}, {SOONEST_SECONDS}), "
+        # What others have passed so often is not waiting for its turn.
+        f" CASE WHEN coalesce(p.story['passed'], 0) >= {_PASSED} THEN 0D ELSE {_TURNS} * coalesce(p.story['turn'], 0) END,"
         # Under a quota a member's partitions are served one after the other, each after a pause.
         f" coalesce(throttle_seconds, 0) * ({_TURNS} + coalesce(partition_count / nullif(group_members, 0), 1)))"
     )
@@ -263,6 +275,12 @@ def _partitions(t: Thresholds) -> _Stages:
     )
     silent = "p.lag_recent_low > 0 AND coalesce(p.committed_samples, 0) < 3"
     mean = "aggregate(lags, 0D, (sum, x) -> sum + x) / size(lags)"
+    # What has about as much as the others is not apart from them.
+    apart = (
+        "array_contains(behind_partitions, p.partition)"
+        " AND NOT array_contains(array_union(frozen_partitions, stuck_partitions), p.partition)"
+        f" AND coalesce(p.lag_messages > {_APART} * typical_lag, true)"
+    )
     # What has stopped, or may have, is not hot.
     hot = (
         f"p.lag_messages > {t.hot_factor} * typical_lag AND p.lag_messages > {t.hot_floor_messages}"
@@ -282,7 +300,7 @@ def _partitions(t: Thresholds) -> _Stages:
         {
             "stuck_count": "size(stuck_partitions)",
             "stalled": "size(stuck_partitions) > 0 OR size(frozen_partitions) > 0",
-            **_events(t),
+            **events(t),
             "frozen_count": "size(frozen_partitions)",
             "typical_lag": f"CASE WHEN size(lags) > 0 THEN least({mean}, {lower_median('lags')}) END",
             "highest_lag": "array_max(lags)",
@@ -290,7 +308,7 @@ def _partitions(t: Thresholds) -> _Stages:
         {
             # A few that fall behind while the others keep up or catch up; or far more lag than is typical.
             "hot_partitions": "CASE WHEN size(behind_partitions) BETWEEN 1 AND least(few_partitions, partition_count - 1)"
-            " THEN array_except(behind_partitions, array_union(frozen_partitions, stuck_partitions))"
+            f" THEN transform(filter(partitions, p -> {apart}), p -> p.partition)"
             f" ELSE transform(filter(partitions, p -> {hot}), p -> p.partition) END",
             "stall_cause": _stall_cause(t),
         },
@@ -342,45 +360,6 @@ def _stall_cause(t: Thresholds) -> str:
         WHEN {again} AND size({still}) <= few_partitions THEN 'poison_record'
         WHEN {paused} AND NOT coalesce(queue_fill >= {t.queue_fill_ratio}, false) THEN 'paused'
         WHEN {read} < {_READ_ON} AND size({held}) = 0 AND polling AND {told} THEN 'client_stalled' END"""
-
-
-_SKIP_RATE = 500.0  # messages/s
-_HANDLED = 0.9  # of what commits have passed
-
-
-def _events(t: Thresholds) -> Mapping[str, str]:
-    """What happened to the offsets, and what arrives: losses, resets, silence, bursts."""
-
-    def total(name: str, where: str = "true") -> str:
-        return f"aggregate(filter(partitions, p -> p.story['{name}'] > 0 AND {where}), 0D, (sum, p) -> sum + p.story['{name}'])"
-
-    fast = f"p.story['skip_pace'] >= {t.skip_pace_ratio}"
-    half_as_fast = f"p.story['skip_pace'] >= {t.skip_pace_ratio / 2}"
-    # As many records were handled as commits have passed, these included: they were read, however fast.
-    tried = "aggregate(processors, 0D, (sum, p) -> sum + coalesce(p.attempts, 0) - coalesce(p.retries, 0))"
-    handled = f"coalesce(committed_moved >= {total('skipped')} AND {tried} >= {_HANDLED} * committed_moved, false)"
-    return {
-        "lost_messages": total("lost"),
-        # A slow topic's consumer has room to read whole hours in seconds, so the pace counts, too.
-        "skipped_messages": f"CASE WHEN {handled} THEN 0D"
-        f" WHEN {total('skip_rate')} >= {_SKIP_RATE} THEN {total('skipped', fast)} ELSE 0D END",
-        # Half as fast is too fast to be sure that it was read.
-        "doubtful_messages": f"CASE WHEN {handled} THEN 0D WHEN {total('skip_rate')} < {_SKIP_RATE} THEN {total('skipped', fast)}"
-        f" WHEN {total('skipped', fast)} > 0 THEN 0D ELSE {total('skipped', half_as_fast)} END",
-        "back_messages": total("back"),
-        "above_end_messages": total("above_end"),
-        "quiet_seconds": "array_min(transform(partitions, p -> p.story['quiet']))",
-        "usual_gap_seconds": "array_min(transform(partitions, p -> p.story['usual_gap']))",
-        "arrival_ratio": ratio("arrival_per_second", "arrival_baseline_per_second"),
-        "failing_share": ratio(
-            "aggregate(processors, 0D, (sum, p) -> sum + coalesce(p.failed, 0))",
-            "aggregate(processors, 0D, (sum, p) -> sum + coalesce(p.outcomes, 0))",
-        ),
-        "failing_baseline_share": ratio(
-            "aggregate(processors, 0D, (sum, p) -> sum + p.failing_baseline * coalesce(p.outcomes, 0))",
-            "aggregate(processors, 0D, (sum, p) -> sum + coalesce(p.outcomes, 0))",
-        ),
-    }
 
 
 def _queues(t: Thresholds) -> _Stages:

@@ -35,6 +35,7 @@ class SubscriptionFeatures(MeasuredSubscription):
         comes_and_goes: late several times in the window. steady: late all the time, and by the same.
         moving_now: whether any commit has moved in the last two samples.
         by_client: some partitions' lag is known from their own client alone; unseen: and it does not change, as that of a paused one.
+        dark_partitions: those whose lag was known before and is not any more, while that of others is.
         just_resumed: what is late has begun to move again, too lately to say how fast.
         unproven: so late by now that only a commit since the last sample could make it well.
         batch_perhaps: it may be a batch whose time has not come.
@@ -96,6 +97,7 @@ class SubscriptionFeatures(MeasuredSubscription):
     moving_now: bool
     by_client: bool | None
     unseen: bool
+    dark_partitions: tuple[int, ...]
     just_resumed: bool
     unproven: bool
     batch_perhaps: bool

@@ -87,6 +87,7 @@ STATUS = (
             " WHEN ((late OR growing) AND NOT coalesce(draining, false))"
             " OR stalled OR coalesce(comes_and_goes, false) OR coalesce(abandoned, false) THEN true"
             # An all-clear needs its proof.
+            " WHEN size(dark_partitions) > 0 THEN NULL"
             " WHEN (unproven OR unseen) AND NOT coalesce(draining, false) THEN NULL"
             " WHEN late IS NULL OR growing IS NULL THEN NULL ELSE false END"
         ),

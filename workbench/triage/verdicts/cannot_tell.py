@@ -56,6 +56,9 @@ def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
 def _headline(row: SubscriptionFeatures) -> str:
     if row.unseen and row.answers["lagging"] is Answer.CANNOT_TELL:
         return "Cannot tell whether it lags: only its own clients measure that, and they do not see what they do not fetch."
+    if row.dark_partitions and row.answers["lagging"] is Answer.CANNOT_TELL:
+        dark = f"{'partition' if len(row.dark_partitions) == 1 else 'partitions'} {listed(row.dark_partitions)}"
+        return f"Cannot tell whether it lags: nothing is measured any more of {dark}. Of the others: {wording.lagging(row)}."
     if row.batch_due_seconds is not None and row.answers["lagging"] is Answer.CANNOT_TELL:
         return f"Cannot tell whether a run was missed: {wording.lagging(row)}."
     return f"Cannot tell why: {wording.lagging(row)}."
