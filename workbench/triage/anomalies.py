@@ -195,16 +195,16 @@ _SCRAPES = 2  # one may fall between two commits
 _SURELY = 5  # times the shortest freeze: no handler holds its commits for so long
 _LONGEST_PAUSE_SECONDS = 300.0  # of a quota
 _LONGEST_DRAIN_SECONDS = 3600.0
-_APART = 2.0  # times the typical lag
+_APART = 1.5  # times the typical lag
 _OF_HIGHEST = 0.1  # what has a tenth of the highest lag is not what the lag is about
 _JUST_NOW = 1.5  # samples
 _SOMEBODY = 0.5  # of a member, on average
 _SEVERAL, _OFTEN = 3, 0.15  # stretches in the window, and their share of it
 # Where partitions take turns, the lag shrinks in each one's turn, and may grow all the same: two turns show it.
-# What has begun to get older again does not, however long it did.
+# What has begun to grow again does not, however long it shrank. (The age alone may grow: all of a burst was produced at one time.)
 _DRAINS = (
-    "(CASE WHEN 2 * coalesce(p.story['turn'], 0) <= p.story['drain_seen'] AND coalesce(p.story['age_slope'] <= 0, true)"
-    " THEN p.story['drain_in'] END)"
+    "(CASE WHEN 2 * coalesce(p.story['turn'], 0) <= p.story['drain_seen'] "
+    " AND NOT coalesce(p.story['age_slope'] > 0 AND p.lag_recent_slope > 0, false) THEN p.story['drain_in'] END)"
 )
 _IS_TAIL = "coalesce(p.story['idle'] = 1, false)"
 
