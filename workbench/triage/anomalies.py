@@ -210,10 +210,9 @@ _IS_TAIL = "coalesce(p.story['idle'] = 1, false)"
 
 
 def _moving_now() -> str:
-    """SQL for whether any commit has moved in the last two samples (a count of members may be older), or in its own rhythm."""
+    """SQL for whether any commit has moved in the last two samples (an exporter's count of members may be older than that)."""
     recently = (
-        "p.moved_ago_seconds + p.committed_last_seconds <="
-        f" greatest({_JUST_NOW} * coalesce(p.committed_interval_seconds, 0), {_JUST_NOW} * coalesce(p.story['rhythm'], 0))"
+        f"p.moved_ago_seconds + p.committed_last_seconds <= {_JUST_NOW} * coalesce(p.committed_interval_seconds, 0)"
     )
     return f"exists(partitions, p -> coalesce({recently}, false))"
 
