@@ -10,6 +10,7 @@ from tests.serve.serving import Office, alert, judged, webhook
 from workbench.alerts import parse_alerts
 from workbench.errors import SourceUnreachableError
 from workbench.serve.app import add_note
+from workbench.serve.incidents import conclude
 from workbench.serve.journal import Accepted, FullError, accept, waiting
 from workbench.serve.judged import GivenWayError, Judged, Question
 from workbench.serve.send import NotTakenError
@@ -176,6 +177,17 @@ def test_an_alert_whose_group_has_no_data_is_told(office: Office) -> None:
     headlines = " ".join(it.message.headline for it in office.postman.parcels)
     assert "no data of this group" in headlines
     assert "names no cluster" in headlines
+
+
+def test_a_verdict_that_was_under_way_at_the_deadline_joins_what_was_told(office: Office) -> None:
+    """The alert was passed on while its triage ran: its verdict belongs to that incident, and no second one stays open."""
+    post(office, alert())
+    under_way = waiting(office.store)
+    office.clock.now += 61
+    office.worker.pass_on_late()
+    conclude(office.store, under_way, [judged()], office.settings)
+    assert [row["verdict"] for row in office.store.rows("SELECT verdict FROM incident")] == ["slow_processor"]
+    assert office.send() == ["new", "verdict"]
 
 
 def test_our_own_alert_is_not_judged(office: Office) -> None:
