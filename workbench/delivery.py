@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from datetime import timedelta
 from typing import Literal, Self
-from urllib.parse import parse_qs, unquote, urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
 from workbench.expectations import LONGEST, Duration, Strict
 from workbench.inputs import is_web_address
-from workbench.masking import remember, secrets_in_url
+from workbench.masking import remember, secrets_in_database, secrets_in_url
 
 _MAX_PORT = 65_535
 
@@ -138,7 +137,7 @@ class ServeSettings(Strict):
     @classmethod
     def _is_known(cls, value: str | None) -> str | None:
         if value is not None:
-            remember(*_passwords(value))
+            remember(*secrets_in_database(value))
             if "://" in value and not is_database(value):
                 raise ValueError("this is neither a file nor postgresql://user@host/database")  # it may hold a password
         return value
@@ -155,12 +154,3 @@ class ServeSettings(Strict):
 def is_database(store: str) -> bool:
     """Whether a memory is a database of PostgreSQL, and not a file."""
     return store.startswith(("postgresql://", "postgres://"))
-
-
-def _passwords(store: str) -> list[str]:
-    try:
-        parts = urlsplit(store)
-    except ValueError:
-        return []
-    found = [*parse_qs(parts.query).get("password", []), *([parts.password] if parts.password else [])]
-    return [form for it in found for form in (it, unquote(it))]

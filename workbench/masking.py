@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
-from urllib.parse import quote, quote_plus, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 
 MASK = "***"
 _SHORTEST = 4  # shorter "secrets" would mask ordinary words
@@ -80,6 +80,16 @@ def secrets_in_connection(url: str) -> list[str]:
     """Token of Spark Connect's `sc://host:port/;token=…;…`, and other secret parameters."""
     pairs = [part.partition("=") for part in url.split(";")[1:]]
     return [*(value for name, _, value in pairs if _SECRET_NAME.search(name)), *secrets_in_url(url)]
+
+
+def secrets_in_database(url: str) -> list[str]:
+    """Password of a database's URL and its other secret parameters; as written, and decoded. A user alone is none."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return []
+    found = [parts.password or "", *(value for name, value in parse_qsl(parts.query) if _SECRET_NAME.search(name))]
+    return [form for it in found for form in (it, unquote(it))]
 
 
 def masked(text: str, secrets: Iterable[str] = ()) -> str:

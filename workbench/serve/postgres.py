@@ -15,7 +15,7 @@ from typing import Any
 from workbench.errors import SetupError, UsageError
 from workbench.humanize import one_line
 from workbench.serve.schema import TABLES, VERSION, newer
-from workbench.serve.store import Clock, Database, Result, Store, StoreError
+from workbench.serve.store import Clock, Database, Result, Store, answering
 
 try:
     import psycopg
@@ -73,11 +73,11 @@ class DatabaseStore(Store):
             given = conninfo_to_dict(url)
         except psycopg.Error as error:
             raise UsageError(f"[serve] store is no URL of PostgreSQL: {one_line(str(error))}") from None
-        self.name = f"{given.get('host', 'localhost')}/{given.get('dbname', '')}"
+        self.name = f"at {given.get('host', 'localhost')}/{given.get('dbname', '')}"
         self._connection = {**_PATIENCE, **given}
         self._leading: psycopg.Connection[Any] | None = None
         self._leading_lock = threading.Lock()
-        with self._answering():
+        with answering(psycopg.Error, self.name):
             with self._connect() as connection:
                 _prepare(connection, self.name)
             self._pool = ConnectionPool(
@@ -98,22 +98,15 @@ class DatabaseStore(Store):
     @contextmanager
     def writing(self) -> Iterator[Database]:
         """See `Store`."""
-        with self._answering(), self._pool.connection() as connection, connection.transaction():
+        with answering(psycopg.Error, self.name), self._pool.connection() as connection, connection.transaction():
             _lock(connection, "pg_advisory_xact_lock", _WRITING)
             yield _Connection(connection)
 
     @contextmanager
     def reading(self) -> Iterator[Database]:
         """See `Store`."""
-        with self._answering(), self._pool.connection() as connection:
+        with answering(psycopg.Error, self.name), self._pool.connection() as connection:
             yield _Connection(connection)
-
-    @contextmanager
-    def _answering(self) -> Iterator[None]:
-        try:
-            yield
-        except psycopg.Error as error:
-            raise StoreError(f"The memory at {self.name} cannot be used: {one_line(str(error))}.") from error
 
     def leads(self) -> bool:
         """See `Store`. The lock belongs to a connection of its own, so it is free when this process, or the way to it, is gone.
@@ -216,7 +209,7 @@ def _prepare(connection: psycopg.Connection[Any], name: str) -> None:
         row = connection.execute("SELECT max(version) FROM workbench_serve").fetchone()
         found = row[0] if row is not None else None
         if found is not None and found > VERSION:
-            raise newer(f"at {name}")
+            raise newer(name)
         if found is None:
             for statement in TABLES:
                 for mine, theirs in _TYPES.items():

@@ -6,6 +6,7 @@ import smtplib
 import ssl
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import requests
@@ -43,17 +44,17 @@ def send(parcel: Parcel, target: Target, url: str | None) -> None:
     if target.kind == "mail":
         _mail(parcel, target, url)
         return
-    forms = {"slack": words.slack, "teams": words.teams, "webhook": words.document, "grafana": words.grafana}
-    body = (
-        words.alertmanager(parcel, url, now=datetime.now(UTC))
-        if target.kind == "alertmanager"
-        else forms[target.kind](parcel, url)
-    )
+    forms: dict[str, Callable[[Parcel, str | None], Any]] = {
+        "slack": words.slack, "teams": words.teams, "webhook": words.document, "grafana": words.grafana,
+        "alertmanager": partial(words.alertmanager, now=datetime.now(UTC)),
+    }  # fmt: skip
     headers = {"Idempotency-Key": parcel.key}
     if target.token is not None:
         headers["Authorization"] = f"Bearer {target.token}"
-    path = _PATHS.get(target.kind)
-    _post(f"{(target.url or '').rstrip('/')}{path}" if path else target.url or "", body, headers)
+    address = target.url or ""
+    if target.kind in _PATHS:
+        address = address.rstrip("/") + _PATHS[target.kind]
+    _post(address, forms[target.kind](parcel, url), headers)
 
 
 def _post(url: str, body: Any, headers: dict[str, str]) -> None:

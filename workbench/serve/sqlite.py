@@ -11,7 +11,7 @@ from pathlib import Path
 
 from workbench.errors import OutputError
 from workbench.serve.schema import TABLES, VERSION, newer
-from workbench.serve.store import Clock, Database, Store, StoreError
+from workbench.serve.store import Clock, Database, Store, answering
 
 
 class FileStore(Store):
@@ -37,7 +37,7 @@ class FileStore(Store):
     @contextmanager
     def writing(self) -> Iterator[Database]:
         """See `Store`."""
-        with self._lock, self._answering():
+        with self._lock, answering(sqlite3.Error, str(self.path)):
             self._writer.execute("BEGIN IMMEDIATE")
             try:
                 yield self._writer
@@ -50,19 +50,12 @@ class FileStore(Store):
     @contextmanager
     def reading(self) -> Iterator[Database]:
         """See `Store`."""
-        with self._answering():
+        with answering(sqlite3.Error, str(self.path)):
             reader: sqlite3.Connection | None = getattr(self._readers, "connection", None)
             if reader is None:
                 reader = self._readers.connection = connect(self.path)
                 self._opened.append(reader)
             yield reader
-
-    @contextmanager
-    def _answering(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise StoreError(f"The memory {self.path} cannot be used: {error}.") from error
 
     def close(self) -> None:
         """See `Store`."""

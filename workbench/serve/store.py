@@ -5,16 +5,26 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol
 
 from workbench.errors import SourceUnreachableError
+from workbench.humanize import one_line
 
 Clock = Callable[[], float]
 
 
 class StoreError(SourceUnreachableError):
     """The memory does not answer, or cannot be written: what was asked of it has not happened, or nobody knows."""
+
+
+@contextmanager
+def answering(errors: type[Exception], where: str) -> Iterator[None]:
+    """Turn a driver's errors into `StoreError`."""
+    try:
+        yield
+    except errors as error:
+        raise StoreError(f"The memory {where} cannot be used: {one_line(str(error))}.") from error
 
 
 class Row(Protocol):

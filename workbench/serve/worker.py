@@ -118,6 +118,24 @@ class Worker:
             except StoreError as error:
                 _log.warning("%s", error)
 
+    def _while_leading(self, step: Callable[[], bool], rest: Callable[[], object]) -> None:
+        """Take steps until the end, as long as this instance leads; `rest` after one that had nothing to do."""
+        while not self._stop.is_set():
+            if not self.leading:
+                self._stop.wait(_TICK_SECONDS)
+                continue
+            try:
+                busy = step()
+            except StoreError as error:
+                _log.warning("%s", error)
+                self._stop.wait(_PAUSE_WITHOUT_MEMORY_SECONDS)
+            except Exception:  # the thread must survive: what it did not finish is still in the memory
+                _log.exception("the thread %s failed; it goes on", threading.current_thread().name)
+                self._stop.wait(_PAUSE_AFTER_CRASH_SECONDS)
+            else:
+                if not busy:
+                    rest()
+
     # Judging
 
     def _judging(self) -> None:
@@ -127,23 +145,11 @@ class Worker:
             _log.warning("warming up failed: %s", error)
         self.ready.set()
         self.metrics.ready.set(1)
-        while not self._stop.is_set():
-            if not self.leading:
-                self._stop.wait(_TICK_SECONDS)
-                continue
-            try:
-                busy = self.judge_alerts() or self.look_again() or self.judge_fleet()
-            except StoreError as error:
-                _log.warning("%s", error)
-                self._stop.wait(_PAUSE_WITHOUT_MEMORY_SECONDS)
-                continue
-            except Exception:  # the thread must survive: what it did not finish is still in the memory
-                _log.exception("the judging thread failed; it goes on")
-                self._stop.wait(_PAUSE_AFTER_CRASH_SECONDS)
-                continue
-            if not busy:
-                self._wake.wait(_TICK_SECONDS * 5)
-                self._wake.clear()
+        self._while_leading(lambda: self.judge_alerts() or self.look_again() or self.judge_fleet(), self._until_woken)
+
+    def _until_woken(self) -> None:
+        self._wake.wait(_TICK_SECONDS * 5)
+        self._wake.clear()
 
     def judge_alerts(self) -> bool:
         """Judge what waits, one triage for each cluster; return whether there was anything."""
@@ -244,22 +250,7 @@ class Worker:
     # Sending
 
     def _sending(self, target: Target) -> None:
-        while not self._stop.is_set():
-            if not self.leading:
-                self._stop.wait(_TICK_SECONDS)
-                continue
-            try:
-                busy = self.send_one(target)
-            except StoreError as error:
-                _log.warning("%s", error)
-                self._stop.wait(_PAUSE_WITHOUT_MEMORY_SECONDS)
-                continue
-            except Exception:
-                _log.exception("the sending thread failed; it goes on")
-                self._stop.wait(_PAUSE_AFTER_CRASH_SECONDS)
-                continue
-            if not busy:
-                self._stop.wait(_TICK_SECONDS)
+        self._while_leading(lambda: self.send_one(target), lambda: self._stop.wait(_TICK_SECONDS))
 
     def send_one(self, target: Target) -> bool:
         """Send the oldest due message of a target; return whether there was one."""
