@@ -9,7 +9,7 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.bench import lag, prometheus, replay, runtime, sweep, triage
+from tests.bench import lag, prometheus, redrive, replay, runtime, sweep, triage
 from tests.bench.harness import Result, keep
 from tests.bench.record import fallen, record, recorded
 
@@ -25,6 +25,9 @@ BENCHES: dict[str, Callable[[], Result]] = {
     "sweep_live": sweep.sweep_live,
     "kafka_records": replay.kafka_records,
     "replay_plan_10k": replay.replay_plan_10k,
+    "redrive_plan_1m": redrive.redrive_plan_1m,
+    "redrive_apply_1m": redrive.redrive_apply_1m,
+    "redrive_cap": redrive.redrive_cap,
     "runtime_noop": runtime.runtime_noop,
     "runtime_io_bound": runtime.runtime_io_bound,
     "runtime_rest": runtime.runtime_rest,

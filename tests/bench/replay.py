@@ -27,19 +27,20 @@ RECORDS, RECORD_BYTES, RECORD_PARTITIONS = 1_000_000, 200, 4
 
 
 @contextmanager
-def _broker() -> Iterator[tuple[str, Path]]:
+def broker() -> Iterator[tuple[str, Path]]:
+    """A broker that compiles as Kafka's own scripts let it: its address, and a folder."""
     with tempfile.TemporaryDirectory() as room:
-        broker = start_broker(Path(room) / "kafka", for_load=True)
+        one = start_broker(Path(room) / "kafka", for_load=True)
         try:
-            yield broker.bootstrap, Path(room)
+            yield one.bootstrap, Path(room)
         finally:
-            broker.stop()
+            one.stop()
 
 
 def replay_plan_10k() -> Result:
     """Whole processes: `workbench replay plan`, and the dry run of Kafka's own tool. Apply with re-read is told beside it."""
     ensure(TOOLS)
-    with _broker() as (bootstrap, room):
+    with broker() as (bootstrap, room):
         _ten_thousand(bootstrap)
         (room / "w.toml").write_text(f'[clusters.c]\nbootstrap = "{bootstrap}"\n')
         program = Path(sys.executable).with_name("workbench")
@@ -105,7 +106,7 @@ def kafka_records() -> Result:
     from workbench.collect.kafka_records import KafkaRecords
     from workbench.spark.session import for_much_data, session
 
-    with _broker() as (bootstrap, _):
+    with broker() as (bootstrap, _):
         _million(bootstrap)
         spark = session(kept=True)
         for_much_data(spark)
