@@ -144,3 +144,35 @@ def test_what_stands_still_now_has_not_resumed() -> None:
     assert not told(one(ends(read), at), LIMITS).resumed
     going = np.where((at > -230) & (at <= -30), -230.0, at)
     assert told(one(ends(going), at), LIMITS).resumed
+
+
+def test_what_neither_grows_nor_is_read_has_not_moved() -> None:
+    """More than marks between a commit and an end that both stand: known as that, for as long as the data show; else not at all."""
+    at = scraped()
+    flat = np.full(len(at), 1e6)
+    still = told(Measured(committed=Line(at, flat - 40), log_end=Line(at, flat)), LIMITS)
+    assert still.unmoved == pytest.approx(at[-1] - at[0])
+    assert not still.idle
+    assert told(Measured(committed=Line(at, flat - 1), log_end=Line(at, flat)), LIMITS).unmoved is None
+    assert told(Measured(committed=Line(at, flat - 40), log_end=Line(at, ends(at))), LIMITS).unmoved is None
+
+
+@pytest.mark.parametrize(("away", "counted"), [(300.0, True), (700.0, False)])
+def test_outages_are_stops_between_long_times_of_work(away: float, counted: bool) -> None:
+    """Killed every 15 min and away for 5: outages. Away for most of the time: the rhythm of a batch."""
+    at = scraped()
+    down = np.mod(-at, 900.0) < away
+    since = np.floor(at / 900.0) * 900.0 + 900.0 - away
+    story = told(one(ends(np.where(down, since, at) - 3), at), LIMITS)
+    assert (story.outages >= 3) is counted
+
+
+def test_a_lag_that_goes_up_and_down_does_not_drain() -> None:
+    """It has been less far behind before, and was never well: the next minutes are no promise."""
+    at = scraped()
+    wave = 600 + 250 * np.sin(2 * np.pi * (at + 150) / 1200)
+    story = told(one(ends(at - wave), at), LIMITS)
+    assert wave[-1] < wave.max() * 0.95
+    assert story.drain_in is None
+    falling = told(one(ends(at - np.maximum(0, -0.5 * at - 300 + 600)), at), LIMITS)
+    assert falling.drain_in is not None

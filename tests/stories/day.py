@@ -32,7 +32,7 @@ from tests.stories.truth import Cast, Plan
 from workbench.expectations import GroupSettings
 from workbench.samples import SeriesTable, concat
 from workbench.sweep.engine import sweep
-from workbench.sweep.store import Store, StoreInfo, make_store
+from workbench.sweep.store import Store, StoreInfo, make_store, open_store
 
 SLOT = 900  # seconds: of a window, and between two sweeps
 BEFORE = 4  # slots of the first baseline
@@ -289,7 +289,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--groups", type=int, default=500)
     parser.add_argument("--hours", type=float, default=24)
-    parser.add_argument("--keep", type=Path, help="folder for the store, to look at an alarm again")
+    parser.add_argument(
+        "--keep", type=Path, help="folder for the store; one of the same seed, groups and hours is used again"
+    )
     given = parser.parse_args()
     from workbench.spark.session import end, session
 
@@ -299,7 +301,8 @@ def main() -> None:
         room = given.keep or Path(folder)
         room.mkdir(parents=True, exist_ok=True)
         began = time.monotonic()
-        store = landed(room, members, seed=given.seed, hours=given.hours)
+        kept = given.keep is not None and (given.keep / "store").is_dir()
+        store = open_store(room / "store") if kept else landed(room, members, seed=given.seed, hours=given.hours)
         print(
             f"{len(members)} groups over {given.hours:g} h, simulated in {time.monotonic() - began:.0f} s", flush=True
         )

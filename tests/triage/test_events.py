@@ -38,6 +38,7 @@ class Group:
     failed: Line | None = None
     done: Line | None = None  # records that were handled; None: all that commits have passed
     members: int = 1
+    counted: bool = True  # its handlers
 
     def samples(self) -> pa.Table:
         """As an exporter and the runtime show it."""
@@ -60,6 +61,8 @@ class Group:
         queue = {"group": self.name, "member": "m", "processor": "order", "queue": "0"}
         batch.add("queue_length", queue, stamps, np.zeros(len(TIMES)))
         batch.add("queue_capacity", queue, stamps, np.full(len(TIMES), 100.0))
+        if not self.counted:
+            return batch.to_arrow()
         done = (self.committed if self.done is None else self.done) - self.committed[0] + 100.0
         batch.add("process_time", handler, stamps, done, stat="count")
         batch.add("process_time", handler, stamps, done * 0.01, stat="sum")
@@ -100,21 +103,28 @@ def silent(name: str, seconds: float) -> Group:
 
 
 def jump(name: str, ratio: float) -> Group:
-    """It stood still for some minutes, and then reached the end within a scrape, at so many times the usual pace."""
-    end = arriving()
+    """It stood still for some minutes, and then reached the end within a scrape, at so many times the usual pace; nobody counts."""
+    end = arriving(300.0)
     at = int(np.flatnonzero(TIMES >= -600)[0])
     still = round(ratio) - 1  # scrapes
-    committed = followed(end)
+    committed = end - 300.0
     committed[at - still : at] = committed[at - still - 1]
     committed[at:] = end[at:] - 1
-    done = committed.copy()
-    done[at:] -= committed[at] - committed[at - 1] - 30 * RATE
-    return Group(name, end, committed, done=done)
+    return Group(name, end, committed, counted=False)
 
 
 def read_fast(name: str) -> Group:
     """The same, but as many records were handled: it has much room, and was really read."""
-    return replace(jump(name, 22.0), done=None)
+    return replace(jump(name, 22.0), counted=True)
+
+
+def skipped(name: str, ratio: float = 8.0) -> Group:
+    """The same at a pace that many a consumer has; its handlers have done no more than usually."""
+    found = jump(name, ratio)
+    at = int(np.flatnonzero(TIMES >= -600)[0])
+    done = found.committed.copy()
+    done[at:] -= found.committed[at] - found.committed[at - 1] - 30 * 300.0
+    return replace(found, done=done, counted=True)
 
 
 @dataclass(frozen=True)
@@ -176,10 +186,26 @@ def again(name: str) -> Group:
     return Group(name, end, committed)
 
 
+def repeated(name: str) -> Group:
+    """The exporter has repeated its last values for seven minutes; the handlers go on."""
+    end = arriving()
+    held = np.where(TIMES > -420, end[TIMES <= -420][-1], end)
+    return Group(name, held, held - RATE, done=followed(end))
+
+
+def quiet_end(name: str) -> Group:
+    """Forty records lie between the commit and the end, as long as the data show; nothing arrives."""
+    end = np.full(len(TIMES), 1e6)
+    return Group(name, end, end - 40)
+
+
 MADE: dict[str, tuple[Callable[[str], Group], Verdict]] = {
     "retention passed a commit that stood still": (lost, Verdict.RECORDS_LOST),
     "a log start that follows the commits": (follows, Verdict.HEALTHY),
     "a backlog that was read, however fast": (read_fast, Verdict.RECOVERED),
+    "a backlog that its handlers have not seen": (skipped, Verdict.RECORDS_LOST),
+    "offsets that only their exporter repeats": (repeated, Verdict.UNUSABLE_DATA),
+    "an old end of a log: blocked, or aborted": (quiet_end, Verdict.CANNOT_TELL),
     "commits went back": (back, Verdict.OFFSETS_RESET),
     "a commit above the end": (above, Verdict.OFFSETS_RESET),
     "a hand-over does some work twice": (again, Verdict.HEALTHY),

@@ -84,6 +84,7 @@ def test_spark_walks_as_the_declaration_says(spark: Any) -> None:
     extra = [
         "cast(0 AS double) AS lag_samples",
         "cast(0 AS double) AS lag_bad_samples",
+        "cast(NULL AS double) AS repeated_seconds",
         "0D AS last_sample_age_seconds",
         "90D AS stale_seconds",
         "cast(NULL AS double) AS recovered_seconds",

@@ -11,6 +11,8 @@ _CAUGHT_UP = 0.7  # of the highest lag
 _SHRUNK = 0.95  # of the highest lag: less is noise
 _HINGE_BEFORE, _HINGE_AFTER = 24, 12
 _TURNS = 48
+_DOWN, _HIGH = 0.8, 0.3  # of the highest lag before, and of the peak
+_MOSTLY = 0.5  # of the time
 _STEADY_SPREAD = 0.1  # of an age that does not change, besides the cadence
 
 
@@ -67,6 +69,7 @@ def episode(
     pauses = age > max(bound / 2, step) + explained
     found.pauses, found.pause_share = _counted(at, pauses, limits)
     found.late_times, _ = _counted(at, late, limits)
+    found.outages = _outages(at, late, changed, stops)
     if age[-1] <= band:
         return
     if not len(well):
@@ -139,6 +142,16 @@ def _stretches(found: Story, at: FloatArray, age: FloatArray, late: BoolArray, l
         found.late_from, found.late_to = float(at[begin] - age[begin] if begin else at[first]), float(at[end])
 
 
+def _outages(at: FloatArray, late: BoolArray, changed: IntArray, stops: IntArray) -> int:
+    """In how many stretches it was late and stood still; 0 if it does so most of the time, as a batch does between its runs."""
+    begins, ends = at[changed[stops]], at[changed[stops + 1]] if len(stops) else at[:0]
+    if not len(stops) or float((ends - begins).sum()) > _MOSTLY * (at[-1] - at[0]):
+        return 0
+    edges = np.diff(np.concatenate([[0], late.astype(np.int8), [0]]))
+    first, last = at[np.flatnonzero(edges == 1)], at[np.flatnonzero(edges == -1) - 1]
+    return int(sum(bool(np.any((begins <= to) & (ends >= since))) for since, to in zip(first, last, strict=True)))
+
+
 def _counted(at: FloatArray, there: BoolArray, limits: Limits) -> tuple[int, float | None]:
     """In how many stretches of the window something was so, and its share of the window's samples."""
     seen = there[at > limits.window_start]
@@ -163,10 +176,19 @@ def drain(found: Story, committed: Line, lag: Line | None, end: Line, changed: I
     x, y = at[peak:], waits[peak:]
     if len(x) < FEW_MOVES or y[-1] > _SHRUNK * y[0]:
         return
+    if _went_down_before(waits[: peak + 1], last):
+        return
     recent = slice(-max(FEW_MOVES, len(x) // 2), None)
     slopes = [slope(x[part], y[part]) for part in (slice(None), recent)]
     if max(slopes) < 0:
         found.drain_in, found.drain_seen = last / -max(slopes), float(x[-1] - x[0])
+
+
+def _went_down_before(waits: FloatArray, last: float) -> bool:
+    """Whether a lag shrank before to less than what is left, and grew again: what goes up and down says nothing of an end."""
+    highest = np.maximum.accumulate(waits)
+    down = (waits <= _DOWN * highest) & (highest >= _HIGH * waits[-1])
+    return bool(down.any()) and float(np.min(waits[down])) <= last
 
 
 def _hinge(at: FloatArray, age: FloatArray, last_well: int) -> float:

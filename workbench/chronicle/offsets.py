@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from workbench.chronicle.series import FEW_MOVES, FloatArray, IntArray, Limits, Line, Measured, Story, pace_of
-
-_SKIP_PACE = 5.0  # times the usual pace: less is catching up
-_SILENCE = 3  # samples
+from workbench.chronicle.skips import skip
 
 
 def back_and_above(found: Story, committed: Line, end: Line, limits: Limits) -> None:
@@ -53,7 +51,7 @@ def losses(
         if found.lost is None and age is not None:
             _passed(found, committed, low, age, changed, limits)
         _loss_in(found, committed, start)
-    _skips(found, committed, end, age, changed, limits)
+    skip(found, committed, end, age, changed, limits)
 
 
 def _passed(found: Story, committed: Line, low: FloatArray, age: FloatArray, changed: IntArray, limits: Limits) -> None:
@@ -70,47 +68,6 @@ def _passed(found: Story, committed: Line, low: FloatArray, age: FloatArray, cha
         found.lost = float(reached[hit].sum())
         first = int(forward[hit][0])
         found.lost_from, found.lost_ago = float(offset[first - 1]), float(at[-1] - at[int(forward[hit][-1])])
-
-
-def _skips(found: Story, committed: Line, end: Line, age: FloatArray | None, changed: IntArray, limits: Limits) -> None:
-    """A commit that passed what waited in one step, many times faster than the group ever moved, before or since."""
-    at, offset = committed.at, committed.value
-    if age is None or not len(end) or not len(changed):
-        return
-    step = np.diff(offset)
-    forward = changed[step[changed - 1] > 0]
-    if not len(forward):
-        return
-    spacing = found.interval or 0.0
-    took = np.diff(at)[forward - 1]
-    # While the log's end was measured, and the commits were not: a group that was deleted, and begins at the end when it is back. One
-    # that reads what waits shows that, too.
-    unseen = (took > _SILENCE * spacing) & (_between(end, at[forward - 1], at[forward]) >= _SILENCE)
-    pace = step[forward - 1] / np.where(unseen, 2 * spacing, took)
-    most = int(np.argmax(step[forward - 1]))
-    jump = int(forward[most])
-    others = np.delete(pace, most)
-    arriving = pace_of(end)
-    usual = max(float(np.max(others)) if len(others) else 0.0, arriving)
-    landed = np.interp(at[jump], end.at, end.value) - offset[jump]
-    was_late = age[jump - 1] > limits.objective + limits.commit_every
-    # A batch reads an hour's records at once, each time.
-    if len(others) < FEW_MOVES or usual <= 0 or not was_late:
-        return
-    if unseen[most] and landed > 3 * spacing * arriving + 10:
-        return
-    if pace[most] < _SKIP_PACE * usual:
-        return
-    found.skip_pace = float(pace[most] / usual)
-    found.skipped, found.skipped_from = float(step[jump - 1]), float(offset[jump - 1])
-    found.skipped_ago = float(at[-1] - at[jump])
-    found.skip_inside = bool(at[jump - 1] > limits.window_start)
-    found.skip_rate = float(pace[most])
-
-
-def _between(line: Line, after: FloatArray, until: FloatArray) -> IntArray:
-    """How many samples lie between two times."""
-    return np.searchsorted(line.at, until, side="left") - np.searchsorted(line.at, after, side="right")
 
 
 def _loss_in(found: Story, committed: Line, start: Line) -> None:

@@ -49,7 +49,7 @@ def told(it: Measured, limits: Limits) -> Story:
     found.waiting = float(age[-1])
     if len(changed) and age[changed[0] - 1] > 0 and not known[changed[0] - 1]:
         found.silent_before = float(at[changed[0]] - at[0])
-    found.idle = is_idle(committed, end)
+    found.idle, found.unmoved = is_idle(committed, end), unmoved(committed, end)
     lag = it.lag if len(it.lag) else None
     episode(found, committed, age, known, changed, limits, step, lag, end)
     drain(found, committed, lag, end, changed)
@@ -64,6 +64,17 @@ def _arrivals(found: Story, end: Line) -> None:
         found.quiet = float(end.at[-1] - end.at[grown[-1]])
         edges = np.concatenate([[end.at[0]], end.at[grown]])
         found.usual_gap = float(np.max(np.diff(edges)))
+
+
+def unmoved(committed: Line, end: Line) -> float | None:
+    """How long more than marks have lain between a commit and an end that have both stood as long as the data show.
+
+    A record that blocks the partition looks like that, and so do the records of an aborted transaction, which no consumer is given.
+    """
+    if len(end) < 2 or len(committed) < 2 or np.ptp(end.value) or np.ptp(committed.value):
+        return None
+    waits = end.value[-1] - committed.value[-1]
+    return float(min(committed.at[-1] - committed.at[0], end.at[-1] - end.at[0])) if waits > _TAIL_MESSAGES else None
 
 
 def is_idle(committed: Line, end: Line) -> bool:

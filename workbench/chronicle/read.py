@@ -10,9 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.chronicle.members import MemberStory, members_of
+from workbench.chronicle.handled import Handled, handled_by
+from workbench.chronicle.members import MemberStory, disproved, members_of
 from workbench.chronicle.partition import told
 from workbench.chronicle.series import Limits, Line, Measured, Story
+from workbench.chronicle.skips import explained, unread_beginnings
 from workbench.chronicle.turns import longest_turn, passed_over
 from workbench.runs import runs_of
 from workbench.settings import Thresholds
@@ -31,6 +33,9 @@ _SIGNALS = {
 _MICRO = 1_000_000
 _SHORTEST_SAMPLES = 5  # fewer make no trend
 _SHORTEST_SHARE = 0.1  # of the window
+_REPEATS, _REPEATED_SECONDS = 3, 90.0  # samples; no topic is quiet for so long by chance if
+_EXPECTED = 20.0  # records usually arrive meanwhile
+_GOES_ON = 0.5  # of the usual pace of the handlers
 _MOST_FROM_START = 1 / 3  # of the partitions: more of them, and there is no good time to compare with
 
 
@@ -51,11 +56,17 @@ class Judged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chronicle:
-    """Stories by partition, and the judged time of each subscription that differs from the window; of these the members, too."""
+    """Stories by partition, and the judged time of each subscription that differs from the window; of these the members, too.
+
+    `repeated` says for how long the source of a subscription's offsets has repeated them, in seconds: all of them stand, and its
+    handlers go on. `disproved` are groups whose commits moved on while an exporter counted no member.
+    """
 
     stories: Mapping[Subscription, Mapping[int, Story]]
     judged: Mapping[Subscription, Judged]
     members: Mapping[Subscription, Mapping[str, MemberStory]] = field(default_factory=dict)
+    repeated: Mapping[Subscription, float] = field(default_factory=dict)
+    disproved: frozenset[Subscription] = frozenset()
 
 
 def read(samples: pa.Table, window: Window, limits_of: Callable[[str], Thresholds]) -> Chronicle:
@@ -73,16 +84,14 @@ def read(samples: pa.Table, window: Window, limits_of: Callable[[str], Threshold
     for (cluster, group, topic, partition), own in lines.items():
         if group is None:
             continue
-        limits = Limits(
-            objective=expected[group].time_lag_objective_seconds,
-            commit_every=expected[group].commit_every_seconds,
-            window_start=-window.seconds,
-        )
+        limits = _limits(expected[group], window)
         log = lines.get((cluster, None, topic, partition), {})
         both = measured.setdefault((cluster, group, topic), {})[partition] = {**log, **own}
         story = told(Measured(**both), limits)
         story.by_client = not ({(cluster, None, topic, partition), (cluster, group, topic, partition)} & outside)
         stories.setdefault((cluster, group, topic), {})[partition] = story
+    _explain_skips(samples, window, stories, measured, expected)
+    repeated = _repeated(samples, window, stories, measured)
     judged = {}
     for key, parts in stories.items():
         limit = expected[key[1]]
@@ -101,7 +110,79 @@ def read(samples: pa.Table, window: Window, limits_of: Callable[[str], Threshold
         members[key] = {**counted.get((*key[:2], None), {}), **counted.get(key, {})}
         for it in members[key].values():
             it.before = found.good_until_us is not None and it.first * _MICRO + end_us < found.good_until_us
-    return Chronicle(stories=stories, judged=judged, members=members)
+    return Chronicle(
+        stories=stories,
+        judged=judged,
+        members=members,
+        repeated=repeated,
+        disproved=disproved(samples, window, measured),
+    )
+
+
+def _limits(expected: Thresholds, window: Window) -> Limits:
+    return Limits(
+        objective=expected.time_lag_objective_seconds,
+        commit_every=expected.commit_every_seconds,
+        window_start=-window.seconds,
+    )
+
+
+def _explain_skips(
+    samples: pa.Table,
+    window: Window,
+    stories: Mapping[Subscription, Mapping[int, Story]],
+    lines: Mapping[Subscription, Mapping[int, dict[str, Line]]],
+    expected: Mapping[str, Thresholds],
+) -> None:
+    """Say of each commit that passed what waited in one step whether it was read; the counters are only looked at if there is one."""
+    for key, parts in stories.items():
+        unread_beginnings(parts, lines[key], _limits(expected[key[1]], window))
+    passed = [key for key, parts in stories.items() if any(it.skipped is not None for it in parts.values())]
+    if not passed:
+        return
+    counters = handled_by(samples, window, {key[:2] for key in passed})
+    for key in passed:
+        own: Handled | None = counters.get(key)
+        others: dict[int, Mapping[str, Line]] = {}
+        if own is None and (own := counters.get((*key[:2], None))) is not None:
+            of_others = (it for topic, it in lines.items() if topic[:2] == key[:2] and topic != key)
+            others = dict(enumerate(line for it in of_others for line in it.values()))
+        explained(stories[key], lines[key], own, others)
+
+
+def _repeated(
+    samples: pa.Table,
+    window: Window,
+    stories: Mapping[Subscription, Mapping[int, Story]],
+    lines: Mapping[Subscription, Mapping[int, dict[str, Line]]],
+) -> dict[Subscription, float]:
+    """Since when ends and commits of a topic all stand, although records usually arrive and the handlers go on as before."""
+    suspects = {}
+    for key, parts in stories.items():
+        stands = min((it.quiet for it in parts.values() if it.quiet is not None), default=0.0)
+        step = max((it.interval or 0.0 for it in parts.values()), default=0.0)
+        moved = min((it.moved_ago for it in parts.values() if it.moved_ago is not None), default=stands)
+        stands = min(stands, moved)
+        if stands < max(_REPEATS * step, _REPEATED_SECONDS):
+            continue
+        ends = [own["log_end"] for own in lines[key].values() if len(own.get("log_end", ())) > 1]
+        arrived = sum(float(it.value[-1] - it.value[0]) for it in ends)
+        before = -max(it.at[0] for it in ends) - stands if ends else 0.0
+        if before > 0 and arrived / before * stands >= _EXPECTED:
+            suspects[key] = (stands - step, arrived / before)
+    counters = handled_by(samples, window, {key[:2] for key in suspects}) if suspects else {}
+    found = {}
+    for key, (stands, pace) in suspects.items():
+        own = counters.get(key)
+        if own is None or own.last < -2 * own.every:
+            continue
+        # In the later part of it: what was fetched before is handled in the first.
+        since = -stands / 2
+        usual = own.between(own.first, -stands) / (-stands - own.first) if own.first < -stands else 0.0
+        now = own.between(since, own.last) / (own.last - since) if own.last > since else 0.0
+        if usual > 0 and now >= _GOES_ON * usual and pace > 0:
+            found[key] = stands
+    return found
 
 
 def _judged(parts: Mapping[int, Story], window: Window, floor: float) -> Judged | None:
@@ -199,6 +280,10 @@ def facts(chronicle: Chronicle) -> Iterator[Fact]:
                 value = getattr(story, name)
                 if value is not None:
                     yield Fact(key, partition, name, float(value))
+    for key, stands in chronicle.repeated.items():
+        yield Fact(key, None, "group_repeated", stands)
+    for key in sorted(chronicle.disproved):
+        yield Fact(key, None, "group_count_disproved", 1.0)
     for key, judged in chronicle.judged.items():
         if judged.onset is not None:
             yield Fact(key, None, "group_onset", judged.onset)

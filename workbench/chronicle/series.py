@@ -76,16 +76,22 @@ class Story:
         steady: whether it has been equally late all the time, while its commits moved.
         by_client: whether its end and its lag are only known from the client that reads it: what that does not fetch, it does not see.
         idle: nothing arrives, and what waits are at most the marks of transactions.
+        unmoved: so long as the data show neither its commit nor its end has moved, and something lies between them; seconds.
         age_slope: of the age over the last half of the window, in seconds per second.
         late: whether it waits for longer than the objective and its cadence explain.
         late_times: in how many stretches of the window it was late.
         pauses, pause_share: of the window, in how many stretches it was half an objective behind, and their share of the time.
         drain_in: until nothing waits, at the pace since the lag was highest; None if it does not shrink.
         drain_seen: for how long it has shrunk.
+        outages: stretches of all the data in which it stood still and was late; 0 if it stands still most of the time.
         late_from, late_to, late_peak: the latest stretch in which it was late, if it ended in the window, and the highest age.
         lost, lost_from, lost_ago: messages that retention deleted before they were committed, the first of them, and when.
         skipped, skipped_from, skipped_ago: messages that a commit passed in one step; `skip_pace` times the usual pace, at `skip_rate`;
             `skip_inside`: in the window.
+        skip_read: share of these that the handlers account for, 0 to 1; None: not counted.
+        skip_doubt: handlers are counted, and far fewer than these; but not how many they usually count for each.
+        skip_capacity: how many times faster it was than what was read next, while it was still behind.
+        skip_new: whether they are the first of a new partition, before its first commit.
         back, back_ago: messages by which the commit went back, and when.
         above_end: messages by which the commit is above the log's end.
         recreated_ago: when the log began anew.
@@ -107,9 +113,11 @@ class Story:
     steady: bool = False
     by_client: bool = False
     idle: bool = False
+    unmoved: float | None = None
     late: bool | None = None
     age_slope: float | None = None
     late_times: int = 0
+    outages: int = 0
     pauses: int = 0
     pause_share: float | None = None
     drain_in: float | None = None
@@ -126,6 +134,10 @@ class Story:
     skip_inside: bool = False
     skip_pace: float | None = None
     skip_rate: float | None = None
+    skip_read: float | None = None
+    skip_doubt: bool = False
+    skip_capacity: float | None = None
+    skip_new: bool = False
     back: float | None = None
     back_ago: float | None = None
     above_end: float | None = None

@@ -29,6 +29,8 @@ GROUP_FEATURES = {
     # How the subscription is judged (`features.each`).
     "onset_seconds": of("min", "last", STORY, stat="group_onset"),
     "without_baseline": of("max", "last", STORY, stat="group_without_baseline"),
+    "count_disproved": of("max", "last", STORY, stat="group_count_disproved"),
+    "repeated_seconds": of("max", "last", STORY, stat="group_repeated"),
 }
 GROUP_SIGNALS = ("group_members", "group_state", "reassigning_partitions", "read_quota", STORY)
 

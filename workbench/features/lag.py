@@ -29,6 +29,7 @@ PARTITION_FEATURES = {
     "lag_recent_slope": of("max", "recent_slope", _LAG),
     "lag_samples": of("sum", "samples", _LAG),
     "lag_bad_samples": of("sum", "bad_samples", _LAG),
+    "lag_ever_bad": of("sum", "bad_samples", _LAG, period=None),
     "lag_ever_high": of("max", "high", _LAG, period=None),
     "committed_high": of("max", "high", _COMMITTED, period=None),
     "lag_ever_samples": of("sum", "samples", _LAG, period=None),

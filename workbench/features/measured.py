@@ -191,6 +191,8 @@ class MeasuredSubscription:
         read_quota_per_second: messages/s that quotas let all members read together; None without a quota, or if it is not known.
         usual_members: of the group in the baseline.
         onset_seconds: when it fell behind, relative to the window's end; None if it is not behind, or for longer than the data show.
+        count_disproved: 1 if commits have moved on while an exporter counted no member.
+        repeated_seconds: for how long its offsets have been repeated by their source, while its handlers go on.
         without_baseline: 1 if no good time was seen to compare with.
         poll_age_seconds: of the most active member; `rebalances` of the most disturbed one, `delay_fill` of the fullest.
     """
@@ -233,6 +235,8 @@ class MeasuredSubscription:
     usual_members: float | None
     onset_seconds: float | None
     without_baseline: float | None
+    repeated_seconds: float | None
+    count_disproved: float | None
     live_members: int | None
     baseline_members: int | None
     poll_age_seconds: float | None

@@ -102,7 +102,9 @@ def _unclear(t: Thresholds) -> str:
         f" OR time_lag_seconds > {half}"
         " OR committed < committed_high OR log_end < log_end_high OR committed < log_start"
         " OR (lag_messages IS NOT NULL AND committed > log_end + 10)"
-        " OR lag_bad_samples > 0 OR lag_messages IS NULL"
+        " OR lag_ever_bad > 0 OR lag_messages IS NULL"
+        # Began in the data: what it passed before its first commit is to be seen.
+        " OR coalesce(first_period > 0, false)"
         f" OR (lag_messages > 0 AND {still} >= {soon} AND time_lag_seconds >= {soon})"
     )
     # An idle partition has nothing to wait for; one that was deleted reports nothing.

@@ -116,13 +116,20 @@ def _lag(t: Thresholds) -> _Stages:
     each_drains = (
         f"size(frozen_partitions) = 0 AND eta_drain_seconds <= {bound} AND coalesce(lag_recent_slope < 0, true)"
     )
-    late_and_known = "filter(partitions, p -> p.story['late'] = 1)"
-    behind_and_known = f"filter(partitions, p -> p.story['late'] = 1 OR p.story['waiting'] > {half} + {rhythm})"
+    late_and_known = f"filter(partitions, p -> p.story['late'] = 1 AND NOT {_IS_TAIL})"
+    behind_and_known = (
+        f"filter(partitions, p -> (p.story['late'] = 1 OR p.story['waiting'] > {half} + {rhythm}) AND NOT {_IS_TAIL})"
+    )
     going = f"filter({behind_and_known}, p -> NOT {_IS_FROZEN})"
     # The time lag is of now: since the last sample it may have caught up, if it was moving then and not far behind.
     unproven = (
         f"NOT ({idle}) AND p.lag_messages > 0 AND p.time_lag_seconds > objective_seconds + {rhythm}"
         f" AND (p.moved_ago_seconds + p.committed_last_seconds > 0 OR coalesce(p.story['waiting'] > {half}, true))"
+    )
+    # In all the data, and the last of them in the window.
+    outages = (
+        f"coalesce(exists(partitions, p -> p.story['outages'] >= {_SEVERAL}"
+        " AND (p.story['late'] = 1 OR p.story['late_to'] IS NOT NULL)), false)"
     )
     ran, missed = batch.missed(idle, _waited("p.lag_messages", "p.arrival_per_second"))
     return [
@@ -137,14 +144,16 @@ def _lag(t: Thresholds) -> _Stages:
             "waited_lowest_seconds": _waited("lag_recent_lowest", "arrival_per_second", at_least=True),
             # A count of members that has always been 0 counts something else, and so does one that is 0 while commits move.
             "abandoned": "lag_messages > 0 AND lag_recent_low > 0 AND"
-            f" ((group_members_recent = 0 AND coalesce(usual_members >= {_SOMEBODY}, true) AND NOT {_moving_now()})"
+            " ((group_members_recent = 0 AND (count_disproved IS NULL OR size(frozen_partitions) > 0)"
+            f" AND coalesce(usual_members >= {_SOMEBODY}, true) AND NOT {_moving_now()})"
             " OR (live_members = 0 AND baseline_members > 0 AND committed_recent_per_second = 0"
             # A batch that ends its process each time is expected to commit no more often.
             " AND (commit_every_seconds = 0 OR late)))",
             "eta_drain_seconds": f"CASE WHEN forall({behind_and_known}, p -> {_DRAINS} IS NOT NULL)"
             f" THEN array_max(transform({behind_and_known}, p -> {_DRAINS})) END",
             "comes_and_goes": f"exists(partitions, p -> p.story['late_times'] >= {_SEVERAL - 1}"
-            f" OR p.story['pauses'] >= {_SEVERAL} AND p.story['pause_share'] >= {_OFTEN})",
+            f" OR p.story['pauses'] >= {_SEVERAL} AND p.story['pause_share'] >= {_OFTEN}) OR {outages}",
+            "outages": outages,
             # The oldest events of late partitions have been read and wait inside, while commits move: the consumer's side is the limit.
             "held_inside": f"size({going}) > 0 AND 2 * size(filter({going},"
             f" p -> p.oldest_incomplete_seconds >= {_HELD} * p.story['waiting'])) > size({going})",
@@ -160,6 +169,7 @@ def _lag(t: Thresholds) -> _Stages:
             # Measured before, and no more, while others are: a log without a leader, or a client that has gone with its partitions.
             "dark_partitions": "transform(filter(partitions, p -> p.lag_messages IS NULL AND p.lag_ever_samples > 0),"
             " p -> p.partition)",
+            "unmoved_partitions": f"transform(filter(partitions, p -> {_UNMOVED}), p -> p.partition)",
             "just_resumed": f"size({late_and_known}) > 0 AND forall({late_and_known}, p -> coalesce(p.story['resumed'] = 1, false))",
             "unproven": f"coalesce(exists(partitions, p -> p.story IS NOT NULL AND {unproven}), false)",
             # It stood still before the data began, and usually has no members: when it is due is not known.
@@ -198,6 +208,7 @@ _LONGEST_DRAIN_SECONDS = 3600.0
 _APART = 1.5  # times the typical lag
 _OF_HIGHEST = 0.1  # what has a tenth of the highest lag is not what the lag is about
 _JUST_NOW = 1.5  # samples
+_LONG_UNMOVED_SECONDS = 1800.0
 _SOMEBODY = 0.5  # of a member, on average
 _SEVERAL, _OFTEN = 3, 0.15  # stretches in the window, and their share of it
 # Where partitions take turns, the lag shrinks in each one's turn, and may grow all the same: two turns show it.
@@ -206,7 +217,12 @@ _DRAINS = (
     "(CASE WHEN 2 * coalesce(p.story['turn'], 0) <= p.story['drain_seen'] "
     " AND NOT coalesce(p.story['age_slope'] > 0 AND p.lag_recent_slope > 0, false) THEN p.story['drain_in'] END)"
 )
-_IS_TAIL = "coalesce(p.story['idle'] = 1, false)"
+# A record that nobody gets past, or records of an aborted transaction, which nobody is given: an open one is known by its last stable
+# offset.
+_UNMOVED = (
+    f"coalesce(p.story['unmoved'] >= {_LONG_UNMOVED_SECONDS} AND NOT coalesce(p.last_stable < p.log_end, false), false)"
+)
+_IS_TAIL = f"(coalesce(p.story['idle'] = 1, false) OR {_UNMOVED})"
 
 
 def _moving_now() -> str:

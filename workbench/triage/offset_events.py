@@ -10,8 +10,9 @@ from workbench.features.summary import ratio
 if TYPE_CHECKING:
     from workbench.settings import Thresholds
 
-_SKIP_RATE = 500.0  # messages/s
-_UNREAD = 0.5  # of what a commit has passed
+_SKIP_RATE = 5_000.0  # messages/s
+_UNREAD, _READ = 0.3, 0.6  # of what a commit has passed: counters and commits are not measured at the same moments
+_CAPACITY = 3.0  # times what was read next, while still behind
 
 
 def events(t: Thresholds) -> Mapping[str, str]:
@@ -22,18 +23,28 @@ def events(t: Thresholds) -> Mapping[str, str]:
 
     fast = f"p.story['skip_pace'] >= {t.skip_pace_ratio}"
     half_as_fast = f"p.story['skip_pace'] >= {t.skip_pace_ratio / 2}"
-    # As many records were handled as commits have passed, these included: they were read, however fast. That is known of the window.
-    tried = "aggregate(processors, 0D, (sum, p) -> sum + coalesce(p.attempts, 0) - coalesce(p.retries, 0))"
-    inside = "p.story['skip_inside'] = 1"
-    handled = f"coalesce(committed_moved - {tried} <= {_UNREAD} * {total('skipped', inside)}, false)"
-    sure = f"{fast} AND CASE WHEN {inside} THEN NOT {handled} ELSE {tried} = 0 END"
-    unsure = f"{half_as_fast} AND NOT ({inside} AND {handled})"
+    # The handlers were counted: that decides, whatever the pace.
+    counted = "p.story['skip_read'] IS NOT NULL"
+    unread = f"coalesce(p.story['skip_read'] < {_UNREAD}, false)"
+    # The first records of a new partition: nothing tells them from those that were read at once.
+    new = "coalesce(p.story['skip_new'] = 1, false)"
+    doubted = "coalesce(p.story['skip_doubt'] = 1, false)"
+    too_fast = f"({half_as_fast} OR coalesce(p.story['skip_capacity'] >= {_CAPACITY}, false) OR {new} OR {doubted})"
+    unsure = f"CASE WHEN {counted} THEN p.story['skip_read'] BETWEEN {_UNREAD} AND {_READ} ELSE {too_fast} END"
+    sure = f"(NOT {counted} AND {fast} AND NOT {new})"
+    rate = f"{total('skip_rate', sure)} >= {_SKIP_RATE}"
+
+    def those(where: str) -> str:
+        return f"transform(filter(partitions, p -> p.story['skipped'] > 0 AND {where}), p -> p.partition)"
+
     return {
+        "skipped_partitions": f"CASE WHEN {rate} THEN {those(f'({unread} OR {sure})')} ELSE {those(unread)} END",
+        "doubtful_partitions": f"CASE WHEN {rate} THEN cast(array() AS array<int>) ELSE {those(unsure)} END",
         "lost_messages": total("lost"),
         # A slow topic's consumer has room to read whole hours in seconds, so the pace counts, too.
-        "skipped_messages": f"CASE WHEN {total('skip_rate', sure)} >= {_SKIP_RATE} THEN {total('skipped', sure)} ELSE 0D END",
+        "skipped_messages": f"{total('skipped', unread)} + CASE WHEN {rate} THEN {total('skipped', sure)} ELSE 0D END",
         # Half as fast is too fast to be sure that it was read.
-        "doubtful_messages": f"CASE WHEN {total('skip_rate', sure)} >= {_SKIP_RATE} THEN 0D ELSE {total('skipped', unsure)} END",
+        "doubtful_messages": f"CASE WHEN {rate} THEN 0D ELSE {total('skipped', unsure)} END",
         "back_messages": total("back"),
         "above_end_messages": total("above_end"),
         "quiet_seconds": "array_min(transform(partitions, p -> p.story['quiet']))",

@@ -33,9 +33,11 @@ class SubscriptionFeatures(MeasuredSubscription):
         waited_seconds, waited_lowest_seconds: the lag divided by the arrival rate, from the lows of the window's last third.
         eta_drain_seconds: until the last of the late partitions has caught up; None if one of them does not.
         comes_and_goes: late several times in the window. steady: late all the time, and by the same.
+        outages: it has stood still, and was late by it, several times in all the data, and once in the window.
         moving_now: whether any commit has moved in the last two samples.
         by_client: some partitions' lag is known from their own client alone; unseen: and it does not change, as that of a paused one.
         dark_partitions: those whose lag was known before and is not any more, while that of others is.
+        unmoved_partitions: those that nothing arrives in, with records at their end that have waited as long as the data show.
         just_resumed: what is late has begun to move again, too lately to say how fast.
         unproven: so late by now that only a commit since the last sample could make it well.
         batch_perhaps: it may be a batch whose time has not come.
@@ -45,6 +47,7 @@ class SubscriptionFeatures(MeasuredSubscription):
         held_inside: most late partitions wait for events that the consumer has read.
         recovered_seconds: since the latest lateness ended.
         lost_messages, skipped_messages: deleted by retention, or passed by a commit, before they were read.
+        skipped_partitions, doubtful_partitions: of these, and of those.
         doubtful_messages: passed so fast that they were skipped, or read by a consumer with much room.
         back_messages, above_end_messages: by which commits went back, or are above the log's end.
         quiet_seconds, usual_gap_seconds: since the last arrival, and the longest time without one before.
@@ -91,6 +94,7 @@ class SubscriptionFeatures(MeasuredSubscription):
     abandoned: bool | None
     eta_drain_seconds: float | None
     comes_and_goes: bool | None
+    outages: bool
     held_inside: bool | None
     steady: bool | None
     recovered_seconds: float | None
@@ -98,6 +102,7 @@ class SubscriptionFeatures(MeasuredSubscription):
     by_client: bool | None
     unseen: bool
     dark_partitions: tuple[int, ...]
+    unmoved_partitions: tuple[int, ...]
     just_resumed: bool
     unproven: bool
     batch_perhaps: bool
@@ -128,6 +133,8 @@ class SubscriptionFeatures(MeasuredSubscription):
     lost_messages: float | None
     skipped_messages: float | None
     doubtful_messages: float | None
+    skipped_partitions: tuple[int, ...]
+    doubtful_partitions: tuple[int, ...]
     back_messages: float | None
     above_end_messages: float | None
     quiet_seconds: float | None

@@ -36,7 +36,7 @@ CAUSES = (
         test=(
             "CASE WHEN batch_missed THEN false"
             # A commit that moves proves a consumer, whatever an exporter counts.
-            " WHEN group_members_recent = 0 AND NOT moving_now THEN false"
+            " WHEN group_members_recent = 0 AND NOT moving_now AND (count_disproved IS NULL OR frozen_count > 0) THEN false"
             # In a rebalance storm, members leave because they did not poll, and rejoin: the next question covers that.
             " WHEN rejoining THEN true"
             " WHEN size(hung_members) > 0 AND (stalled OR size(standing_partitions) > 0 OR coalesce(committed_moved, 0) = 0)"
@@ -354,6 +354,8 @@ CAUSES = (
         # More consumers do not help those that wait. And who reads less than before, with as many members, has lost its pace to
         # something that was not found.
         test="CASE WHEN queueless AND NOT own_work THEN NULL"
+        # Between two outages it has room enough. And where most keep up, the few that do not want something else.
+        " WHEN outages OR size(behind_partitions) BETWEEN 1 AND least(few_partitions, partition_count - 2) THEN NULL"
         # Less is read than before, although its queues are empty, and nothing waits in the client: it is not the limit.
         f" WHEN has_queues AND NOT coalesce(queue_long OR entry_slow, false) AND pace_ratio < {_KEPT_PACE}"
         " AND fetch_queue_mean < {fetch_queue_messages} THEN NULL"

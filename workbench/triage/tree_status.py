@@ -14,12 +14,17 @@ STATUS = (
         short="data usable?",
         test=(
             "lag_known_partitions > 0 AND last_sample_age_seconds <= stale_seconds AND lag_bad_samples <= lag_samples"
+            # Offsets that their source only repeats say nothing.
+            " AND repeated_seconds IS NULL"
         ),
         yes=Ask("lost"),
         no=Choose(
             (
                 ("lag_samples = 0 AND lag_bad_samples = 0", Verdict.NO_DATA),
-                ("lag_bad_samples = 0 AND last_sample_age_seconds > stale_seconds", Verdict.NO_DATA),
+                (
+                    "lag_bad_samples = 0 AND repeated_seconds IS NULL AND last_sample_age_seconds > stale_seconds",
+                    Verdict.NO_DATA,
+                ),
             ),
             otherwise=Verdict.UNUSABLE_DATA,
         ),
@@ -87,7 +92,7 @@ STATUS = (
             " WHEN ((late OR growing) AND NOT coalesce(draining, false))"
             " OR stalled OR coalesce(comes_and_goes, false) OR coalesce(abandoned, false) THEN true"
             # An all-clear needs its proof.
-            " WHEN size(dark_partitions) > 0 THEN NULL"
+            " WHEN size(dark_partitions) > 0 OR size(unmoved_partitions) > 0 THEN NULL"
             " WHEN (unproven OR unseen) AND NOT coalesce(draining, false) THEN NULL"
             " WHEN late IS NULL OR growing IS NULL THEN NULL ELSE false END"
         ),

@@ -19,8 +19,11 @@ def data(row: SubscriptionFeatures) -> str:
     without = f" (not of {listed(unknown)})" if unknown and known else ""
     bad = f", {count(row.lag_bad_samples)} unusable samples" if row.lag_bad_samples else ""
     age = row.last_sample_age_seconds
+    repeats = (
+        f", the same offsets for {duration(row.repeated_seconds)} while handlers go on" if row.repeated_seconds else ""
+    )
     last = f", last sample {duration(max(0.0, age))} ago" if age is not None else ""
-    return f"lag of {known} of {all_partitions} partitions known{without}{last}{bad}"
+    return f"lag of {known} of {all_partitions} partitions known{without}{last}{bad}{repeats}"
 
 
 def lagging(row: SubscriptionFeatures) -> str:
@@ -90,6 +93,18 @@ def lost(row: SubscriptionFeatures) -> str:
     if parts:
         return ", ".join(parts)
     return "none that the offsets show" if any(it.log_start is not None for it in row.partitions) else "no log start"
+
+
+def unmoved(row: SubscriptionFeatures) -> str:
+    """Partitions whose end and commit have both stood as long as the data show, with records between them."""
+    which = row.unmoved_partitions
+    waited = min((seconds for it, seconds in row.told("unmoved").items() if it in which), default=0.0)
+    waiting = sum(it.lag_messages or 0.0 for it in row.partitions if it.partition in which)
+    of = f"{'partition' if len(which) == 1 else 'partitions'} {listed(which)}"
+    return (
+        f"the last {count(waiting)} offsets of {of} have waited for at least {duration(waited)}, and nothing arrives there; a record "
+        "that blocks the partition looks like that, and so do the records of an aborted transaction, which no consumer is given"
+    )
 
 
 def reset(row: SubscriptionFeatures) -> str:

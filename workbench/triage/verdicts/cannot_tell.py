@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.humanize import listed
+from workbench.humanize import listed, shell_word
 from workbench.triage import wording
 from workbench.triage.actions import quotas_of
 from workbench.triage.finding import Action
@@ -27,8 +27,46 @@ _LOOKS = {
 }
 
 
+def _record(it: Subject, partition: int, offset: float, *also: str) -> str:
+    """Shell command that prints the record at an offset."""
+    words = " ".join(("", *also)) if also else ""
+    return f"kcat -b {it.brokers} -C -t {shell_word(it.topic)} -p {partition} -o {round(offset)} -c 1 -J{words}"
+
+
+def _passed(it: Subject, row: SubscriptionFeatures) -> Action | None:
+    """Whether records that a commit passed were handled: their effect says so."""
+    passed = row.told("skipped")
+    if not row.doubtful_partitions:
+        return None
+    partition = max(row.doubtful_partitions, key=lambda number: passed[number])
+    offset = row.told("skipped_from")[partition]
+    return Action(
+        title=f"See whether the records from offset {round(offset):,} of partition {partition} on have had their effect (a row, a call,"
+        " a line in the consumer's log); if not, they were skipped: replay them by time, into a new group",
+        command=_record(it, partition, offset),
+        verify="you know whether the consumer handled this record",
+    )
+
+
+def _blocked(it: Subject, row: SubscriptionFeatures) -> Action | None:
+    """Whether a consumer is given anything of what waits."""
+    first = next((part for part in row.partitions if part.partition in row.unmoved_partitions), None)
+    if first is None or first.committed is None:
+        return None
+    return Action(
+        title=f"Read partition {first.partition} from offset {round(first.committed):,} on as a consumer of transactions does: nothing"
+        " comes if these records were aborted, and then all is well",
+        command=_record(it, first.partition, first.committed, "-e", "-X", "isolation.level=read_committed"),
+        verify="a record comes: that one blocks the partition; nothing comes: nothing waits",
+    )
+
+
 def _look(it: Subject, row: SubscriptionFeatures) -> Action | None:
     first = open_questions(row.answers)[:1]
+    if first and first[0].id == "lost" and (passed := _passed(it, row)) is not None:
+        return passed
+    if first and first[0].id == "lagging" and (blocked := _blocked(it, row)) is not None:
+        return blocked
     if not first or first[0].id not in _LOOKS:
         return None
     title = _LOOKS[first[0].id]
@@ -54,6 +92,10 @@ def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
 
 
 def _headline(row: SubscriptionFeatures) -> str:
+    if row.answers["data_usable"] is Answer.YES and row.answers["lost"] is Answer.CANNOT_TELL:
+        return f"Cannot tell whether records were skipped: {wording.lost(row)}."
+    if row.unmoved_partitions and row.answers["lagging"] is Answer.CANNOT_TELL:
+        return f"Cannot tell whether it is stuck: {wording.unmoved(row)}."
     if row.unseen and row.answers["lagging"] is Answer.CANNOT_TELL:
         return "Cannot tell whether it lags: only its own clients measure that, and they do not see what they do not fetch."
     if row.dark_partitions and row.answers["lagging"] is Answer.CANNOT_TELL:

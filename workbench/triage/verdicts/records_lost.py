@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.humanize import count, duration, listed, plural
+from workbench.humanize import count, duration, listed, percent, plural
 from workbench.triage.actions import consume_again, keep_longer
 from workbench.triage.checks import Check
 from workbench.triage.finding import Action, Scope
@@ -18,24 +18,31 @@ def _what(row: SubscriptionFeatures) -> str:
 
 
 def _hit(row: SubscriptionFeatures) -> list[int]:
-    return list(row.told(_what(row)))
+    return list(row.told("lost") if row.lost_messages else row.skipped_partitions)
+
+
+def _told(row: SubscriptionFeatures, name: str) -> dict[int, float]:
+    """A fact of the partitions that were hit."""
+    hit = _hit(row)
+    return {number: value for number, value in row.told(name).items() if number in hit}
 
 
 def _offset(row: SubscriptionFeatures) -> int | None:
     """The first offset that nobody read, of the first such partition."""
-    return next((round(offset) for offset in row.told(f"{_what(row)}_from").values()), None)
+    return next((round(offset) for offset in _told(row, f"{_what(row)}_from").values()), None)
 
 
 def _headline(row: SubscriptionFeatures) -> str:
-    ago = min(row.told(f"{_what(row)}_ago").values(), default=None)
+    ago = min(_told(row, f"{_what(row)}_ago").values(), default=None)
     when = f", last {duration(ago)} ago" if ago is not None else ""
     where = f"{plural(len(_hit(row)), 'partition')} ({listed(_hit(row))})"
     if row.lost_messages:
         return f"Records lost: retention deleted {count(row.lost_messages)} messages of {where} before they were read{when}."
-    return (
-        f"Records skipped: commits of {where} jumped over {count(row.skipped_messages)} messages to the end{when}, "
-        "faster than this group ever read."
-    )
+    passed = f"Records skipped: commits of {where} passed {count(row.skipped_messages)} messages in one step{when}"
+    read = _told(row, "skip_read")
+    if read:
+        return f"{passed}; the handlers account for {percent(min(read.values()))} of them."
+    return f"{passed}, faster than this group ever read."
 
 
 def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
@@ -85,5 +92,5 @@ LEAF = Leaf(
         cause="deleted" if row.lost_messages else "skipped",
     ),
     actions=_actions,
-    began_ago=lambda row: max([*row.told("lost_ago").values(), *row.told("skipped_ago").values()], default=None),
+    began_ago=lambda row: max([*_told(row, "lost_ago").values(), *_told(row, "skipped_ago").values()], default=None),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.humanize import count
+from workbench.humanize import count, duration
 from workbench.triage.actions import see_the_source
 from workbench.triage.finding import Action
 from workbench.triage.leaf import Leaf
@@ -12,6 +12,11 @@ from workbench.triage.verdict import State, Verdict
 
 
 def _headline(row: SubscriptionFeatures) -> str:
+    if row.repeated_seconds is not None:
+        return (
+            f"The data cannot be used: for {duration(row.repeated_seconds)} the lag exporter has repeated the same offsets, although "
+            "the group's handlers go on."
+        )
     bad, all_samples = row.lag_bad_samples, row.lag_samples + row.lag_bad_samples
     return (
         f"The data cannot be used: {count(bad)} of {count(all_samples)} lag "

@@ -1,0 +1,143 @@
+"""A commit passed what waited in one step: read or skipped, by counters, by what was read next, and of new partitions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.stories import TIMES, WINDOW
+from tests.stories import Story as Samples
+from workbench.chronicle.handled import Handled, handled_by
+from workbench.chronicle.partition import told
+from workbench.chronicle.series import Limits, Line, Measured, Story
+from workbench.chronicle.skips import explained, unread_beginnings
+from workbench.samples import SERIES_ORDER
+
+LIMITS = Limits(objective=120.0, commit_every=0.0, window_start=-900.0)
+RATE = 50.0
+AT = np.arange(-4500.0, 0.1, 30.0) - 7
+STOPPED, AGAIN = -1800.0, -1000.0
+ORDER = [(name, "ascending") for name in (*SERIES_ORDER, "ts")]
+
+
+def ends(at: np.ndarray) -> np.ndarray:
+    """The log's end: an even flow."""
+    return np.floor(1e6 + RATE * (at + 5000))
+
+
+def stood_and_jumped() -> np.ndarray:
+    """Commits that stood for 800 s, and were at the end in the next sample."""
+    return ends(np.where((AT > STOPPED) & (AT <= AGAIN), STOPPED, AT - 3))
+
+
+def jumped(committed: np.ndarray) -> tuple[dict[int, Story], dict[int, dict[str, Line]]]:
+    """One partition's story and series."""
+    lines = {"committed": Line(AT, committed), "log_end": Line(AT, ends(AT))}
+    return {0: told(Measured(**lines), LIMITS)}, {0: lines}
+
+
+def counting(handled: np.ndarray, each: float = 1.0) -> Handled:
+    """One counter, measured between the commits' samples."""
+    at = AT + 11.0
+    return Handled([Line(at, each * np.interp(at, AT, handled))], 30.0)
+
+
+@pytest.mark.parametrize("each", [1.0, 0.01, 2.0])
+def test_what_the_handlers_counted_was_read(each: float) -> None:
+    """However many they count for a record: batches of a hundred, or two processors for each."""
+    parts, lines = jumped(stood_and_jumped())
+    explained(parts, lines, counting(stood_and_jumped() - 1e6, each))
+    assert parts[0].skip_read is not None and parts[0].skip_read > 0.8
+
+
+@pytest.mark.parametrize("each", [1.0, 0.01, 2.0])
+def test_what_the_handlers_did_not_count_was_skipped(each: float) -> None:
+    """The same step of the commit, and the handlers go on as if nothing had been there."""
+    committed = stood_and_jumped()
+    idle = np.where(AT > AGAIN, RATE * 800.0, 0.0)
+    parts, lines = jumped(committed)
+    explained(parts, lines, counting(committed - 1e6 - idle, each))
+    assert parts[0].skip_read is not None and parts[0].skip_read < 0.2
+
+
+def test_what_was_handled_and_committed_late_was_read() -> None:
+    """Commits failed for a while; the handlers went on."""
+    parts, lines = jumped(stood_and_jumped())
+    explained(parts, lines, counting(ends(AT) - 1e6))
+    assert parts[0].skip_read is not None and parts[0].skip_read > 0.8
+
+
+def test_counters_say_nothing_of_a_few_records_beside_many() -> None:
+    """Others catch up at the same moment: a hundredth of what they read is no proof."""
+    committed = stood_and_jumped()
+    parts, lines = jumped(committed)
+    others = {
+        number: {"committed": Line(AT, committed * 100.0), "log_end": Line(AT, ends(AT) * 100.0)} for number in (1, 2)
+    }
+    for number, own in others.items():
+        parts[number], lines[number] = Story(interval=30.0), own
+    explained(parts, lines, counting(committed * 200.0))
+    assert parts[0].skip_read is None
+
+
+def test_a_process_that_comes_back_has_counted_after_the_pause() -> None:
+    """Its counter was not measured while it was away: the growth is not spread over that time."""
+    labels = {"group": "g", "topic": "t", "member": "m", "processor": "all"}
+    count = np.where(TIMES < -65, 100.0, 50_000.0)
+    seen = (TIMES < -120) | (TIMES > -60)
+    story = Samples().add("process_time", count.tolist(), stat="count", keep=seen, **labels)
+    found = handled_by(story.samples().sort_by(ORDER), WINDOW, {("test", "g")})["test", "g", "t"]
+    assert found.between(-110.0, -70.0) == pytest.approx(0.0, abs=1.0)
+    assert found.between(-70.0, -50.0) == pytest.approx(49_900.0, abs=1.0)
+
+
+def test_who_reads_on_at_a_third_has_not_read_the_first_step() -> None:
+    """Set to ten minutes ago by hand: what is left is read at the group's own pace."""
+    pace = 4 * RATE
+    left = np.maximum(0.0, 600.0 - (pace - RATE) / RATE * (AT - AGAIN))
+    committed = ends(
+        np.where((AT > STOPPED - 1500) & (AT <= AGAIN), STOPPED - 1500, AT - 3 - np.where(AT > AGAIN, left, 0))
+    )
+    parts, lines = jumped(committed)
+    explained(parts, lines, None)
+    assert parts[0].skip_capacity is not None and parts[0].skip_capacity > 5
+
+
+def test_who_reads_at_an_even_pace_has_read_the_first_step_too() -> None:
+    """A backlog that is caught up with over several samples."""
+    pace = 10 * RATE
+    left = np.maximum(0.0, 800.0 - (pace - RATE) / RATE * (AT - AGAIN))
+    committed = ends(np.where((AT > STOPPED) & (AT <= AGAIN), STOPPED, AT - 3 - np.where(AT > AGAIN, left, 0)))
+    parts, lines = jumped(committed)
+    explained(parts, lines, None)
+    assert parts[0].skip_capacity is None or parts[0].skip_capacity < 2
+
+
+@pytest.mark.parametrize(
+    ("found_after", "first", "told_so"), [(240.0, 1.0, True), (240.0, 0.4, False), (60.0, 1.0, False)]
+)
+def test_the_first_records_of_a_new_partition(found_after: float, first: float, told_so: bool) -> None:
+    """Beyond all that had waited at the first commit, after more than the objective; not if the commit began among them."""
+    born = AT[AT > -2000.0]
+    read = AT[-2000.0 + found_after < AT]
+    waiting = RATE * (read - born[0])
+    new = {
+        "log_end": Line(born, np.floor(RATE * (born - born[0]))),
+        "log_start": Line(born, np.zeros(len(born))),
+        "committed": Line(read, np.floor(np.where(read < read[0] + 1, first * waiting, waiting))),
+    }
+    old = {"log_end": Line(AT, ends(AT)), "committed": Line(AT, ends(AT - 3))}
+    lines = {0: old, 1: new}
+    parts = {number: told(Measured(**own), LIMITS) for number, own in lines.items()}
+    unread_beginnings(parts, lines, LIMITS)
+    assert parts[1].skip_new is told_so
+    assert not parts[0].skip_new
+
+
+def test_a_new_group_skips_nothing() -> None:
+    """Its first commits are all at the end of logs that are as old as the data: that is where it begins."""
+    late = AT[AT > -1500.0]
+    lines = {number: {"log_end": Line(AT, ends(AT)), "committed": Line(late, ends(late))} for number in (0, 1)}
+    parts = {number: told(Measured(**own), LIMITS) for number, own in lines.items()}
+    unread_beginnings(parts, lines, LIMITS)
+    assert not any(it.skip_new for it in parts.values())

@@ -1,0 +1,95 @@
+"""How many records the handlers of a group have finished between two moments, by the counters of their process times.
+
+It is what tells a skip from a quick catching up: a commit says what was passed, and a counter what was worked on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workbench.chronicle.series import FloatArray, Line
+from workbench.runs import runs_of
+from workbench.window import Window
+
+COUNTED = "process_time"
+_BORN_LATE = 3.0  # intervals after the first sample of all: a counter that began then counts a process that began then
+
+_PAUSE = 2.5  # intervals
+
+
+@dataclass(slots=True)
+class Handled:
+    """Counters of one subscription, each as its growth since the data began; times in seconds before the window's end.
+
+    Attributes:
+        every: seconds between two samples, of the rarest counter.
+    """
+
+    lines: list[Line] = field(default_factory=list)
+    every: float = 0.0
+
+    def between(self, begin: float, until: float) -> float:
+        """Records that were handled between two times."""
+        return float(sum(np.diff(np.interp([begin, until], it.at, it.value))[0] for it in self.lines))
+
+    @property
+    def first(self) -> float:
+        """When the first of them was first measured."""
+        return min(float(it.at[0]) for it in self.lines)
+
+    @property
+    def last(self) -> float:
+        """When one of them was last measured."""
+        return max(float(it.at[-1]) for it in self.lines)
+
+
+def handled_by(
+    samples: pa.Table, window: Window, groups: Collection[tuple[str, str]]
+) -> Mapping[tuple[str, str, str | None], Handled]:
+    """Counters of these groups, by cluster, group and the topic that they name (None: none).
+
+    Args:
+        samples: in the order of `workbench.samples.SERIES_ORDER`, then time.
+        window: baseline and window.
+        groups: cluster and group of those that are asked for.
+    """
+    found: dict[tuple[str, str, str | None], Handled] = {}
+    names = pa.array(sorted({group for _, group in groups}), pa.string())
+    wanted = pc.and_(pc.equal(samples["signal"], COUNTED), pc.equal(samples["stat"], "count"))
+    wanted = pc.and_(pc.and_(wanted, pc.is_valid(samples["value"])), pc.is_in(samples["group"], names))
+    rows = samples.filter(wanted)
+    if not rows.num_rows:
+        return found
+    seconds = pc.cast(rows["ts"], pa.int64()).to_numpy() / 1e6 - window.end.timestamp()
+    values = rows["value"].to_numpy()
+    starts, ends = runs_of(rows, ("cluster", "group", "topic", "member", "processor", "source"))
+    labels = rows.select(["cluster", "group", "topic"]).take(pa.array(starts)).to_pylist()
+    first = -window.seconds - window.baseline_seconds
+    earliest: dict[tuple[str, str], float] = {}
+    parts: list[tuple[tuple[str, str, str | None], FloatArray, FloatArray]] = []
+    for label, begin, until in zip(labels, starts, ends, strict=True):
+        at, value = seconds[begin:until], values[begin:until]
+        inside = (at >= first - 1e-6) & (at <= 1e-6)
+        if (label["cluster"], label["group"]) in groups and inside.sum() > 1:
+            key = (label["cluster"], label["group"], label["topic"])
+            parts.append((key, at[inside], value[inside]))
+            earliest[key[:2]] = min(earliest.get(key[:2], 0.0), float(at[inside][0]))
+    for key, at, value in parts:
+        mine = found.setdefault(key, Handled())
+        every = float(np.median(np.diff(at)))
+        mine.every = max(mine.every, every)
+        step = np.diff(value)
+        grown = np.concatenate([[0.0], np.cumsum(np.where(step >= 0, step, value[1:]))])  # below: it has begun anew
+        if at[0] > earliest[key[:2]] + _BORN_LATE * every:
+            at, grown = np.concatenate([[at[0] - every], at]), np.concatenate([[0.0], grown + value[0]])
+        # After a pause of the measurements it has grown at the end of it: most pauses are those of a process.
+        pauses = np.flatnonzero(np.diff(at) > _PAUSE * every)
+        at = np.insert(at, pauses + 1, at[pauses + 1] - every)
+        grown = np.insert(grown, pauses + 1, grown[pauses])
+        mine.lines.append(Line(at, grown))
+    return found

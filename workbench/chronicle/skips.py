@@ -1,0 +1,253 @@
+"""Commits that passed what waited in one step: was it read, however fast, or skipped?
+
+Offsets alone show a pace. Three things say more: what the handlers have counted meanwhile, the pace at which the same partitions were
+read next while still behind, and whether a partition is new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+
+from workbench.chronicle.handled import Handled
+from workbench.chronicle.series import FEW_MOVES, FloatArray, IntArray, Limits, Line, Story, pace_of
+
+_FASTER = 1.5  # times the usual pace: less is catching up
+_SILENCE = 3  # samples
+_COUNTED = 50.0  # records, to say how many the counters count for each one that is committed
+_CLEARLY = 0.6  # of what was passed
+_TWICE = 1.5  # times what was passed: more was handled for another reason
+_ROUGH, _EXACT = 0.3, 0.05  # of what is caught up with, and of what is read as usual
+_NOISE = 0.3  # of what was passed
+_LEFT = 2.0  # times what arrives in a step
+_AFTER = 3  # samples after the step
+_BORN = 2.0  # samples after the others of its topic
+
+
+def skip(found: Story, committed: Line, end: Line, age: FloatArray | None, changed: IntArray, limits: Limits) -> None:
+    """Add the largest step of a commit that was late, if it was faster than the others, before or since."""
+    at, offset = committed.at, committed.value
+    if age is None or not len(end) or not len(changed):
+        return
+    step = np.diff(offset)
+    forward = changed[step[changed - 1] > 0]
+    if not len(forward):
+        return
+    spacing = found.interval or 0.0
+    took = np.diff(at)[forward - 1]
+    # While the log's end was measured, and the commits were not: a group that was deleted, and begins at the end when it is back. One
+    # that reads what waits shows that, too.
+    unseen = (took > _SILENCE * spacing) & (_between(end, at[forward - 1], at[forward]) >= _SILENCE)
+    pace = step[forward - 1] / np.where(unseen, 2 * spacing, took)
+    most = int(np.argmax(step[forward - 1]))
+    jump = int(forward[most])
+    others = np.delete(pace, most)
+    arriving = pace_of(end)
+    usual = max(float(np.max(others)) if len(others) else 0.0, arriving)
+    landed = np.interp(at[jump], end.at, end.value) - offset[jump]
+    was_late = age[jump - 1] + (took[most] if unseen[most] else 0.0) > limits.objective + limits.commit_every
+    if usual <= 0 or not was_late:
+        return
+    if unseen[most] and landed > 3 * spacing * arriving + 10:
+        return
+    if pace[most] < _FASTER * usual:
+        return
+    _note(found, at[jump - 1], at[jump], offset[jump - 1], step[jump - 1], float(pace[most]), at[-1], limits)
+    # A batch reads an hour's records at once, each time.
+    if len(others) >= FEW_MOVES:
+        found.skip_pace = float(pace[most]) / usual
+
+
+def _note(
+    found: Story,
+    before: float,
+    after: float,
+    first: float,
+    passed: float,
+    pace: float,
+    now: float,
+    limits: Limits,
+) -> None:
+    found.skip_rate = pace
+    found.skipped, found.skipped_from = float(passed), float(first)
+    found.skipped_ago = float(now - after)
+    found.skip_inside = bool(before > limits.window_start)
+
+
+def _between(line: Line, after: FloatArray, until: FloatArray) -> IntArray:
+    """How many samples lie between two times."""
+    return np.searchsorted(line.at, until, side="left") - np.searchsorted(line.at, after, side="right")
+
+
+def unread_beginnings(parts: Mapping[int, Story], lines: Mapping[int, Mapping[str, Line]], limits: Limits) -> None:
+    """Add new partitions whose first commit is beyond all that had waited: read at once, or passed by `auto.offset.reset=latest`."""
+    ends = {partition: own["log_end"] for partition, own in lines.items() if len(own.get("log_end", ()))}
+    commits = {partition: own["committed"] for partition, own in lines.items() if len(own.get("committed", ()))}
+    if len(ends) < 2 or not commits:
+        return
+    began = min(float(it.at[0]) for it in ends.values())
+    for partition, story in parts.items():
+        end, committed = ends.get(partition), commits.get(partition)
+        spacing = story.interval or 0.0
+        if end is None or committed is None or story.skipped is not None or not spacing:
+            continue
+        start = lines[partition].get("log_start")
+        first = float(start.value[0]) if start is not None and len(start) else 0.0
+        born, read = float(end.at[0]), float(committed.at[0])
+        older = any(it.at[0] < born for other, it in commits.items() if other != partition)
+        if born <= began + _BORN * spacing or not older or read - born <= limits.objective + limits.commit_every:
+            continue
+        waited = float(end.value[np.searchsorted(end.at, read, side="left") - 1]) - first
+        if waited <= 0 or committed.value[0] < first + waited:
+            continue
+        pace = (float(committed.value[0]) - first) / spacing
+        _note(story, read - spacing, read, first, waited, pace, committed.at[-1], limits)
+        story.skip_new = True
+
+
+def explained(
+    parts: Mapping[int, Story],
+    lines: Mapping[int, Mapping[str, Line]],
+    handled: Handled | None,
+    others: Mapping[int, Mapping[str, Line]] | None = None,
+) -> None:
+    """Add, to each step that was noted, what the handlers and the pace afterwards say of it.
+
+    Args:
+        parts, lines: stories and series of one subscription.
+        handled: its counters; None: its handlers are not counted.
+        others: series of other topics that the same counters count.
+    """
+    committed = [own["committed"] for own in lines.values() if len(own.get("committed", ()))]
+    counted = [*committed, *(own["committed"] for own in (others or {}).values() if len(own.get("committed", ())))]
+    for partition, story in parts.items():
+        if story.skipped is None or story.skipped_ago is None:
+            continue
+        own = lines[partition]["committed"]
+        after, spacing = _when(story, own), story.interval or 0.0
+        together = [
+            other
+            for other, it in parts.items()
+            if it.skipped is not None and abs(_when(it, lines[other]["committed"]) - after) <= spacing
+        ]
+        if handled is not None:
+            # A first commit is no movement.
+            passed = {other: parts[other].skipped or 0.0 for other in together}
+            moved = sum(it for other, it in passed.items() if not parts[other].skip_new)
+            total = sum(passed.values())
+            story.skip_read = _read(story, own, after, counted, handled, total, moved)
+            # With nothing to compare their number with: far fewer than were passed, in all that time.
+            few = handled.between(float(own.at[0]), handled.last) < _CLEARLY * total
+            story.skip_doubt = story.skip_read is None and few
+        if not story.skip_new:
+            story.skip_capacity = _capacity(lines.values(), after, spacing)
+
+
+def _when(story: Story, committed: Line) -> float:
+    return float(committed.at[-1]) - (story.skipped_ago or 0.0)
+
+
+def _moved(committed: list[Line], begin: float, until: float) -> float:
+    """Records that commits have passed between two times."""
+    total = 0.0
+    for it in committed:
+        low, high = np.interp([begin, until], it.at, np.maximum.accumulate(it.value))
+        total += float(high - low)
+    return total
+
+
+def _read(
+    story: Story, own: Line, after: float, counted: list[Line], handled: Handled, passed: float, moved: float
+) -> float | None:
+    """Share of what a step has passed that the handlers account for, 0 to 1; None if the counters do not tell.
+
+    Args:
+        passed: records that were passed at that moment, by this partition and others.
+        moved: those of them that are a movement of commits.
+    """
+    spacing = max(story.interval or 0.0, handled.every)
+    jump = int(np.searchsorted(own.at, after - 1e-6))
+    before = float(own.at[jump - 1]) if jump and not story.skip_new else after - spacing
+    stood = before
+    if jump > 1 and not story.skip_new:
+        moves = np.flatnonzero(np.diff(own.value[:jump]) != 0) + 1
+        stood = float(own.at[moves[-1]]) if len(moves) else float(own.at[0])
+    until = min(after + spacing, handled.last)
+    # How many the counters count for each record that is committed, in all other time.
+    first = handled.first
+    usual = handled.between(first, stood - spacing) + handled.between(until, handled.last)
+    committed = _moved(counted, first, stood - spacing) + _moved(counted, until, handled.last)
+    if usual < _COUNTED or committed < _COUNTED:
+        return None
+    each = usual / committed
+
+    def share(begin: float) -> float:
+        rest = _moved(counted, begin, until) - moved
+        return (handled.between(begin, until) / each - rest) / passed
+
+    others = _moved(counted, before - spacing, until) - moved
+    usually = committed / max(stood - spacing - first + handled.last - until, 1.0) * (until - before + spacing)
+    # What others catch up with at that moment is measured less exactly than what they usually read.
+    if _ROUGH * max(0.0, others - usually) + _EXACT * others > _NOISE * passed:
+        return None
+    at_once = share(before - spacing)
+    if at_once >= _CLEARLY:
+        return min(1.0, at_once)
+    # Handled while it stood, and committed at last.
+    meanwhile = share(stood - spacing)
+    if meanwhile > _TWICE:
+        return None
+    return max(0.0, min(1.0, max(at_once, meanwhile)))
+
+
+def _capacity(lines: Collection[Mapping[str, Line]], after: float, spacing: float) -> float | None:
+    """How many times faster than the next steps this one was, of all partitions that were behind; None if they are not any more.
+
+    Who is behind reads as fast as it can: what was read in one step tells how much is read in the next. All of them together, because
+    a member may read one after the other.
+    """
+    if not spacing:
+        return None
+    before = after - spacing
+
+    def arrive(end: Line) -> float:
+        return float(np.interp(after, end.at, end.value) - np.interp(before, end.at, end.value))
+
+    behind = [
+        own
+        for own in lines
+        if len(own.get("log_end", ()))
+        and len(own.get("committed", ()))
+        and _lag(own, before) >= _LEFT * arrive(own["log_end"])
+    ]
+    committed, ends = [own["committed"] for own in behind], [own["log_end"] for own in behind]
+    if not behind:
+        return None
+
+    def total(series: list[Line], at: float) -> float:
+        return float(sum(np.interp(at, it.at, it.value) for it in series))
+
+    here = total(committed, after)
+    jumped = here - total(committed, before)
+    fastest = None
+    for number in range(1, _AFTER + 1):
+        at = after + number * spacing
+        if at > max(float(it.at[-1]) for it in committed) + 0.5 * spacing:
+            break
+        there = total(committed, at)
+        moved = there - here
+        # Still behind by as much as it has just read; or it has read in this step what it left in the first, and had time for more.
+        if total(ends, at) - there < max(moved, jumped / 10):
+            if number == 1 and total(ends, after) - here >= _LEFT * (total(ends, at) - total(ends, after)):
+                fastest = moved
+            break
+        fastest = max(fastest or 0.0, moved)
+        here = there
+    # Who then stands still is not read at all.
+    return jumped / fastest if fastest else None
+
+
+def _lag(own: Mapping[str, Line], at: float) -> float:
+    end, committed = own["log_end"], own["committed"]
+    return float(np.interp(at, end.at, end.value) - np.interp(at, committed.at, committed.value))
