@@ -60,6 +60,16 @@ def test_what_the_handlers_did_not_count_was_skipped(each: float) -> None:
     assert parts[0].skip_read is not None and parts[0].skip_read < 0.2
 
 
+def test_what_was_read_before_is_not_skipped() -> None:
+    """Set back by an hour, and read again faster than ever."""
+    usual = ends(AT - 3)
+    committed = np.where((AT > STOPPED) & (AT <= STOPPED + 200), usual[AT <= STOPPED][-1] - 3600 * RATE, usual)
+    committed = np.where((AT > STOPPED + 200) & (AT <= STOPPED + 230), usual[AT <= STOPPED][-1] - 60, committed)
+    parts, _ = jumped(committed)
+    assert parts[0].skipped is None
+    assert parts[0].back
+
+
 def test_what_was_handled_and_committed_late_was_read() -> None:
     """Commits failed for a while; the handlers went on."""
     parts, lines = jumped(stood_and_jumped())

@@ -47,7 +47,8 @@ def skip(found: Story, committed: Line, end: Line, age: FloatArray | None, chang
     usual = max(float(np.max(others)) if len(others) else 0.0, arriving)
     landed = np.interp(at[jump], end.at, end.value) - offset[jump]
     was_late = age[jump - 1] + (took[most] if unseen[most] else 0.0) > limits.objective + limits.commit_every
-    if usual <= 0 or not was_late:
+    # What was read once, before somebody set the commit back, is not skipped.
+    if usual <= 0 or not was_late or offset[jump] <= np.max(offset[:jump]):
         return
     if unseen[most] and landed > 3 * spacing * arriving + 10:
         return
