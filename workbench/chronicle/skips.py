@@ -16,6 +16,7 @@ from workbench.chronicle.series import FEW_MOVES, FloatArray, IntArray, Limits, 
 _FASTER = 1.5  # times the usual pace: less is catching up
 _SILENCE = 3  # samples
 _COUNTED = 50.0  # records, to say how many the counters count for each one that is committed
+_MOST = 0.5  # counted for each record
 _CLEARLY = 0.6  # of what was passed
 _TWICE = 1.5  # times what was passed: more was handled for another reason
 _ROUGH, _EXACT = 0.3, 0.05  # of what is caught up with, and of what is read as usual
@@ -137,10 +138,13 @@ def explained(
             passed = {other: parts[other].skipped or 0.0 for other in together}
             moved = sum(it for other, it in passed.items() if not parts[other].skip_new)
             total = sum(passed.values())
-            story.skip_read = _read(story, own, after, counted, handled, total, moved)
+            read, each = _read(story, own, after, counted, handled, total, moved)
             # With nothing to compare their number with: far fewer than were passed, in all that time.
             few = handled.between(float(own.at[0]), handled.last) < _CLEARLY * total
-            story.skip_doubt = story.skip_read is None and few
+            # A filter, or handlers of whole batches: those that were passed may be of another kind than usually.
+            rarely = read is not None and each < _MOST and read < _CLEARLY
+            story.skip_doubt = rarely or (read is None and few)
+            story.skip_read = None if rarely else read
         if not story.skip_new:
             story.skip_capacity = _capacity(lines.values(), after, spacing)
 
@@ -160,8 +164,10 @@ def _moved(committed: list[Line], begin: float, until: float) -> float:
 
 def _read(
     story: Story, own: Line, after: float, counted: list[Line], handled: Handled, passed: float, moved: float
-) -> float | None:
-    """Share of what a step has passed that the handlers account for, 0 to 1; None if the counters do not tell.
+) -> tuple[float | None, float]:
+    """Share of what a step has passed that the handlers account for, 0 to 1, None if the counters do not tell.
+
+    And how many they usually count for each record.
 
     Args:
         passed: records that were passed at that moment, by this partition and others.
@@ -180,7 +186,7 @@ def _read(
     usual = handled.between(first, stood - spacing) + handled.between(until, handled.last)
     committed = _moved(counted, first, stood - spacing) + _moved(counted, until, handled.last)
     if usual < _COUNTED or committed < _COUNTED:
-        return None
+        return None, 0.0
     each = usual / committed
 
     def share(begin: float) -> float:
@@ -191,15 +197,15 @@ def _read(
     usually = committed / max(stood - spacing - first + handled.last - until, 1.0) * (until - before + spacing)
     # What others catch up with at that moment is measured less exactly than what they usually read.
     if _ROUGH * max(0.0, others - usually) + _EXACT * others > _NOISE * passed:
-        return None
+        return None, each
     at_once = share(before - spacing)
     if at_once >= _CLEARLY:
-        return min(1.0, at_once)
+        return min(1.0, at_once), each
     # Handled while it stood, and committed at last.
     meanwhile = share(stood - spacing)
     if meanwhile > _TWICE:
-        return None
-    return max(0.0, min(1.0, max(at_once, meanwhile)))
+        return None, each
+    return max(0.0, min(1.0, max(at_once, meanwhile))), each
 
 
 def _capacity(lines: Collection[Mapping[str, Line]], after: float, spacing: float) -> float | None:

@@ -20,7 +20,7 @@ def data(row: SubscriptionFeatures) -> str:
     bad = f", {count(row.lag_bad_samples)} unusable samples" if row.lag_bad_samples else ""
     age = row.last_sample_age_seconds
     repeats = (
-        f", the same offsets for {duration(row.repeated_seconds)} while handlers go on" if row.repeated_seconds else ""
+        f", all offsets stand for {duration(row.repeated_seconds)} while handlers go on" if row.repeated_seconds else ""
     )
     last = f", last sample {duration(max(0.0, age))} ago" if age is not None else ""
     return f"lag of {known} of {all_partitions} partitions known{without}{last}{bad}{repeats}"

@@ -13,10 +13,14 @@ from workbench.triage.verdict import State, Verdict
 
 def _headline(row: SubscriptionFeatures) -> str:
     if row.repeated_seconds is not None:
-        return (
-            f"The data cannot be used: for {duration(row.repeated_seconds)} the lag exporter has repeated the same offsets, although "
-            "the group's handlers go on."
+        since = f"for {duration(row.repeated_seconds)} all offsets have stood, although the group's handlers go on"
+        # What fails is handled again and again.
+        why = (
+            "its lag exporter repeats them"
+            if not row.lag_messages
+            else "its lag exporter repeats them, or all that is handled fails"
         )
+        return f"The data cannot be used: {since}: {why}."
     bad, all_samples = row.lag_bad_samples, row.lag_samples + row.lag_bad_samples
     return (
         f"The data cannot be used: {count(bad)} of {count(all_samples)} lag "
