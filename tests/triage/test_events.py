@@ -104,10 +104,10 @@ def silent(name: str, seconds: float) -> Group:
 
 def jump(name: str, ratio: float) -> Group:
     """It stood still for some minutes, and then reached the end within a scrape, at so many times the usual pace; nobody counts."""
-    end = arriving(300.0)
+    end = arriving(3_000.0)
     at = int(np.flatnonzero(TIMES >= -600)[0])
     still = round(ratio) - 1  # scrapes
-    committed = end - 300.0
+    committed = end - 3_000.0
     committed[at - still : at] = committed[at - still - 1]
     committed[at:] = end[at:] - 1
     return Group(name, end, committed, counted=False)
@@ -123,7 +123,7 @@ def skipped(name: str, ratio: float = 8.0) -> Group:
     found = jump(name, ratio)
     at = int(np.flatnonzero(TIMES >= -600)[0])
     done = found.committed.copy()
-    done[at:] -= found.committed[at] - found.committed[at - 1] - 30 * 300.0
+    done[at:] -= found.committed[at] - found.committed[at - 1] - 30 * 3_000.0
     return replace(found, done=done, counted=True)
 
 

@@ -12,6 +12,7 @@ _SHRUNK = 0.95  # of the highest lag: less is noise
 _HINGE_BEFORE, _HINGE_AFTER = 24, 12
 _TURNS = 48
 _DOWN, _HIGH = 0.8, 0.3  # of the highest lag before, and of the peak
+_OVERDUE = 1.2  # times the usual time between two outages
 _MOSTLY = 0.5  # of the time
 _STEADY_SPREAD = 0.1  # of an age that does not change, besides the cadence
 
@@ -143,13 +144,23 @@ def _stretches(found: Story, at: FloatArray, age: FloatArray, late: BoolArray, l
 
 
 def _outages(at: FloatArray, late: BoolArray, changed: IntArray, stops: IntArray) -> int:
-    """In how many stretches it was late and stood still; 0 if it does so most of the time, as a batch does between its runs."""
+    """In how many stretches it was late and stood still.
+
+    0 if it does so most of the time, as a batch does between its runs, or has not done so for longer than usual.
+    """
     begins, ends = at[changed[stops]], at[changed[stops + 1]] if len(stops) else at[:0]
     if not len(stops) or float((ends - begins).sum()) > _MOSTLY * (at[-1] - at[0]):
         return 0
     edges = np.diff(np.concatenate([[0], late.astype(np.int8), [0]]))
     first, last = at[np.flatnonzero(edges == 1)], at[np.flatnonzero(edges == -1) - 1]
-    return int(sum(bool(np.any((begins <= to) & (ends >= since))) for since, to in zip(first, last, strict=True)))
+    down = np.array(
+        [bool(np.any((begins <= to) & (ends >= since))) for since, to in zip(first, last, strict=True)], dtype=bool
+    )
+    first, last = first[down], last[down]
+    # They are over if the next one would have come by now.
+    if len(first) > 1 and at[-1] - last[-1] > _OVERDUE * float(np.median(np.diff(first))):
+        return 0
+    return len(first)
 
 
 def _counted(at: FloatArray, there: BoolArray, limits: Limits) -> tuple[int, float | None]:

@@ -83,7 +83,8 @@ class Story:
         pauses, pause_share: of the window, in how many stretches it was half an objective behind, and their share of the time.
         drain_in: until nothing waits, at the pace since the lag was highest; None if it does not shrink.
         drain_seen: for how long it has shrunk.
-        outages: stretches of all the data in which it stood still and was late; 0 if it stands still most of the time.
+        outages: stretches of all the data in which it stood still and was late; 0 if it stands still most of the time, or has not done
+            so for longer than usual.
         late_from, late_to, late_peak: the latest stretch in which it was late, if it ended in the window, and the highest age.
         lost, lost_from, lost_ago: messages that retention deleted before they were committed, the first of them, and when.
         skipped, skipped_from, skipped_ago: messages that a commit passed in one step; `skip_pace` times the usual pace, at `skip_rate`;

@@ -39,7 +39,7 @@ def skip(found: Story, committed: Line, end: Line, age: FloatArray | None, chang
     took = np.diff(at)[forward - 1]
     # While the log's end was measured, and the commits were not: a group that was deleted, and begins at the end when it is back. One
     # that reads what waits shows that, too.
-    unseen = (took > _SILENCE * spacing) & (_between(end, at[forward - 1], at[forward]) >= _SILENCE)
+    unseen = (spacing > 0) & (took > _SILENCE * spacing) & (_between(end, at[forward - 1], at[forward]) >= _SILENCE)
     pace = step[forward - 1] / np.where(unseen, 2 * spacing, took)
     most = int(np.argmax(step[forward - 1]))
     jump = int(forward[most])

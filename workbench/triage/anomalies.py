@@ -126,11 +126,7 @@ def _lag(t: Thresholds) -> _Stages:
         f"NOT ({idle}) AND p.lag_messages > 0 AND p.time_lag_seconds > objective_seconds + {rhythm}"
         f" AND (p.moved_ago_seconds + p.committed_last_seconds > 0 OR coalesce(p.story['waiting'] > {half}, true))"
     )
-    # In all the data, and the last of them in the window.
-    outages = (
-        f"coalesce(exists(partitions, p -> p.story['outages'] >= {_SEVERAL}"
-        " AND (p.story['late'] = 1 OR p.story['late_to'] IS NOT NULL)), false)"
-    )
+    outages = f"coalesce(exists(partitions, p -> p.story['outages'] >= {_SEVERAL}), false)"
     ran, missed = batch.missed(idle, _waited("p.lag_messages", "p.arrival_per_second"))
     return [
         {

@@ -10,7 +10,7 @@ from workbench.features.summary import ratio
 if TYPE_CHECKING:
     from workbench.settings import Thresholds
 
-_SKIP_RATE = 5_000.0  # messages/s
+_SKIP_RATE = 50_000.0  # messages/s: more than most consumers handle
 _UNREAD, _READ = 0.3, 0.6  # of what a commit has passed: counters and commits are not measured at the same moments
 _CAPACITY = 3.0  # times what was read next, while still behind
 

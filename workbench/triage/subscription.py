@@ -33,7 +33,7 @@ class SubscriptionFeatures(MeasuredSubscription):
         waited_seconds, waited_lowest_seconds: the lag divided by the arrival rate, from the lows of the window's last third.
         eta_drain_seconds: until the last of the late partitions has caught up; None if one of them does not.
         comes_and_goes: late several times in the window. steady: late all the time, and by the same.
-        outages: it has stood still, and was late by it, several times in all the data, and once in the window.
+        outages: it has stood still, and was late by it, several times in all the data, and may well do so again.
         moving_now: whether any commit has moved in the last two samples.
         by_client: some partitions' lag is known from their own client alone; unseen: and it does not change, as that of a paused one.
         dark_partitions: those whose lag was known before and is not any more, while that of others is.

@@ -308,7 +308,9 @@ CAUSES = (
         short="hot partitions?",
         # Partitions that are read less than the others, although no more arrives there, are not hot.
         test=(
-            "CASE WHEN size(hot_partitions) > 0 AND size(hot_partitions) <= few_partitions THEN CASE"
+            # How far behind those are that nobody measures any more is not known.
+            "CASE WHEN size(array_intersect(hot_partitions, dark_partitions)) > 0 THEN NULL"
+            " WHEN size(hot_partitions) > 0 AND size(hot_partitions) <= few_partitions THEN CASE"
             f" WHEN NOT queueless THEN NOT coalesce(pace_ratio < {_LOST_PACE}, false)"
             # Of a burst on all of them, one may have more to do than its member can.
             " WHEN own_work AND arrival_ratio >= {burst_ratio} AND hot_arrival_ratio < {hot_factor} THEN false"
