@@ -322,6 +322,9 @@ def _partitions(t: Thresholds) -> _Stages:
             f" THEN transform(filter(partitions, p -> {apart}), p -> p.partition)"
             f" ELSE transform(filter(partitions, p -> {hot}), p -> p.partition) END",
             "stall_cause": _stall_cause(t),
+            "few_have_paused": "size(behind_partitions) BETWEEN 1 AND least(few_partitions, partition_count - 2)"
+            " AND forall(filter(partitions, p -> array_contains(behind_partitions, p.partition)),"
+            " p -> coalesce(p.moved_ago_seconds + p.committed_last_seconds > 0, true))",
         },
         {"hot_count": "size(hot_partitions)"},
     ]

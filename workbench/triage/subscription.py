@@ -56,6 +56,7 @@ class SubscriptionFeatures(MeasuredSubscription):
         passing_members: those that came after the baseline and have gone again.
         frozen_partitions: those whose commit has stopped, for longer than usual, while messages wait.
         standing_partitions: those that may have stopped, too lately to be sure.
+        few_have_paused: most partitions keep up, and those that are behind have not moved in the last sample.
         stall_cause: why partitions stand still: poison_record, open_transaction, commit_fails, paused or client_stalled; None if it is
         not visible.
         has_queues: whether the consumer shows queues of its own.
@@ -128,6 +129,7 @@ class SubscriptionFeatures(MeasuredSubscription):
     frozen_count: int
     standing_partitions: tuple[int, ...]
     stall_cause: str | None
+    few_have_paused: bool
     stalled: bool
     typical_lag: float | None
     lost_messages: float | None

@@ -356,8 +356,8 @@ CAUSES = (
         # More consumers do not help those that wait. And who reads less than before, with as many members, has lost its pace to
         # something that was not found.
         test="CASE WHEN queueless AND NOT own_work THEN NULL"
-        # Between two outages it has room enough. And where most keep up, the few that do not want something else.
-        " WHEN outages OR size(behind_partitions) BETWEEN 1 AND least(few_partitions, partition_count - 2) THEN NULL"
+        # Between two outages it has room enough. And where most keep up, and the few that do not have not moved lately, they may stand.
+        " WHEN outages OR few_have_paused THEN NULL"
         # Less is read than before, although its queues are empty, and nothing waits in the client: it is not the limit.
         f" WHEN has_queues AND NOT coalesce(queue_long OR entry_slow, false) AND pace_ratio < {_KEPT_PACE}"
         " AND fetch_queue_mean < {fetch_queue_messages} THEN NULL"
