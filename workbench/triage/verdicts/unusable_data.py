@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.humanize import count
+from workbench.humanize import count, counted
 from workbench.triage.actions import see_the_source
 from workbench.triage.finding import Action
 from workbench.triage.leaf import Leaf
@@ -13,9 +13,10 @@ from workbench.triage.verdict import State, Verdict
 
 def _headline(row: SubscriptionFeatures) -> str:
     bad, all_samples = row.lag_bad_samples, row.lag_samples + row.lag_bad_samples
+    no_commits = ", and no partition has a commit" if _no_commits(row) else ""
     return (
-        f"The data cannot be used: {count(bad)} of {count(all_samples)} lag "
-        f"samples are NaN, infinite or a placeholder for “none”{', and no partition has a commit' if _no_commits(row) else ''}."
+        f"The data cannot be used: {count(bad)} of {counted(all_samples, 'lag sample is', 'lag samples are')} NaN, infinite or a "
+        f"placeholder for “none”{no_commits}."
     )
 
 
