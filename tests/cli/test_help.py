@@ -107,6 +107,7 @@ def test_nothing_is_near_to_a_name_that_is_far() -> None:
     """A wrong suggestion is worse than none."""
     assert near("xyzzy", ["triage", "snapshot"]) == []
     assert near("TRIAGE", ["triage", "snapshot"]) == ["triage"]
+    assert near("lab", ["lab"]) == [], "a name that exists is no suggestion for itself"
 
 
 def test_every_time_is_explained_in_the_same_words() -> None:
