@@ -2,6 +2,9 @@
 (function () {
   const charts = JSON.parse(document.getElementById("charts").textContent);
   const config = JSON.parse(document.getElementById("config").textContent);
+  // Lines with the same times share them in the page.
+  const times = JSON.parse(document.getElementById("times").textContent);
+  for (const figure of Object.values(charts)) for (const line of figure.data) if (typeof line.x === "number") line.x = times[line.x];
   const night = window.matchMedia("(prefers-color-scheme: dark)"), narrow = window.matchMedia("(max-width: 520px)");
   function drawOne(id, dark) {
     const ink = dark ? "#d6dae0" : "#24292f", grid = dark ? "#3a4048" : "#e3e6ea", figure = charts[id];
