@@ -88,7 +88,9 @@ def test_a_fleet_leads_to_a_finding_and_back(incident: tuple[Triage, Capture]) -
 
 def test_every_command_can_be_copied(incident: tuple[Triage, Capture], page: str) -> None:
     """In the page and in a notebook: a Copy button beside each."""
-    for text in (page, fragment(incident[0].findings[0])):
+    shipped = replace(incident[0].findings[0], runbook="runbooks/SlowProcessor.md")
+    assert "<code>workbench runbooks show SlowProcessor</code>" in fragment(shipped)
+    for text in (page, fragment(incident[0].findings[0]), fragment(shipped)):
         assert text.count("<code>") >= 1
         assert text.count("<code>") == text.count('</code><button class="copy"')
 
