@@ -8,6 +8,7 @@ import pytest
 from rich.text import Text
 
 from workbench.console import FittingTable, Line, SafeConsole
+from workbench.humanize import printable
 
 LONG = "kafka_exporter_fork_of_the_platform_team"
 
@@ -49,6 +50,22 @@ def test_names_and_numbers_are_never_cut(width: int, monkeypatch: pytest.MonkeyP
         assert whole in text
     assert "…" not in text
     assert max(map(len, (line.rstrip() for line in lines))) <= max(width, len(LONG))
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_the_longest_topic_of_kafka_is_whole(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """249 characters: on a terminal of 80 columns in one piece, to be copied, and in a pipe; a longer text is a prank."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    file = Pipe()
+    monkeypatch.setattr("sys.stdout", file)
+    longest = "payments.settlement." + "x" * 229
+    it = FittingTable()
+    it.add_column("topic")
+    it.add_column("lag", justify="right")
+    it.add_row(Text(printable(longest)), "7")
+    SafeConsole(force_terminal=terminal, color_system=None, **({"width": 80} if terminal else {})).print(it)
+    assert longest in file.getvalue().splitlines()[0 if terminal else 1]
+    assert printable(longest + "y").endswith("…")
 
 
 def test_a_table_that_fits_is_a_table(monkeypatch: pytest.MonkeyPatch) -> None:

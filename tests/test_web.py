@@ -37,7 +37,7 @@ from workbench.profiles import load_profile
 from workbench.replay.fleet import FleetFile
 from workbench.replay.fleet_kinds import make_fleet
 from workbench.report.handoff import send
-from workbench.web import AnswerTooLargeError, RedirectRefusedError, WebSession, read_body
+from workbench.web import AnswerTooLargeError, RedirectRefusedError, WebSession, cause, read_body
 
 TOKEN = "not-for-others-4711"
 HEADERS = {"X-Api-Key": TOKEN, "Authorization": f"Bearer {TOKEN}", "Cookie": TOKEN}
@@ -256,3 +256,24 @@ def test_tls_is_checked_against_the_environments_bundle(tmp_path: Path, monkeypa
             session().get(url)
         monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(bundle))
         assert session().get(url).content == b"safe"
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            requests.ConnectionError("HTTPConnectionPool(host='h'): [Errno 111] Connection refused"),
+            "connection refused",
+        ),
+        (requests.ConnectionError("[Errno -2] Name or service not known"), "name or service not known"),
+        (requests.exceptions.SSLError("[SSL: WRONG_VERSION_NUMBER]"), "no TLS there (http instead of https?)"),
+        (requests.exceptions.ReadTimeout("http://user:secret@h/"), "no answer in time"),
+        (requests.exceptions.ChunkedEncodingError("http://user:secret@h/"), "chunked encoding"),
+    ],
+)
+def test_the_cause_of_a_failure_is_in_words(error: Exception, said: str) -> None:
+    """No name of a class, no URL, which may hold a password."""
+    assert cause(error) == said
+    answer = requests.Response()
+    answer.status_code = 404
+    assert cause(requests.HTTPError("404 for http://user:secret@h/", response=answer)) == "it answers with status 404"

@@ -18,7 +18,7 @@ _CHAT = str.maketrans(
     {"<": "‹", ">": "›", "@": "＠", "`": "ˋ"}
 )  # characters that chats interpret as a mention, a command or code
 _NEAR = 0.55  # "triag" and "staus" are near "triage" and "status"; "xyz" is near nothing
-_MAX_NAME = 80
+_MAX_NAME = 249  # the longest name that Kafka gives a topic: what must be typed or compared is never cut
 _MAX_MESSAGE = 1500  # one screen; the middle is cut out, because names come first and reasons last
 
 
@@ -148,6 +148,11 @@ def plural(number: int, noun: str, plural_noun: str | None = None) -> str:
     return f"{number:,} {noun if number == 1 else plural_noun or noun + 's'}"
 
 
+def counted(number: float | None, noun: str, plural_noun: str | None = None) -> str:
+    """`1, "message"` → "1 message"; `12_345` → "12.3 k messages", None → "unknown messages"."""
+    return f"{count(number)} {noun if number == 1 else plural_noun or noun + 's'}"
+
+
 def listed(items: Sequence[object], *, most: int = 6) -> str:
     """ "1, 4 and 7"; long lists end in "and 12 more"."""
     shown = [printable(item) for item in items[:most]]
@@ -193,7 +198,7 @@ def first_line(error: BaseException) -> str:
 
 def near(name: str, known: Sequence[str], *, most: int = 3) -> list[str]:
     """Known names that look like a mistyped one, best first."""
-    by_case = {it.casefold(): it for it in known}
+    by_case = {it.casefold(): it for it in known if it != name}
     return [by_case[it] for it in difflib.get_close_matches(name.casefold(), list(by_case), n=most, cutoff=_NEAR)]
 
 

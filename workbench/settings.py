@@ -165,6 +165,12 @@ class Windows(Strict):
     )
 
 
+# As librdkafka takes it: the port may be left out, and a security protocol may stand before the host.
+_BROKER = re.compile(
+    r"(?:(?:SASL_)?(?:PLAINTEXT|SSL)://)?(?:\[[0-9a-f:.]+\]|[^\s:/@\[\]]+)(?::(\d{1,5}))?", re.IGNORECASE
+)
+
+
 class Cluster(Strict):
     """One Kafka deployment and where its measurements come from."""
 
@@ -207,6 +213,15 @@ class Cluster(Strict):
         default={},
         description="What is expected of groups, by name or pattern (`billing-*`); the most specific one wins.",
     )
+
+    @field_validator("bootstrap")
+    @classmethod
+    def _brokers(cls, value: str | None) -> str | None:
+        for text in value.split(",") if value is not None else ():
+            found = _BROKER.fullmatch(text.strip())
+            if found is None or not 0 < int(found[1] or 1) < 65_536:
+                raise ValueError(f"{text.strip()!r} is not host:port, such as kafka-1:9092")
+        return value
 
     @field_validator("prometheus", "metrics")
     @classmethod

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 import socket
 import threading
 import time
@@ -266,6 +267,35 @@ class _Unpacker:
         """
         if self._zlib is not None and self._begun and not self._zlib.eof:
             raise requests.exceptions.ContentDecodingError("a truncated answer")
+
+
+# Texts of the operating system and of OpenSSL, found anywhere in an error that libraries have wrapped, and what they mean.
+_CAUSES = {
+    "Connection refused": "connection refused",
+    "Name or service not known": "name or service not known",
+    "No address associated with hostname": "name or service not known",
+    "Temporary failure in name resolution": "temporary failure in name resolution",
+    "certificate verify failed": "certificate verify failed",
+    "WRONG_VERSION_NUMBER": "no TLS there (http instead of https?)",
+    "No route": "no route",
+    "Network is unreachable": "network is unreachable",
+    "Connection reset": "connection reset",
+    "Remote end closed connection": "connection closed without an answer",
+    "timed out": "no answer in time",
+}
+_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+def cause(error: BaseException) -> str:
+    """The innermost cause of a failed request in words, without URLs: a URL may contain a password."""
+    response = getattr(error, "response", None)
+    if response is not None:
+        return f"it answers with status {response.status_code}"
+    if isinstance(error, requests.Timeout | TimeoutError | ReadTimeoutError):
+        return "no answer in time"
+    text = str(error)
+    known = next((words for mark, words in _CAUSES.items() if mark in text), None)
+    return known or _CAPITAL.sub(" ", type(error).__name__).lower().removesuffix(" error")
 
 
 def _origin(parts: SplitResult) -> tuple[str, str, int | None]:

@@ -9,7 +9,7 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.bench import lag, prometheus, redrive, replay, runtime, sweep, triage
+from tests.bench import lag, prometheus, redrive, replay, runtime, small_fleet, sweep, triage
 from tests.bench.harness import Result, keep
 from tests.bench.record import fallen, record, recorded
 
@@ -21,6 +21,7 @@ BENCHES: dict[str, Callable[[], Result]] = {
     "prometheus_remote_read_to_spark": prometheus.prometheus_remote_read_to_spark,
     "lag_snapshot": lag.lag_snapshot,
     "lag_snapshot_20k": lag.lag_snapshot_20k,
+    "small_fleet": small_fleet.small_fleet,
     "sweep_25k": sweep.sweep_25k,
     "sweep_live": sweep.sweep_live,
     "kafka_records": replay.kafka_records,

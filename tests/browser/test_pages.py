@@ -88,19 +88,19 @@ def test_every_chart_has_its_numbers_and_the_page_can_be_printed(page: Page, spa
 
 
 def test_a_large_report_opens_at_once(page: Page, spark: Any, tmp_path: Path) -> None:
-    """15 sick subscriptions with all their charts: the first is drawn within 2 s, on two cores with nothing else; then the others."""
+    """15 sick subscriptions, the worst with all their charts: the first is drawn within 2 s, on two quiet cores; then the others."""
     sick = [lagging(Story(group=f"g{n}", topic="t", partitions=2, members=1)).calm() for n in range(15)]
     info = new_info(cluster="test", source="test", profiles=["runtime"], window=WINDOW, thresholds=THRESHOLDS)
     capture = Capture(info=info, samples=concat([story.samples() for story in sick]))
     result = triage(capture, spark)
     start, end = capture.window.baseline_start, capture.window.end
     health.publish(health.assess(capture, result, {}, start=start, end=end, run_id="r"), str(tmp_path))
-    assert (tmp_path / "report.html").stat().st_size <= 8_000_000
+    assert (tmp_path / "report.html").stat().st_size <= 1_500_000
     page.resize(1280, 900)
     page.open((tmp_path / "report.html").as_uri())
     # The first finding is drawn before the page counts as loaded, the others follow by themselves.
     seconds = page.run("performance.getEntriesByType('navigation')[0].loadEventEnd") / 1000
     assert page.run("document.querySelectorAll('.plot .main-svg').length") >= 5
     page.wait("[...document.querySelectorAll('.plot')].every(it => it.querySelector('.main-svg'))")
-    assert page.run("document.querySelectorAll('.plot').length") >= 15 * 5
+    assert page.run("document.querySelectorAll('.plot').length") >= 5 * 5
     within(seconds, 2.0, "the report opened")

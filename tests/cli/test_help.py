@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ import click
 import pytest
 
 from tests.cli.running import check, run_here
+from workbench.assets import shipped
 from workbench.cli import root
 from workbench.cli.help import EXAMPLES
 from workbench.cli.options import A_TIME
@@ -107,6 +109,14 @@ def test_nothing_is_near_to_a_name_that_is_far() -> None:
     """A wrong suggestion is worse than none."""
     assert near("xyzzy", ["triage", "snapshot"]) == []
     assert near("TRIAGE", ["triage", "snapshot"]) == ["triage"]
+    assert near("lab", ["lab"]) == [], "a name that exists is no suggestion for itself"
+
+
+def test_the_help_of_notebook_names_every_notebook() -> None:
+    """With a few words for each, in the order of use."""
+    said = EVERY["notebook"].help or ""
+    named = re.findall(r"^ +(\w+)  +\w", said, flags=re.M)
+    assert sorted(named) == sorted(it.stem for it in shipped("notebooks").glob("*.ipynb"))
 
 
 def test_every_time_is_explained_in_the_same_words() -> None:

@@ -37,7 +37,7 @@ def test_a_source_that_does_not_answer_is_named_and_nothing_is_written(tmp_path:
     shown = run_here(*words, cwd=tmp_path)
     assert shown.returncode == 5
     assert "✗ Prometheus" in shown.stderr
-    assert "Prometheus does not answer; workbench.toml was not written." in shown.stderr
+    assert "No answer from Prometheus; workbench.toml was not written." in shown.stderr
     assert not (tmp_path / "workbench.toml").exists()
     assert run_here(*words, "--unchecked", cwd=tmp_path).returncode == 5
     assert load_settings(tmp_path / "workbench.toml").cluster("prod").prometheus == NOBODY
@@ -49,6 +49,9 @@ def test_a_source_that_does_not_answer_is_named_and_nothing_is_written(tmp_path:
         (["--yes"], "nothing to read from"),
         (["--yes", "--bootstrap", "b:1", "--property", "security.protocol"], "NAME=VALUE"),
         (["--yes", "--prometheus", "prometheus:9090"], "http or https URL"),
+        (["--yes", "--bootstrap", "kafka:port"], "'kafka:port' is not host:port"),
+        (["--yes", "--bootstrap", "http://kafka:9092"], "is not host:port"),
+        (["--yes", "--bootstrap", "kafka-1:9092,kafka-2:99999"], "'kafka-2:99999' is not host:port"),
         (["--yes", "--bootstrap", "b:1", "--property", "sasl.password=${NOT_THERE}"], "NOT_THERE"),
         (["--yes", "--bootstrap", "b:1", "--property", "sasl.password=${file:not-there}"], "not-there"),
         (["--yes", "--bootstrap", "b:1", "--property", "sasl.password=hunter22"], "sasl.password is a secret"),
@@ -105,6 +108,33 @@ def test_it_asks_on_a_terminal(tmp_path: Path) -> None:
         child.close()
     assert child.exitstatus == 0
     assert load_settings(tmp_path / "workbench.toml").cluster("shop").metrics == [server.url]
+
+
+def test_the_command_that_it_advises_works_with_what_was_given(tmp_path: Path) -> None:
+    """Quoted, with the file that was written, and with a source that there is."""
+    with scripted(Script(body=PAGE)) as server:
+        pages = run_here("init", "--name", "my shop", "--metrics", server.url, "--yes", "--out", "w.toml", cwd=tmp_path)
+    assert "Try: workbench triage --cluster 'my shop' --observe 60s --config w.toml" in pages.stderr
+    words = ["init", "--yes", "--unchecked"]
+    shown = run_here(*words, "--prometheus", NOBODY, cwd=tmp_path)
+    assert "Try: workbench triage --cluster prod --all\n" in shown.stderr
+    shown = run_here(*words, "--bootstrap", "127.0.0.1:1", "--out", "b.toml", cwd=tmp_path)
+    assert "Try: workbench snapshot --cluster prod --top 10 --config b.toml\n" in shown.stderr
+
+
+def test_doctor_checks_one_cluster_and_its_metrics_pages(tmp_path: Path) -> None:
+    """`--cluster` leaves the others alone; a page that does not answer is named in words."""
+    with scripted(Script(body=PAGE)) as server:
+        (tmp_path / "workbench.toml").write_text(
+            f'[clusters.good]\nmetrics = ["{server.url}"]\n[clusters.bad]\nmetrics = ["{NOBODY}/metrics"]\n'
+        )
+        good = run_here("doctor", "--cluster", "good", cwd=tmp_path).stdout
+        assert "good: metrics page     2 lines" in good
+        assert "bad:" not in good
+    bad = run_here("doctor", "--cluster", "bad", cwd=tmp_path)
+    assert bad.returncode == 5
+    assert "The metrics page does not answer: 127.0.0.1:9: connection refused." in bad.stdout
+    check(run_here("doctor", "--cluster", "god", cwd=tmp_path), 2, "Did you mean `good`?")
 
 
 def test_waiting_for_a_source_is_visible_within_a_second(tmp_path: Path) -> None:

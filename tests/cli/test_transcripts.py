@@ -1,4 +1,4 @@
-"""Screens of 58 commands, 32 of them with wrong input, as they are kept in `transcripts`."""
+"""Screens of 61 commands, 35 of them with wrong input, as they are kept in `transcripts`."""
 
 from __future__ import annotations
 

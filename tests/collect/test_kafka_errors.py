@@ -199,3 +199,28 @@ def test_settings_that_our_requests_lack_leave_it_to_librdkafka() -> None:
         answering={}, silent={}
     )
     assert len(_kept) == before + 1
+
+
+@pytest.mark.parametrize(
+    ("bootstrap", "said", "hint"),
+    [
+        ("127.0.0.1:1", "Connection refused", "Nothing listens there"),
+        ("no-such-host.invalid:9092", "Failed to resolve", "does not know the name"),
+    ],
+)
+def test_a_closed_port_is_told_from_a_name_that_nobody_knows(bootstrap: str, said: str, hint: str) -> None:
+    """By the client's words about its connection, not by "Local: Timed out"; nobody is sent to the security settings."""
+    for ask in (KafkaCluster.snapshot, KafkaCluster.cluster_id):
+        with pytest.raises(SourceUnreachableError) as caught:
+            ask(KafkaCluster(bootstrap, deadline_seconds=2.0))
+        assert said in caught.value.message
+        assert "Local:" not in caught.value.message
+        assert hint in (caught.value.hint or "")
+
+
+def test_words_of_a_connection_are_forgotten_when_they_are_old() -> None:
+    """A later failure has another cause."""
+    errors = ClientErrors()
+    errors(KafkaError(KafkaError._TRANSPORT, "plaintext://b:9092/1: Connect failed: Connection refused"))
+    assert errors.recent(60.0) == "b:9092: Connect failed: Connection refused"
+    assert errors.recent(-1.0) == ""

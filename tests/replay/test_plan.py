@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.replay.fakes import FakeGateway, instant, now_ms, orders, plan_of, request
+from workbench.api.plan_view import plan_html
 from workbench.errors import GuardError, UnknownGroupError, UsageError
 from workbench.replay.gateway import TopicSettings
 from workbench.replay.plan import bytes_per_broker, chosen_partitions, gaps, kafka_command, to_csv
@@ -196,3 +198,9 @@ def test_instances_without_a_partition_are_told_before_a_cutover() -> None:
     plan = plan_of(orders(4))
     assert not any("no partition" in line for line in preflight_lines(plan, None, 4))
     assert any(line.startswith("2 instances of 6 may get no partition") for line in preflight_lines(plan, None, 6))
+
+
+def test_the_command_of_kafkas_own_tool_can_be_copied() -> None:
+    """In a panel: whole, with a button beside it."""
+    page = plan_html(plan_of(orders()), Path("plan.json"), "b:9092")
+    assert re.search(r"<code>[^<]*--reset-offsets[^<]*</code><button class=\"copy\"", page), page[-600:]

@@ -93,7 +93,7 @@ def held(first: int | None, committed: int | None, completed: int | None) -> lis
             PART.stop,
             {"counts": {KEY: ReadCounts(records=5, processed=4, first_missing=7)}},
             VerifyVerdict.INCOMPLETE,
-            "1 of 5 records were not processed, from 7 on",
+            "Not processed: 1 of 5 records, from 7 on",
         ),
         (PART.stop, {"counts": {KEY: ReadCounts(records=5, processed=5)}}, VerifyVerdict.VERIFIED, "All 5"),
         (PART.stop, {"processed_before": {KEY: 3}}, VerifyVerdict.INCOMPLETE, "before the target were processed"),

@@ -42,7 +42,19 @@ def test_only_what_is_not_healthy_alerts_and_labels_hold_no_number() -> None:
     later["lines"][0]["time_lag_seconds"] = 9.0
     assert alerts_of(later)[0]["labels"] == alert["labels"]
     assert alert["labels"]["alertname"] == "SlowProcessor"
-    assert alert["annotations"]["runbook_url"] == "runbooks/SlowProcessor.md"
+
+
+def test_an_alert_leads_to_its_runbook_from_a_chat() -> None:
+    """An address of the settings is a link; without one there is the command, never a path in the package."""
+    [alert] = alerts_of(document())
+    assert alert["annotations"]["runbook"] == "workbench runbooks show SlowProcessor"
+    assert "runbook_url" not in alert["annotations"]
+    linked = document()
+    linked["lines"][0]["runbook"] = "https://wiki.example.com/books/SlowProcessor.md"
+    [alert] = alerts_of(linked)
+    assert alert["annotations"]["runbook_url"] == "https://wiki.example.com/books/SlowProcessor.md"
+    assert "runbook" not in alert["annotations"]
+    assert alert["labels"]["alertname"] == "SlowProcessor"
 
 
 def test_texts_for_others_are_harmless() -> None:

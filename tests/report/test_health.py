@@ -182,14 +182,14 @@ def test_trends_tell_new_worse_recovered_and_gone(spark: Any) -> None:
 
 
 def test_the_report_is_small_and_names_everything_for_a_hundred_subscriptions(spark: Any, tmp_path: Path) -> None:
-    """Every one is in the table and in the JSON, whether it has a picture or not; at most 8 MB."""
+    """Every one is in the table and in the JSON, whether it has a picture or not; at most 1.5 MB."""
     stories = []
     for number in range(100):
         story = Story(group=f"g{number}", topic="t", partitions=2, members=1)
         stories.append(lagging(story).calm() if number % 10 == 0 else story.all_partitions().people())
     found = assessed(spark, capture_of(*stories))
     page = render_html(found.triage, found.capture, health=found)
-    assert len(page.encode()) <= 8_000_000
+    assert len(page.encode()) <= 1_500_000
     assert len(found.to_json()["lines"]) == 100
     assert all(f">g{n} ← t<" in page for n in range(100))
     assert found.states["lagging"] == 10

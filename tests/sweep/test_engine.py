@@ -86,6 +86,37 @@ def test_findings_are_those_of_triage_one_by_one(spark: Any, fleet: Store) -> No
         assert (row["lag_messages"], row["time_lag_method"]) == (finding.lag_messages, finding.time_lag.method)
 
 
+def test_a_small_fleet_is_judged_at_once_and_alike(
+    spark: Any, fleet: Store, small: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No summaries are made, each file is read once, and every row and every finding is that of a large fleet."""
+    monkeypatch.setattr("workbench.sweep.engine.condense_missing", None)
+    at_once = sweep(fleet, spark, top=3)
+    monkeypatch.undo()
+    monkeypatch.setattr("workbench.sweep.engine.SMALL_SAMPLES", 0)
+    screened = sweep(fleet, spark, top=3)
+    rows, others = ({(row["group"], row["topic"]): row for row in it.table.to_pylist()} for it in (at_once, screened))
+    assert rows.keys() == others.keys()
+    for key, row in rows.items():
+        assert (row["verdict"], row["state"], row["lag_messages"]) == tuple(
+            others[key][name] for name in ("verdict", "state", "lag_messages")
+        )
+    assert [told(it) for it in at_once.findings] == [told(it) for it in screened.findings]
+    assert (at_once.reading.files, at_once.reading.condensed) == (5, 5)
+    assert at_once.reading.samples_read == sum(fleet.rows_of(end) for end in fleet.landed())
+
+
+def test_a_file_of_a_small_fleet_that_was_changed_is_refused(spark: Any, tmp_path: Path, small: None) -> None:
+    """By its digest, as for a large one."""
+    store = land_fleet(tmp_path / "store", subscriptions=4, slot_seconds=600)
+    [file] = store.files([END])
+    data = bytearray(file.path.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.path.write_bytes(data)
+    with pytest.raises(DamagedCaptureError, match="has changed since it was landed"):
+        sweep(store, spark)
+
+
 def test_recorded_incidents_are_found_by_a_sweep(spark: Any, tmp_path: Path) -> None:
     """Every fault of the lab, with all that the runtime exports, landed in slots: the verdicts that one triage of them gives."""
     samples = pa.concat_tables([shifted(name) for name in TRUTH])

@@ -95,7 +95,11 @@ def main() -> None:
         environment = dict(os.environ)
         caches = Path.home() / ".cache"
         isolate(room, environment)
-        environment |= {"XDG_CACHE_HOME": str(caches), "PYTHONPATH": str(ROOT)}
+        environment |= {
+            "XDG_CACHE_HOME": str(caches),
+            "PYTHONPATH": str(ROOT),
+            "PATH": os.environ["PATH"],
+        }  # with its Java
         for task, words, codes in TASKS:
             began = time.monotonic()
             done = subprocess.run(

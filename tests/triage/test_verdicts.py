@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -293,6 +294,17 @@ def test_every_evidence_has_a_number_and_every_sick_finding_an_action(findings: 
         if finding.verdict not in (Verdict.NO_DATA, Verdict.UNUSABLE_DATA, Verdict.CANNOT_TELL):
             last = finding.path[-1].evidence
             assert any(item.value is not None for item in last), finding.verdict
+
+
+def test_the_first_action_is_never_the_command_that_was_just_run(result: Triage) -> None:
+    """A triage of the group led here: what is advised first looks elsewhere, or goes on looking (`--watch`)."""
+    seen = 0
+    for finding in result.findings:
+        first = finding.actions[0].command if finding.actions else None
+        words = shlex.split(first) if first is not None else []
+        seen += first is not None
+        assert words[:2] != ["workbench", "triage"] or "--watch" in words, (finding.verdict, first)
+    assert seen > 15
 
 
 def test_the_json_is_the_contract(result: Triage) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from workbench.api.progress import SILENT, Progress
 from workbench.api.requests import Measurements, Times
 from workbench.errors import NoSeriesError, UsageError
-from workbench.humanize import did_you_mean, duration, listed
+from workbench.humanize import did_you_mean, duration, listed, plural
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -63,7 +63,9 @@ def _recorded(request: Measurements, progress: Progress) -> Measured:
             start_in_background()
     with progress.step(f"Reading {folder}") as step:
         capture = read_capture(folder)
-        step.note = f"{capture.samples.num_rows:,} samples, recorded {capture.info.created_at:%Y-%m-%d %H:%M:%SZ}"
+        step.note = (
+            f"{plural(capture.samples.num_rows, 'sample')}, recorded {capture.info.created_at:%Y-%m-%d %H:%M:%SZ}"
+        )
     if named:  # a mistyped name is answered without Spark
         _check_names(capture, request)
         start_in_background()
@@ -103,7 +105,7 @@ def _live(request: Measurements, progress: Progress) -> Measured:
         seconds = parse_duration(request.observe).total_seconds()
         with progress.step(f"Recording {cluster.name} for {duration(seconds)}") as step:
             capture = live.observe(cluster, seconds, thresholds=thresholds, groups=groups, say=progress.say)
-            step.note = f"{capture.samples.num_rows:,} samples"
+            step.note = f"{plural(capture.samples.num_rows, 'sample')}"
         return Measured(capture=capture, window=capture.window)
     window = request.times.window(settings.windows_of(cluster))
     named = bool(groups or topics)
@@ -119,7 +121,7 @@ def _live(request: Measurements, progress: Progress) -> Measured:
         with progress.step(f"Reading the sources of {cluster.name}") as step:
             step.limit = f"at most {duration(cluster.timeout_seconds)} for each answer"
             capture = live.collect(cluster, window, thresholds=thresholds, groups=groups, topics=topics)
-            step.note = f"{capture.samples.num_rows:,} samples"
+            step.note = f"{plural(capture.samples.num_rows, 'sample')}"
     finally:
         later.cancel()
         if named:

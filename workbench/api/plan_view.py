@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from workbench.humanize import count, listed, moment, one_line, plural, printable, size
+from workbench.humanize import counted, listed, moment, one_line, plural, printable, size
 from workbench.replay.check import Checked
 from workbench.replay.plan import bytes_per_broker, kafka_command
 from workbench.replay.planfile import Plan, PlannedPartition, Resolution
@@ -116,7 +116,7 @@ def plan_chart(plan: Plan) -> Chart:
         )  # fmt: skip
     return Chart(
         id="plan",
-        title=f"{sentence(plan)} {count(plan.messages)} messages in all",
+        title=f"{sentence(plan)} {counted(plan.messages, 'message')} in all",
         figure=_figure(plan, traces, len(rows)),
     )
 

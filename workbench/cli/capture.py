@@ -8,6 +8,7 @@ import click
 
 from workbench.cli.options import cluster_option, config_option, json_option, selection_options, window_options
 from workbench.errors import UsageError
+from workbench.humanize import plural
 from workbench.screen import say, write_json
 
 
@@ -64,7 +65,7 @@ def command(
         write_json(found.to_json())
     else:
         samples = found.capture.samples.num_rows
-        say(f"Saved {samples:,} samples in {out}. Analyse: workbench triage --capture {out}")
+        say(f"Saved {plural(samples, 'sample')} in {out}. Analyse: workbench triage --capture {out}")
     for text in found.incomplete:
         say(f"Incomplete: {text}")
     return found.exit_code

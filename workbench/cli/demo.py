@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from workbench.errors import ExitCode, UsageError
+from workbench.humanize import plural
 from workbench.screen import say
 
 _MARK = ".workbench-demo"
@@ -62,7 +63,7 @@ def command(out: Path, seed: int) -> int:
                 source="prometheus" if lab.prometheus_url else "scrape",
                 say=lambda text: steps.say(f"  {text}"),
             )
-            step.note = f"read from {result.capture.info.source}, {result.capture.samples.num_rows:,} samples"
+            step.note = f"read from {result.capture.info.source}, {plural(result.capture.samples.num_rows, 'sample')}"
         with steps.step("Writing report and capture"):
             shutil.rmtree(out, ignore_errors=True)
             out.mkdir(parents=True)

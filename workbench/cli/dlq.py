@@ -15,6 +15,7 @@ from workbench.cli.help import Group
 from workbench.cli.options import cluster_option, config_option, json_option
 from workbench.cli.replay_options import PLAN_FILE, collect_no_garbage, confirm_hash, seconds_of
 from workbench.errors import ExitCode
+from workbench.humanize import plural
 from workbench.screen import say, write_json
 
 
@@ -233,7 +234,7 @@ def apply_command(
     plan = read_redrive_plan(plan_file)
     if is_real:
         targets = ", ".join(f"{it.topic} ({it.letters:,})" for it in plan.targets) or plan.destination.url or "nowhere"
-        confirm_hash(plan.hash, confirm, f"Produce {plan.letters:,} records to {targets}.")
+        confirm_hash(plan.hash, confirm, f"Produce {plural(plan.letters, 'record')} to {targets}.")
     # On a terminal the bar shows a real run; a dry run reads the letters first.
     bar = ApplyBar(plan.letters, quiet=as_json or not is_real)
     title = "Producing the records" if is_real else "Reading the letters, and checking"

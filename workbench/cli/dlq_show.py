@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from workbench.console import FittingTable, SafeConsole, open_console, step_bar
-from workbench.humanize import count, duration, moment, printable, rate, size
+from workbench.humanize import counted, duration, moment, printable, rate, size
 from workbench.masking import masked
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def show_redrive_plan(plan: RedrivePlan, path: Path | None) -> None:
     from workbench.redrive.plan import seconds_of
 
     console = open_console()
-    console.line_of(f"Redrive of {count(plan.letters)} letters of {plan.topic}, {size(plan.bytes)}", style="bold")
+    console.line_of(f"Redrive of {counted(plan.letters, 'letter')} of {plan.topic}, {size(plan.bytes)}", style="bold")
     cap = []
     if plan.max_records_per_second is not None:
         cap.append(rate(plan.max_records_per_second))

@@ -11,6 +11,7 @@ from workbench.api.letters import letters_setup, verify_redrive
 from workbench.cli.options import cluster_option, config_option, json_option
 from workbench.cli.replay_options import PLAN_FILE, confirm_hash, seconds_of
 from workbench.errors import DeadlineError, ExitCode
+from workbench.humanize import plural
 from workbench.screen import say, tell, write_json
 
 
@@ -66,7 +67,7 @@ def follow_command(
 ) -> int:
     """Watch a redrive from any machine, by the positions that its transactions have committed."""
     from workbench.cli.progress import Steps
-    from workbench.humanize import duration, rate
+    from workbench.humanize import duration, plural, rate
     from workbench.redrive.follow import RedriveFollower
     from workbench.redrive.planfile import read_redrive_plan
 
@@ -83,7 +84,7 @@ def follow_command(
         else:
             eta = f", ETA {duration(look.eta_seconds)}" if look.eta_seconds is not None else ""
             speed = f", {rate(look.per_second)}" if look.per_second is not None else ""
-            new = f", {look.new_letters:,} new letters since the plan" if look.new_letters else ""
+            new = f", {plural(look.new_letters, 'new letter')} since the plan" if look.new_letters else ""
             tell(f"{look.produced:,} of {look.planned:,} produced{speed}{eta}{new}")
         if look.is_done:
             if not as_json:
@@ -91,7 +92,7 @@ def follow_command(
             return ExitCode.OK
         if once or time.monotonic() + pause > deadline:
             raise DeadlineError(
-                f"{look.planned - look.produced:,} letters are not produced yet.",
+                f"{plural(look.planned - look.produced, 'letter is', 'letters are')} not produced yet.",
                 hint=f"Continue with: workbench dlq apply {plan_file} --apply.",
             )
         time.sleep(pause)
@@ -124,7 +125,7 @@ def discard_command(
     from workbench.replay.journal import Journal
 
     plan = read_redrive_plan(plan_file)
-    summary = f"Mark {plan.letters:,} letters of {plan.topic} as discarded."
+    summary = f"Mark {plural(plan.letters, 'letter')} of {plan.topic} as discarded."
     if not is_real:
         say(f"{summary} Nothing was changed; do it with --apply --confirm {plan.short_hash}.")
         return ExitCode.OK
@@ -139,7 +140,8 @@ def discard_command(
         document = {"schema": "workbench.dlq-discarded/1", "plan": plan.hash, "letters": found.letters}
         write_json({**document, "group": group, "moved": moved, "held": held})
     else:
-        say(f"{found.letters:,} letters are marked as discarded; plans leave them out from now on.")
+        marked = plural(found.letters, "letter is", "letters are")
+        say(f"{marked} marked as discarded; plans leave {'it' if found.letters == 1 else 'them'} out from now on.")
         for (topic, number), at in sorted(found.moved.items()):
             say(f"{group}: {topic}-{number} is now at {at:,}.")
         for (topic, number), at in sorted(found.held.items()):

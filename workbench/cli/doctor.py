@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import click
 
 from workbench.cli.options import cluster_option, completing, config_option, json_option
-from workbench.errors import ExitCode, UsageError, WorkbenchError
+from workbench.errors import ExitCode, SourceUnreachableError, UsageError, WorkbenchError
 from workbench.humanize import plural
 from workbench.screen import tell, write_json
 
@@ -26,16 +27,15 @@ from workbench.screen import tell, write_json
 def command(group: str | None, cluster: str | None, as_json: bool, config: Path | None) -> int:
     """Check Java, Spark's class archive, JupyterLab, the lab's downloads, the settings and every cluster in them.
 
-    With --group: which lines of the settings apply to a group. Exit code 5 if a required part is missing or does not answer.
+    With --cluster: only that cluster, and this machine. With --group: which lines of the settings apply to a group.
+
+    Exit code 5 if a required part is missing or does not answer.
     """
     from workbench.cli.progress import Steps
     from workbench.settings import load_settings
 
     if group is not None:
         return _show_group(group, cluster, config, as_json=as_json)
-    if cluster is not None:
-        raise UsageError("--cluster belongs to --group: the checks cover every cluster of the settings.")
-
     checks: list[tuple[str, bool, str, bool]] = []
     steps = Steps(quiet=as_json)
 
@@ -58,11 +58,13 @@ def command(group: str | None, cluster: str | None, as_json: bool, config: Path 
         lambda: f"{plural(len(settings.clusters), 'cluster')}: {', '.join(sorted(settings.clusters)) or 'none'}",
         needed=True,
     )
-    for it in settings.clusters.values():
+    for it in settings.clusters.values() if cluster is None else [settings.cluster(cluster)]:
         if it.bootstrap is not None:
             check(f"{it.name}: kafka", lambda it=it: _kafka(it), needed=True)  # type: ignore[misc]
         if it.prometheus is not None:
             check(f"{it.name}: prometheus", lambda it=it: _ask(it), needed=True)  # type: ignore[misc]
+        for url in it.metrics if it.prometheus is None else ():
+            check(f"{it.name}: metrics page", partial(_page, url), needed=True)
     if as_json:
         write_json([{"check": name, "ok": good, "what": text, "needed": needed} for name, good, text, needed in checks])
     else:
@@ -180,6 +182,15 @@ def _kafka(cluster: object) -> str:
     return f"cluster id {kafka.cluster_id()}"
 
 
+def _page(url: str) -> str:
+    from workbench.collect.scrape import fetch
+
+    page = fetch(url, timeout_seconds=10.0)
+    if page.error is not None:
+        raise SourceUnreachableError(f"The metrics page does not answer: {page.error}.")
+    return plural(len(page.text.splitlines()), "line")
+
+
 def _ask(cluster: object) -> str:
     from datetime import UTC, datetime, timedelta
 
@@ -195,4 +206,6 @@ def _ask(cluster: object) -> str:
     found = source.collect(window)
     groups = found.series.names["group"].drop_null().unique()
     partial = f"; incomplete: {found.incomplete[0]}" if found.incomplete else ""
-    return f"{len(found.series.ts_us):,} samples of {len(groups)} groups in the last 5 minutes{partial}"
+    return (
+        f"{plural(len(found.series.ts_us), 'sample')} of {plural(len(groups), 'group')} in the last 5 minutes{partial}"
+    )

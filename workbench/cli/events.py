@@ -11,7 +11,7 @@ import click
 from workbench.cli.help import Group
 from workbench.cli.options import A_TIME, cluster_option, config_option, json_option
 from workbench.errors import ExitCode, UsageError
-from workbench.humanize import did_you_mean
+from workbench.humanize import did_you_mean, plural
 from workbench.screen import say, tell, write_json
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def import_(
         found += _of_kubernetes(chosen, start, end)
     store = EventStore(chosen.name)
     added = store.add(found)
-    say(f"{len(found):,} events, {added:,} of them new, in {store.path}.")
+    say(f"{plural(len(found), 'event')}, {added:,} of them new, in {store.path}.")
     return ExitCode.OK
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from workbench.errors import ConfigError, ExitCode, SourceUnreachableError, UsageError, WorkbenchError
-from workbench.humanize import listed, plural
+from workbench.humanize import listed, plural, shell_word
 from workbench.masking import is_secret_name, remember
 from workbench.screen import ask, say
 
@@ -90,13 +90,23 @@ def command(
     profiles, failed = _tried(given)
     if failed and not unchecked:
         raise SourceUnreachableError(
-            f"{listed(failed)} {'does' if len(failed) == 1 else 'do'} not answer; {out} was not written.",
+            f"No answer from {listed(failed)}; {out} was not written.",
             hint="Correct the address, or write the file anyway with --unchecked.",
         )
     _write(out, given, profiles)
-    first = f"workbench snapshot --cluster {given.name} --top 10" if given.prometheus is None else ""
-    say(f"Wrote {out}. Try: {first or f'workbench triage --cluster {given.name} --all'}")
+    say(f"Wrote {out}. Try: {_first_command(given, out)}")
     return ExitCode.SOURCE if failed else ExitCode.OK
+
+
+def _first_command(given: Answers, out: Path) -> str:
+    """What to type next; it works with what the new settings have."""
+    name = shell_word(given.name)
+    config = "" if out == Path("workbench.toml") else f" --config {shell_word(str(out))}"
+    if given.prometheus is not None:
+        return f"workbench triage --cluster {name} --all{config}"
+    if given.bootstrap is not None:
+        return f"workbench snapshot --cluster {name} --top 10{config}"
+    return f"workbench triage --cluster {name} --observe 60s{config}"
 
 
 def _pairs(properties: Sequence[str]) -> dict[str, str]:
@@ -108,7 +118,7 @@ def _pairs(properties: Sequence[str]) -> dict[str, str]:
         if is_secret_name(name) and "${" not in value:
             remember(value.strip())
             raise UsageError(
-                f"{name.strip()} is a secret, and does not belong into a settings file.",
+                f"{name.strip()} is a secret, and does not belong in a settings file.",
                 hint=f"Give --property '{name.strip()}=${{KAFKA_PASSWORD}}' (the environment), or '…=${{file:/path}}'.",
             )
         found[name.strip()] = value.strip()

@@ -49,7 +49,7 @@ _PATIENCE_SECONDS = 30.0  # JupyterLab gives its kernels ten
     help="Folder for your copies of the notebooks. Your changes there are not overwritten.",
 )
 @click.option("--no-browser", is_flag=True, help="Print the address instead of opening a browser.")
-@click.option("--port", type=int, default=0, help="Port on loopback. Default: a free one.")
+@click.option("--port", type=click.IntRange(0, 65_535), default=0, help="Port on loopback. Default: a free one.")
 def command(
     name: str,
     cluster: str | None,

@@ -10,6 +10,7 @@ import click
 from workbench.cli.help import Group
 from workbench.cli.options import A_TIME, cluster_option, config_option, json_option
 from workbench.errors import ExitCode, UsageError
+from workbench.humanize import plural
 from workbench.screen import say, tell, tell_page, write_json
 
 if TYPE_CHECKING:
@@ -169,7 +170,9 @@ def new(url: str | None, cluster: str | None, name: str, output: Path | None, co
     with Steps().waiting("Reading the names of the metrics from Prometheus"):
         candidates = interesting(source.names())
     if len(candidates) > _MOST_CANDIDATES:
-        say(f"{len(candidates)} metrics may belong to consumers; only the first {_MOST_CANDIDATES} are looked at.")
+        say(
+            f"{plural(len(candidates), 'metric')} may belong to consumers; only the first {_MOST_CANDIDATES} are looked at."
+        )
     with Steps().waiting("Reading examples of the metrics"):
         found = draft(name, source.recent(candidates[:_MOST_CANDIDATES], most=3))
     text = found.to_yaml()
@@ -253,7 +256,7 @@ def _print_rules(it: Fit) -> None:
     from workbench.console import SafeConsole
     from workbench.profiles.fit import RuleState
 
-    tell(f"Profile {it.profile.name}: {len(it.found)} of {len(it.checks)} signals found.")
+    tell(f"Profile {it.profile.name}: {len(it.found)} of {plural(len(it.checks), 'signal')} found.")
     table = _table("signal", "state", "what is there", words=("what is there",))
     for rule in it.checks:
         table.add_row(rule.signal, "ok" if rule.state is RuleState.FOUND else str(rule.state), rule.detail)
@@ -282,7 +285,7 @@ def _print_check(
     tell(f"Profiles that match metrics at {host}:")
     for it in fits:
         absent = f", missing: {', '.join(it.absent)}" if it.absent and it.profile.name not in own else ""
-        tell(f"  {it.profile.name:20} {len(it.found)} of {len(it.found) + len(it.absent)} signals{absent}")
+        tell(f"  {it.profile.name:20} {len(it.found)} of {plural(len(it.found) + len(it.absent), 'signal')}{absent}")
     names = ", ".join(f'"{it.profile.name}"' for it in chosen)
     tell_page(f"\nFor workbench.toml: profiles = [{names}]\n")
     table = _table("signal", "quality", "source, or how to get it", words=("source, or how to get it",))

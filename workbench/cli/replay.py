@@ -12,6 +12,7 @@ from workbench.cli.replay_cutover import cutover_command, retire_command
 from workbench.cli.replay_options import PLAN_FILE, collect_no_garbage, confirm_hash, seconds_of
 from workbench.cli.replay_watch import follow_command, inspect_command, verify_command
 from workbench.errors import ExitCode, UsageError
+from workbench.humanize import plural
 from workbench.replay.connect import gateway_of
 from workbench.screen import say, write_json
 
@@ -200,7 +201,7 @@ def apply_command(
     )
     gateway = gateway_of(load_settings(config).cluster(cluster or plan.cluster))
     if not dry_run:
-        summary = f"Commit {len(plan.targets):,} offsets for the group {plan.new_group!r} ({plan.messages:,} messages)."
+        summary = f"Commit {plural(len(plan.targets), 'offset')} for the group {plan.new_group!r} ({plural(plan.messages, 'message')})."
         confirm_hash(plan.hash, confirm, summary)
     with Steps(quiet=as_json) as steps, steps.waiting(f"Checking and committing for {plan.new_group}"):
         receipt = apply_plan(plan, plan_file, gateway, Journal.of_user(), options)
@@ -243,7 +244,9 @@ def rollback_command(
     rollback = read_rollback(rollback_file)
     gateway = gateway_of(load_settings(config).cluster(cluster or rollback.cluster))
     what = (
-        f"restore {len(rollback.before):,} commits" if rollback.before else "delete it, because it did not exist before"
+        f"restore {plural(len(rollback.before), 'commit')}"
+        if rollback.before
+        else "delete it, because it did not exist before"
     )
     confirm_hash(rollback.hash, confirm, f"Group {rollback.group!r}: {what}.")
     with Steps(quiet=as_json) as steps, steps.waiting(f"Restoring {rollback.group}"):

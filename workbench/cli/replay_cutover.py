@@ -9,6 +9,7 @@ import click
 from workbench.cli.options import cluster_option, config_option, json_option
 from workbench.cli.replay_options import PLAN_FILE, confirm_hash
 from workbench.errors import ExitCode, UsageError
+from workbench.humanize import plural
 from workbench.replay.connect import counter_of, gateway_of
 from workbench.screen import say, write_json
 
@@ -52,7 +53,9 @@ def retire_command(
         }
         write_json({**document, "commits": len(found.commits), "file": str(found.file)})
     elif found.existed:
-        say(f"The group {found.group!r} is deleted; its {len(found.commits):,} commits are in {found.file}.")
+        say(
+            f"The group {found.group!r} is deleted; its {plural(len(found.commits), 'commit is', 'commits are')} in {found.file}."
+        )
     else:
         say(f"The group {found.group!r} was not there any more.")
     return ExitCode.OK
@@ -141,7 +144,7 @@ def cutover_command(
     for line in preflight_lines(plan, file.max_bytes_per_second, len(file.instances)):
         say(line)
     where = plan.from_group if back else plan.new_group
-    confirm_hash(plan.hash, confirm, f"{len(file.instances)} instances will switch to the group {where!r}.")
+    confirm_hash(plan.hash, confirm, f"{plural(len(file.instances), 'instance')} will switch to the group {where!r}.")
     cutover = Cutover(
         plan=plan,
         fleet=make_fleet(file, ranges=None if back else plan.range_table()),
@@ -161,7 +164,7 @@ def cutover_command(
     )
     with Steps(quiet=as_json).waiting(f"Waiting for the instances to switch to {where}"):
         cutover.run()
-    say(f"Done: {len(file.instances)} instances are in {where!r}.")
+    say(f"Done: {plural(len(file.instances), 'instance is', 'instances are')} in {where!r}.")
     if not back:
         if allow_forgetting:
             say(f"Also set {plan.new_group!r} in their configuration: a restart would switch them back.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from workbench.console import FittingTable, SafeConsole
-from workbench.humanize import count, moment, one_line, plural, printable, size
+from workbench.humanize import counted, moment, one_line, plural, printable, size
 from workbench.masking import masked
 
 if TYPE_CHECKING:
@@ -50,10 +50,10 @@ def show_plan(plan: Plan, bootstrap: str, path: Path | None) -> None:
     console.print(table)
     if len(shown) < len(plan.partitions):
         console.line_of(
-            f"… and {len(plan.partitions) - len(shown):,} partitions with fewer messages. The plan has all of them."
+            f"… and {plural(len(plan.partitions) - len(shown), 'partition')} with fewer messages. The plan has all of them."
         )
     console.line_of(
-        f"Total: {plural(len(plan.partitions), 'partition')}, {count(plan.messages)} messages, "
+        f"Total: {plural(len(plan.partitions), 'partition')}, {counted(plan.messages, 'message')}, "
         f"{size(plan.bytes_estimate)}. By broker: "
         + (", ".join(f"{broker}: {size(load)}" for broker, load in sorted(bytes_per_broker(plan).items())) or "nothing")
     )
@@ -141,7 +141,7 @@ def show_verdict(found: Checked) -> None:
         console.line_of(f"Records read: {sum(total):,}.")
     for row in found.key_ranges:
         name = "without a key" if row["key_range"] < 0 else f"key range {row['key_range']}"
-        console.line_of(f"  {name}: {row['records']:,} records, {row['processed']:,} processed")
+        console.line_of(f"  {name}: {plural(row['records'], 'record')}, {row['processed']:,} processed")
     for note in found.notes:
         console.line_of(f"! {one_line(note)}", style="yellow")
     moved = len(found.old_moved)

@@ -11,6 +11,7 @@ import click
 from workbench.cli.options import cluster_option, config_option, json_option
 from workbench.cli.replay_options import PLAN_FILE, seconds_of
 from workbench.errors import DeadlineError, ExitCode, UsageError
+from workbench.humanize import plural
 from workbench.replay.connect import counter_of, gateway_of
 from workbench.screen import say, write_json
 
@@ -77,7 +78,7 @@ def follow_command(
     if look is None or not look.complete:
         raise DeadlineError(
             f"The group {plan.new_group!r} has not committed the whole window: "
-            f"{len(look.left) if look is not None else len(plan.partitions):,} partitions are not complete.",
+            f"{plural(len(look.left if look is not None else plan.partitions), 'partition is', 'partitions are')} not complete.",
             hint="Check again with: workbench replay follow.",
         )
     if not as_json:
@@ -118,7 +119,7 @@ class _Screen:
             self._bars.update(self._tasks[topic.topic], completed=topic.done, total=topic.total, words=words)
         if not self._console.is_terminal and (look.complete or time.monotonic() >= self._next_line):
             self._next_line = time.monotonic() + _PLAIN_LINE_SECONDS
-            say(f"{look.done:,} of {look.total:,} messages   {words}")
+            say(f"{look.done:,} of {plural(look.total, 'message')}   {words}")
 
 
 def look_document(plan: Plan, look: ReplayProgress, pace: Pace) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from workbench.cli.help import Group
 from workbench.cli.options import completing, json_option
 from workbench.errors import ExitCode, UsageError
 from workbench.files import write_text
-from workbench.humanize import did_you_mean
+from workbench.humanize import did_you_mean, plural
 from workbench.screen import say, tell, tell_page, write_json
 
 
@@ -59,7 +59,7 @@ def check(folder: Path | None, as_json: bool) -> int:
         for text in found:
             tell(text)
         if not found:
-            tell(f"{books} runbooks, {rules} alert rules, one to one with the verdicts of the tree.")
+            tell(f"{books} runbooks, {plural(rules, 'alert rule')}, one to one with the verdicts of the tree.")
         if not syntax.ran:
             say("promtool was not found: the syntax of the rules was not checked.")
     return ExitCode.FINDINGS if found else ExitCode.OK

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from workbench.cli.help import Group
+from workbench.humanize import plural
 from workbench.masking import remember, secret_values
 from workbench.screen import log_to_stderr, say, tell
 
@@ -51,7 +52,9 @@ def check(config: Path, processors: str) -> None:
     check_handlers(handlers, settings)
     for name in sorted(handlers):
         of = settings.processor(name)
-        tell(f"{name}: {of.threads} threads, {of.queues or of.threads} queues of {of.queue_capacity}")
+        tell(
+            f"{name}: {plural(of.threads, 'thread')}, {plural(of.queues or of.threads, 'queue')} of {of.queue_capacity}"
+        )
 
 
 @command.command()

@@ -43,13 +43,13 @@ def asked_by(
         UsageError: if it is no webhook.
     """
     from workbench.alerts import read_alerts
-    from workbench.humanize import printable
+    from workbench.humanize import plural, printable
 
     alerts = read_alerts(path)
     firing = [it for it in alerts if it.firing] or alerts[:1]
     first = firing[0]
     if first.truncated:
-        say(f"Alertmanager left {first.truncated} alerts out of this message, so this result is incomplete.")
+        say(f"Alertmanager left {plural(first.truncated, 'alert')} out of this message, so this result is incomplete.")
     if len({it.cluster for it in firing}) > 1:
         say(f"The alerts name several clusters. This triage covers only {printable(first.cluster)}.")
     same = [it for it in firing if it.cluster == first.cluster]

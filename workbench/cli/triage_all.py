@@ -72,7 +72,7 @@ def triage_all(request: SweepRequest) -> int:
         result = _sweep(store, window, request.top, events, asked, steps)
         if request.parquet is not None:
             _write_table(request.parquet, result)
-            steps.say(f"Wrote the table of all {result.table.num_rows:,} subscriptions to {request.parquet}.")
+            steps.say(f"Wrote the table of {plural(result.table.num_rows, 'subscription')} to {request.parquet}.")
         if request.html is not None:
             with steps.step("Writing the report") as step:
                 _write_report(request.html, store, result, events)
@@ -135,7 +135,7 @@ def _landed(
     asked = wanting(store, window)
     with steps.step(f"Reading the sources of {cluster.name} for {len(asked)} of 5 slots") as step:
         landed = land_missing(store, window, lambda slot: live.collect_series(cluster, slot))
-        step.note = f"{landed.rows:,} samples"
+        step.note = f"{plural(landed.rows, 'sample')}"
     for text in landed.sources:
         steps.say(f"Sources: {text}.")
     if own:  # no archive was requested
@@ -153,7 +153,7 @@ def _other_groups(name: str, config: Path | None, steps: Steps) -> OtherGroups:
         return {}, (), []
     with steps.step(f"Asking {cluster.name} for the kinds of its groups") as step:
         kinds, others, missing = live.other_groups(cluster)
-        step.note = f"{len(kinds):,} groups, {len(others)} cannot be judged"
+        step.note = f"{plural(len(kinds), 'group')}, {len(others)} cannot be judged"
     return kinds, others, missing
 
 
@@ -178,8 +178,8 @@ def _sweep(store: Store, window: Window, top: int, events: Events, asked: OtherG
         result = sweep(store, spark, window=window, top=top, events=events, kinds=kinds, others=others, missing=missing)
         read = result.reading
         step.note = (
-            f"{plural(result.table.num_rows, 'subscription')}, {read.condensed} of {read.files} files read "
-            f"({read.samples_read:,} samples)"
+            f"{plural(result.table.num_rows, 'subscription')}, {read.condensed} of {plural(read.files, 'file')} read "
+            f"({plural(read.samples_read, 'sample')})"
         )
     return result
 

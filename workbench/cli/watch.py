@@ -11,6 +11,7 @@ import click
 
 from workbench.cli.options import cluster_option, config_option, groups_option, json_option
 from workbench.errors import ExitCode, SetupError, UsageError
+from workbench.humanize import plural
 from workbench.screen import say, write_json
 
 
@@ -78,7 +79,7 @@ def command(
                 told.add(text)
                 say(f"Missing: {text}")
         if not as_json and (rounds == 1 or rounds % 12 == 0):
-            say(f"{rounds} rounds, {samples:,} samples")
+            say(f"{plural(rounds, 'round')}, {plural(samples, 'sample')}")
 
     with first:
         first.enter_context(Steps(quiet=as_json).waiting(f"Reading the sources of {cluster}"))
@@ -86,7 +87,9 @@ def command(
     if as_json:
         write_json({"capture": str(out), "rounds": recorder.rounds, "samples": capture.samples.num_rows})
     else:
-        say(f"Recorded {capture.samples.num_rows:,} samples in {out}. Analyse: workbench triage --capture {out}")
+        say(
+            f"Recorded {plural(capture.samples.num_rows, 'sample')} in {out}. Analyse: workbench triage --capture {out}"
+        )
     return ExitCode.EVIDENCE if recorder.missing else ExitCode.OK
 
 

@@ -26,7 +26,7 @@ from textual.css.query import NoMatches
 from textual.widgets import DataTable, Footer, Header, Static
 
 from workbench.errors import WorkbenchError
-from workbench.humanize import count, one_line, printable
+from workbench.humanize import count, one_line, plural, printable
 from workbench.masking import masked
 from workbench.report.terminal import sparkline
 
@@ -124,7 +124,7 @@ class LiveApp(App[int]):
             return
         self.show_rows(rows)
         self.say(
-            f"{self.source.now():%H:%M:%S} UTC, {len(rows):,} subscriptions, read in {time.monotonic() - began:.1f} s, "
+            f"{self.source.now():%H:%M:%S} UTC, {plural(len(rows), 'subscription')}, read in {time.monotonic() - began:.1f} s, "
             f"again in {self.every_seconds:g} s"
         )
         if self.shows_partitions:

@@ -324,7 +324,8 @@ def read_info(folder: Path) -> CaptureInfo:
     """
     path = folder / INFO
     if not folder.is_dir():
-        raise NotACaptureError(f"There is no folder {folder}.", hint="A capture is a folder with a capture.json in it.")
+        there = f"{folder} is a file, and no capture." if folder.exists() else f"There is no folder {folder}."
+        raise NotACaptureError(there, hint="A capture is a folder with a capture.json in it.")
     if not path.is_file():
         raise NotACaptureError(
             f"{folder} is not a capture: it has no {INFO}.",

@@ -24,7 +24,7 @@ from workbench.files import writing
 from workbench.humanize import one_line
 from workbench.inputs import first_problem, read_within
 from workbench.places import state_dir
-from workbench.web import WebSession
+from workbench.web import WebSession, cause
 
 KINDS = ("deploy", "config", "scaling", "topic", "restart", "alert", "other")
 _FILE_BYTES = 64 << 20
@@ -263,7 +263,7 @@ def _asked(url: str, params: Mapping[str, str], headers: Mapping[str, str] | Non
                 )
             found = answer.json()
     except (requests.RequestException, ValueError, RecursionError) as error:
-        raise SourceUnreachableError(f"{what} at {host} cannot be read: {type(error).__name__}.") from None
+        raise SourceUnreachableError(f"{what} at {host} cannot be read: {cause(error)}.") from None
     if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
         raise _not_its_own(url, what)
     return found

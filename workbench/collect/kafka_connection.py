@@ -38,6 +38,15 @@ _retired: list[Any] = []
 T = TypeVar("T")
 
 
+# By the client's text: what to look at.
+_HINTS = {
+    "Failed to resolve": "This machine does not know the name: check the address, or its DNS.",
+    "Connection refused": "Nothing listens there: check host and port, and whether the broker runs.",
+}
+_LOCAL = "Local: "  # librdkafka's mark of errors that no broker has sent
+_UNKNOWN_REASON = "Is the address correct, and the network open? Check the security settings in workbench.toml."
+
+
 class BrokerSilentError(Exception):
     """Some brokers do not answer, others do."""
 
@@ -321,10 +330,12 @@ class KafkaConnection:
             return error
         if is_denied(error):
             return self.refused(error_words(error), needs=needs)
-        return SourceUnreachableError(
-            f"Kafka at {self.bootstrap} does not answer: {error_words(error)}.",
-            hint="Is the address correct, and the network open? Check the security settings in workbench.toml.",
-        )
+        words = error_words(error)
+        if _LOCAL in words:  # of the request; what the client said of its connections says more
+            self.connect().poll(0)
+            words = self._errors.recent(self.deadline_seconds) or words.rpartition(_LOCAL)[2].lower()
+        hint = next((it for mark, it in _HINTS.items() if mark in words), _UNKNOWN_REASON)
+        return SourceUnreachableError(f"Kafka at {self.bootstrap} does not answer: {words}.", hint=hint)
 
 
 def seconds_left(deadline: float) -> float:

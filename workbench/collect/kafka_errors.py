@@ -89,6 +89,7 @@ class ClientErrors:
     def __init__(self) -> None:
         self.refusal: Refusal | None = None
         self.words = ""
+        self._words_at = 0.0
         self._down_since: float | None = None
 
     def __call__(self, error: Any) -> None:
@@ -102,11 +103,15 @@ class ClientErrors:
         elif is_login or name == "_SSL":
             self.refusal = self.refusal or Refusal(address=address, words=words, is_login=is_login, at=time.monotonic())
         else:
-            self.words = f"{address}: {words}" if address else words
+            self.words, self._words_at = f"{address}: {words}" if address else words, time.monotonic()
 
     def clear(self) -> None:
         """Forget them: a broker has answered."""
         self.refusal, self._down_since = None, None
+
+    def recent(self, seconds: float) -> str:
+        """The last error of a connection, if it is not older; else nothing."""
+        return self.words if self.words and time.monotonic() - self._words_at <= seconds else ""
 
     @property
     def are_all_down(self) -> bool:

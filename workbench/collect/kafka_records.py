@@ -197,7 +197,7 @@ def consume_one(consumer: Any, part: Range, timeout: float) -> Iterator[list[Any
         if not messages:
             if time.monotonic() - heard > timeout:
                 raise TimeoutError(
-                    f"kafka_records: no record of {topic}-{number} in {timeout:g} s, {stop - at} offsets are left"
+                    f"kafka_records: no record of {topic}-{number} in {timeout:g} s, offsets left: {stop - at}"
                 )
             continue
         heard = time.monotonic()
@@ -238,9 +238,7 @@ def consume_together(consumer: Any, ranges: Sequence[Range], timeout: float) -> 
             heard = time.monotonic()
         elif time.monotonic() - heard > timeout:
             (topic, number), count = next(iter(left.items()))
-            raise TimeoutError(
-                f"kafka_records: no record of {topic}-{number} in {timeout:g} s, {count} offsets are left"
-            )
+            raise TimeoutError(f"kafka_records: no record of {topic}-{number} in {timeout:g} s, offsets left: {count}")
         good: list[Any] = []
         over: list[TopicPartition] = []
         for message in messages:

@@ -31,7 +31,7 @@ from workbench.errors import SourceUnreachableError
 from workbench.profiles import LeftOut, MappingRule, Profile
 from workbench.samples import OF_A_MEMBER, STALE_NAN_BITS, SampleBatch, SeriesTable, concat_series, most_trusted
 from workbench.settings import Cluster
-from workbench.web import WebSession
+from workbench.web import WebSession, cause
 from workbench.window import Window
 
 # Prometheus refuses more than 11,000 points per series in one range query.
@@ -348,7 +348,7 @@ class PrometheusSource:
                     hint="Is it overloaded? A shorter window (--since) needs fewer samples.",
                 ) from None
             raise SourceUnreachableError(
-                f"Prometheus at {host} cannot be reached: {_reason(error)}.",
+                f"Prometheus at {host} cannot be reached: {cause(error)}.",
                 hint="Is the URL in workbench.toml correct?",
             ) from None
         except PrometheusApiClientException as error:
@@ -419,20 +419,6 @@ def _to_series(matrix: Matrix, profile: Profile, cluster: str, window: Window, l
     batch.fill(lengths, found.ts_us, values)
     here = np.flatnonzero(known)[lengths > 0]  # a series without samples is left out
     return _Found(batch.to_series(), [matrix.labels[at] for at in here])
-
-
-def _reason(error: Exception) -> str:
-    """Innermost cause of an error, without URLs (a URL may contain a password)."""
-    text = str(error)
-    for mark in (
-        "Connection refused",
-        "Name or service not known",
-        "certificate verify failed",
-        "No route",
-    ):
-        if mark in text:
-            return mark.lower()
-    return type(error).__name__
 
 
 def _message(text: str) -> str:

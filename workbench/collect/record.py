@@ -32,6 +32,7 @@ from workbench.collect.kafka_views import SOURCE as KAFKA_PROFILE
 from workbench.collect.scrape import scrape
 from workbench.errors import SourceUnreachableError, UsageError
 from workbench.files import require_empty
+from workbench.humanize import plural
 from workbench.profiles import load_profile
 from workbench.samples import SeriesTable, concat, most_trusted
 from workbench.settings import Cluster, Thresholds
@@ -204,7 +205,7 @@ class Recorder:
             profiles=[*([KAFKA_PROFILE] if self._kafka is not None else []), *(it.name for it in self._profiles)],
             window=Window(baseline_start=self._started, start=middle, end=now),
             groups=self._groups,
-            incomplete=[f"{text} ({count} of {self.rounds} rounds)" for text, count in self.missing.items()],
+            incomplete=[f"{text} ({count} of {plural(self.rounds, 'round')})" for text, count in self.missing.items()],
             thresholds=self._thresholds,
             expected=self._cluster.groups,
             state=state,

@@ -20,7 +20,7 @@ from workbench.collect.join import with_groups
 from workbench.errors import SourceUnreachableError
 from workbench.profiles import LeftOut, Profile
 from workbench.samples import OF_A_MEMBER, SampleBatch, SeriesTable, concat_series, most_trusted
-from workbench.web import WebSession
+from workbench.web import WebSession, cause
 
 MAX_PAGE_BYTES = 64 << 20
 _PARALLEL = 8
@@ -48,7 +48,7 @@ def fetch(url: str, *, timeout_seconds: float) -> Page:
             response.raise_for_status()
             body = response.content
     except (requests.RequestException, urllib3.exceptions.HTTPError, ValueError) as error:
-        return Page(url=url, taken_at=taken_at, error=f"{host}: {type(error).__name__}")
+        return Page(url=url, taken_at=taken_at, error=f"{host}: {cause(error)}")
     return Page(url=url, taken_at=taken_at, text=body.decode("utf-8", "replace"))
 
 

@@ -129,13 +129,13 @@ class Schemas:
     def _get(self, path: str) -> dict[str, Any]:
         import requests
 
-        from workbench.web import WebSession
+        from workbench.web import WebSession, cause
 
         try:
             with WebSession(deadline_seconds=_TIMEOUT_SECONDS, max_bytes=_MOST_BYTES, headers=self._headers) as session:
                 answer = session.get(f"{self._registry}{path}")
         except requests.RequestException as error:
-            raise SchemaProblemError(f"the schema registry does not answer: {type(error).__name__}") from None
+            raise SchemaProblemError(f"the schema registry does not answer: {cause(error)}") from None
         if answer.status_code != 200:
             raise SchemaProblemError(f"the schema registry answers with {answer.status_code}")
         found = answer.json()

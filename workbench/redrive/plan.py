@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from workbench.errors import EvidenceError, GuardError, SourceUnreachableError, UnknownGroupError
-from workbench.humanize import count, did_you_mean, duration, listed, plural
+from workbench.humanize import counted, did_you_mean, duration, listed, plural
 from workbench.redrive.gateway import LetterReader, LettersGoneError
 from workbench.redrive.letters import Reader
 from workbench.redrive.order import Columns, duplicates, out_of_order
@@ -175,8 +175,8 @@ def _planned(
     special, sequence = out_of_order(rows, request.order)
     if len(sequence) > MOST_ORDERED or int(size[sequence].sum()) > MOST_ORDERED_BYTES:
         raise GuardError(
-            f"{len(sequence):,} letters belong to keys whose letters are in another order than their records, or in several "
-            f"partitions; at most {MOST_ORDERED:,} can be put in order.",
+            f"{plural(len(sequence), 'letter belongs', 'letters belong')} to keys whose letters are in another order than their "
+            f"records, or in several partitions; at most {MOST_ORDERED:,} can be put in order.",
             hint="Select fewer, or keep the order of the dead-letter topic with --order log.",
         )
     names = [name for name in wanted.targets if name]
@@ -334,8 +334,8 @@ def _warnings(plan: RedrivePlan, settings: Mapping[str, TopicSettings], logs: Lo
             found.append(f"{plural(number, 'letter')} {words}: they stay.")
     if plan.ordered:
         found.append(
-            f"{count(len(plan.ordered))} letters of keys in another order, or in several partitions, are produced last, in the order "
-            "of their source records."
+            f"Produced last, in the order of their source records: {counted(len(plan.ordered), 'letter')} of keys in another order, "
+            "or in several partitions."
         )
     waiting = [key for key, end in logs.ends.items() if logs.stable_ends.get(key, end) < end]
     if waiting:

@@ -13,6 +13,7 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from workbench.collect.kafka_kinds import REDRIVE_PREFIX, is_redrive_plan
 from workbench.errors import GuardError, UsageError
+from workbench.humanize import plural
 from workbench.inputs import is_web_address
 from workbench.masking import remember, secrets_in_url
 from workbench.redrive.picks import Picks
@@ -205,7 +206,9 @@ class RedrivePlan(Strict):
                 raise ValueError(f"ordered: {number}:{offset} is not in the plan, or is picked as well")
         for part in self.partitions:
             if part.letters != len(part.parsed) + ordered.get(part.partition, 0):
-                raise ValueError(f"partition {part.partition}: {part.letters} letters are not as many as its offsets")
+                raise ValueError(
+                    f"partition {part.partition}: {plural(part.letters, 'letter is', 'letters are')} not as many as its offsets"
+                )
         if self.topic in {it.topic for it in self.targets}:
             raise ValueError("the dead-letter topic is its own target")
         return self

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any
 
 from workbench.errors import UsageError
-from workbench.humanize import count, listed, plural
+from workbench.humanize import count, counted, listed, plural
 from workbench.redrive.gateway import LetterReader, LettersGoneError
 from workbench.redrive.letters import LETTER_HEADER, PLAN_HEADER, UNREADABLE, Origin, Reader
 from workbench.redrive.planfile import RedrivePlan, To
@@ -75,7 +75,7 @@ class RedriveCheck:
         head = {
             RedriveVerdict.VERIFIED: f"Every planned letter was produced once: {count(self.produced)} of {count(self.planned)}.",
             RedriveVerdict.INCOMPLETE: f"Not every planned letter was produced exactly once ({count(self.planned)} planned).",
-            RedriveVerdict.CANNOT_TELL: f"Cannot tell: {count(len(self.missing))} letters have no record, and "
+            RedriveVerdict.CANNOT_TELL: f"Cannot tell: {counted(len(self.missing), 'letter has', 'letters have')} no record, and "
             + ("records were deleted." if self.gone else "an open transaction hides some."),
         }[self.verdict]
         found = [head]
@@ -91,10 +91,12 @@ class RedriveCheck:
             hidden = [f"{topic}-{number} ({count(n)})" for (topic, number), n in sorted(self.open.items())]
             found.append(f"Behind an open transaction, and not to be read yet: {listed(hidden)}. Verify again later.")
         for group, number in self.processed.items():
-            found.append(f"{group} has committed past {count(number)} of the {count(self.produced)} records.")
+            found.append(f"{group} has committed past {count(number)} of the {counted(self.produced, 'record')}.")
         if self.came_back:
             errors = listed([f"{error} ({number:,})" for error, number in self.came_back.items()])
-            found.append(f"{plural(sum(self.came_back.values()), 'record')} were dead-lettered again: {errors}.")
+            found.append(
+                f"{plural(sum(self.came_back.values()), 'record was', 'records were')} dead-lettered again: {errors}."
+            )
         return found
 
     def document(self) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from workbench.errors import OutputError, UsageError
+from workbench.humanize import plural
 from workbench.replay.gateway import Gateway, Partition
 from workbench.replay.guard import HINTS, Limits, Now, Refusal, check_cluster, check_group, check_logs
 from workbench.replay.journal import Journal, only_one
@@ -217,7 +218,9 @@ class _Work:
         failed = sum(part.status is Status.FAILED for part in parts)
         reasons, hints = [], []
         if failed:
-            reasons = [f"{failed:,} of {len(self.plan.targets):,} offsets are not as planned."]
+            reasons = [
+                f"{failed:,} of {plural(len(self.plan.targets), 'offset')} {'is' if failed == 1 else 'are'} not as planned."
+            ]
             if any("UNKNOWN_MEMBER_ID" in words for words in errors.values()):
                 reasons.append("A consumer joined the group between the check and the write.")
             denied = any("AUTHORIZATION_FAILED" in words for words in errors.values())

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import SourceUnreachableError
+from workbench.humanize import plural
 from workbench.replay.fleet import InstanceStatus, ServiceFleet
 from workbench.replay.follow import CountRecords, check_same_cluster
 from workbench.replay.gateway import Gateway, LogView, Partition
@@ -113,7 +114,7 @@ def check(plan: Plan, cluster: Cluster, gateway: Gateway, count_records: CountRe
     )
     if read.late:
         notes.append(
-            f"{read.late:,} records with a timestamp in the window are after its last offset, and are not committed."
+            f"After the window's last offset, and not committed: {plural(read.late, 'record')} with a timestamp in the window."
         )
     elif plan.until is not None and not reading:
         notes.append("Late records after the window's last offset were not checked; --records checks them.")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from workbench.errors import GuardError, NoAnswerError, SourceUnreachableError, WorkbenchError
-from workbench.humanize import count, listed, plural
+from workbench.humanize import count, counted, listed, plural
 from workbench.masking import masked
 from workbench.replay.carry import carried, check_or_carry, gaps_beyond
 from workbench.replay.fleet import FleetFile, InstanceStatus, ServiceFleet, run_template
@@ -167,7 +167,7 @@ class Cutover:
         gap = gaps(planned, old) | gaps_beyond(self.plan, self.journal, old=old, new=new)
         if gap and not self.limits.allow_gap:
             raise GuardError(
-                f"{count(sum(gap.values()))} messages would be skipped: {self.old_group!r} has not committed up to where "
+                f"{counted(sum(gap.values()), 'message')} would be skipped: {self.old_group!r} has not committed up to where "
                 f"{self.group!r} begins, on {names_of(gap)}.",
                 hint="Let the old group catch up, or plan from an earlier timestamp; --allow-gap skips them.",
             )
@@ -273,12 +273,13 @@ def lag_is_growing(first: Look, last: Look, *, share: float, tolerance: float) -
         produced = end - first.ends.get(key, end)
         if committed is None:
             if produced > 0:
-                found[key] = f"it has no commit while {count(produced)} messages were produced"
+                found[key] = f"it has no commit while {counted(produced, 'message was', 'messages were')} produced"
             continue
         lag, consumed = end - committed, committed - first.commits.get(key, committed)
         if lag > 0 and (consumed <= 0 or consumed < produced * (share - tolerance)):
             found[key] = (
-                f"it consumed {count(consumed)} messages while {count(produced)} were produced, and is {count(lag)} behind"
+                f"it consumed {counted(consumed, 'message')} while {counted(produced, 'was', 'were')} produced, "
+                f"and is {count(lag)} behind"
             )
     return found
 
@@ -310,7 +311,9 @@ class Gate:
                 settled = None
                 proven.clear()
             if changes > health.max_rebalances:
-                raise GuardError(f"the group {cutover.group!r} was rebalanced {changes} times: a rebalance storm.")
+                raise GuardError(
+                    f"the group {cutover.group!r} was rebalanced {plural(changes, 'time')}: a rebalance storm."
+                )
             before = look
             if look.waiting is not None:
                 missing, settled = look.waiting, None
@@ -366,7 +369,7 @@ class Gate:
         if waiting is None and view.state != "stable":
             waiting = f"the group {cutover.group!r} is {view.state.replace('_', ' ')}"
         if waiting is None and len(members) < expected:
-            waiting = f"{len(members)} of {expected} members are in the group {cutover.group!r}"
+            waiting = f"{len(members)} of {plural(expected, 'member')} are in the group {cutover.group!r}"
         if waiting is not None:
             return Look(waiting=waiting, members=members, rebalances=rebalances)
         commits = cutover.gateway.commits(cutover.group)

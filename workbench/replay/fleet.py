@@ -18,7 +18,7 @@ from workbench.humanize import one_line
 from workbench.inputs import first_problem, read_toml
 from workbench.masking import remember, secrets_in_url
 from workbench.settings import from_environment
-from workbench.web import WebSession
+from workbench.web import WebSession, cause
 
 RangeTable = Mapping[str, Mapping[int, Sequence[tuple[int, int]]]]
 
@@ -306,7 +306,7 @@ class HttpFleet:
                 content = answer.content
         except (requests.RequestException, HTTPError, OSError) as error:
             late = isinstance(error, requests.Timeout | TimeoutError | ReadTimeoutError)
-            reason = "no answer in time" if late else type(error).__name__
+            reason = "no answer in time" if late else cause(error)
             kind = SourceUnreachableError if _is_unsent(error) else NoAnswerError
             raise kind(f"The instance {instance} does not answer: {reason}.", hint="Is it running?") from None
         if answer.status_code in (401, 403):

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from workbench.collect.kafka_kinds import STREAMS, STREAMS_SOURCE, UNKNOWN, cannot_replay_from, cannot_replay_into
 from workbench.collect.kafka_views import GroupView
 from workbench.errors import GuardError, SourceUnreachableError, UnknownGroupError, UsageError
-from workbench.humanize import count, duration, listed, plural, size
+from workbench.humanize import counted, duration, listed, plural, size
 from workbench.replay.gateway import (
     ABSENT,
     ClusterView,
@@ -332,7 +332,7 @@ def plan_warnings(request: PlanRequest, planned: Sequence[PlannedPartition], fou
     warnings += _quota(request, planned, found)
     if gap := gaps(planned, found.commits):
         warnings.append(
-            f"The old group has not yet processed {count(sum(gap.values()))} messages before the targets (in "
+            f"The old group has not yet processed {counted(sum(gap.values()), 'message')} before the targets (in "
             f"{plural(len(gap), 'partition')}): after a cutover they would be skipped. Let it catch up, or begin earlier."
         )
     if others := found.read_by_old - {part.key for part in planned}:

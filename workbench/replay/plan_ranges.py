@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from workbench.errors import GuardError, UsageError
-from workbench.humanize import count, plural
+from workbench.humanize import counted, plural
 from workbench.replay.gateway import Gateway, Partition, names_of
 from workbench.replay.plan import PlanRequest, Survey, current_user, plan_warnings, survey
 from workbench.replay.planfile import Plan, PlannedPartition, Resolution, instant_ms
@@ -80,8 +80,8 @@ def make_range_plan(request: PlanRequest, gateway: Gateway, *, ranges: OffsetRan
     warnings = [it for it in plan_warnings(request, planned, found) if "does not stop at the window's end" not in it]
     if beyond:
         warnings.append(
-            f"The runtime stops at the end of each range. Other consumers also take {count(sum(beyond))} records between and behind "
-            f"the ranges (in {plural(len(beyond), 'partition')}), and all that arrive until the switch back."
+            f"The runtime stops at the end of each range. Other consumers also take {counted(sum(beyond), 'record')} between and "
+            f"behind the ranges (in {plural(len(beyond), 'partition')}), and all that arrive until the switch back."
         )
     return Plan(
         schema="workbench.replay-plan/2",

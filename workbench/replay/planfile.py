@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from workbench.errors import GuardError, UsageError
 from workbench.files import atomic_write
+from workbench.humanize import plural
 from workbench.inputs import first_problem, read_within
 from workbench.replay.connect import SHORT_HASH
 from workbench.replay.gateway import Partition
@@ -101,7 +102,9 @@ class PlannedPartition(Strict):
             self._check_ranges(name)
             return self
         if self.messages != (0 if self.target is None else max(0, self.stop - self.target)):
-            raise ValueError(f"{name}: {self.messages} messages do not fit between target and stop")
+            raise ValueError(
+                f"{name}: {plural(self.messages, 'message does', 'messages do')} not fit between target and stop"
+            )
         found = self.resolution in (Resolution.EXACT, Resolution.BEFORE_START)
         if found and (self.target is None or self.target_timestamp is None):
             raise ValueError(f"{name}: {self.resolution.value} without a record")
@@ -118,7 +121,7 @@ class PlannedPartition(Strict):
         if not spans or spans[0][0] != self.target or spans[-1][1] != self.stop or self.stop > self.log_end:
             raise ValueError(f"{name}: the ranges do not begin at the target, or do not end at the stop within the log")
         if self.messages != sum(stop - start for start, stop in spans):
-            raise ValueError(f"{name}: {self.messages} messages do not fit into the ranges")
+            raise ValueError(f"{name}: {plural(self.messages, 'message does', 'messages do')} not fit into the ranges")
 
 
 class Plan(Strict):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from workbench.humanize import plural
 from workbench.replay.fleet import InstanceStatus
 from workbench.replay.gateway import LogView, Partition
 from workbench.replay.planfile import Plan, PlannedPartition
@@ -129,10 +130,13 @@ def _partition(plan: Plan, part: PlannedPartition, evidence: VerifyEvidence) -> 
         missing = counts.records - counts.processed
         return say(
             VerifyVerdict.INCOMPLETE,
-            f"{missing:,} of {counts.records:,} records were not processed, from {counts.first_missing:,} on.",
+            f"Not processed: {missing:,} of {plural(counts.records, 'record')}, from {counts.first_missing:,} on.",
         )
     if early := evidence.processed_before.get(part.key):
-        return say(VerifyVerdict.INCOMPLETE, f"{early:,} records before the target were processed.")
+        return say(
+            VerifyVerdict.INCOMPLETE,
+            f"{plural(early, 'record')} before the target {'was' if early == 1 else 'were'} processed.",
+        )
     if committed is None:
         return say(VerifyVerdict.INCOMPLETE, "The new group has no commit.")
     if committed < target:
@@ -147,9 +151,9 @@ def _partition(plan: Plan, part: PlannedPartition, evidence: VerifyEvidence) -> 
         if evidence.unread is not None and part.key not in evidence.tails and left <= TAIL_OFFSETS:
             return say(
                 VerifyVerdict.CANNOT_TELL,
-                f"{left:,} offsets are not committed, and whether they hold records cannot be read: {evidence.unread}",
+                f"{plural(left, 'offset is', 'offsets are')} not committed; what is there cannot be read: {evidence.unread}",
             )
-        return say(VerifyVerdict.INCOMPLETE, f"{left:,} offsets are not committed yet.")
+        return say(VerifyVerdict.INCOMPLETE, f"{plural(left, 'offset is', 'offsets are')} not committed yet.")
     return _by_counts(plan, part, target, committed, evidence, say)
 
 
@@ -175,7 +179,7 @@ def _by_counts(
     if counts is not None and counts.processed is not None:
         return say(
             VerifyVerdict.VERIFIED,
-            f"All {counts.records:,} records are in the log of processed records, and committed.",
+            f"{plural(counts.records, 'record')}, all in the log of processed records, and committed.",
         )
     holders = [
         held
@@ -203,7 +207,12 @@ def _by_counts(
         )
     if held.completed < expected and (counts is None or held.completed < counts.records):
         gap = expected - held.completed
-        reason = f"Its instance completed {held.completed:,} records, but committed {expected:,} offsets: {gap:,} are not completed."
+        reason = (
+            f"Its instance completed {plural(held.completed, 'record')}, but committed {plural(expected, 'offset')}: "
+            f"{plural(gap, 'is', 'are')} not completed."
+        )
         known = counts is not None and held.completed < counts.records
         return say(VerifyVerdict.INCOMPLETE if known else VerifyVerdict.CANNOT_TELL, reason)
-    return say(VerifyVerdict.VERIFIED, f"Committed up to the window's end, and {held.completed:,} records completed.")
+    return say(
+        VerifyVerdict.VERIFIED, f"Committed up to the window's end, and {plural(held.completed, 'record')} completed."
+    )

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from workbench.features.series import Series, SeriesLine, highest, series_of, total
-from workbench.humanize import count, duration, percent, printable, rate
+from workbench.humanize import counted, duration, percent, printable, rate
 from workbench.report.timeline import happened
 from workbench.settings import Thresholds
 from workbench.triage.finding import Finding
@@ -142,7 +142,7 @@ def _lag(finding: Finding, series: Series, window: Window) -> Chart | None:
     if len(series.lag) > 1:
         lines = [whole, *lines[: _MAX_LINES - 1]]
     trend = "grows" if finding.state is State.LAGGING and (finding.lag_slope or 0) > 0.5 else "is"
-    title = f"Lag {trend} {'to ' if trend == 'grows' else ''}{count(finding.lag_messages)} messages"
+    title = f"Lag {trend} {'to ' if trend == 'grows' else ''}{counted(finding.lag_messages, 'message')}"
     return chart_of("lag", title, "messages", lines, series, window)
 
 
@@ -241,7 +241,7 @@ def chart_of(
             "mode": "lines",
             "name": escape_plotly(line.name),
             "x": times,
-            "y": [None if np.isnan(value) else round(float(value), 6) for value in line.values],
+            "y": [_number(float(value)) for value in line.values],
             "line": {"color": COLOURS[n % _MAX_LINES], "dash": _DASHES[n % _MAX_LINES], "width": 2},
             "hovertemplate": "%{x|%H:%M:%S}  %{y}<extra>%{fullData.name}</extra>",
         }
@@ -313,6 +313,13 @@ def chart_of(
         "hovermode": "x unified",
     }
     return Chart(id=chart_id, title=title, figure={"data": traces, "layout": layout})
+
+
+def _number(value: float) -> float | None:
+    """Whole numbers as they are, others with six digits; null where nothing was measured."""
+    if math.isnan(value):
+        return None
+    return int(value) if value.is_integer() else float(f"{value:.6g}")
 
 
 def _instant(seconds: float) -> str:

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from workbench.collect.capture import Capture
 from workbench.features.series import SeriesLine, series_of, total
-from workbench.humanize import count, printable
+from workbench.humanize import counted, printable
 from workbench.report.charts import Chart, chart_of
 from workbench.window import Window
 
@@ -28,7 +28,7 @@ def first_look(capture: Capture, window: Window, *, group: str = "", topic: str 
     size = len(series.times)
     lines = [line for line in lines if len(line.values) == size]
     worst = max(lines, key=lambda line: float(np.nanmax(line.values)))
-    title = f"Not judged yet: {worst.name} was up to {count(float(np.nanmax(worst.values)))} messages behind"
+    title = f"Not judged yet: {worst.name} was up to {counted(float(np.nanmax(worst.values)), 'message')} behind"
     return chart_of("first", title, "messages", lines, series, window)
 
 

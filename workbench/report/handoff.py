@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from html import escape
+from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,9 +17,10 @@ from workbench.errors import SourceUnreachableError, UsageError
 from workbench.humanize import duration, for_chat, printable
 from workbench.inputs import is_web_address
 from workbench.masking import remember, secrets_in_url
+from workbench.report.terminal import to_runbook
 from workbench.triage.verdict import Verdict
 from workbench.triage.verdicts import leaf_of
-from workbench.web import WebSession
+from workbench.web import WebSession, cause
 
 ATTEMPTS = 3
 _TIMEOUT_SECONDS = 10.0
@@ -43,11 +45,12 @@ def alerts_of(
     for line in _sick(document):
         if line.get("muted"):
             continue
-        runbook = leaf_of(Verdict(line["verdict"])).runbook or ""
+        shipped = leaf_of(Verdict(line["verdict"])).runbook or ""
+        runbook = line.get("runbook") or shipped
         found.append(
             {
                 "labels": {
-                    "alertname": runbook.removeprefix("runbooks/").removesuffix(".md"),
+                    "alertname": PurePosixPath(shipped).stem,
                     "cluster": document["cluster"],
                     "group": line["group"],
                     "topic": line["topic"],
@@ -56,7 +59,8 @@ def alerts_of(
                 },
                 "annotations": {
                     "summary": for_chat(line["headline"]),  # the text that an Alertmanager sends to chats
-                    "runbook_url": runbook,
+                    # A path in the package leads nowhere from a chat: the command that prints the runbook does.
+                    **({"runbook_url": runbook} if "://" in runbook else {"runbook": to_runbook(runbook)}),
                     "run_id": document["run_id"],
                     "time_lag": duration(line["time_lag_seconds"]),
                     **({"owner": for_chat(line["owner"])} if line.get("owner") else {}),
@@ -140,7 +144,7 @@ def send(url: str, body: Any, *, what: str, token: str | None = None, sleep: Sle
             with WebSession(deadline_seconds=_TIMEOUT_SECONDS, max_bytes=_MAX_ANSWER_BYTES, headers=headers) as session:
                 status = session.post(url, json=body, allow_redirects=False).status_code
         except requests.RequestException as error:
-            raise _PassingError(type(error).__name__) from None
+            raise _PassingError(cause(error)) from None
         if not 200 <= status < 300:
             raise (_PassingError if status == 429 or status >= 500 else _RefusedError)(f"it answers {status}")
 

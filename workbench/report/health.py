@@ -147,6 +147,7 @@ def _line_json(line: HealthLine) -> dict[str, Any]:
     return {
         "group": it.group,
         "owner": it.owner,
+        "runbook": it.own_runbook or it.runbook,
         "muted": it.muted,
         "topic": it.topic,
         "kind": it.kind,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,18 @@ from workbench import __version__
 from workbench.collect.capture import Capture
 from workbench.errors import UsageError
 from workbench.files import atomic_write
-from workbench.humanize import count, duration, one_line, printable, quantity, rate, shell_word, unit_words
+from workbench.humanize import (
+    count,
+    counted,
+    duration,
+    one_line,
+    plural,
+    printable,
+    quantity,
+    rate,
+    shell_word,
+    unit_words,
+)
 from workbench.report.charts import Chart, charts_of
 from workbench.report.multiples import multiples_svg
 from workbench.report.numbers import summary_table
@@ -34,7 +45,8 @@ if TYPE_CHECKING:
     from workbench.report.health import Health
 
 _PLOTLY = "plotly-basic-4.1.1.min.js"
-_MAX_DETAILED = 20  # a report of hundreds of sick groups stays readable and small; the others stand in the table
+_MAX_DETAILED = 20  # a report of hundreds of sick groups stays readable; the others stand in the table
+LARGEST_BYTES = 1_500_000  # a page that goes through mail and chats; fewer findings have charts if it would be larger
 _PLOTLY_CONFIG = {
     "showSendToCloud": False,
     "displaylogo": False,
@@ -45,13 +57,18 @@ _PLOTLY_CONFIG = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """One finding with its pictures."""
+    """One finding with its pictures.
+
+    Attributes:
+        body: the whole section, if it is rendered already.
+    """
 
     finding: Finding
     charts: Sequence[Chart]
     tree: Markup
     multiples: Markup
     anchor: str
+    body: Markup = field(default_factory=Markup)
 
 
 def write_html(path: Path, result: Triage, capture: Capture, *, new: bool = False) -> None:
@@ -79,30 +96,80 @@ def write_html(path: Path, result: Triage, capture: Capture, *, new: bool = Fals
 def render_html(result: Triage, capture: Capture, *, health: Health | None = None) -> str:
     """The report as text; with `health`, the fleet's overview stands before the findings."""
     sick = [finding for finding in result.findings if finding.state is not State.HEALTHY]
-    detailed = (sick or ([] if health is not None else list(result.findings[:1])))[:_MAX_DETAILED]
-    sections = [
-        Section(
-            finding=finding,
-            charts=charts_of(
-                finding, capture.samples, result.window, capture.info.limits(finding.group), events=capture.events
-            ),
-            tree=tree_svg(finding),
-            multiples=multiples_svg(finding, capture.samples, result.window),
-            anchor=f"finding-{number}",
-        )
-        for number, finding in enumerate(detailed)
-    ]
-    charts = {f"{section.anchor}-{chart.id}": chart.figure for section in sections for chart in section.charts}
-    plotly = _plotly_js() if charts else ""
+    wanted = (sick or ([] if health is not None else list(result.findings[:1])))[:_MAX_DETAILED]
+    packed = _Packed()
+    room = LARGEST_BYTES - len(_page(result, capture, [], packed, health=health).encode()) - len(_plotly_js())
+    sections: list[Section] = []
+    for number, finding in enumerate(wanted):
+        section = _section(finding, f"finding-{number}", result, capture)
+        more = packed.with_charts(section)
+        text = sum(map(len, more.text)) + sum(len(it.body.encode()) for it in [*sections, section])
+        if sections and text > room:
+            break
+        sections.append(section)
+        packed = more
+    return _page(result, capture, sections, packed, health=health)
+
+
+def _section(finding: Finding, anchor: str, result: Triage, capture: Capture) -> Section:
+    limits = capture.info.limits(finding.group)
+    section = Section(
+        finding=finding,
+        charts=charts_of(finding, capture.samples, result.window, limits, events=capture.events),
+        tree=tree_svg(finding),
+        multiples=multiples_svg(finding, capture.samples, result.window),
+        anchor=anchor,
+    )
+    body = environment().get_template("finding.html.j2").render(section=section, it=finding)
+    return replace(section, body=Markup(body))  # noqa: S704 - rendered with everything escaped
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Packed:
+    """Figures for the page, by id: lines with the same times share them, which halves the data.
+
+    Attributes:
+        figures: in JSON; `x` of a line is a number, the place of its times.
+        times: in JSON, each once.
+    """
+
+    figures: Mapping[str, Markup] = field(default_factory=dict)
+    times: Mapping[Markup, int] = field(default_factory=dict)
+
+    def with_charts(self, section: Section) -> _Packed:
+        """The figures of one more section."""
+        figures, times = dict(self.figures), dict(self.times)
+        for chart in section.charts:
+            data = [
+                {**line, "x": times.setdefault(_json_block(line["x"]), len(times))} for line in chart.figure["data"]
+            ]
+            figures[f"{section.anchor}-{chart.id}"] = _json_block({**chart.figure, "data": data})
+        return _Packed(figures=figures, times=times)
+
+    @property
+    def text(self) -> tuple[Markup, Markup]:
+        """Figures and times for two script elements that are data."""
+        figures = Markup(", ").join(Markup("{}: {}").format(_json_block(name), it) for name, it in self.figures.items())
+        return Markup("{{{}}}").format(figures), Markup("[{}]").format(Markup(", ").join(self.times))
+
+
+def _page(
+    result: Triage, capture: Capture, sections: Sequence[Section], packed: _Packed, *, health: Health | None
+) -> str:
+    detailed = [section.finding for section in sections]
+    plotly = _plotly_js() if packed.figures else ""
     start = resources.files(__package__).joinpath("report.js").read_text(encoding="utf-8")
     style = resources.files(__package__).joinpath("report.css").read_text(encoding="utf-8")
+    charts, times = packed.text
+    others = [finding for finding in result.findings if finding not in detailed]
     return environment().get_template("report.html.j2").render(
         result=result,
         capture=capture,
         sections=sections,
         health=health,
         detailed=detailed,
-        others=[finding for finding in result.findings if finding not in detailed],
+        others=others,
+        without_charts=sum(finding.state is not State.HEALTHY for finding in others),
         nodes=TREE,
         version=__version__,
         title=_page_title(detailed, capture, health=health is not None),
@@ -110,7 +177,8 @@ def render_html(result: Triage, capture: Capture, *, health: Health | None = Non
         style=Markup(style),  # noqa: S704 - our own file
         plotly=Markup(plotly),  # noqa: S704 - the plotly package's own file
         start=Markup(start),  # noqa: S704 - our own file
-        charts=_json_block(charts),
+        charts=charts,
+        times=times,
         config=_json_block(_PLOTLY_CONFIG),
         csp=_policy([plotly, start], style),
     )  # fmt: skip
@@ -175,6 +243,9 @@ def environment(package: str = "workbench.report") -> Environment:
     filters: dict[str, Callable[..., Any]] = {
         "duration": duration,
         "count": count,
+        "counted": counted,
+        "plural": plural,
+        "shell": shell_word,
         "rate": rate,
         "name": printable,
         "line": one_line,

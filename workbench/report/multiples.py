@@ -9,7 +9,7 @@ import numpy as np
 from markupsafe import Markup
 
 from workbench.features.series import series_of
-from workbench.humanize import count, printable
+from workbench.humanize import count, plural, printable
 from workbench.triage.finding import Finding
 from workbench.window import Window
 
@@ -40,7 +40,7 @@ def multiples_svg(finding: Finding, samples: Any, window: Window) -> Markup:
             f'<rect class="window" x="{shade:.1f}" y="0" width="{_WIDTH - shade:.1f}" height="{_HEIGHT}"/>{mark}'
             f'<path d="{_path(series.times - first, line.values, scale, top)}"/></svg></figure>'
         )
-    more = f" The {_MOST} of {len(lines)} partitions with the most." if len(lines) > _MOST else ""
+    more = f" The {_MOST} with the most, of {plural(len(lines), 'partition')}." if len(lines) > _MOST else ""
     words = f'<p class="soft">Lag of each partition in messages, all from 0 to {count(top)}.{more}</p>'
     return Markup(f'{words}<div class="multiples">{"".join(parts)}</div>')  # noqa: S704 - numbers, and names escaped above
 

@@ -2,12 +2,19 @@
 (function () {
   const charts = JSON.parse(document.getElementById("charts").textContent);
   const config = JSON.parse(document.getElementById("config").textContent);
+  // Lines with the same times share them in the page.
+  const times = JSON.parse(document.getElementById("times").textContent);
+  for (const figure of Object.values(charts)) for (const line of figure.data) if (typeof line.x === "number") line.x = times[line.x];
   const night = window.matchMedia("(prefers-color-scheme: dark)"), narrow = window.matchMedia("(max-width: 520px)");
   function drawOne(id, dark) {
     const ink = dark ? "#d6dae0" : "#24292f", grid = dark ? "#3a4048" : "#e3e6ea", figure = charts[id];
     const layout = Object.assign({}, figure.layout, { font: { color: ink, size: 12, family: "system-ui, sans-serif" } });
     layout.xaxis = Object.assign({}, layout.xaxis, { gridcolor: grid, linecolor: grid });
     layout.yaxis = Object.assign({}, layout.yaxis, { gridcolor: grid, linecolor: grid, zerolinecolor: grid });
+    // The red of the onset is too dark on a dark page.
+    const red = (marks) => (dark ? JSON.parse(JSON.stringify(marks).replaceAll("#B3261E", "#ff8a80")) : marks);
+    layout.shapes = red(layout.shapes);
+    layout.annotations = red(layout.annotations);
     if (narrow.matches) layout.height += 24 * Math.ceil(figure.data.length / 2);  // the legend wraps; the curves keep their room
     layout.hoverlabel = { bgcolor: dark ? "#24292f" : "#ffffff", font: { color: ink } };
     window.Plotly.react(id, figure.data, layout, config);

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from workbench.collect.capture import Capture
-from workbench.humanize import count, plural, printable, rate
+from workbench.humanize import count, counted, plural, printable, rate
 from workbench.triage.finding import Finding
 
 # Both from the published practice of a large consumer platform: at most 4,000 partitions for a broker; 5 to 10 MB/s for a partition.
@@ -58,13 +58,13 @@ def sizing_of(findings: Sequence[Finding], capture: Capture) -> SizingAdvice:
         unknown.append("Partitions per broker: unknown, because no client exports the brokers it talks to.")
     elif partitions > brokers * PARTITIONS_PER_BROKER:
         advice.append(
-            f"{count(partitions)} partitions on {plural(brokers, 'broker')} that clients talk to: more than "
+            f"{counted(partitions, 'partition')} on {plural(brokers, 'broker')} that clients talk to: more than "
             f"{count(PARTITIONS_PER_BROKER)} each, without counting replicas. Add brokers, or merge small topics."
         )
     else:
         each = partitions / brokers
         advice.append(
-            f"{count(partitions)} partitions on {plural(brokers, 'broker')} that clients talk to: about {count(each)} each, "
+            f"{counted(partitions, 'partition')} on {plural(brokers, 'broker')} that clients talk to: about {count(each)} each, "
             f"of at most {count(PARTITIONS_PER_BROKER)} (replicas not counted)."
         )
     if fastest:
@@ -81,7 +81,7 @@ def sizing_of(findings: Sequence[Finding], capture: Capture) -> SizingAdvice:
     needing = [it for it in findings if it.scope.needed]
     advice += [
         f"{printable(it.group)} ← {printable(it.topic)} ({str(it.verdict).replace('_', ' ')}) needs "
-        f"{it.scope.needed} {it.scope.needed_what} to keep up."
+        f"{it.scope.needed_words} to keep up."
         for it in needing[:_SHOWN]
     ]
     if len(needing) > _SHOWN:

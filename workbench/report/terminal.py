@@ -13,7 +13,7 @@ from rich.text import Text
 
 from workbench.console import FittingTable, Hanging, Line, SafeConsole
 from workbench.features.series import FloatArray, Series, highest, series_of, total
-from workbench.humanize import count, duration, one_line, percent, plural, printable, rate
+from workbench.humanize import count, counted, duration, one_line, percent, plural, printable, rate
 from workbench.triage.changes import words_of
 from workbench.triage.engine import Triage
 from workbench.triage.finding import Finding, PathStep, missing_words
@@ -113,7 +113,7 @@ def _title(finding: Finding) -> Hanging:
     lag = finding.time_lag
     if lag.seconds is not None:
         facts.append(Text(f"{lag.words} behind ({_method(finding)})"))
-    facts.append(Text(f"{count(finding.lag_messages)} messages"))
+    facts.append(Text(f"{counted(finding.lag_messages, 'message')}"))
     if finding.since is not None:
         facts.append(Text(f"since {finding.since:%H:%M:%S} UTC"))
     if finding.eta_drain_seconds and finding.state is not State.HEALTHY:

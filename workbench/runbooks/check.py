@@ -9,6 +9,7 @@ from pathlib import Path
 import yaml
 
 from workbench.errors import UsageError
+from workbench.humanize import plural
 from workbench.runbooks.book import SECTIONS, Book, read_books
 from workbench.runbooks.rules import FILE, is_ours, verdict_rules
 from workbench.triage.verdict import Verdict
@@ -62,7 +63,11 @@ def problems(folder: Path) -> list[str]:
     books, rules = read_books(folder), read_rules(folder)
     found: list[str] = []
     by_alert = Counter(rule.alert for rule in rules)
-    found += [f"The rules define the alert {name} {number} times." for name, number in by_alert.items() if number > 1]
+    found += [
+        f"The rules define the alert {name} {plural(number, 'time')}."
+        for name, number in by_alert.items()
+        if number > 1
+    ]
     names = {book.path.stem for book in books}
     more = {name for book in books for name in book.front.also}
     found += [f"The alert {name} has no runbook {name}.md." for name in by_alert if name not in names | more]

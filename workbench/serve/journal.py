@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from workbench.alerts import OWN_ALERT, Alert
 from workbench.errors import WorkbenchError
+from workbench.humanize import plural
 from workbench.masking import masked
 from workbench.serve.store import Database, Row, Store
 
@@ -66,7 +67,7 @@ def accept(store: Store, alerts: Sequence[Alert], *, cluster: str | None, most_w
     with store.writing() as db:
         waiting = db.execute("SELECT count(*) FROM alert WHERE state = 'waiting'").fetchone()[0]
         if waiting + sum(it.firing for it in alerts) > most_waiting:
-            raise FullError(f"{waiting:,} alerts wait for their triage.", hint="Send it again later.")
+            raise FullError(f"{plural(waiting, 'alert waits', 'alerts wait')} for triage.", hint="Send it again later.")
         for alert in alerts:
             if alert.name == OWN_ALERT:
                 known += 1

@@ -14,7 +14,7 @@ import requests
 from workbench.delivery import Target
 from workbench.serve import words
 from workbench.serve.outbox import Parcel
-from workbench.web import WebSession
+from workbench.web import WebSession, cause
 
 _SECONDS = 10.0
 _ANSWER_BYTES = 1 << 16
@@ -63,7 +63,7 @@ def _post(url: str, body: Any, headers: dict[str, str]) -> None:
         with WebSession(deadline_seconds=_SECONDS, max_bytes=_ANSWER_BYTES, headers=safe) as session:
             status = session.post(url, json=body, allow_redirects=False).status_code
     except requests.RequestException as error:
-        raise NotTakenError(type(error).__name__, passing=True) from None
+        raise NotTakenError(cause(error), passing=True) from None
     if not 200 <= status < 300:
         raise NotTakenError(f"it answers {status}", passing=status in (408, 425, 429) or status >= 500)
 
@@ -85,4 +85,4 @@ def _mail(parcel: Parcel, target: Target, url: str | None) -> None:
     except smtplib.SMTPResponseException as error:
         raise NotTakenError(f"it answers {error.smtp_code}", passing=400 <= error.smtp_code < 500) from None
     except (OSError, smtplib.SMTPException) as error:
-        raise NotTakenError(type(error).__name__, passing=True) from None
+        raise NotTakenError(cause(error), passing=True) from None

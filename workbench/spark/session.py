@@ -177,6 +177,11 @@ def end(session: SparkSession, *, seconds: float = 30.0) -> None:
         SparkContext._gateway = SparkContext._jvm = None
 
 
+def is_local(spark: SparkSession) -> bool:
+    """Whether Spark's work is done on this computer."""
+    return not is_remote(spark) and str(spark.sparkContext.master).startswith("local")
+
+
 def frame_of(spark: SparkSession, samples: pa.Table) -> DataFrame:
     """Upload samples as a frame; a Spark Connect server keeps them in its memory, so their number is limited.
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 from workbench.errors import DamagedCaptureError
 from workbench.files import atomic_write
 from workbench.humanize import first_line
+from workbench.samples import SAMPLES_SCHEMA
 from workbench.sweep.store import SUMMARIES, LandedFile, Store
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 # Part of the key: a change of the method must make new summaries.
 VERSION = "5"
+_LAND_AGAIN = "Remove its slot's folder and land the slot again."
 _DONE = "number bigint, bytes_read bigint, samples bigint, error string"
 _DONE_SCHEMA = pa.schema(
     [("number", pa.int64()), ("bytes_read", pa.int64()), ("samples", pa.int64()), ("error", pa.string())]
@@ -117,7 +119,7 @@ def _run(spark: SparkSession, jobs: Sequence[Job]) -> pa.Table:
     done = numbers.mapInArrow(_worker(tuple(jobs)), _DONE).toArrow()
     errors = [text for text in done["error"].to_pylist() if text is not None]
     if errors:
-        raise DamagedCaptureError(errors[0], hint="Remove its slot's folder and land the slot again.")
+        raise DamagedCaptureError(errors[0], hint=_LAND_AGAIN)
     return done
 
 
@@ -138,10 +140,10 @@ def condense_file(job: Job) -> dict[str, object]:
 
     nothing: dict[str, object] = {"bytes_read": 0, "samples": 0, "error": None}
     try:
-        data = Path(job.source).read_bytes()
-        if not hashlib.sha256(data).hexdigest().startswith(job.digest):
-            return {**nothing, "error": f"{job.source} has changed since it was landed (its SHA-256 differs)."}
+        data = _content(Path(job.source), job.digest)
         samples = read_samples(pa.BufferReader(data))
+    except DamagedCaptureError as error:
+        return {**nothing, "error": error.message}
     except (OSError, pa.ArrowException) as error:
         return {**nothing, "error": f"{job.source} cannot be read: {first_line(error)}."}
     summary = condense(samples, (job.begin_us, job.end_us))
@@ -149,6 +151,27 @@ def condense_file(job: Job) -> dict[str, object]:
     with atomic_write(target) as temporary:
         pq.write_table(summary, temporary, compression="zstd", compression_level=1)
     return {"bytes_read": len(data), "samples": samples.num_rows, "error": None}
+
+
+def _content(path: Path, digest: str) -> bytes:
+    data = path.read_bytes()
+    if not hashlib.sha256(data).hexdigest().startswith(digest):
+        raise DamagedCaptureError(f"{path} has changed since it was landed (its SHA-256 differs).", hint=_LAND_AGAIN)
+    return data
+
+
+def whole_file(file: LandedFile) -> pa.Table:
+    """All samples of a landed file, without a summary.
+
+    Raises:
+        DamagedCaptureError: if it has changed since it was landed, or cannot be read.
+    """
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.read_table(pa.BufferReader(_content(file.path, file.digest))).cast(SAMPLES_SCHEMA)
+    except (OSError, pa.ArrowException) as error:
+        raise DamagedCaptureError(f"{file.path} cannot be read: {first_line(error)}.", hint=_LAND_AGAIN) from None
 
 
 def read_samples(source: pa.NativeFile) -> pa.Table:

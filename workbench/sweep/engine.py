@@ -2,6 +2,8 @@
 
 files → condensed, each once (`condense_store`) → summary → features → what is certainly healthy (`screen`)
 → the rest from its samples, as a triage does → a table; findings for the worst only
+
+A small fleet is judged from its samples at once: it takes hardly longer than one group.
 """
 
 from __future__ import annotations
@@ -20,10 +22,11 @@ import pyarrow.compute as pc
 from workbench.collect.kafka_kinds import REDRIVE_PREFIX, Unjudged
 from workbench.errors import NoSeriesError
 from workbench.expectations import Expectations
+from workbench.samples import SAMPLES_SCHEMA
 from workbench.settings import Thresholds
 from workbench.spark.columns import columns
-from workbench.spark.session import for_little_data
-from workbench.sweep.condense_store import Reading, condense_missing
+from workbench.spark.session import for_little_data, is_local
+from workbench.sweep.condense_store import Reading, condense_missing, whole_file
 from workbench.sweep.store import Store
 from workbench.triage.engine import ORDER, Triage, answered, answered_fleet, finding_of, profiles_named
 from workbench.triage.finding import Finding
@@ -185,24 +188,11 @@ def sweep(
             f"The slot that ends at {seen.end:%Y-%m-%d %H:%M:%SZ} has not landed in {store.root}.",
             hint="Without a time, the newest slot is used.",
         )
-    reading = condense_missing(store, spark, ends)
     expected = Expectations(store.info.expected)
-    from workbench.sweep.screen import SCREEN, screened
-
-    summary = _summary(spark, reading, seen, store)
-    wanted = [f"{sql} AS `{name}`" for name, sql in _TABLE.items() if name != "verdict"]
-    seen_all = screened(summary, limits, expected).select(*columns(*wanted, SCREEN)).toArrow()
-    if not seen_all.num_rows:
-        raise NoSeriesError(f"No lag of any group in the window's slots of {store.root}.")
-    seen_all = seen_all.filter(pc.invert(pc.starts_with(seen_all["group"], REDRIVE_PREFIX)))  # their lag is nobody's
-    unclear = seen_all.filter(seen_all[SCREEN]).select(["group", "topic"]).to_pylist()
     looked = _Looked(store, spark, seen, limits, expected)
-    parts = [_cleared(seen_all.filter(pc.invert(seen_all[SCREEN])))]
-    parts.extend(table.cast(parts[0].schema) for table in _looked_at(looked, unclear))
-    lost = {(it["group"], it["topic"]) for it in unclear} - looked.answered.keys()
-    if lost:
-        parts.append(_of_slots_alone(summary, limits, expected, lost, at=seen.end).cast(parts[0].schema))
-    table = _with_mutes(_ordered(pa.concat_tables(parts)), expected, seen)
+    small = _whole_fleet(looked, ends)
+    reading, table = small if small is not None else _screened_fleet(looked, ends)
+    table = _with_mutes(_ordered(table), expected, seen)
     others = tuple(replace(it, muted=expected.of(it.group).muted(seen.end)) for it in others)
     table = with_kinds(table, kinds or {}, others)
     judged = pc.invert(pc.is_in(table["group"], pa.array([it.group for it in others], pa.string())))
@@ -229,14 +219,76 @@ def sweep(
     )
 
 
+def _screened_fleet(looked: _Looked, ends: Sequence[datetime]) -> tuple[Reading, pa.Table]:
+    """The columns of `_TABLE` for a large fleet: from its summaries, and what these leave open from its samples."""
+    from workbench.sweep.screen import SCREEN, screened
+
+    store, spark, limits, expected = looked.store, looked.spark, looked.limits, looked.expected
+    reading = condense_missing(store, spark, ends)
+    summary = _summary(spark, reading, looked.window, store)
+    wanted = [f"{sql} AS `{name}`" for name, sql in _TABLE.items() if name != "verdict"]
+    seen_all = screened(summary, limits, expected).select(*columns(*wanted, SCREEN)).toArrow()
+    if not seen_all.num_rows:
+        raise _no_lag(store)
+    seen_all = seen_all.filter(pc.invert(pc.starts_with(seen_all["group"], REDRIVE_PREFIX)))  # their lag is nobody's
+    unclear = [
+        (it["group"], it["topic"]) for it in seen_all.filter(seen_all[SCREEN]).select(["group", "topic"]).to_pylist()
+    ]
+    parts = [_cleared(seen_all.filter(pc.invert(seen_all[SCREEN])))]
+    parts.extend(table.cast(parts[0].schema) for table in _looked_at(looked, unclear))
+    lost = set(unclear) - looked.answered.keys()
+    if lost:
+        at = looked.window.end
+        parts.append(_of_slots_alone(summary, limits, expected, lost, at=at).cast(parts[0].schema))
+    return reading, pa.concat_tables(parts)
+
+
+# So many are summarised in about a second; of more, summaries that are kept, and the screen of what is certainly healthy, pay.
+SMALL_SAMPLES = 1_000_000
+
+
+def _whole_fleet(looked: _Looked, ends: Sequence[datetime]) -> tuple[Reading, pa.Table] | None:
+    """The same for a small fleet, from all of its samples in one plan, as a triage does it; None if the fleet is not small."""
+    if not is_local(looked.spark):  # whoever has a cluster wants the work done there
+        return None
+    files = looked.store.files(ends)
+    if sum(looked.store.rows_of(end) for end in ends) > SMALL_SAMPLES:
+        return None
+    samples = pa.concat_tables([SAMPLES_SCHEMA.empty_table(), *(whole_file(file) for file in files)])
+    both = pc.and_(pc.is_valid(samples["group"]), pc.is_valid(samples["topic"]))
+    pairs = samples.filter(both).group_by(["group", "topic"]).aggregate([])
+    pairs = pairs.filter(pc.invert(pc.starts_with(pairs["group"], REDRIVE_PREFIX)))
+    if pairs.num_rows > _BATCH:
+        return None
+    names = list(zip(pairs["group"].to_pylist(), pairs["topic"].to_pylist(), strict=True))
+    looked.kept = samples
+    tables = _looked_at(looked, names)
+    if not sum(table.num_rows for table in tables):
+        raise _no_lag(looked.store)
+    size = sum(file.size for file in files)
+    reading = Reading(
+        files=len(files),
+        condensed=len(files),
+        bytes_read=size,
+        samples_read=samples.num_rows,
+        summaries=(),
+        counters=False,
+    )
+    return reading, pa.concat_tables(tables)
+
+
+def _no_lag(store: Store) -> NoSeriesError:
+    return NoSeriesError(f"No lag of any group in the window's slots of {store.root}.")
+
+
 # Compiling the plan of a closer look takes 40 s; without that, each subscription takes 25 ms instead of 5.
 _COMPILED = 2_500  # from so many subscriptions on
 _BATCH, _BIG_BATCH = 250, 2_000  # subscriptions that are judged in one plan
 _AT_ONCE = 2  # one batch's samples are read and condensed in Python while Spark judges the other
 
 
-def _looked_at(looked: _Looked, unclear: Sequence[Mapping[str, str]]) -> list[pa.Table]:
-    names = sorted((it["group"], it["topic"]) for it in unclear)
+def _looked_at(looked: _Looked, unclear: Sequence[tuple[str, str]]) -> list[pa.Table]:
+    names = sorted(unclear)
     few = len(names) <= _COMPILED
     size = _BATCH if few else _BIG_BATCH
     batches = [names[at : at + size] for at in range(0, len(names), size)]
@@ -249,7 +301,11 @@ def _looked_at(looked: _Looked, unclear: Sequence[Mapping[str, str]]) -> list[pa
 
 @dataclass(slots=True)
 class _Looked:
-    """The closer look: triage of some subscriptions from their samples, each by its own onset; its rows are kept for the findings."""
+    """The closer look: triage of some subscriptions from their samples, each by its own onset; its rows are kept for the findings.
+
+    Attributes:
+        kept: all samples, of a fleet that is small; else those of a closer look are read for it.
+    """
 
     store: Store
     spark: SparkSession
@@ -257,6 +313,7 @@ class _Looked:
     limits: Thresholds
     expected: Expectations
     answered: dict[tuple[str, str], pa.Table] = field(default_factory=dict)
+    kept: pa.Table | None = None
 
     def at(self, names: Sequence[tuple[str, str]]) -> pa.Table:
         """The columns of `_TABLE` for these (group, topic)."""
@@ -277,7 +334,7 @@ class _Looked:
 
     def samples(self, names: Sequence[tuple[str, str]]) -> pa.Table:
         """Samples of these subscriptions, their logs and their groups, and of no other topic of theirs."""
-        found = self.store.samples_of(self.window, names)
+        found = self.kept if self.kept is not None else self.store.samples_of(self.window, names)
         pairs = pa.array(sorted({f"{group}\0{topic}" for group, topic in names}), pa.string())
         both = pc.binary_join_element_wise(found["group"], found["topic"], "\0")
         keep = pc.or_kleene(pc.is_in(both, pairs), pc.or_(pc.is_null(found["group"]), pc.is_null(found["topic"])))

@@ -101,7 +101,7 @@ def threads_in_members(
         each = -(-threads // loaded)
         return (
             each * members,
-            f", {each} in each member, since only {loaded} of {members} members receive most of these events",
+            f", {each} in each member, since most of these events go to {loaded} of {plural(members, 'member')}",
         )
     if members and (partitions := row.partition_count):  # partitions cannot be divided: one member has the most
         most = -(-partitions // members)
@@ -109,7 +109,7 @@ def threads_in_members(
         if each * members > threads:
             return (
                 each * members,
-                f", {each} in each member, since one of {members} members has {most} of {partitions} partitions",
+                f", {each} in each member, since one of {plural(members, 'member')} has {most} of {plural(partitions, 'partition')}",
             )
     return threads, ""
 

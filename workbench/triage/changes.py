@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from workbench.errors import WindowError
 from workbench.expectations import matches
-from workbench.humanize import duration, one_line
+from workbench.humanize import duration, one_line, plural
 from workbench.triage.finding import Change
 from workbench.window import Window, parse_instant
 
@@ -104,4 +104,8 @@ def new_partitions(samples: pa.Table, window: Window, topic: str) -> Iterator[_A
     later = np.sort(times[times > start + 120.0])
     if len(later) and len(later) < len(times):
         count = len(later)
-        yield datetime.fromtimestamp(float(later[0]), UTC), "topic", f"{one_line(topic)} has {count} new partitions"
+        yield (
+            datetime.fromtimestamp(float(later[0]), UTC),
+            "topic",
+            f"{one_line(topic)} has {plural(count, 'new partition')}",
+        )

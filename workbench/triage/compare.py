@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.humanize import count, duration, printable
+from workbench.humanize import counted, duration, printable
 from workbench.triage.checks import all_hold
 from workbench.triage.engine import Triage
 from workbench.triage.finding import Action, Finding
@@ -88,7 +88,7 @@ def _state(finding: Finding | None) -> str:
     if finding is None:
         return "unknown"
     late = f", {duration(finding.time_lag.seconds)} behind" if finding.time_lag.seconds is not None else ""
-    return f"{finding.verdict} ({count(finding.lag_messages)} messages{late})"
+    return f"{finding.verdict} ({counted(finding.lag_messages, 'message')}{late})"
 
 
 def _brief(finding: Finding | None) -> dict[str, Any] | None:

@@ -86,6 +86,13 @@ class Scope:
     needed: int | None = None
     needed_what: str | None = None  # "threads" or "consumers"
 
+    @property
+    def needed_words(self) -> str:
+        """What is needed, with its unit: "13 threads"; empty if nothing is."""
+        if self.needed is None:
+            return ""
+        return plural(self.needed, (self.needed_what or "").removesuffix("s")) if self.needed_what else str(self.needed)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionLag:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from workbench.humanize import count, duration, listed, percent, plural, printable, rate, times
+from workbench.humanize import count, counted, duration, listed, percent, plural, printable, rate, times
 from workbench.triage.finding import TimeLag
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Answer
@@ -17,13 +17,15 @@ def data(row: SubscriptionFeatures) -> str:
     known, all_partitions = row.lag_known_partitions, row.partition_count
     unknown = [it.partition for it in row.partitions if it.lag_messages is None]
     without = f" (not of {listed(unknown)})" if unknown and known else ""
-    bad = f", {count(row.lag_bad_samples)} unusable samples" if row.lag_bad_samples else ""
+    bad = f", {counted(row.lag_bad_samples, 'unusable sample')}" if row.lag_bad_samples else ""
     age = row.last_sample_age_seconds
     repeats = (
-        f", all offsets stand for {duration(row.repeated_seconds)} while handlers go on" if row.repeated_seconds else ""
+        f", all offsets stand while handlers go on, for {duration(row.repeated_seconds)}"
+        if row.repeated_seconds
+        else ""
     )
     last = f", last sample {duration(max(0.0, age))} ago" if age is not None else ""
-    return f"lag of {known} of {all_partitions} partitions known{without}{last}{bad}{repeats}"
+    return f"lag of {known} of {plural(all_partitions, 'partition')} known{without}{last}{bad}{repeats}"
 
 
 def lagging(row: SubscriptionFeatures) -> str:
@@ -39,8 +41,8 @@ def lagging(row: SubscriptionFeatures) -> str:
             f"{'growing' if slope > 0 else 'shrinking'} {rate(abs(slope))} of {rate(row.arrival_per_second)} arriving"
         )
     if behind is None:
-        return f"{count(row.lag_messages)} messages behind, {trend}; in time: unknown"
-    return f"{age(row)} behind ({count(row.lag_messages)} messages), {trend}{_besides(row)}"
+        return f"{counted(row.lag_messages, 'message')} behind, {trend}; in time: unknown"
+    return f"{age(row)} behind ({counted(row.lag_messages, 'message')}), {trend}{_besides(row)}"
 
 
 def age(row: SubscriptionFeatures) -> str:
@@ -85,11 +87,13 @@ def lost(row: SubscriptionFeatures) -> str:
     """Messages that nobody read."""
     parts = []
     if row.lost_messages:
-        parts.append(f"retention deleted {count(row.lost_messages)} messages before they were read")
+        parts.append(f"retention deleted {counted(row.lost_messages, 'message')} before they were read")
     if row.skipped_messages:
-        parts.append(f"commits passed {count(row.skipped_messages)} messages in one step")
+        parts.append(f"commits passed {counted(row.skipped_messages, 'message')} in one step")
     if row.doubtful_messages and not parts:
-        parts.append(f"commits passed {count(row.doubtful_messages)} messages in one step: read very fast, or skipped")
+        parts.append(
+            f"commits passed {counted(row.doubtful_messages, 'message')} in one step: read very fast, or skipped"
+        )
     if parts:
         return ", ".join(parts)
     return "none that the offsets show" if any(it.log_start is not None for it in row.partitions) else "no log start"
@@ -102,8 +106,8 @@ def unmoved(row: SubscriptionFeatures) -> str:
     waiting = sum(it.lag_messages or 0.0 for it in row.partitions if it.partition in which)
     of = f"{'partition' if len(which) == 1 else 'partitions'} {listed(which)}"
     return (
-        f"the last {count(waiting)} offsets of {of} have waited for at least {duration(waited)}, and nothing arrives there; a record "
-        "that blocks the partition looks like that, and so do the records of an aborted transaction, which no consumer is given"
+        f"{counted(waiting, 'offset')} at the end of {of} waited for {duration(waited)} or more, and nothing arrives there; a record"
+        " that blocks the partition looks like that, and so do the records of an aborted transaction, which no consumer is given"
     )
 
 
@@ -111,9 +115,9 @@ def reset(row: SubscriptionFeatures) -> str:
     """Commits that went back, or are above the end."""
     parts = []
     if row.back_messages:
-        parts.append(f"commits went back by {count(row.back_messages)} messages")
+        parts.append(f"commits went back by {counted(row.back_messages, 'message')}")
     if row.above_end_messages:
-        parts.append(f"commits are {count(row.above_end_messages)} messages above the log's end")
+        parts.append(f"commits are {counted(row.above_end_messages, 'message')} above the log's end")
     return ", ".join(parts) or "commits only went forward"
 
 
@@ -153,10 +157,11 @@ def consuming(row: SubscriptionFeatures) -> str:
     if row.group_members is not None:
         parts.append(plural(int(row.group_members), "member"))
     if row.baseline_members:
-        parts.append(f"{row.live_members or 0} of {row.baseline_members} earlier members still report")
+        earlier = plural(row.baseline_members, "earlier member")
+        parts.append(f"{row.live_members or 0} of {earlier} still {'reports' if row.live_members == 1 else 'report'}")
     if row.poll_age_seconds is not None:
         parts.append(f"last poll {duration(row.poll_age_seconds)} ago")
-    parts.append(f"{count(row.committed_moved)} messages committed in the window")
+    parts.append(f"{counted(row.committed_moved, 'message')} committed in the window")
     idle = [m.worked_ago_seconds for m in row.members if m.member in row.idle_members]
     if known := [it for it in idle if it is not None]:
         parts.append(f"{listed(row.idle_members)} has finished nothing for {duration(min(known))}, while others have")
@@ -165,8 +170,8 @@ def consuming(row: SubscriptionFeatures) -> str:
 
 def rebalancing(row: SubscriptionFeatures) -> str:
     """Rebalances in the window, and whether the group has been reconciling all the time."""
-    counted = _without_counter(row) if row.rebalances is None else f"{count(row.rebalances)} in the window"
-    return f"{counted}; {waits}" if (waits := reconciling(row)) else counted
+    number = _without_counter(row) if row.rebalances is None else f"{count(row.rebalances)} in the window"
+    return f"{number}; {waits}" if (waits := reconciling(row)) else number
 
 
 def _without_counter(row: SubscriptionFeatures) -> str:
@@ -200,7 +205,8 @@ def stuck(row: SubscriptionFeatures) -> str:
     if row.stuck_count:
         stuck = listed(row.stuck_partitions)
         return f"{plural(row.stuck_count, 'partition')} ({stuck}) stuck, {row.moving_partitions} advancing"
-    return f"{row.moving_partitions} of {row.partition_count} partitions advance"
+    advance = plural(row.partition_count, "partition advances", "partitions advance")
+    return f"{row.moving_partitions} of {advance}"
 
 
 def frozen(row: SubscriptionFeatures) -> str:
@@ -224,7 +230,7 @@ def queue(row: SubscriptionFeatures) -> str:
     parts = []
     if row.queue_fill is not None:
         parts.append(
-            f"{row.full_queue_count} of {len(row.queues)} queues backed up (fullest {percent(row.queue_fill)})"
+            f"{row.full_queue_count} of {plural(len(row.queues), 'queue')} backed up (fullest {percent(row.queue_fill)})"
         )
     if row.enqueue_mean_seconds is not None:
         was = row.enqueue_baseline_seconds
@@ -237,8 +243,11 @@ def queue(row: SubscriptionFeatures) -> str:
 def _own_work(row: SubscriptionFeatures) -> str:
     parts = []
     if row.fetched_low is not None:
-        waits = f"at least {count(row.fetched_low)}" if row.fetched_low >= 1 else "at times no"
-        parts.append(f"{waits} fetched messages wait in the client")
+        if row.fetched_low >= 1:
+            wait = counted(row.fetched_low, "fetched message waits", "fetched messages wait")
+            parts.append(f"at least {wait} in the client")
+        else:
+            parts.append("at times no fetched message waits in the client")
     if row.poll_idle is not None:
         parts.append(f"its thread waits for records {percent(row.poll_idle)} of the time")
     if row.loop_busy is not None:
@@ -270,7 +279,7 @@ def one_queue(row: SubscriptionFeatures) -> str:
     """Full queues next to idle ones."""
     if row.hot_queue_count is None:
         return "no queues are measured"
-    return f"{row.hot_queue_count} full queues next to idle ones, {row.full_queue_count} full in all"
+    return f"{plural(row.hot_queue_count, 'full queue')} next to idle ones, {row.full_queue_count} full in all"
 
 
 def all_slow(row: SubscriptionFeatures) -> str:
@@ -303,7 +312,7 @@ def throttled(row: SubscriptionFeatures) -> str:
 def network(row: SubscriptionFeatures) -> str:
     """Round trips, and fetched messages that wait in the clients."""
     if (row.fetch_queue_mean or 0) >= 1:
-        waiting = f"{count(row.fetch_queue_mean)} fetched messages wait in the clients"
+        waiting = f"{counted(row.fetch_queue_mean, 'fetched message waits', 'fetched messages wait')} in the clients"
     else:
         waiting = "no fetched messages wait in the clients"
     if row.rtt_seconds is None:
@@ -316,10 +325,10 @@ def hot(row: SubscriptionFeatures) -> str:
     """The highest lag of a partition against the typical one."""
     if row.hot_count:
         return (
-            f"{plural(row.hot_count, 'partition')} ({listed(row.hot_partitions)}) up to {count(row.highest_lag)} messages, "
+            f"{plural(row.hot_count, 'partition')} ({listed(row.hot_partitions)}) up to {counted(row.highest_lag, 'message')}, "
             f"typical {count(row.typical_lag)}"
         )
-    return f"highest {count(row.highest_lag)} messages, typical {count(row.typical_lag)}"
+    return f"highest {counted(row.highest_lag, 'message')}, typical {count(row.typical_lag)}"
 
 
 def too_few(row: SubscriptionFeatures) -> str:

@@ -260,7 +260,7 @@ class ReplayPanel(Panel):
 
     def _show_look(self, look: ReplayProgress, pace: Pace) -> None:
         self.messages.max, self.messages.value = max(1, look.total), look.done if look.total else 1
-        self.pace.value = f"{look.done:,} of {look.total:,} messages   {in_words(look, pace)}"
+        self.pace.value = f"{look.done:,} of {plural(look.total, 'message')}   {in_words(look, pace)}"
 
     def start_verify(self) -> None:
         """Compare the new group's commits with the plan."""

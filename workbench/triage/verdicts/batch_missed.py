@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.humanize import count
+from workbench.humanize import counted
 from workbench.triage import wording
 from workbench.triage.actions import SHRINKS
 from workbench.triage.checks import Check
@@ -15,9 +15,8 @@ from workbench.triage.verdict import Verdict
 
 def _headline(row: SubscriptionFeatures) -> str:
     there = " Its members are there, but they commit nothing." if row.group_members else ""
-    return (
-        f"Batch missed: {wording.batch_due(row)} has committed nothing; {count(row.lag_messages)} messages wait.{there}"
-    )
+    wait = counted(row.lag_messages, "message waits", "messages wait")
+    return f"Batch missed: {wording.batch_due(row)} has committed nothing; {wait}.{there}"
 
 
 def _actions(it: Subject, _row: SubscriptionFeatures) -> list[Action]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.humanize import count, listed
+from workbench.humanize import count, counted, listed
 from workbench.triage.actions import commonest_keys
 from workbench.triage.checks import Check
 from workbench.triage.finding import Action, Scope
@@ -15,7 +15,7 @@ from workbench.triage.verdict import Verdict
 def _headline(row: SubscriptionFeatures) -> str:
     hot = row.hot_partitions
     what = f"Partition {hot[0]} is" if len(hot) == 1 else f"Partitions {listed(hot)} are"
-    return f"{what} hot: {count(row.highest_lag)} messages behind, against a typical {count(row.typical_lag)}."
+    return f"{what} hot: {counted(row.highest_lag, 'message')} behind, against a typical {count(row.typical_lag)}."
 
 
 def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.humanize import count, duration, listed
+from workbench.humanize import counted, duration, listed
 from workbench.triage.checks import Check
 from workbench.triage.finding import Action, Scope
 from workbench.triage.leaf import Leaf
@@ -25,12 +25,14 @@ def _headline(row: SubscriptionFeatures) -> str:
     where = f"partitions {listed(_hit(row))}" if len(_hit(row)) > 1 else f"partition {listed(_hit(row))}"
     if row.above_end_messages:
         return (
-            f"Offsets above the end: the commits of {where} are {count(row.above_end_messages)} messages above the log's end. "
+            f"Offsets above the end: the commits of {where} are {counted(row.above_end_messages, 'message')} above the log's end. "
             "The topic was created anew, or its log was cut."
         )
     ago = min(row.told("back_ago").values(), default=None)
     when = f" {duration(ago)} ago" if ago is not None else ""
-    return f"Offsets reset: commits of {where} went back by {count(row.back_messages)} messages{when}; they are read again."
+    back = counted(row.back_messages, "message")
+    again = "it is read again" if row.back_messages == 1 else "they are read again"
+    return f"Offsets reset: commits of {where} went back by {back}{when}; {again}."
 
 
 def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:

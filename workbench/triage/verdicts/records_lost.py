@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.humanize import count, duration, listed, percent, plural
+from workbench.humanize import counted, duration, listed, percent, plural
 from workbench.triage.actions import consume_again, keep_longer
 from workbench.triage.checks import Check
 from workbench.triage.finding import Action, Scope
@@ -37,8 +37,10 @@ def _headline(row: SubscriptionFeatures) -> str:
     when = f", last {duration(ago)} ago" if ago is not None else ""
     where = f"{plural(len(_hit(row)), 'partition')} ({listed(_hit(row))})"
     if row.lost_messages:
-        return f"Records lost: retention deleted {count(row.lost_messages)} messages of {where} before they were read{when}."
-    passed = f"Records skipped: commits of {where} passed {count(row.skipped_messages)} messages in one step{when}"
+        lost = counted(row.lost_messages, "message")
+        they = "it was" if row.lost_messages == 1 else "they were"
+        return f"Records lost: retention deleted {lost} of {where} before {they} read{when}."
+    passed = f"Records skipped: commits of {where} passed {counted(row.skipped_messages, 'message')} in one step{when}"
     read = _told(row, "skip_read")
     if read:
         return f"{passed}; the handlers account for {percent(min(read.values()))} of them."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from workbench.humanize import duration, listed, printable, times
+from workbench.humanize import duration, listed, plural, printable, times
 from workbench.settings import Thresholds
 from workbench.triage import capacity
 from workbench.triage.actions import more_threads
@@ -33,7 +33,7 @@ def _headline(row: SubscriptionFeatures) -> str:
             f"One processor is slow: event type “{printable(it.processor)}” takes {duration(took)}, "
             f"{times(it.slow_down)} its own baseline{against}."
         )
-    return f"{len(slow)} processors are slow: event types {listed([p.processor for p in slow])}."
+    return f"{plural(len(slow), 'processor is', 'processors are')} slow: event types {listed([p.processor for p in slow])}."
 
 
 def _sizing(row: SubscriptionFeatures, thresholds: Thresholds) -> Sizing | None:

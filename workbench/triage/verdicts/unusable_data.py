@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.humanize import count, duration
+from workbench.humanize import count, counted, duration
 from workbench.triage.actions import see_the_source
 from workbench.triage.finding import Action
 from workbench.triage.leaf import Leaf
@@ -13,7 +13,7 @@ from workbench.triage.verdict import State, Verdict
 
 def _headline(row: SubscriptionFeatures) -> str:
     if row.repeated_seconds is not None:
-        since = f"for {duration(row.repeated_seconds)} all offsets have stood, although the group's handlers go on"
+        since = f"although the group's handlers go on, all offsets have stood for {duration(row.repeated_seconds)}"
         # What fails is handled again and again.
         why = (
             "its lag exporter repeats them"
@@ -22,9 +22,10 @@ def _headline(row: SubscriptionFeatures) -> str:
         )
         return f"The data cannot be used: {since}: {why}."
     bad, all_samples = row.lag_bad_samples, row.lag_samples + row.lag_bad_samples
+    no_commits = ", and no partition has a commit" if _no_commits(row) else ""
     return (
-        f"The data cannot be used: {count(bad)} of {count(all_samples)} lag "
-        f"samples are NaN, infinite or a placeholder for “none”{', and no partition has a commit' if _no_commits(row) else ''}."
+        f"The data cannot be used: {count(bad)} of {counted(all_samples, 'lag sample is', 'lag samples are')} NaN, infinite or a "
+        f"placeholder for “none”{no_commits}."
     )
 
 
