@@ -116,6 +116,23 @@ def test_a_slow_network_beside_fetched_messages_that_wait_is_named() -> None:
     assert "slow_network" in [it.cause for it in found.parts]
 
 
+def test_fetches_of_a_busy_client_are_no_slow_network() -> None:
+    """The time of its fetches contains the wait for records, and grows with what it leaves to wait for."""
+    known = {
+        "frozen_partitions": (),
+        "rtt_seconds": 0.24,
+        "rtt_baseline_seconds": 0.03,
+        "answers": {"slow_network": YES},
+    }
+    busy = late(pace_ratio=0.4, **known)
+    assert V.SLOW_NETWORK not in likeliest_first([V.SLOW_DOWNSTREAM], busy)
+    assert "Network slow" not in told(busy, V.CANNOT_TELL, "queue_backed_up")
+    found = shortfall_of(busy, State.CANNOT_TELL)
+    assert found is not None and [it.cause for it in found.parts] == ["slow_downstream"]
+    waits = late(own_work=None, **known)
+    assert V.SLOW_NETWORK in likeliest_first([V.SLOW_DOWNSTREAM], waits)
+
+
 def test_nothing_stands_beside_a_lag_that_is_not_known() -> None:
     """Whether it lags at all comes first."""
     row = late(answers={"lagging": Answer.CANNOT_TELL, "throttled": YES})

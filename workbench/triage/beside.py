@@ -12,7 +12,7 @@ from workbench.humanize import times
 from workbench.settings import Thresholds
 from workbench.triage.leaf import Leaf
 from workbench.triage.node import Node
-from workbench.triage.pace import held_by_own_work, lost_pace
+from workbench.triage.pace import held_by_own_work, lost_pace, slow_network
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.tree import TREE
 from workbench.triage.verdict import Answer, State, Verdict
@@ -21,7 +21,6 @@ _V = Verdict
 # What a client or the broker says, whatever the limit is; and the question that says it.
 _HARD = {
     "throttled": _V.THROTTLED,
-    "slow_network": _V.SLOW_NETWORK,
     "stuck": _V.STUCK_PARTITION,
     "rebalancing": _V.REBALANCE_STORM,
 }
@@ -32,19 +31,19 @@ def proven(row: SubscriptionFeatures) -> tuple[Verdict, ...]:
     if row.answers["lagging"] is not Answer.YES:
         return ()
     found = [verdict for node, verdict in _HARD.items() if row.answers[node] is Answer.YES]
-    return (*found, *((_V.SLOW_NETWORK,) if _slow_all_the_same(row) else ()))
+    return (*found, *((_V.SLOW_NETWORK,) if slow_network(row) else ()))
 
 
 def also_true(row: SubscriptionFeatures, path: Sequence[Node], leaf: Leaf, thresholds: Thresholds) -> tuple[str, ...]:
     """Other facts, off the path, in sentences; only for subscriptions that lag."""
     asked = {node.id for node in path}
     if leaf.verdict is _V.CANNOT_TELL and row.answers["lagging"] is Answer.YES:
-        told = [*_unasked(row, asked), *_answered(row, asked, tuple(_HARD))]
+        told = [*_network(row, asked), *_answered(row, asked, tuple(_HARD))]
     elif leaf.state is State.LAGGING:
         told = [
             *leaf.also_true(row),
-            *_unasked(row, asked),
-            *_answered(row, asked, [node.id for node in TREE.values() if node.contributes]),
+            *_network(row, asked),
+            *_answered(row, asked, [it.id for it in TREE.values() if it.contributes and it.id != "slow_network"]),
             *_idle_and_slower(row, asked, thresholds),
             *_others_slower(row, leaf.verdict),
         ]
@@ -65,14 +64,9 @@ def _answered(row: SubscriptionFeatures, asked: set[str], questions: Sequence[st
     ]
 
 
-def _unasked(row: SubscriptionFeatures, asked: set[str]) -> list[str]:
+def _network(row: SubscriptionFeatures, asked: set[str]) -> list[str]:
     node = TREE["slow_network"]
-    return [_sentence(node, node.words(row))] if node.id not in asked and _slow_all_the_same(row) else []
-
-
-def _slow_all_the_same(row: SubscriptionFeatures) -> bool:
-    """Fetched messages that wait show that the network is not what limits."""
-    return row.surely_slow_network and row.answers["slow_network"] is not Answer.YES
+    return [_sentence(node, node.words(row))] if node.id not in asked and slow_network(row) else []
 
 
 def _idle_and_slower(row: SubscriptionFeatures, asked: set[str], t: Thresholds) -> list[str]:

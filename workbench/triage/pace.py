@@ -1,4 +1,4 @@
-"""The pace of some partitions against what it was: how much less is read of them than before."""
+"""What is slower than it was, whatever the limit is: the pace of some partitions, and round trips."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from workbench.features.measured import PartitionFeatures
 from workbench.triage.subscription import SubscriptionFeatures
+from workbench.triage.verdict import Answer
 
 _LESS = 0.9  # times the pace before
 
@@ -35,3 +36,14 @@ def held_by_own_work(row: SubscriptionFeatures) -> list[PartitionFeatures]:
     late = [it for it in row.partitions if it.partition in set(row.behind_partitions) - still]
     pace = lost_pace(row, late)
     return late if pace is not None and pace < _LESS else []
+
+
+def slow_network(row: SubscriptionFeatures) -> bool:
+    """Whether round trips are long, also if they are not the limit.
+
+    A client that is busy with its own work fetches rarely, and Java's time of a fetch contains the wait for records: there, only far
+    longer ones count.
+    """
+    if row.surely_slow_network:
+        return True
+    return row.answers.get("slow_network") is Answer.YES and not (row.queueless and row.own_work is True)

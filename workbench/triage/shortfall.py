@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from workbench.features.measured import PartitionFeatures, ProcessorFeatures
 from workbench.humanize import count, listed, percent, plural, rate, times
-from workbench.triage.pace import held_by_own_work, lost_pace
+from workbench.triage.pace import held_by_own_work, lost_pace, slow_network
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Answer, State, Verdict
 
@@ -167,8 +167,7 @@ def _throttled(row: SubscriptionFeatures, arriving: float) -> Iterator[_Amount]:
 
 def _network(row: SubscriptionFeatures, arriving: float) -> Iterator[_Amount]:
     now, usual = row.rtt_seconds, row.rtt_baseline_seconds
-    slow = row.answers.get("slow_network") is Answer.YES or row.surely_slow_network
-    if slow and now and usual:
+    if slow_network(row) and now and usual:
         yield (
             Verdict.SLOW_NETWORK,
             f"round trips take {times(now / usual)} their usual time",
