@@ -163,6 +163,7 @@ def _two(found: Sequence[Outcome]) -> dict[str, Any]:
     return {
         "cases": len(found),
         "both named": share(sum(bool(it.both) for it in found), len(found)),
+        "outright": share(sum(bool(it.outright) for it in found), len(found)),
         "larger first": share(sum(bool(it.first) for it in found), len(found)),
         "called calm": sum(it.mark is Mark.CALM for it in found),
     }
@@ -187,7 +188,8 @@ def _told(tier: Tier, scores: dict[str, Any], table: Sequence[Row], sick: Sequen
         f"{scores['false alarms']} alarms in {scores['well']} well",
         HEAD,
         *map(str, table),
-        f"two faults: {two['cases']}, both named {two['both named']:.0%}, larger first {two['larger first']:.0%}",
+        f"two faults: {two['cases']}, both named {two['both named']:.0%} (without candidates {two['outright']:.0%}), "
+        f"larger first {two['larger first']:.0%}",
         f"unknown faults: {strange['cases']}, named as known ones {strange['named as a known fault']:.0%} {strange['as']}",
         *(f"  {it.mark}: {it.case.fault} {it.case.name}: {it.ranking[0]}: {it.words}" for it in bad),
         *(f"  not grounded: {it}" for it in ungrounded[:12]),

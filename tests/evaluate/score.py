@@ -35,7 +35,8 @@ class Outcome:
         ranking: verdicts, the first one first; for "cannot tell" its candidates follow.
         mark: how the first one did.
         grounded, compared: numbers behind the answers that agree with what was injected, and how many could be compared.
-        both: of two faults, whether both are named; first: whether the larger comes first. None with one fault.
+        both: of two faults, whether both are named, for "cannot tell" as its first two candidates; outright: not counting candidates.
+        first: whether the larger comes first, as the verdict or the first candidate. None with one fault.
         disagreements: the numbers that do not agree, in words.
     """
 
@@ -46,6 +47,7 @@ class Outcome:
     grounded: int = 0
     compared: int = 0
     both: bool | None = None
+    outright: bool | None = None
     first: bool | None = None
     disagreements: tuple[str, ...] = ()
     words: str = field(default="", compare=False)
@@ -72,7 +74,7 @@ class Outcome:
             "mark": str(self.mark),
             "grounded": self.grounded,
             "compared": self.compared,
-            **({"both": self.both, "first": self.first} if self.both is not None else {}),
+            **({"both": self.both, "outright": self.outright, "first": self.first} if self.both is not None else {}),
             **({"disagreements": list(self.disagreements)} if self.disagreements else {}),
             "words": self.words,
         }
@@ -87,11 +89,12 @@ def of_finding(case: Case, finding: Finding | None, method: str = "workbench") -
     if case.also and verdict in case.also:
         mark = Mark.RIGHT  # one of two; which is the larger is counted apart
     agree, differ = grounding(case, finding) if mark is Mark.RIGHT and case.truth.sick else ([], [])
-    both = first = None
+    both = outright = first = None
     if case.also:
-        named = _named(finding)
-        both = bool(case.truth.verdicts & named) and bool(case.also & named)
-        first = verdict in case.truth.verdicts
+        said, guessed = named(finding), {str(it) for it in finding.candidates[:2]}
+        outright = bool(case.truth.verdicts & said) and bool(case.also & said)
+        both = bool(case.truth.verdicts & (said | guessed)) and bool(case.also & (said | guessed))
+        first = (str(finding.candidates[0]) if finding.candidates else verdict) in case.truth.verdicts
     return Outcome(
         case=case,
         method=method,
@@ -100,6 +103,7 @@ def of_finding(case: Case, finding: Finding | None, method: str = "workbench") -
         grounded=len(agree),
         compared=len(agree) + len(differ),
         both=both,
+        outright=outright,
         first=first,
         disagreements=tuple(differ),
         words=finding.headline,
@@ -116,14 +120,16 @@ _QUESTIONS = {
 }
 
 
-def _named(finding: Finding) -> set[str]:
+def named(finding: Finding) -> set[str]:
+    """The verdict, and what else the finding says takes a part: beside it, or of what is not read."""
     shown = " ".join(finding.contributing)
     said = {
         verdict for verdict, node in _QUESTIONS.items() if f"{TREE[node].short.rstrip('?').capitalize()}: " in shown
     }
-    named = {str(finding.verdict)} | said
+    parts = {part.cause for part in finding.shortfall.parts} if finding.shortfall is not None else set()
+    found = {str(finding.verdict)} | said | parts
     # A single handler is one and all.
-    return named | {"slow_processor", "slow_downstream"} if named & {"slow_processor", "slow_downstream"} else named
+    return found | {"slow_processor", "slow_downstream"} if found & {"slow_processor", "slow_downstream"} else found
 
 
 def grounding(case: Case, finding: Finding) -> tuple[list[str], list[str]]:

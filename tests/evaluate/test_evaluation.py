@@ -148,3 +148,16 @@ def test_burrow_and_klag_see_a_stop(cases: list[Case]) -> None:
     found = baselines.series(case.samples, case.topic)
     assert baselines.burrow(case, found).mark is not Mark.CALM
     assert baselines.klag(case, found).ranking[0] == "consumer_stopped"
+
+
+@pytest.mark.jvm
+def test_of_two_faults_both_are_named_where_both_show(spark: Any) -> None:
+    """Without process times: the larger as the first candidate, the other one beside it."""
+    cases = [
+        it
+        for it in faults.pairs(17, "lag + statistics", each=2)
+        if it.also != {"slow_downstream"} or "stuck" in it.fault
+    ]
+    assert {it.fault for it in cases} == set(faults.PAIRS)
+    found = command.outcomes(spark, cases)
+    assert [(it.case.fault, it.both, it.first) for it in found if not (it.both and it.first)] == []

@@ -1,8 +1,12 @@
-"""Java consumers of the lab behind the real JMX agent: each set of rules, both generations of the agent, both protocols."""
+"""Java consumers of the lab behind the real JMX agent: each set of rules, both generations of the agent, both protocols.
+
+A listener, a Kafka Streams application, and a sink of Kafka Connect.
+"""
 
 from __future__ import annotations
 
 import urllib.request
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,7 +16,8 @@ from workbench.collect.join import with_groups
 from workbench.collect.scrape import Page, page_series
 from workbench.errors import SetupError
 from workbench.lab import java_consumer
-from workbench.lab.fleet import FleetSpec, LabFleet
+from workbench.lab.fleet import FleetSpec, LabFleet, Shape
+from workbench.lab.jars import JMX_AGENTS
 from workbench.lab.java_consumer import Measured, kafka_settings
 from workbench.lab.lab import Lab
 from workbench.lab.spec import Behaviour, Traffic
@@ -72,11 +77,60 @@ def test_a_live_page_has_every_signal_of_its_profile(lab: Lab, tmp_path: Path, m
         wait_for(lambda: "spring_kafka_listener_seconds_count{" in page_of(fleet.addresses()[0]), 30)
 
 
+# The signals of a profile that only the program itself has, and whose they are.
+OWN = {
+    "streams": ("kafka_streams", "0-StreamThread-1-consumer"),
+    "connect_sink": ("connect_sink", "0"),
+}
+
+
+@pytest.mark.lab
+@pytest.mark.slow
+@pytest.mark.parametrize("agent", sorted(JMX_AGENTS))
+@pytest.mark.parametrize("consumer", OWN)
+def test_a_live_page_of_streams_and_of_a_sink_has_every_signal(
+    lab: Lab, tmp_path: Path, consumer: Shape, agent: str
+) -> None:
+    """What the program shows, and what its consumer shows under the client id that Kafka knows."""
+    name = f"{consumer.replace('_', '-')}-{agent.replace('.', '')}"
+    spec = FleetSpec(
+        topic=f"{name}.events", group=name, partitions=3, instances=1, consumers=1, processors={}, consumer=consumer,
+        measured=Measured(rules="plain", agent=agent),
+        traffic=Traffic(bootstrap=lab.bootstrap, topic=f"{name}.events", partitions=3, rate_per_second=60, event_types={"order": 1.0}),
+        behaviour=Behaviour(process_seconds={"order": 0.002}),
+    )  # fmt: skip
+    with LabFleet.start(lab, spec, tmp_path / "fleet") as fleet:
+        [client] = fleet._client_ids(f"{name}-0")
+        own, member = OWN[consumer]
+        agent_page = f"127.0.0.1:{fleet._port(f'{name}-0 agent')}"
+        of_its_own = (own, client if consumer == "streams" else f"{name}-0", f"{name}-{member}")
+        for profile, known_as, named in (("jmx_exporter_plain", client, client), of_its_own):
+            wait_for(partial(shows_all, agent_page, profile, known_as, named), 90, pause_seconds=0.5)
+
+
+def shows_all(address: str, profile: str, known_as: str, named: str) -> bool:
+    """Whether a page has every signal of a profile for one member, and for no other."""
+    known = load_profile(profile)
+    [found] = page_series(Page(url="http://page", taken_at=1000.0, text=page_of(address)), [known], cluster="c")
+    rows = with_groups(found, known, {known_as: "group"}).to_samples().to_pylist()
+    return {row["signal"] for row in rows} == set(known.signals) and {row["member"] for row in rows} == {named}
+
+
 def test_a_group_of_the_new_protocol_gets_its_times_from_the_broker() -> None:
     """Its client refuses to start with a session timeout of its own."""
     timing: dict[str, str | int | float | bool] = {"session.timeout.ms": 6000}
     assert kafka_settings(Measured(protocol="classic"), timing)["session.timeout.ms"] == 6000
-    assert "session.timeout.ms" not in kafka_settings(Measured(protocol="consumer"), timing)
+    for protocol in ("consumer", "streams"):
+        assert "session.timeout.ms" not in kafka_settings(Measured(protocol=protocol), timing)
+
+
+def test_a_client_is_found_by_the_name_of_its_instance_or_group() -> None:
+    """Quotas and scopes name whole client ids; a slow network begins with those of a group."""
+    assert java_consumer.client_id("streams", "pay-0") == "pay-0-StreamThread-1-consumer"
+    assert java_consumer.client_id("connect_sink", "pay-0") == "connector-consumer-pay-0-0"
+    assert java_consumer.client_id("loop", "pay-0") == java_consumer.client_id("java", "pay-0") == "pay-0"
+    assert java_consumer.client_id("connect_sink", "pay", whole=False) == "connector-consumer-pay"
+    assert java_consumer.client_id("streams", "pay", whole=False) == "pay"
 
 
 def test_a_java_without_a_compiler_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

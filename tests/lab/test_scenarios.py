@@ -32,7 +32,7 @@ LIVE = (
 # Consumers that somebody else wrote, judged by their client's statistics (or Kafka's quotas) and their handlers' times.
 OTHERS = (
     "loop_throttled", "pool_slow_handler", "loop_hot_partition", "loop_stopped", "java_throttled", "java_slow_network", "java_paused",
-    "aiokafka_throttled", "kafka_python_slow_type",
+    "streams_throttled", "connect_sink_throttled", "aiokafka_throttled", "kafka_python_slow_type",
 )  # fmt: skip
 SLOW = (*((name, "prometheus") for name in (*LIVE, *OTHERS)), ("too_few_consumers", "scrape"))
 RUNS = (*QUICK, *SLOW)

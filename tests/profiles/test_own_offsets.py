@@ -93,6 +93,8 @@ def test_every_profile_says_what_its_names_are_from() -> None:
         "jmx_exporter_plain",
         "jmx_exporter_strimzi",
         "spring_listener",
+        "kafka_streams",
+        "connect_sink",
     }  # tests/profiles/recorded
     live = {"runtime", "group_state", "librdkafka"}  # the lab's own servers and clients
     assert recorded == of_pages | live

@@ -69,6 +69,32 @@ def test_a_real_page_is_recognised(name: str, profile: str) -> None:
     assert not best.absent
 
 
+def test_a_thread_of_a_real_streams_application_is_its_consumer() -> None:
+    """The restore consumer and the admin client of the same process are no members; the consumer's own idle time is another series."""
+    page = text("streams_plain_agent_0_20_0")
+    client = "pay-0-StreamThread-1-consumer"
+    found = {}
+    for name in ("kafka_streams", "jmx_exporter_plain"):
+        known = load_profile(name)
+        [series] = page_series(Page(url="http://page", taken_at=1000.0, text=page), [known], cluster="c")
+        rows = with_groups(series, known, {client: "pay"}).to_samples().to_pylist()
+        mine = [row for row in rows if row["group"] == "pay"]
+        assert {row["member"] for row in mine} == {client}
+        found[name] = {row["signal"]: row["value"] for row in mine}
+    assert found["kafka_streams"] == {"poll_idle": 0.0, "start_time": pytest.approx(1795572038.562)}
+    assert found["jmx_exporter_plain"]["poll_idle"] == pytest.approx(0.18972, abs=1e-5)
+
+
+def test_a_task_of_a_real_sink_is_read_in_full() -> None:
+    """What it has taken and not committed, not its mean or its maximum."""
+    known = load_profile("connect_sink")
+    [series] = page_series(
+        Page(url="http://page", taken_at=1000.0, text=text("sink_plain_agent_1_0_1")), [known], cluster="c"
+    )
+    [row] = with_groups(series, known, {"pay-0": "connect-pay"}).to_samples().to_pylist()
+    assert (row["signal"], row["group"], row["processor"], row["value"]) == ("in_flight", "connect-pay", "0", 81.0)
+
+
 def test_two_versions_of_an_agent_side_by_side_are_not_added_up() -> None:
     """Both names of one member: the first counts. A member that has only the other name keeps it."""
     metric = "kafka_consumer_consumer_coordinator_metrics_rebalance"

@@ -13,6 +13,7 @@ from tests.triage.judging import rows_of
 from workbench.triage.ranking import likeliest_first
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Answer, Verdict
+from workbench.triage.walk import candidates
 
 pytestmark = pytest.mark.jvm
 SINCE = -60.0
@@ -47,7 +48,18 @@ def all_late(name: str) -> Story:
     )
 
 
+def one_waits(name: str, *, since: float = -30.0) -> Story:
+    """Partition 0 stands still, the others fall behind."""
+    story = Story(group=name, topic=name)
+    story.partition(0, lag=growing(50.0, start=5.0, since=since), time_lag=growing(1.0, since=since))
+    for number in (1, 2, 3):
+        story.partition(number, lag=growing(17.0, start=5.0, since=since), time_lag=growing(0.34, since=since))
+    return story
+
+
 STORIES = {
+    "one waits for busy handlers": lambda name: handlers(one_waits(name), (50.0, 50.0), 0.019),
+    "one waits, and handlers have time": lambda name: handlers(one_waits(name), (50.0, 50.0), 0.005),
     "one member is idle": lambda name: handlers(half_stop(name), (100.0, 100.0), 0.002, stops=(0,)),
     "nobody is idle": lambda name: handlers(half_stop(name), (100.0, 100.0), 0.002),
     "more members than partitions": lambda name: handlers(half_stop(name), (50.0,) * 6, 0.002, stops=(0,)),
@@ -72,8 +84,8 @@ def test_a_member_that_finishes_nothing_while_its_partitions_wait_is_named_and_n
     assert row.idle_members == ("m-0",)
     assert row.verdict is Verdict.CANNOT_TELL
     assert row.answers["consuming"] is Answer.CANNOT_TELL
-    candidates = likeliest_first([Verdict.CONSUMER_STOPPED, Verdict.BATCH_MISSED], row)
-    assert candidates == [Verdict.CONSUMER_STOPPED]  # no batch in the settings
+    left = likeliest_first([Verdict.CONSUMER_STOPPED, Verdict.BATCH_MISSED], row)
+    assert left == [Verdict.CONSUMER_STOPPED]  # no batch in the settings
 
 
 @pytest.mark.parametrize("name", ["nobody is idle", "more members than partitions", "no members"])
@@ -105,3 +117,15 @@ def test_busy_handlers_whose_work_is_kept_do_not_rebalance_all_the_time(
     """Without a counter of rebalances: handled once, and committed."""
     assert rows[name].works_on is works
     assert rows[name].answers["rebalancing"] is answer
+
+
+def test_what_waits_while_its_consumer_works_all_the_time_may_wait_for_the_others(
+    rows: dict[str, SubscriptionFeatures],
+) -> None:
+    """It may be stuck, or there are too few consumers; only of one that has time it is certain that more of them do not move it."""
+    busy, easy = rows["one waits for busy handlers"], rows["one waits, and handlers have time"]
+    assert busy.frozen_partitions == easy.frozen_partitions == (0,)
+    assert busy.works_on and busy.verdict is Verdict.CANNOT_TELL
+    left = likeliest_first(candidates(busy.answers), busy)
+    assert {Verdict.STUCK_PARTITION, Verdict.TOO_FEW_CONSUMERS} <= set(left)
+    assert Verdict.TOO_FEW_CONSUMERS not in candidates(easy.answers)

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from workbench.collect.kafka import KafkaCluster
 from workbench.errors import SetupError
 from workbench.lab import java_consumer, process
-from workbench.lab.java_consumer import Measured
+from workbench.lab.java_consumer import PROGRAMS, Measured, Program
 from workbench.lab.kafka import create_topic, set_quota
 from workbench.lab.lab import (
     HANDLER_PROFILES,
@@ -36,7 +36,7 @@ _STABLE_SECONDS = 90.0  # of a busy machine
 LAB_KAFKA: dict[str, str | int | float | bool] = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 500}
 
 
-Shape = Literal["runtime", "loop", "pool", "java", "aiokafka", "kafka_python"]
+Shape = Literal["runtime", "loop", "pool", "java", "streams", "connect_sink", "aiokafka", "kafka_python"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +64,9 @@ class FleetSpec:
     @property
     def profiles(self) -> list[str]:
         """What its instances and the lab's exporter show."""
-        if self.consumer == "java":
-            return [*LAG_PROFILES, java_consumer.PROFILES[self.measured.rules], "spring_listener"]
+        if (program := PROGRAMS.get(self.consumer)) is not None:
+            more = program.plain_profiles if self.measured.rules == "plain" else ()
+            return [*LAG_PROFILES, java_consumer.PROFILES[self.measured.rules], *program.profiles, *more]
         if self.consumer in ("aiokafka", "kafka_python"):
             return HANDLER_PROFILES
         return PROFILES if self.consumer == "runtime" else OTHER_PROFILES
@@ -160,9 +161,9 @@ class LabFleet:
                 set_quota(self.lab.bootstrap, client_id, bytes_per_second)
 
     def _client_ids(self, name: str) -> list[str]:
-        return (
-            [f"{name}-{number}" for number in range(self.spec.consumers)] if self.spec.consumer == "runtime" else [name]
-        )
+        if self.spec.consumer == "runtime":
+            return [f"{name}-{number}" for number in range(self.spec.consumers)]
+        return [java_consumer.client_id(self.spec.consumer, name)]
 
     def open_transaction(self, partitions: Sequence[int], *, producer_dies: bool) -> None:
         """Have a producer write into these partitions, and leave its transaction open.
@@ -190,8 +191,8 @@ class LabFleet:
     def _launch(self, name: str) -> None:
         if self.spec.consumer == "runtime":
             self._start(name, "workbench.lab.instance", self._runtime(name))
-        elif self.spec.consumer == "java":
-            self._start_java(name, self._java(name))
+        elif self.spec.consumer in PROGRAMS:
+            self._start_java(name, self._java(name), PROGRAMS[self.spec.consumer])
         elif self.spec.consumer in ("aiokafka", "kafka_python"):
             self._start(name, "workbench.lab.python_clients", self._python(name, self.spec.consumer))
         else:
@@ -266,9 +267,9 @@ class LabFleet:
         files = self._files(name, config)
         self.instances[name] = process.start(name, [sys.executable, "-m", module, *files], folder=self.folder)
 
-    def _start_java(self, name: str, config: JavaConfig) -> None:
-        port = self._port(f"{name} agent")
-        command = java_consumer.command(self.spec.measured, jmx_port=port, files=self._files(name, config))
+    def _start_java(self, name: str, config: JavaConfig, program: Program) -> None:
+        port, files = self._port(f"{name} agent"), self._files(name, config)
+        command = java_consumer.command(self.spec.measured, jmx_port=port, files=files, program=program)
         self.instances[name] = process.start(name, command, folder=self.folder)
 
     def _files(self, name: str, config: BaseModel) -> list[Path]:
@@ -282,7 +283,7 @@ class LabFleet:
     def _announce(self) -> None:
         wait_for_addresses([(child, self._address(name)) for name, child in self.instances.items()])
         pages, pods = self.addresses(), () if self.spec.consumer == "runtime" else tuple(self.instances)
-        if self.spec.consumer == "java":
+        if self.spec.consumer in PROGRAMS:
             pages += [f"127.0.0.1:{self._port(f'{name} agent')}" for name in self.instances]
             pods *= 2
         self.lab.watch(self.spec.group, pages, pods=pods)

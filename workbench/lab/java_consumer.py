@@ -1,4 +1,7 @@
-"""Java consumers with the Prometheus JMX agent: compiled once, and started as people configure them."""
+"""Java consumers with the Prometheus JMX agent: compiled once, and started as people configure them.
+
+A listener, a Kafka Streams application, and a sink of Kafka Connect.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +14,48 @@ from typing import Literal
 
 from workbench.errors import SetupError
 from workbench.files import atomic_folder
-from workbench.lab.jars import JMX_AGENTS, TOOLS, ensure
+from workbench.lab.jars import CONNECT, JMX_AGENTS, STREAMS, TOOLS, JarSet, ensure
 from workbench.places import cache_dir
 from workbench.spark.java import find_java
 
 Rules = Literal["plain", "connect", "strimzi"]
-Protocol = Literal["classic", "consumer"]
+Protocol = Literal["classic", "consumer", "streams"]
 
 _FOLDER = Path(__file__).with_name("java")
-_SOURCE = _FOLDER / "LabConsumer.java"
 _COMPILE_SECONDS = 120.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """A kind of Java consumer.
+
+    Attributes:
+        main: its class. sources: files that are compiled for it. jars: what it needs.
+        heap: most of its memory.
+        consumer_id: client id of its consumer, for the name of an instance.
+        profiles: what its pages show, besides the consumer's own metrics; those that are for an agent without rules apart.
+    """
+
+    main: str
+    sources: tuple[str, ...]
+    jars: JarSet
+    heap: str = "96m"
+    consumer_id: str = "{name}"
+    profiles: tuple[str, ...] = ()
+    plain_profiles: tuple[str, ...] = ()
+
+
+PROGRAMS: dict[str, Program] = {
+    "java": Program(main="LabConsumer", sources=("LabConsumer.java",), jars=TOOLS, profiles=("spring_listener",)),
+    "streams": Program(
+        main="LabStreams", sources=("LabHandler.java", "LabStreams.java"), jars=STREAMS, heap="128m",
+        consumer_id="{name}-StreamThread-1-consumer", plain_profiles=("kafka_streams",),
+    ),
+    "connect_sink": Program(
+        main="LabSink", sources=("LabHandler.java", "LabSink.java"), jars=CONNECT, heap="160m",
+        consumer_id="connector-consumer-{name}-0", plain_profiles=("connect_sink",),
+    ),
+}  # fmt: skip
 # The profile for each set of rules, and the listener's timer.
 PROFILES: dict[Rules, str] = {
     "plain": "jmx_exporter_plain",
@@ -39,14 +74,21 @@ class Measured:
     max_poll_records: int = 500
 
 
-def compiled() -> Path:
-    """The folder with the consumer's class, compiled if its source has changed.
+def client_id(consumer: str, name: str, *, whole: bool = True) -> str:
+    """Client id of an instance's consumer; not `whole`: of all whose names begin with this, what it begins with."""
+    pattern = PROGRAMS[consumer].consumer_id if consumer in PROGRAMS else "{name}"
+    return pattern.format(name=name) if whole else pattern.partition("{name}")[0] + name
+
+
+def compiled(program: Program = PROGRAMS["java"]) -> Path:
+    """The folder with the consumer's classes, compiled if a source has changed.
 
     Raises:
         SetupError: if there is no Java compiler, or it fails.
     """
     java = find_java().program.resolve()
-    digest = hashlib.sha256(_SOURCE.read_bytes()).hexdigest()[:16]
+    sources = [_FOLDER / name for name in program.sources]
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
     target = cache_dir() / "lab-consumer" / digest
     if target.exists():
         return target
@@ -58,7 +100,7 @@ def compiled() -> Path:
         )
     with atomic_folder(target, replace=True) as part:
         ran = subprocess.run(
-            [compiler, "-cp", f"{ensure(TOOLS)}/*", "-d", part, _SOURCE],
+            [compiler, "-cp", f"{ensure(program.jars)}/*", "-d", part, *sources],
             capture_output=True, text=True, encoding="utf-8", timeout=_COMPILE_SECONDS, check=False, errors="replace",
         )  # fmt: skip
         if ran.returncode != 0:
@@ -66,7 +108,9 @@ def compiled() -> Path:
     return target
 
 
-def command(measured: Measured, *, jmx_port: int, files: list[Path]) -> list[str | Path]:
+def command(
+    measured: Measured, *, jmx_port: int, files: list[Path], program: Program = PROGRAMS["java"]
+) -> list[str | Path]:
     """What starts one consumer with its agent.
 
     Raises:
@@ -75,9 +119,9 @@ def command(measured: Measured, *, jmx_port: int, files: list[Path]) -> list[str
     agents = JMX_AGENTS[measured.agent]
     agent = next(ensure(agents).glob("*.jar"))
     return [
-        find_java().program, "-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+        find_java().program, f"-Xmx{program.heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
         f"-javaagent:{agent}=127.0.0.1:{jmx_port}:{_FOLDER / f'jmx_{measured.rules}.yaml'}",
-        "-cp", f"{compiled()}:{TOOLS.classpath}", "LabConsumer", *files,
+        "-cp", f"{compiled(program)}:{program.jars.classpath}", program.main, *files,
     ]  # fmt: skip
 
 
@@ -91,4 +135,4 @@ def kafka_settings(
         # Its averages cover the last one to two of these, by default 30 s each. A lab compresses time.
         "metrics.sample.window.ms": 3000,
     }
-    return own if measured.protocol == "consumer" else {**timing, **own}
+    return {**timing, **own} if measured.protocol == "classic" else own

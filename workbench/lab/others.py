@@ -14,14 +14,20 @@ from typing import Any, Literal
 from workbench.lab.draw import QUICK_SECONDS, Draw, Make, Scenario
 from workbench.lab.fleet import LabFleet
 from workbench.lab.jars import JMX_AGENTS
-from workbench.lab.java_consumer import Measured
+from workbench.lab.java_consumer import PROGRAMS, Measured, Protocol, client_id
 from workbench.lab.spec import Behaviour
 from workbench.lab.upstream import JAVA_SMALL_FETCHES, RECORD_BYTES, SMALL_FETCHES
 from workbench.triage.verdict import Verdict
 
-Shape = Literal["loop", "pool", "java", "aiokafka", "kafka_python"]
+Shape = Literal["loop", "pool", "java", "streams", "connect_sink", "aiokafka", "kafka_python"]
 Fault = Callable[[LabFleet], None]
 _NO_STATISTICS = ("aiokafka", "kafka_python")  # nothing shows what the client does
+_NO_TIMES = ("streams", "connect_sink")  # nothing says how long a record takes
+_PROTOCOLS: dict[Shape, tuple[Protocol, ...]] = {
+    "java": ("classic", "consumer"),
+    "streams": ("classic",),  # exporters do not list groups of the protocol that Streams has of its own
+    "connect_sink": ("classic", "consumer"),
+}
 _KEYS = 4000  # so that partitions get about as much as each other
 
 
@@ -29,13 +35,13 @@ def _prepare(draw: Draw, shape: Shape) -> None:
     draw.consumer = shape
     draw.threads = draw.random.choice((3, 4)) if shape == "pool" else 1
     draw.by_type = draw.random.random() < 0.6
-    if shape == "java":
+    if shape in PROGRAMS:
         draw.by_type = False  # a listener's timer does not know them
         draw.topic = draw.random.choice(("events", "shop.events"))  # a name with a dot is exported under two spellings
         draw.measured = Measured(
             rules=draw.random.choice(("plain", "connect", "strimzi")),
             agent=draw.random.choice(tuple(JMX_AGENTS)),
-            protocol=draw.random.choice(("classic", "consumer")),
+            protocol=draw.random.choice(_PROTOCOLS[shape]),
             max_poll_records=draw.random.choice((50, 500)),
         )
 
@@ -79,7 +85,10 @@ def _slow_handler(shape: Shape, draw: Draw, run_id: str) -> Scenario:
     use = draw.random.uniform(0.2, 0.45)
     times, factor = _times(draw, use), draw.random.uniform(1.7, 2.6) / use
     slow = {name: seconds * factor * draw.random.uniform(0.9, 1.1) for name, seconds in times.items()}
-    also = () if draw.by_type else (Verdict.SLOW_PROCESSOR,)
+    also = (
+        *(() if draw.by_type else (Verdict.SLOW_PROCESSOR,)),
+        *((Verdict.CANNOT_TELL,) if shape in _NO_TIMES else ()),
+    )
     return draw.scenario(
         Behaviour(process_seconds=times),
         _with_times(slow),
@@ -121,7 +130,7 @@ def _slow_network(shape: Shape, draw: Draw, run_id: str) -> Scenario:
     delay = draw.random.uniform(0.8, 1.2)
 
     def fault(fleet: LabFleet) -> None:
-        fleet.lab.slow_down(fleet.spec.group, {fleet.spec.group: delay})
+        fleet.lab.slow_down(fleet.spec.group, {client_id(shape, fleet.spec.group, whole=False): delay})
 
     also = _unless_measured(shape)
     return draw.scenario(_quick(draw), fault, Verdict.SLOW_NETWORK, run_id=run_id, keys=_KEYS, also=also)
@@ -172,7 +181,7 @@ def _hangs(shape: Shape, draw: Draw, run_id: str) -> Scenario:
         fleet.set_behaviour(fleet.behaviour.model_copy(update=stall))
 
     return draw.scenario(
-        _calm(draw), fault, Verdict.CONSUMER_STOPPED, run_id=run_id, scope={"members": [hung]}, keys=_KEYS,
+        _calm(draw), fault, Verdict.CONSUMER_STOPPED, run_id=run_id, scope={"members": [client_id(shape, hung)]}, keys=_KEYS,
         also=_unless_measured(shape),
     )  # fmt: skip
 
@@ -264,10 +273,13 @@ _KINDS: dict[str, tuple[Callable[[Shape, Draw, str], Scenario], str]] = {
 }
 # A listener's timer does not tell event types apart; the loop and the pool do not know how to pause.
 _NEVER = {("java", "slow_type"), ("loop", "paused"), ("pool", "paused")}
+_NEVER |= {(shape, it) for shape in ("streams", "connect_sink") for it in ("slow_type", "poison", "paused")}
 _SHAPES: dict[Shape, str] = {
     "loop": "a poll loop",
     "pool": "a pool of threads",
     "java": "a Java listener",
+    "streams": "a Kafka Streams application",
+    "connect_sink": "a sink of Kafka Connect",
     "aiokafka": "an event loop (aiokafka)",
     "kafka_python": "a poll loop (kafka-python)",
 }

@@ -14,14 +14,13 @@ from workbench.settings import Thresholds
 from workbench.signals import SIGNALS
 from workbench.triage import capacity
 from workbench.triage.actions import keep_longer
+from workbench.triage.beside import also_true
 from workbench.triage.finding import Action, Evidence, Finding, Missing, PartitionLag, PathStep, Scope, TimeLag
-from workbench.triage.leaf import Leaf
 from workbench.triage.node import Measure, Node
 from workbench.triage.ranking import likeliest_first
 from workbench.triage.shortfall import shortfall_of
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures
-from workbench.triage.tree import TREE
 from workbench.triage.verdict import Answer, State, Verdict
 from workbench.triage.verdicts import leaf_of
 from workbench.triage.walk import candidates, open_questions, path_of
@@ -71,7 +70,7 @@ def build_finding(
         path=tuple(_step(node, answers[node.id], row, thresholds) for node in path),
         partitions=tuple(_partition(item) for item in row.partitions),
         candidates=tuple(likeliest_first(candidates(answers), row)) if verdict is Verdict.CANNOT_TELL else (),
-        contributing=_contributing(answers, path, leaf, row),
+        contributing=also_true(row, path, leaf, thresholds),
         missing=_missing(answers, verdict, row, profiles),
         actions=(*(_keep(subject, row) if at_risk else ()), *leaf.actions(subject, row)),
         runbook=leaf.runbook,
@@ -183,30 +182,6 @@ def _partition(item: PartitionFeatures) -> PartitionLag:
         log_end=_whole(item.log_end),
         lag_messages=_whole(item.lag_messages),
         time_lag_seconds=item.time_lag_seconds,
-    )
-
-
-def _contributing(
-    answers: Mapping[str, Answer], path: Sequence[Node], leaf: Leaf, row: SubscriptionFeatures
-) -> tuple[str, ...]:
-    """Other answers that are yes, off the path; only for subscriptions that lag."""
-    if leaf.state is not State.LAGGING:
-        return ()
-    asked = {node.id for node in path}
-    network = TREE["slow_network"]
-    # Fetched messages that wait show that the network is not what limits; it is slow all the same.
-    slow = row.surely_slow_network and network.id not in asked and answers[network.id] is not Answer.YES
-    return (
-        *leaf.also_true(row),
-        *((f"{network.short.rstrip('?').capitalize()}: {network.words(row)}.",) if slow else ()),
-        *(
-            f"{node.short.rstrip('?').capitalize()}: {node.words(row)}."
-            for node in TREE.values()
-            if node.contributes
-            and node.id not in asked
-            and answers[node.id] is Answer.YES
-            and not (node.id == "all_slow" and row.known_count == 1)  # it is the one that is slow
-        ),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from workbench.triage.beside import proven
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Verdict
 
@@ -25,7 +26,9 @@ def likeliest_first(candidates: Sequence[Verdict], row: SubscriptionFeatures) ->
     quota = (_V.THROTTLED,) if (row.throttle_seconds or 0) > 0 and row.own_work is False else ()
     first = [it for it in (*quota, *_speaking(row)) if it in candidates]
     order = {verdict: place for place, verdict in enumerate(dict.fromkeys([*first, *_USUAL]))}
-    return sorted(candidates, key=lambda it: order.get(it, len(order)))
+    ranked = sorted(candidates, key=lambda it: order.get(it, len(order)))
+    # A second fault that is measured comes before guesses at the first one, also if the path does not ask about it.
+    return list(dict.fromkeys([*ranked[:1], *proven(row), *ranked[1:]]))
 
 
 def _speaking(row: SubscriptionFeatures) -> tuple[Verdict, ...]:

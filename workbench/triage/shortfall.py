@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from workbench.features.measured import PartitionFeatures, ProcessorFeatures
 from workbench.humanize import count, listed, percent, plural, rate, times
+from workbench.triage.pace import held_by_own_work, lost_pace, slow_network
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Answer, State, Verdict
 
@@ -29,7 +30,7 @@ class Part:
     """What one cause explains.
 
     Attributes:
-        cause: the verdict that it would be alone.
+        cause: the verdict that it would be alone; of a consumer whose own work takes longer, without process times, the likeliest one.
         words: what is measured.
         per_second: messages/s that would be read, too, without it; at most the whole shortfall.
         share: of the whole shortfall, 0 to 1.
@@ -84,9 +85,12 @@ _Amount = tuple[Verdict, str, float]
 def _amounts(row: SubscriptionFeatures, arriving: float) -> Iterator[_Amount]:
     yield from _standing(row)
     yield from _gone(row, arriving)
-    yield from _handlers(row, arriving)
-    yield from _throttled(row, arriving)
-    yield from _network(row, arriving)
+    own = [*_handlers(row, arriving), *_own_work(row)]
+    yield from own
+    # Where its own work is the limit, what reaches it late costs no more than that.
+    most = max(amount for _, _, amount in own) if own and row.own_work else arriving
+    for cause, words, amount in (*_throttled(row, arriving), *_network(row, arriving)):
+        yield cause, words, min(amount, most)
     yield from _rebalancing(row, arriving)
     yield from _hot(row)
     yield from _more(row, arriving)
@@ -132,6 +136,13 @@ def _handlers(row: SubscriptionFeatures, arriving: float) -> Iterator[_Amount]:
         yield cause, f"handlers take {times(now / usual)} their usual time", arriving * (1 - usual / now)
 
 
+def _own_work(row: SubscriptionFeatures) -> Iterator[_Amount]:
+    late = held_by_own_work(row)
+    if (pace := lost_pace(row, late)) is not None:
+        words = f"its own work reads {times(pace)} as much as before, and fetched messages wait"
+        yield Verdict.SLOW_DOWNSTREAM, words, sum(max(0.0, it.lag_slope or 0.0) for it in late)
+
+
 def _work(processors: Iterable[ProcessorFeatures], *, usual: bool = False) -> float:
     """Seconds of work per second, with the process times of now or of the baseline."""
     return sum(
@@ -156,7 +167,7 @@ def _throttled(row: SubscriptionFeatures, arriving: float) -> Iterator[_Amount]:
 
 def _network(row: SubscriptionFeatures, arriving: float) -> Iterator[_Amount]:
     now, usual = row.rtt_seconds, row.rtt_baseline_seconds
-    if row.answers.get("slow_network") is Answer.YES and now and usual:
+    if slow_network(row) and now and usual:
         yield (
             Verdict.SLOW_NETWORK,
             f"round trips take {times(now / usual)} their usual time",

@@ -27,6 +27,13 @@ _NOT_SLOWER = (
     f" AND coalesce(pace_ratio >= {_KEPT_PACE} AND arrival_ratio >= {_MORE_ARRIVES} OR surely_hot, false)"
 )
 
+# A few stand still, for not so long that they must be stuck, while their consumer works all the time and commits what it does: they may
+# wait until it has read the others.
+_WAITS_FOR_OTHERS = (
+    "queueless AND own_work AND works_on AND moving_partitions > 0"
+    " AND size(stuck_partitions) = 0 AND frozen_count BETWEEN 1 AND few_partitions"
+)
+
 CAUSES = (
     Node(
         id="consuming",
@@ -291,7 +298,7 @@ CAUSES = (
         short="any standing still?",
         # What stands still is not hot, and neither consumers nor partitions move it.
         test=(
-            "CASE WHEN stalled THEN true"
+            f"CASE WHEN {_WAITS_FOR_OTHERS} THEN NULL WHEN stalled THEN true"
             " WHEN size(standing_partitions) > 0 AND size(array_except(behind_partitions, standing_partitions)) = 0 THEN NULL"
             " ELSE false END"
         ),

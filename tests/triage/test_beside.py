@@ -1,0 +1,150 @@
+"""The second of two faults: a fact beside the verdict, or beside a cause that cannot be told, is named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.triage.made import made, subscription
+from workbench.features.measured import PartitionFeatures
+from workbench.settings import Thresholds
+from workbench.triage.beside import also_true
+from workbench.triage.pace import lost_pace
+from workbench.triage.ranking import likeliest_first
+from workbench.triage.shortfall import shortfall_of
+from workbench.triage.subscription import SubscriptionFeatures
+from workbench.triage.tree import TREE
+from workbench.triage.verdict import Answer, State, Verdict
+from workbench.triage.verdicts import leaf_of
+
+YES, NO = Answer.YES, Answer.NO
+V = Verdict
+
+
+def partition(number: int, *, read: float, before: float = 50.0, slope: float = 20.0) -> PartitionFeatures:
+    """One with its pace in messages/s."""
+    return made(
+        PartitionFeatures,
+        partition=number,
+        committed_recent_per_second=read,
+        arrival_baseline_per_second=before,
+        arrival_per_second=before,
+        lag_slope=slope,
+    )
+
+
+def late(read: float = 20.0, **known: Any) -> SubscriptionFeatures:
+    """Partition 0 stands still, 1 and 2 fall behind; fetched messages wait, and nothing measures the handlers."""
+    known["answers"] = dict.fromkeys(TREE, Answer.CANNOT_TELL) | {"lagging": YES} | known.get("answers", {})
+    return subscription(**{
+        "partitions": (partition(0, read=0.0, slope=50.0), partition(1, read=read), partition(2, read=read)),
+        "behind_partitions": (0, 1, 2), "frozen_partitions": (0,), "queueless": True, "own_work": True, "known_count": 0,
+        "arrival_per_second": 150.0, "lag_slope": 90.0, "fetched_low": 500.0, **known,
+    })  # fmt: skip
+
+
+def told(row: SubscriptionFeatures, verdict: Verdict, *asked: str) -> str:
+    """What stands beside a verdict whose path had these questions."""
+    return " ".join(also_true(row, [TREE[it] for it in asked], leaf_of(verdict), Thresholds()))
+
+
+def test_others_that_are_read_more_slowly_stand_beside_a_stuck_partition() -> None:
+    """The stuck one does not count for their pace, and each has a part of what is not read."""
+    row = late()
+    assert "Own work slower: messages wait in the client, and the other partitions are read at 0.4" in told(
+        row, V.STUCK_PARTITION
+    )
+    found = shortfall_of(row, State.LAGGING)
+    assert found is not None
+    assert [(it.cause, round(it.per_second)) for it in found.parts] == [
+        ("stuck_partition", 50),
+        ("slow_downstream", 40),
+    ]
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        {"read": 49.0},  # as fast as ever
+        {"own_work": False},
+        {"own_work": None},
+        {"known_count": 1},  # process times say it themselves
+        {"queueless": False},
+        {"at_quota": True},
+        {"behind_partitions": (0,)},
+        {"standing_partitions": (1, 2)},
+        {"partitions": (partition(0, read=0.0), partition(1, read=20.0, before=0.0))},  # nothing to compare with
+    ],
+)
+def test_nothing_slower_is_made_up(known: dict[str, Any]) -> None:
+    """What waits for its turn, is not late, or has no pace before is not slower."""
+    assert "slower" not in told(late(**known), V.STUCK_PARTITION)
+
+
+def test_a_pace_is_that_of_the_members_that_are_left() -> None:
+    """Two of three members read two thirds."""
+    row = late(usual_members=3.0, group_members_recent=2.0)
+    assert lost_pace(row, row.partitions[1:]) == pytest.approx(0.6)
+
+
+def test_a_quota_beside_work_that_cannot_be_told_is_the_second_candidate() -> None:
+    """The path of a consumer that is busy does not ask for it."""
+    answers = {"queue_backed_up": YES, "throttled": YES, "slow_network": NO}
+    row = late(frozen_partitions=(), throttle_seconds=0.5, pace_ratio=0.4, answers=answers)
+    causes = [V.TOO_FEW_CONSUMERS, V.SLOW_PROCESSOR, V.SLOW_DOWNSTREAM]
+    assert likeliest_first(causes, row)[:3] == [V.SLOW_DOWNSTREAM, V.THROTTLED, V.SLOW_PROCESSOR]
+    assert "Throttled: 500 ms on average." in told(row, V.CANNOT_TELL, "queue_backed_up")
+    assert "Throttled" not in told(row, V.CANNOT_TELL, "throttled")
+    found = shortfall_of(row, State.CANNOT_TELL)
+    assert found is not None
+    assert [it.cause for it in found.parts] == ["slow_downstream", "throttled"]
+    # What reaches it late costs no more than its own work, which is the limit.
+    assert found.parts[1].per_second <= found.parts[0].per_second
+
+
+def test_a_slow_network_beside_fetched_messages_that_wait_is_named() -> None:
+    """It is not the limit, and slow all the same."""
+    row = late(
+        frozen_partitions=(), surely_slow_network=True, rtt_seconds=1.0, rtt_baseline_seconds=0.01, pace_ratio=0.4,
+        answers={"slow_network": NO},
+    )  # fmt: skip
+    assert likeliest_first([V.SLOW_DOWNSTREAM, V.SLOW_PROCESSOR], row)[1] is V.SLOW_NETWORK
+    assert "Network slow: " in told(row, V.CANNOT_TELL, "queue_backed_up")
+    found = shortfall_of(row, State.CANNOT_TELL)
+    assert found is not None
+    assert "slow_network" in [it.cause for it in found.parts]
+
+
+def test_fetches_of_a_busy_client_are_no_slow_network() -> None:
+    """The time of its fetches contains the wait for records, and grows with what it leaves to wait for."""
+    known = {
+        "frozen_partitions": (),
+        "rtt_seconds": 0.24,
+        "rtt_baseline_seconds": 0.03,
+        "answers": {"slow_network": YES},
+    }
+    busy = late(pace_ratio=0.4, **known)
+    assert V.SLOW_NETWORK not in likeliest_first([V.SLOW_DOWNSTREAM], busy)
+    assert "Network slow" not in told(busy, V.CANNOT_TELL, "queue_backed_up")
+    found = shortfall_of(busy, State.CANNOT_TELL)
+    assert found is not None and [it.cause for it in found.parts] == ["slow_downstream"]
+    waits = late(own_work=None, **known)
+    assert V.SLOW_NETWORK in likeliest_first([V.SLOW_DOWNSTREAM], waits)
+
+
+def test_nothing_stands_beside_a_lag_that_is_not_known() -> None:
+    """Whether it lags at all comes first."""
+    row = late(answers={"lagging": Answer.CANNOT_TELL, "throttled": YES})
+    assert told(row, V.CANNOT_TELL) == ""
+    assert likeliest_first([V.HEALTHY, V.SLOW_DOWNSTREAM], row) == [V.SLOW_DOWNSTREAM, V.HEALTHY]
+
+
+def test_slower_handlers_that_wait_for_a_quota_are_named() -> None:
+    """They hold nothing up now, and would without it."""
+    known = {"median_slow_down": 3.8, "known_count": 2, "own_work": False, "answers": {"all_slow": NO, "one_slow": NO}}
+    assert "All slower: half of the processors take at least 3.8" in told(late(**known), V.THROTTLED)
+    assert "All slower" not in told(late(**{**known, "median_slow_down": 1.05}), V.THROTTLED)
+    assert "All slower" not in told(late(**{**known, "queueless": False}), V.THROTTLED)
+    one = {**known, "known_count": 1, "one_slow": True}
+    assert "One processor slow" in told(late(**one), V.THROTTLED) and "All slower" not in told(late(**one), V.THROTTLED)

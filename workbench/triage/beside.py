@@ -1,0 +1,96 @@
+"""What is true beside the verdict: of two faults at once the second one, which the path to the first does not ask about.
+
+A fact that is measured (a quota that holds fetches back, long round trips, slower handlers) stays one if something else is the larger
+limit, or if what the larger one is cannot be told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from workbench.humanize import times
+from workbench.settings import Thresholds
+from workbench.triage.leaf import Leaf
+from workbench.triage.node import Node
+from workbench.triage.pace import held_by_own_work, lost_pace, slow_network
+from workbench.triage.subscription import SubscriptionFeatures
+from workbench.triage.tree import TREE
+from workbench.triage.verdict import Answer, State, Verdict
+
+_V = Verdict
+# What a client or the broker says, whatever the limit is; and the question that says it.
+_HARD = {
+    "throttled": _V.THROTTLED,
+    "stuck": _V.STUCK_PARTITION,
+    "rebalancing": _V.REBALANCE_STORM,
+}
+
+
+def proven(row: SubscriptionFeatures) -> tuple[Verdict, ...]:
+    """Causes of a lag that the data prove, the most certain first, whether or not they are the limit."""
+    if row.answers["lagging"] is not Answer.YES:
+        return ()
+    found = [verdict for node, verdict in _HARD.items() if row.answers[node] is Answer.YES]
+    return (*found, *((_V.SLOW_NETWORK,) if slow_network(row) else ()))
+
+
+def also_true(row: SubscriptionFeatures, path: Sequence[Node], leaf: Leaf, thresholds: Thresholds) -> tuple[str, ...]:
+    """Other facts, off the path, in sentences; only for subscriptions that lag."""
+    asked = {node.id for node in path}
+    if leaf.verdict is _V.CANNOT_TELL and row.answers["lagging"] is Answer.YES:
+        told = [*_network(row, asked), *_answered(row, asked, tuple(_HARD))]
+    elif leaf.state is State.LAGGING:
+        told = [
+            *leaf.also_true(row),
+            *_network(row, asked),
+            *_answered(row, asked, [it.id for it in TREE.values() if it.contributes and it.id != "slow_network"]),
+            *_idle_and_slower(row, asked, thresholds),
+            *_others_slower(row, leaf.verdict),
+        ]
+    else:
+        return ()
+    return tuple(told)
+
+
+def _answered(row: SubscriptionFeatures, asked: set[str], questions: Sequence[str]) -> list[str]:
+    """Those of the questions, off the path, that the data answer with yes."""
+    return [
+        _sentence(node, node.words(row))
+        for node in TREE.values()
+        if node.id in questions
+        and node.id not in asked
+        and row.answers[node.id] is Answer.YES
+        and not (node.id == "all_slow" and row.known_count == 1)  # it is the one that is slow
+    ]
+
+
+def _network(row: SubscriptionFeatures, asked: set[str]) -> list[str]:
+    node = TREE["slow_network"]
+    return [_sentence(node, node.words(row))] if node.id not in asked and slow_network(row) else []
+
+
+def _idle_and_slower(row: SubscriptionFeatures, asked: set[str], t: Thresholds) -> list[str]:
+    """Handlers of a poll loop that takes its time elsewhere hold nothing up yet. They would, without the other fault."""
+    if not row.queueless:
+        return []
+    one, every = TREE["one_slow"], TREE["all_slow"]
+    if one.id not in asked and row.answers[one.id] is Answer.NO and row.one_slow:
+        return [_sentence(one, one.words(row))]
+    slower = (row.median_slow_down or 0.0) >= t.all_slow_ratio and (row.known_count or 0) > 1
+    unasked = every.id not in asked and row.answers[every.id] is Answer.NO
+    return [_sentence(every, every.words(row))] if slower and unasked else []
+
+
+def _others_slower(row: SubscriptionFeatures, verdict: Verdict) -> list[str]:
+    """Beside a partition that stands still, the others are read more slowly, and not because of it."""
+    late = held_by_own_work(row) if verdict is _V.STUCK_PARTITION else []
+    pace = lost_pace(row, late)
+    if pace is None:
+        return []
+    return [
+        f"Own work slower: messages wait in the client, and the other partitions are read at {times(pace)} their usual pace."
+    ]
+
+
+def _sentence(node: Node, words: str) -> str:
+    return f"{node.short.rstrip('?').capitalize()}: {words}."
