@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +19,8 @@ from tests.browser.looking import PICTURES
 pytestmark = [pytest.mark.apt]
 
 BOOKS = ("lag_triage", "replay", "dead_letters", "game_day")
-ROWS = "new Set([...document.querySelectorAll('.wb-form > *')].map((it) => Math.round(it.getBoundingClientRect().top))).size"
+TOPS = "[...document.querySelectorAll('.wb-form > *')].map((it) => Math.round(it.getBoundingClientRect().top))"
+ROWS = f"new Set({TOPS}).size"
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +65,7 @@ def test_the_inputs_of_a_triage_are_two_tidy_rows(page: Page, jupyter: Address) 
     for width, rows in ((1440, 2), (1200, 2), (390, 6), (1200, 2)):
         page.resize(width, 900)
         page.wait(f"{ROWS} === {rows}", seconds=20)
+        assert len(set(Counter(page.run(TOPS)).values())) == 1, "each row has as many inputs"
         sizes = (
             "[...document.querySelectorAll('.wb-form > *')].map((it) => Math.round(it.getBoundingClientRect().width))"
         )
