@@ -58,7 +58,7 @@ def held(first: int | None, committed: int | None, completed: int | None) -> lis
         (PART.stop + 5, {"logs": LogView(starts={KEY: 0}, ends={KEY: PART.stop + 9})}, VerifyVerdict.VERIFIED, "up to"),
         (None, {}, VerifyVerdict.INCOMPLETE, "no commit"),
         (TARGET - 1, {}, VerifyVerdict.INCOMPLETE, "before the target"),
-        (PART.stop - 1, {}, VerifyVerdict.INCOMPLETE, "1 offsets are not committed"),
+        (PART.stop - 1, {}, VerifyVerdict.INCOMPLETE, "1 offset is not committed"),
         (PART.stop - 1, {"tails": {KEY: 0}}, VerifyVerdict.VERIFIED, "up to"),
         (PART.stop - 1, {"tails": {KEY: 1}}, VerifyVerdict.INCOMPLETE, "not committed"),
         (
@@ -95,7 +95,7 @@ def held(first: int | None, committed: int | None, completed: int | None) -> lis
             VerifyVerdict.INCOMPLETE,
             "Not processed: 1 of 5 records, from 7 on",
         ),
-        (PART.stop, {"counts": {KEY: ReadCounts(records=5, processed=5)}}, VerifyVerdict.VERIFIED, "All 5"),
+        (PART.stop, {"counts": {KEY: ReadCounts(records=5, processed=5)}}, VerifyVerdict.VERIFIED, "5 records, all in the log"),
         (PART.stop, {"processed_before": {KEY: 3}}, VerifyVerdict.INCOMPLETE, "before the target were processed"),
     ],
 )
