@@ -95,7 +95,12 @@ def held(first: int | None, committed: int | None, completed: int | None) -> lis
             VerifyVerdict.INCOMPLETE,
             "Not processed: 1 of 5 records, from 7 on",
         ),
-        (PART.stop, {"counts": {KEY: ReadCounts(records=5, processed=5)}}, VerifyVerdict.VERIFIED, "5 records, all in the log"),
+        (
+            PART.stop,
+            {"counts": {KEY: ReadCounts(records=5, processed=5)}},
+            VerifyVerdict.VERIFIED,
+            "5 records, all in the log",
+        ),
         (PART.stop, {"processed_before": {KEY: 3}}, VerifyVerdict.INCOMPLETE, "before the target were processed"),
     ],
 )

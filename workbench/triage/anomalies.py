@@ -124,7 +124,8 @@ def _lag(t: Thresholds) -> _Stages:
     # The time lag is of now: since the last sample it may have caught up, if it was moving then and not far behind.
     unproven = (
         f"NOT ({idle}) AND p.lag_messages > 0 AND p.time_lag_seconds > objective_seconds + {rhythm}"
-        f" AND (p.moved_ago_seconds + p.committed_last_seconds > 0 OR coalesce(p.story['waiting'] > {half}, true))"
+        f" AND (p.moved_ago_seconds + p.committed_last_seconds > 0 OR coalesce(p.story['waiting'] > {half}, true)"
+        f" OR coalesce(-p.committed_last_seconds > {_OVERDUE_SAMPLES} * p.committed_interval_seconds, false))"
     )
     outages = f"coalesce(exists(partitions, p -> p.story['outages'] >= {_SEVERAL}), false)"
     ran, missed = batch.missed(idle, _waited("p.lag_messages", "p.arrival_per_second"))
@@ -204,6 +205,7 @@ _LONGEST_DRAIN_SECONDS = 3600.0
 _APART = 1.5  # times the typical lag
 _OF_HIGHEST = 0.1  # what has a tenth of the highest lag is not what the lag is about
 _JUST_NOW = 1.5  # samples
+_OVERDUE_SAMPLES = 2.5  # since the last one: what a commit did then says nothing of now
 _LONG_UNMOVED_SECONDS = 1800.0
 _SOMEBODY = 0.5  # of a member, on average
 _SEVERAL, _OFTEN = 3, 0.15  # stretches in the window, and their share of it
