@@ -5,8 +5,9 @@ It is what tells a skip from a quick catching up: a commit says what was passed,
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ from workbench.chronicle.series import FloatArray, Line
 from workbench.runs import runs_of
 from workbench.window import Window
 
-COUNTED = "process_time"
+_COUNTED = "process_time"
 _BORN_LATE = 3.0  # intervals after the first sample of all: a counter that began then counts a process that began then
 
 _PAUSE = 2.5  # intervals
@@ -59,26 +60,14 @@ def handled_by(
         groups: cluster and group of those that are asked for.
     """
     found: dict[tuple[str, str, str | None], Handled] = {}
-    names = pa.array(sorted({group for _, group in groups}), pa.string())
-    wanted = pc.and_(pc.equal(samples["signal"], COUNTED), pc.equal(samples["stat"], "count"))
-    wanted = pc.and_(pc.and_(wanted, pc.is_valid(samples["value"])), pc.is_in(samples["group"], names))
-    rows = samples.filter(wanted)
-    if not rows.num_rows:
-        return found
-    seconds = pc.cast(rows["ts"], pa.int64()).to_numpy() / 1e6 - window.end.timestamp()
-    values = rows["value"].to_numpy()
-    starts, ends = runs_of(rows, ("cluster", "group", "topic", "member", "processor", "source"))
-    labels = rows.select(["cluster", "group", "topic"]).take(pa.array(starts)).to_pylist()
-    first = -window.seconds - window.baseline_seconds
+    parts = [
+        ((label["cluster"], label["group"], label["topic"]), at, value)
+        for label, at, value in counters_of(samples, window, groups)
+        if len(at) > 1
+    ]
     earliest: dict[tuple[str, str], float] = {}
-    parts: list[tuple[tuple[str, str, str | None], FloatArray, FloatArray]] = []
-    for label, begin, until in zip(labels, starts, ends, strict=True):
-        at, value = seconds[begin:until], values[begin:until]
-        inside = (at >= first - 1e-6) & (at <= 1e-6)
-        if (label["cluster"], label["group"]) in groups and inside.sum() > 1:
-            key = (label["cluster"], label["group"], label["topic"])
-            parts.append((key, at[inside], value[inside]))
-            earliest[key[:2]] = min(earliest.get(key[:2], 0.0), float(at[inside][0]))
+    for key, at, _ in parts:
+        earliest[key[:2]] = min(earliest.get(key[:2], 0.0), float(at[0]))
     for key, at, value in parts:
         mine = found.setdefault(key, Handled())
         every = float(np.median(np.diff(at)))
@@ -93,3 +82,32 @@ def handled_by(
         grown = np.insert(grown, pauses + 1, grown[pauses])
         mine.lines.append(Line(at, grown))
     return found
+
+
+def counters_of(
+    samples: pa.Table, window: Window, groups: Collection[tuple[str, str]]
+) -> Iterator[tuple[Mapping[str, Any], FloatArray, FloatArray]]:
+    """Yield each counter of handled records: its labels, and its samples as seconds before the window's end and values.
+
+    Args:
+        samples: in the order of `workbench.samples.SERIES_ORDER`, then time.
+        window: baseline and window; samples outside are left out.
+        groups: cluster and group of those that are asked for.
+    """
+    names = pa.array(sorted({group for _, group in groups}), pa.string())
+    wanted = pc.and_(pc.equal(samples["signal"], _COUNTED), pc.equal(samples["stat"], "count"))
+    wanted = pc.and_(pc.and_(wanted, pc.is_valid(samples["value"])), pc.is_in(samples["group"], names))
+    rows = samples.filter(wanted)
+    if not rows.num_rows:
+        return
+    seconds = pc.cast(rows["ts"], pa.int64()).to_numpy() / 1e6 - window.end.timestamp()
+    values = rows["value"].to_numpy()
+    first = -window.seconds - window.baseline_seconds
+    columns = ("cluster", "group", "topic", "member", "processor", "source")
+    starts, ends = runs_of(rows, columns)
+    labels = rows.select(list(columns)).take(pa.array(starts)).to_pylist()
+    for label, begin, until in zip(labels, starts, ends, strict=True):
+        at, value = seconds[begin:until], values[begin:until]
+        inside = (at <= 1e-6) & (at >= first - 1e-6)
+        if (label["cluster"], label["group"]) in groups and inside.any():
+            yield label, at[inside], value[inside]

@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from workbench.chronicle.handled import counters_of
 from workbench.chronicle.series import FEW_MOVES, Line
 from workbench.runs import runs_of
 from workbench.signals import SIGNALS, Grain
 from workbench.window import Window
 
-_COUNTED = "process_time"
 _LATER = 2.0  # samples: a member may commit while it leaves, and counts are read at other moments than commits
 _OF_MEMBERS = [it.name for it in SIGNALS.values() if it.grain is Grain.MEMBER]
 
@@ -48,12 +48,10 @@ def members_of(
         groups: cluster and group of those that are asked for.
     """
     found: dict[tuple[str, str, str | None], dict[str, MemberStory]] = {}
-    wanted = pc.and_(pc.equal(samples["signal"], _COUNTED), pc.equal(samples["stat"], "count"))
-    wanted = pc.and_(wanted, pc.and_(pc.is_valid(samples["value"]), pc.is_valid(samples["member"])))
-    names = pa.array(sorted({group for _, group in groups}), pa.string())
-    rows = samples.filter(pc.and_(wanted, pc.is_in(samples["group"], names)))
-    if not rows.num_rows:
+    counters = [it for it in counters_of(samples, window, groups) if it[0]["member"] is not None]
+    if not counters:
         return found
+    names = pa.array(sorted({group for _, group in groups}), pa.string())
     others = samples.filter(
         pc.and_(
             pc.and_(pc.is_in(samples["signal"], pa.array(_OF_MEMBERS)), pc.is_valid(samples["member"])),
@@ -63,20 +61,8 @@ def members_of(
     named: dict[str, set[str]] = {}
     for it in others.group_by(["group", "member"]).aggregate([]).to_pylist():
         named.setdefault(it["group"], set()).add(it["member"])
-    seconds = pc.cast(rows["ts"], pa.int64()).to_numpy() / 1e6 - window.end.timestamp()
-    values = rows["value"].to_numpy()
-    labels_of = ("cluster", "group", "topic", "member", "processor", "source")
-    starts, ends = runs_of(rows, labels_of)
-    labels = rows.select(list(labels_of)).take(pa.array(starts)).to_pylist()
-    for label, begin, until in zip(labels, starts, ends, strict=True):
-        if (label["cluster"], label["group"]) not in groups or label["member"] not in named.get(
-            label["group"], {label["member"]}
-        ):
-            continue
-        at, value = seconds[begin:until], values[begin:until]
-        inside = (at <= 1e-6) & (at >= -window.seconds - window.baseline_seconds - 1e-6)
-        at, value = at[inside], value[inside]
-        if not len(at):
+    for label, at, value in counters:
+        if label["member"] not in named.get(label["group"], {label["member"]}):
             continue
         # A counter that begins anew has grown, too.
         grown = np.flatnonzero(np.diff(value) != 0) + 1
