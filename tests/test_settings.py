@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from workbench.errors import ConfigError, UnknownClusterError
+from workbench.inputs import first_problem
 from workbench.settings import Settings, Thresholds, load_settings
 
 
@@ -95,3 +97,10 @@ def test_every_threshold_has_its_reason() -> None:
     for name, field in Thresholds.model_fields.items():
         assert field.description, name
         assert field.default is not None, name
+
+
+def test_a_number_that_is_none_is_said_in_our_words() -> None:
+    """The validator's own words stay inside."""
+    with pytest.raises(ValidationError) as caught:
+        Thresholds.model_validate({"time_lag_objective_seconds": "soon"})
+    assert str(first_problem(caught.value)) == "time_lag_objective_seconds: it must be a number"

@@ -49,6 +49,7 @@ def _in_our_words(kind: str, said: str) -> str:
         return "there is no such field"
     if kind == "missing":
         return "it is missing"
+    said = said.partition(", unable to parse")[0]  # it says the same once more
     said = said.removeprefix("Value error, ").replace("Input should be a valid ", "it must be a ")
     return said.replace("Input should be ", "it must be ").replace("it must be a integer", "it must be a whole number")
 
