@@ -148,7 +148,7 @@ def _outages(at: FloatArray, late: BoolArray, changed: IntArray, stops: IntArray
 
     0 if it does so most of the time, as a batch does between its runs, or has not done so for longer than usual.
     """
-    begins, ends = at[changed[stops]], at[changed[stops + 1]] if len(stops) else at[:0]
+    begins, ends = at[changed[stops]], at[changed[stops + 1]]
     if not len(stops) or float((ends - begins).sum()) > _MOSTLY * (at[-1] - at[0]):
         return 0
     edges = np.diff(np.concatenate([[0], late.astype(np.int8), [0]]))

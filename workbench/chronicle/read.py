@@ -169,10 +169,10 @@ def _repeated(
         arrived = sum(float(it.value[-1] - it.value[0]) for it in ends)
         before = -max(it.at[0] for it in ends) - stands if ends else 0.0
         if before > 0 and arrived / before * stands >= _EXPECTED:
-            suspects[key] = (stands - step, arrived / before)
+            suspects[key] = stands - step
     counters = handled_by(samples, window, {key[:2] for key in suspects}) if suspects else {}
     found = {}
-    for key, (stands, pace) in suspects.items():
+    for key, stands in suspects.items():
         own = counters.get(key)
         if own is None or own.last < -2 * own.every:
             continue
@@ -180,7 +180,7 @@ def _repeated(
         since = -stands / 2
         usual = own.between(own.first, -stands) / (-stands - own.first) if own.first < -stands else 0.0
         now = own.between(since, own.last) / (own.last - since) if own.last > since else 0.0
-        if usual > 0 and now >= _GOES_ON * usual and pace > 0:
+        if usual > 0 and now >= _GOES_ON * usual:
             found[key] = stands
     return found
 

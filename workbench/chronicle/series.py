@@ -87,8 +87,7 @@ class Story:
             so for longer than usual.
         late_from, late_to, late_peak: the latest stretch in which it was late, if it ended in the window, and the highest age.
         lost, lost_from, lost_ago: messages that retention deleted before they were committed, the first of them, and when.
-        skipped, skipped_from, skipped_ago: messages that a commit passed in one step; `skip_pace` times the usual pace, at `skip_rate`;
-            `skip_inside`: in the window.
+        skipped, skipped_from, skipped_ago: messages that a commit passed in one step; `skip_pace` times the usual pace, at `skip_rate`.
         skip_read: share of these that the handlers account for, 0 to 1; None: not counted.
         skip_doubt: handlers are counted, and far fewer than these; but not how many they usually count for each.
         skip_capacity: how many times faster it was than what was read next, while it was still behind.
@@ -132,7 +131,6 @@ class Story:
     skipped: float | None = None
     skipped_from: float | None = None
     skipped_ago: float | None = None
-    skip_inside: bool = False
     skip_pace: float | None = None
     skip_rate: float | None = None
     skip_read: float | None = None

@@ -55,26 +55,15 @@ def skip(found: Story, committed: Line, end: Line, age: FloatArray | None, chang
         return
     if pace[most] < _FASTER * usual:
         return
-    _note(found, at[jump - 1], at[jump], offset[jump - 1], step[jump - 1], float(pace[most]), at[-1], limits)
+    _note(found, offset[jump - 1], step[jump - 1], float(pace[most]), at[-1] - at[jump])
     # A batch reads an hour's records at once, each time.
     if len(others) >= FEW_MOVES:
         found.skip_pace = float(pace[most]) / usual
 
 
-def _note(
-    found: Story,
-    before: float,
-    after: float,
-    first: float,
-    passed: float,
-    pace: float,
-    now: float,
-    limits: Limits,
-) -> None:
+def _note(found: Story, first: float, passed: float, pace: float, ago: float) -> None:
+    found.skipped, found.skipped_from, found.skipped_ago = float(passed), float(first), float(ago)
     found.skip_rate = pace
-    found.skipped, found.skipped_from = float(passed), float(first)
-    found.skipped_ago = float(now - after)
-    found.skip_inside = bool(before > limits.window_start)
 
 
 def _between(line: Line, after: FloatArray, until: FloatArray) -> IntArray:
@@ -104,7 +93,7 @@ def unread_beginnings(parts: Mapping[int, Story], lines: Mapping[int, Mapping[st
         if waited <= 0 or committed.value[0] < first + waited:
             continue
         pace = (float(committed.value[0]) - first) / spacing
-        _note(story, read - spacing, read, first, waited, pace, committed.at[-1], limits)
+        _note(story, first, waited, pace, committed.at[-1] - read)
         story.skip_new = True
 
 
