@@ -179,6 +179,24 @@ def test_the_keys_answer_while_kafka_hangs() -> None:
     played(fake, play)
 
 
+def test_it_closes_while_a_read_is_under_way() -> None:
+    """What arrives after the screen has gone is dropped: q at the moment of an answer must not end in a traceback."""
+    fake = Fake()
+
+    async def play(app: LiveApp, _pilot: Pilot[int]) -> None:
+        await app.query_one("#fleet").remove()
+        await app.query_one("#detail").remove()
+        app.shows_partitions = True
+        before = fake.reads
+        app.read()
+        app.show_partitions()
+        await settled(app, _pilot)
+        assert app.chosen() is None
+        assert fake.reads == before + 1
+
+    played(fake, play)
+
+
 def test_wrong_use_is_refused_before_the_screen(tmp_path: Path) -> None:
     """Without a terminal, with options of a recording, or without either."""
     (tmp_path / "workbench.toml").write_text('[clusters.prod]\nbootstrap = "127.0.0.1:1"\n[clusters.far]\n')

@@ -107,8 +107,11 @@ class LiveApp(App[int]):
         return self.query_one("#fleet", DataTable)
 
     def chosen(self) -> dict[str, Any] | None:
-        """The subscription under the cursor."""
-        at = self.fleet.cursor_row
+        """The subscription under the cursor; None when there is none, and while the screen closes under a read."""
+        try:
+            at = self.fleet.cursor_row
+        except NoMatches:
+            return None
         return self.rows[at] if 0 <= at < len(self.rows) else None
 
     @work(exclusive=True, group="read")
