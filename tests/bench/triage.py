@@ -76,7 +76,8 @@ def triage_cold_prometheus() -> Result:
         instant = datetime.fromtimestamp(end, UTC).isoformat()
         start = datetime.fromtimestamp(end - 900, UTC).isoformat()
         _learn()
-        words = ["--cluster", "c", "--group", "payments", "--since", start, "--until", instant, "--config", settings]
+        words: list[str | Path] = ["--cluster", "c", "--group", "payments", "--since", start, "--until", instant]
+        words += ["--config", settings]
 
         def run() -> None:
             code, shown = _shell([program, "triage", *words])

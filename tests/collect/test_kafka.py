@@ -31,6 +31,11 @@ class LoadingAdmin:
         """What the client tells of all groups, where the brokers cannot be asked in their own protocol."""
         return []
 
+    def list_topics(self, topic: str, **_: Any) -> Any:
+        """The topic of the groups' commits, on the only broker."""
+        part = SimpleNamespace(leader=1, replicas=[1], isrs=[1])
+        return SimpleNamespace(topics={topic: SimpleNamespace(error=None, partitions={0: part})})
+
     def list_consumer_groups(self, **_: Any) -> Future[Any]:
         """One more answer."""
         error = KafkaError(self.code)
@@ -44,7 +49,7 @@ def test_a_coordinator_that_is_loading_is_waited_for(bare: bool) -> None:
     """It answers some seconds after the broker's start; that is no outage. Its error comes bare or in an exception."""
     cluster = KafkaCluster("127.0.0.1:1", _admin=LoadingAdmin(refusals=3, bare=bare))
     assert cluster.snapshot().incomplete == ()
-    assert cluster.requests == 5
+    assert cluster.requests == 6
 
 
 def test_a_coordinator_that_never_loads_is_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,7 +51,7 @@ class Admin:
         return done(SimpleNamespace(members=[], state=state, type=None, coordinator=None))
 
     def list_topics(self, topic: str | None = None, **_: Any) -> Any:
-        part = SimpleNamespace(leader=1)
+        part = SimpleNamespace(leader=1, replicas=[1], isrs=[1])
         return SimpleNamespace(topics={topic or "t": SimpleNamespace(error=None, partitions={0: part})})
 
     def list_offsets(self, asked: dict[Any, Any], **_: Any) -> dict[Any, Future[Any]]:

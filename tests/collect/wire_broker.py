@@ -10,7 +10,7 @@ import socket
 import ssl
 import struct
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -134,6 +134,9 @@ def texts(body: bytes, at: int) -> list[str]:
     return answer.array(answer.text)
 
 
+Coordinated = tuple[int, Sequence[int], Sequence[int]]
+
+
 @dataclass
 class WireBroker:
     """Serves connections until it is closed.
@@ -145,6 +148,8 @@ class WireBroker:
         hangs: it accepts connections, and says nothing.
         brokers: of the cluster; None: this one.
         operations: that the client may do on the cluster, a bit for each; 8 is DESCRIBE.
+        coordination: partitions of the topic of the groups' commits, each with leader, replicas and those in sync; or an error. What
+            it gives changes with each call of it.
     """
 
     answers: dict[int, bytes | Callable[[bytes], bytes]] = field(default_factory=dict)
@@ -154,6 +159,7 @@ class WireBroker:
     hangs: bool = False
     brokers: list[tuple[int, str, int]] | None = None
     operations: int = 1 << 8
+    coordination: Callable[[], Sequence[Coordinated] | int] = lambda: [(1, [1], [1])]
     versions: dict[int, tuple[int, int]] = field(default_factory=lambda: dict(VERSIONS))
     asked: list[tuple[int, int, bytes]] = field(default_factory=list)
 
@@ -217,9 +223,21 @@ class WireBroker:
         if key == 3:
             known = self.brokers if self.brokers is not None else [(1, "127.0.0.1", self.port)]
             rows = array(int32(it) + text(host) + int32(port) + text(None) + b"\0" for it, host, port in known)
-            return b"\0" + int32(0) + rows + text("id") + int32(1) + array([]) + int32(self.operations) + b"\0"
+            topics = array([self._topic()] if body[1] > 1 else [])
+            return b"\0" + int32(0) + rows + text("id") + int32(1) + topics + int32(self.operations) + b"\0"
         said = self.answers[key]
         return b"\0" + (said if isinstance(said, bytes) else said(body))
+
+    def _topic(self) -> bytes:
+        told = self.coordination()
+        parts = [] if isinstance(told, int) else told
+
+        def part(number: int, leader: int, replicas: Sequence[int], in_sync: Sequence[int]) -> bytes:
+            return int16(0) + int32(number, leader, 7) + array(map(int32, replicas)) + array(map(int32, in_sync))
+
+        rows = array(part(number, *it) + array([]) + b"\0" for number, it in enumerate(parts))
+        code = told if isinstance(told, int) else 0
+        return int16(code) + text("__consumer_offsets") + b"\x01" + rows + int32(0) + b"\0"
 
 
 class _Login:

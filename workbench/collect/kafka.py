@@ -23,9 +23,10 @@ from workbench.collect.kafka_errors import (
     is_lost,
     is_other_kind,
 )
-from workbench.collect.kafka_groups import Others, groups_of
+from workbench.collect.kafka_groups import groups_of
 from workbench.collect.kafka_kinds import REDRIVE, cannot_judge, is_redrive_plan
 from workbench.collect.kafka_offsets import BY_TIME, offsets_of, topic_right
+from workbench.collect.kafka_others import Others
 from workbench.collect.kafka_reading import Reading, read
 from workbench.collect.kafka_views import NOT_PERMITTED, GroupView, Partition, Snapshot, group_view
 from workbench.errors import UnknownGroupError

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from workbench.collect.kafka_kinds import kind_of
 from workbench.collect.kafka_views import GroupView, Member, Partition, ShareOffset
-from workbench.collect.kafka_wire import Answer, Api, Wire, WireError, array
+from workbench.collect.kafka_wire import Answer, Api, Wire, WireError, array, text
 
+COMMITS_TOPIC = "__consumer_offsets"  # the leader of a partition of it coordinates the groups of that partition
 _METADATA = Api("Metadata", 3, 9, 9)
 _DESCRIBE_OPERATION = 1 << 8  # of the operations that a client may do, a bit for each
 GROUP_DENIED = 30  # GROUP_AUTHORIZATION_FAILED
@@ -33,8 +35,36 @@ class Listed:
     coordinator: int | None
 
 
-def parse_brokers(answer: Answer) -> tuple[dict[int, tuple[str, int]], bool]:
-    """Broker ids with their addresses, and whether the client may describe the cluster (Metadata 9, without topics)."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coordination:
+    """Who coordinates groups: the leaders of the partitions of the topic with their commits.
+
+    Attributes:
+        leaders: partition to broker.
+        is_whole: whether each partition has a leader, and all of its replicas are in sync.
+    """
+
+    leaders: Mapping[int, int]
+    is_whole: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What a broker tells about its cluster.
+
+    Attributes:
+        brokers: id to address, of those that the cluster counts.
+        may_describe: whether the client may describe the cluster.
+        coordination: None if it was not asked for, or the topic is not there or may not be seen.
+    """
+
+    brokers: Mapping[int, tuple[str, int]]
+    may_describe: bool
+    coordination: Coordination | None = None
+
+
+def parse_brokers(answer: Answer) -> Told:
+    """Read an answer to Metadata 9, about no topic or the one of the groups' commits."""
     answer.int32()  # throttle time
 
     def broker() -> tuple[int, tuple[str, int]]:
@@ -45,20 +75,44 @@ def parse_brokers(answer: Answer) -> tuple[dict[int, tuple[str, int]], bool]:
             raise WireError(f"broker {number} has no valid port")
         return number, (host, port)
 
-    def topic() -> None:
-        raise WireError("a topic that was not asked for")
+    def partition() -> tuple[int, int, bool]:
+        answer.int16()  # no leader, or a replica that is not there: told below, too
+        number, leader = answer.int32(), answer.int32()
+        answer.int32()  # its epoch
+        replicas, in_sync = answer.array(answer.int32), answer.array(answer.int32)
+        answer.array(answer.int32)  # offline
+        answer.tags()
+        return number, leader, leader >= 0 and len(in_sync) >= len(replicas)
+
+    def topic() -> tuple[str, int, list[tuple[int, int, bool]]]:
+        code, name = answer.int16(), answer.text()
+        answer.int8()  # internal
+        partitions = answer.array(partition)
+        answer.int32()  # operations
+        answer.tags()
+        return name, code, partitions
 
     brokers = dict(answer.array(broker))
     answer.maybe_text()  # id of the cluster
     answer.int32()  # controller
-    answer.array(topic)
-    return brokers, bool(answer.int32() & _DESCRIBE_OPERATION)
+    coordination = None
+    for name, code, partitions in answer.array(topic):
+        if name != COMMITS_TOPIC:
+            raise WireError("a topic that was not asked for")
+        if code == 0:
+            coordination = Coordination(
+                leaders={number: leader for number, leader, _ in partitions},
+                is_whole=all(whole for _, _, whole in partitions),
+            )
+    may_describe = bool(answer.int32() & _DESCRIBE_OPERATION)
+    return Told(brokers=brokers, may_describe=may_describe, coordination=coordination)
 
 
-def ask_brokers(wire: Wire) -> tuple[dict[int, tuple[str, int]], bool]:
-    """Ask for what `parse_brokers` tells."""
-    # No topic, no creation of topics; permissions on the cluster, none on topics.
-    _, answer = wire.ask(_METADATA, lambda _version: array(()) + b"\x00\x01\x00")
+def ask_brokers(wire: Wire, *, coordination: bool = False) -> Told:
+    """Ask for what `parse_brokers` tells, who coordinates groups only if it is wanted."""
+    topics = [text(COMMITS_TOPIC) + b"\x00"] if coordination else []
+    # No creation of topics; permissions on the cluster, none on topics.
+    _, answer = wire.ask(_METADATA, lambda _version: array(topics) + b"\x00\x01\x00")
     return parse_brokers(answer)
 
 

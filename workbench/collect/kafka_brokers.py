@@ -9,12 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from workbench.collect.kafka_answers import ask_brokers
+from workbench.collect.kafka_answers import COMMITS_TOPIC, Coordination, ask_brokers
 from workbench.collect.kafka_errors import ClientErrors, Refusal
 from workbench.collect.kafka_login import LoginRefusedError, NoCounterpartError, Security, logged_in, security_of
 from workbench.collect.kafka_wire import addresses
 
-SMALL_TOPIC = "__consumer_offsets"  # metadata of one topic: any broker has them at hand, and they are few
+SMALL_TOPIC = COMMITS_TOPIC  # metadata of one topic: any broker has them at hand, and they are few
 _SECONDS = 1.3  # a broker that lives answers in some milliseconds
 _SLICE_SECONDS = 0.25  # between two looks at the client's errors
 _ROUND = 8  # brokers at a time
@@ -52,6 +52,22 @@ def look_at_brokers(bootstrap: str, properties: Mapping[str, Any], principal: st
     )
 
 
+def coordination_of(admin: Any, seconds: float) -> Coordination | None:
+    """Who coordinates groups, as librdkafka tells it; None if the topic is not there or may not be seen.
+
+    Raises:
+        KafkaException: if no broker answers in so many seconds.
+    """
+    topic = admin.list_topics(COMMITS_TOPIC, timeout=seconds).topics.get(COMMITS_TOPIC)
+    if topic is None or topic.error is not None:
+        return None
+    parts = topic.partitions
+    return Coordination(
+        leaders={number: it.leader for number, it in parts.items()},
+        is_whole=all(it.leader >= 0 and len(it.isrs) >= len(it.replicas) for it in parts.values()),
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
     nodes: Mapping[int, str] = field(default_factory=dict)  # none without an answer
@@ -77,7 +93,7 @@ def _by_own_request(address: str, security: Security) -> _Asked:
     try:
         [place] = addresses(address)
         with logged_in(place, security, time.monotonic() + _SECONDS, silence=_SECONDS) as wire:
-            found, _ = ask_brokers(wire)
+            found = ask_brokers(wire).brokers
     except TimeoutError:
         return _Asked()
     except (OSError, ValueError) as error:  # a WireError is a ValueError

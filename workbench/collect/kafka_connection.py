@@ -13,6 +13,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from workbench.collect.kafka_answers import Coordination
 from workbench.collect.kafka_brokers import SMALL_TOPIC, Brokers, look_at_brokers
 from workbench.collect.kafka_errors import ClientErrors, error_words, is_denied, is_local, is_lost, settings_error
 from workbench.errors import SourceUnreachableError, WorkbenchError
@@ -70,6 +71,7 @@ class KafkaConnection:
     _admin: Any = None
     _errors: ClientErrors = field(default_factory=ClientErrors)
     server: tuple[str, int] | None = None  # that has answered our own requests
+    coordination: Coordination | None = None  # when groups were listed last
     _living: str | None = None  # addresses of the brokers that answer, once some did not
 
     @property

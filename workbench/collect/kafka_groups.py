@@ -12,11 +12,11 @@ import time
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from workbench.collect.kafka_answers import (
     GROUP_DENIED,
+    Coordination,
     Listed,
     ask_brokers,
     error_text,
@@ -27,12 +27,14 @@ from workbench.collect.kafka_answers import (
     parse_streams,
     spelled,
 )
+from workbench.collect.kafka_brokers import coordination_of
 from workbench.collect.kafka_connection import seconds_left
 from workbench.collect.kafka_errors import error_words
-from workbench.collect.kafka_kinds import CLASSIC, CONSUMER, HIDDEN, SHARE, STREAMS, UNKNOWN
+from workbench.collect.kafka_kinds import CLASSIC, CONSUMER, HIDDEN, SHARE, STREAMS
 from workbench.collect.kafka_login import NoCounterpartError, Security, logged_in, security_of
+from workbench.collect.kafka_others import Others, settled
 from workbench.collect.kafka_reading import Reading
-from workbench.collect.kafka_views import NOT_PERMITTED, GroupView, Member, ShareOffset
+from workbench.collect.kafka_views import NOT_PERMITTED, GroupView, Member
 from workbench.collect.kafka_wire import SILENCE_SECONDS, Address, Api, Wire, WireError, addresses, array, text
 
 T = TypeVar("T")
@@ -56,67 +58,6 @@ class NotListedError(Exception):
     """The groups of other kinds cannot be listed here, and why."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Others:
-    """What the brokers tell about all groups, and about those of the other kinds.
-
-    Attributes:
-        listed: every group of the cluster, with its kind.
-        consumers: names of the classic and consumer groups, which librdkafka describes.
-        views: the groups that librdkafka does not list, described.
-        shares: start offset and lag of share groups.
-        denied: groups that may not be described.
-        incomplete: what else could not be read, in words.
-        is_lost: whether a broker has not answered.
-        lists_all: whether groups that may not be described are in the list too.
-        server: that has told which brokers there are.
-        requests: number of requests sent.
-    """
-
-    listed: dict[str, Listed] = field(default_factory=dict)
-    consumers: set[str] = field(default_factory=set)
-    views: dict[str, GroupView] = field(default_factory=dict)
-    shares: dict[tuple[str, str, int], ShareOffset] = field(default_factory=dict)
-    denied: list[str] = field(default_factory=list)
-    incomplete: list[str] = field(default_factory=list)
-    is_lost: bool = False
-    lists_all: bool = True
-    server: Address | None = None
-    requests: int = 0
-
-    def add(self, other: Others) -> None:
-        """Add what another broker told."""
-        self.listed |= other.listed
-        self.consumers |= other.consumers
-        self.views |= other.views
-        self.shares |= other.shares
-        self.denied += other.denied
-        self.incomplete += other.incomplete
-        self.requests += other.requests
-
-    def deny(self, reading: Reading) -> None:
-        """Note the groups that may not be described."""
-        for name in dict.fromkeys(self.denied):
-            reading.deny(f"group {name!r}", f"DESCRIBE on group {name!r}")
-
-    def added_to(self, views: Sequence[GroupView], reading: Reading) -> list[GroupView]:
-        """All groups, completed by the brokers' lists; what is missing goes to the reading."""
-        reading.incomplete += self.incomplete
-        self.deny(reading)
-        return [*(self._completed(view) for view in views), *self.views.values()]
-
-    def _completed(self, view: GroupView) -> GroupView:
-        """With the kind and the state of the broker's list, where librdkafka does not tell them."""
-        listed = self.listed.get(view.group)
-        if listed is None:
-            return view
-        return replace(
-            view,
-            state=listed.state if view.state == UNKNOWN else view.state,
-            protocol=listed.kind if view.protocol == UNKNOWN else view.protocol,
-        )
-
-
 def groups_of(reading: Reading, only: Collection[str] | None, known: Callable[[], Collection[str]]) -> Others:
     """Groups of all kinds; librdkafka is asked for what it can tell where our own requests fail.
 
@@ -131,31 +72,51 @@ def groups_of(reading: Reading, only: Collection[str] | None, known: Callable[[]
     """
     kafka, deadline = reading.kafka, reading.own_deadline
     silent = set(reading.brokers.silent) if reading.brokers is not None else set[int]()
-    servers, properties, silence = kafka.own_servers, kafka.properties, reading.silence_seconds
-    asked = in_background(lambda: read_others(servers, properties, deadline, only=only, silent=silent, silence=silence))
+    servers, properties, silence, before = (
+        kafka.own_servers, kafka.properties, reading.silence_seconds, kafka.coordination,
+    )  # fmt: skip
+    asked = in_background(
+        lambda: read_others(servers, properties, deadline, only=only, silent=silent, silence=silence, before=before)
+    )
     try:
         found = reading.wait_for_own(asked)
     except (NotListedError, TimeoutError) as error:
-        return _by_librdkafka(reading, set(known()), only, str(error) or "no answer in time")
+        why = str(error) or "no answer in time"
+        found = settled(_by_librdkafka(reading, known, only, why), kafka.coordination, deadline)
+        kafka.coordination = found.coordination
+        return found
     kafka.requests += found.requests
-    kafka.server = found.server
+    kafka.server, kafka.coordination = found.server, found.coordination
     if found.is_lost:
         reading.begin_again()
     return found
 
 
-def _by_librdkafka(reading: Reading, known: set[str], only: Collection[str] | None, why: str) -> Others:
+def _by_librdkafka(
+    reading: Reading, known: Callable[[], Collection[str]], only: Collection[str] | None, why: str
+) -> Callable[[], Others]:
+    """What lists groups once."""
     from confluent_kafka import KafkaException
 
-    if only is not None and not only:
-        return Others(consumers=known)
-    try:
-        admin = reading.kafka.connect()
-        reading.kafka.requests += 1
-        return listed_by_librdkafka(admin, known, why, seconds_left(reading.deadline), only=only)
-    except KafkaException as error:
-        words = f"share, Streams and Connect groups are not listed: {why}; {error_words(error)}"
-        return Others(consumers=known, incomplete=[words])
+    said = len(reading.incomplete)
+
+    def once() -> Others:
+        del reading.incomplete[said:]  # of the list before
+        found = Others(consumers=set(known()))
+        try:
+            admin = reading.kafka.connect()
+            if only is None or only:
+                reading.kafka.requests += 1
+                left = seconds_left(reading.deadline)
+                found = listed_by_librdkafka(admin, found.consumers, why, left, only=only)
+            reading.kafka.requests += 1
+            found.coordination = coordination_of(admin, reading.metadata_seconds)
+        except KafkaException as error:
+            words = f"share, Streams and Connect groups are not listed: {why}; {error_words(error)}"
+            found.incomplete.append(words)
+        return found
+
+    return once
 
 
 def read_others(
@@ -166,8 +127,11 @@ def read_others(
     only: Collection[str] | None = None,
     silent: Collection[int] = (),
     silence: float = SILENCE_SECONDS,
+    before: Coordination | None = None,
 ) -> Others:
     """List all groups, and describe those that librdkafka does not describe.
+
+    While groups move to other coordinators they are listed again, until two lists agree.
 
     Args:
         bootstrap, properties: as for librdkafka.
@@ -175,10 +139,25 @@ def read_others(
         only: describe these; None: all.
         silent: brokers that are known not to answer; they are not waited for.
         silence: seconds; a broker that sends nothing for so long is given up.
+        before: who coordinated groups when they were listed before; None: not known.
 
     Raises:
         NotListedError: if no broker answers, or the settings have a property without a counterpart.
     """
+    return settled(
+        lambda: _read_once(bootstrap, properties, deadline, only=only, silent=silent, silence=silence), before, deadline
+    )
+
+
+def _read_once(
+    bootstrap: str,
+    properties: Mapping[str, Any],
+    deadline: float,
+    *,
+    only: Collection[str] | None,
+    silent: Collection[int],
+    silence: float,
+) -> Others:
     security = own_security(properties)
     found = Others()
     gone: dict[Address, str] = {}
@@ -294,13 +273,13 @@ def _brokers(
     def ask(address: Address, limit: float) -> dict[int, Address]:
         with logged_in(address, security, deadline, silence=limit) as wire:
             try:
-                brokers, may_describe = ask_brokers(wire)
+                told = ask_brokers(wire, coordination=True)
             finally:
                 found.requests += wire.requests
         # Without the right, brokers list only the groups that the client may describe, and do not say so.
-        found.lists_all = may_describe or not security.knows_client
-        found.server = address
-        return brokers
+        found.lists_all = told.may_describe or not security.knows_client
+        found.server, found.coordination = address, told.coordination
+        return dict(told.brokers)
 
     brokers = first_to_answer(addresses(bootstrap), silence, ask, silent)
     if brokers is None:

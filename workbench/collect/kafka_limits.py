@@ -124,7 +124,7 @@ def _places(bootstrap: str, properties: Mapping[str, Any], deadline: float) -> d
     for address in addresses(bootstrap):
         try:
             with logged_in(address, own_security(properties), deadline, silence=_SILENCE_SECONDS) as wire:
-                return ask_brokers(wire)[0]
+                return dict(ask_brokers(wire).brokers)
         except (OSError, WireError, NotListedError):
             continue
     return {}
