@@ -69,6 +69,19 @@ def test_what_the_handlers_did_not_count_was_skipped(each: float) -> None:
     assert parts[0].skip_read is not None and parts[0].skip_read < 0.2
 
 
+@pytest.mark.parametrize(("measured_after", "known"), [(-10.0, False), (20.0, False), (45.0, True)])
+def test_counters_that_have_not_been_measured_since_deny_nothing(measured_after: float, known: bool) -> None:
+    """The exporter was asked a moment ago, the handlers before: what they have done since then nobody has measured."""
+    committed = stood_and_jumped()
+    parts, lines = jumped(committed)
+    step = float(AT[AT > AGAIN][0])
+    [line] = counting(committed - 1e6 - np.where(AT > AGAIN, RATE * 800.0, 0.0)).lines
+    seen = line.at <= step + measured_after + 1
+    explained(parts, lines, Handled([Line(line.at[seen], line.value[seen])], 30.0))
+    assert (parts[0].skip_read is not None) == known
+    assert parts[0].skip_doubt != known
+
+
 def test_what_was_read_before_is_not_skipped() -> None:
     """Set back by an hour, and read again faster than ever."""
     usual = ends(AT - 3)

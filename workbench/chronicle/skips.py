@@ -18,6 +18,7 @@ _SILENCE = 3  # samples
 _COUNTED = 50.0  # records, to say how many the counters count for each one that is committed
 _MOST = 0.5  # counted for each record
 _CLEARLY = 0.6  # of what was passed
+_ALL_MEASURED = 0.95  # of the time between two samples of a counter
 _TWICE = 1.5  # times what was passed: more was handled for another reason
 _ROUGH, _EXACT = 0.3, 0.05  # of what is caught up with, and of what is read as usual
 _NOISE = 0.3  # of what was passed
@@ -132,8 +133,10 @@ def explained(
             few = handled.between(float(own.at[0]), handled.last) < _CLEARLY * total
             # A filter, or handlers of whole batches: those that were passed may be of another kind than usually.
             rarely = read is not None and each < _MOST and read < _CLEARLY
-            story.skip_doubt = rarely or (read is None and few)
-            story.skip_read = None if rarely else read
+            # Not all counters have been measured since; those of a process that has just started have not been measured at all.
+            early = (read or 0.0) < _CLEARLY and handled.last < after + _ALL_MEASURED * handled.every
+            story.skip_doubt = rarely or early or (read is None and few)
+            story.skip_read = None if rarely or early else read
         if not story.skip_new:
             story.skip_capacity = _capacity(lines.values(), after, spacing)
 
@@ -169,7 +172,7 @@ def _read(
     if jump > 1 and not story.skip_new:
         moves = np.flatnonzero(np.diff(own.value[:jump]) != 0) + 1
         stood = float(own.at[moves[-1]]) if len(moves) else float(own.at[0])
-    until = min(after + spacing, handled.last)
+    until = max(after, min(after + spacing, handled.last))
     # How many the counters count for each record that is committed, in all other time.
     first = handled.first
     usual = handled.between(first, stood - spacing) + handled.between(until, handled.last)

@@ -73,11 +73,12 @@ class AdviceResult:
         return {"kind": self.kind, "title": self.title, "worked": self.worked if self.kind else None, **rounded}
 
 
-def possible(finding: Finding) -> list[Action]:
+def possible(fleet: LabFleet, finding: Finding) -> list[Action]:
     """What the lab carries out: the first action that it can, and what first of all keeps things as they are."""
+    never = _RUNTIME_ONLY if fleet.spec.consumer != "runtime" else frozenset[str]()
     chosen: list[Action] = []
     for action in finding.actions:
-        if action.kind in _ACTUATORS:
+        if action.kind in _ACTUATORS and action.kind not in never:
             chosen.append(action)
             if action.kind not in _KEEPING:
                 break
@@ -91,7 +92,7 @@ def carry_out(fleet: LabFleet, action: Action) -> None:
 
 def apply_advice(fleet: LabFleet, finding: Finding, look: Look) -> AdviceResult:
     """Carry out the possible actions, then wait until their checks hold and the lag is gone."""
-    actions = possible(finding)
+    actions = possible(fleet, finding)
     if not actions:
         return AdviceResult()
     outcome = AdviceResult(kind=actions[-1].kind, title=actions[-1].title)
@@ -178,11 +179,14 @@ def _owners(fleet: LabFleet, partitions: Sequence[int]) -> set[str]:
 
 
 def _instances(fleet: LabFleet, members: Sequence[str]) -> set[str]:
-    """Instances of members: a member is an instance and the number of its consumer thread."""
-    return {member.rpartition("-")[0] for member in members} & set(fleet.instances)
+    """Instances of members, which are named by their client ids."""
+    return {name for name in fleet.instances if set(fleet.client_ids(name)) & set(members)}
 
 
 def _dead_letter(fleet: LabFleet, parameters: Mapping[str, Any]) -> None:
+    if fleet.spec.consumer != "runtime":  # their handlers put it aside
+        fleet.set_behaviour(fleet.behaviour.model_copy(update={"poison_fails": False}))
+        return
     attempts = {"max_attempts": parameters["max_attempts"]}
     pools = {name: pool.model_copy(update=attempts) for name, pool in fleet.spec.processors.items()}
     fleet.change(processors=pools)
@@ -259,6 +263,7 @@ def _raise_retention(fleet: LabFleet, parameters: Mapping[str, Any]) -> None:
 
 
 _KEEPING = frozenset({"raise_retention"})
+_RUNTIME_ONLY = frozenset({"scale_processors", "raise_delay_capacity"})  # others have no such setting in the lab
 _ACTUATORS: dict[str, Callable[[LabFleet, Mapping[str, Any]], None]] = {
     "restart_consumers": _restart_consumers,
     "dead_letter": _dead_letter,

@@ -157,10 +157,11 @@ class LabFleet:
     def limit(self, bytes_per_second: int | None) -> None:
         """Set or lift the fetch quota of every member."""
         for name in self.instances:
-            for client_id in self._client_ids(name):
+            for client_id in self.client_ids(name):
                 set_quota(self.lab.bootstrap, client_id, bytes_per_second)
 
-    def _client_ids(self, name: str) -> list[str]:
+    def client_ids(self, name: str) -> list[str]:
+        """Client ids of an instance's consumers."""
         if self.spec.consumer == "runtime":
             return [f"{name}-{number}" for number in range(self.spec.consumers)]
         return [java_consumer.client_id(self.spec.consumer, name)]
