@@ -79,7 +79,22 @@ def test_counters_that_have_not_been_measured_since_deny_nothing(measured_after:
     seen = line.at <= step + measured_after + 1
     explained(parts, lines, Handled([Line(line.at[seen], line.value[seen])], 30.0))
     assert (parts[0].skip_read is not None) == known
-    assert parts[0].skip_doubt != known
+    assert parts[0].skip_early != known
+
+
+def test_what_is_handled_is_committed_some_seconds_later() -> None:
+    """Measured each second, it shows: a client commits now and then, and an exporter asks for the commits when it will."""
+    at = np.arange(-60.0, 0.1, 1.0)
+    pace = np.where((at > -40) & (at <= -12), 0.0, RATE)  # a quota holds it up, and lets it through at once
+    pace = np.where((at > -14) & (at <= -13), RATE / 5, pace)
+    pace = np.where((at > -12) & (at <= -11), 10 * RATE, pace)
+    done = np.floor(np.cumsum(pace) + 1e6)
+    late = np.interp(at - 4.0, at, done)
+    lines = {"committed": Line(at, np.floor(late)), "log_end": Line(at, ends(at))}
+    parts = {0: told(Measured(**lines), Limits(objective=5.0, commit_every=0.0, window_start=-30.0))}
+    assert parts[0].skipped is not None
+    explained(parts, {0: lines}, Handled([Line(at, done - 1e6)], 1.0))
+    assert parts[0].skip_read is not None and parts[0].skip_read > 0.7
 
 
 def test_what_was_read_before_is_not_skipped() -> None:

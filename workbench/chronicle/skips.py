@@ -22,6 +22,7 @@ _ALL_MEASURED = 0.95  # of the time between two samples of a counter
 _TWICE = 1.5  # times what was passed: more was handled for another reason
 _ROUGH, _EXACT = 0.3, 0.05  # of what is caught up with, and of what is read as usual
 _NOISE = 0.3  # of what was passed
+_COMMIT_SECONDS = 10.0  # from the handler to an exporter that has seen the commit
 _LEFT = 2.0  # times what arrives in a step
 _AFTER = 3  # samples after the step
 _BORN = 2.0  # samples after the others of its topic
@@ -135,7 +136,8 @@ def explained(
             rarely = read is not None and each < _MOST and read < _CLEARLY
             # Not all counters have been measured since; those of a process that has just started have not been measured at all.
             early = (read or 0.0) < _CLEARLY and handled.last < after + _ALL_MEASURED * handled.every
-            story.skip_doubt = rarely or early or (read is None and few)
+            story.skip_doubt = not early and (rarely or (read is None and few))
+            story.skip_early = early
             story.skip_read = None if rarely or early else read
         if not story.skip_new:
             story.skip_capacity = _capacity(lines.values(), after, spacing)
@@ -165,7 +167,8 @@ def _read(
         passed: records that were passed at that moment, by this partition and others.
         moved: those of them that are a movement of commits.
     """
-    spacing = max(story.interval or 0.0, handled.every)
+    # What is handled is committed some seconds later, and an exporter sees that later still.
+    spacing = max(story.interval or 0.0, handled.every, _COMMIT_SECONDS)
     jump = int(np.searchsorted(own.at, after - 1e-6))
     before = float(own.at[jump - 1]) if jump and not story.skip_new else after - spacing
     stood = before

@@ -29,9 +29,14 @@ def events(t: Thresholds) -> Mapping[str, str]:
     # The first records of a new partition: nothing tells them from those that were read at once.
     new = "coalesce(p.story['skip_new'] = 1, false)"
     doubted = "coalesce(p.story['skip_doubt'] = 1, false)"
-    too_fast = f"({half_as_fast} OR coalesce(p.story['skip_capacity'] >= {_CAPACITY}, false) OR {new} OR {doubted})"
+    # Who is behind reads as fast as it can, unless a quota holds it up afterwards.
+    free = "NOT coalesce(throttle_seconds > 0, false)"
+    too_much = f"coalesce(p.story['skip_capacity'] >= {_CAPACITY}, false) AND {free}"
+    too_fast = f"({half_as_fast} OR {too_much} OR {new} OR {doubted})"
     unsure = f"CASE WHEN {counted} THEN p.story['skip_read'] BETWEEN {_UNREAD} AND {_READ} ELSE {too_fast} END"
-    sure = f"(NOT {counted} AND {fast} AND NOT {new})"
+    # Who can soon be asked needs no guess.
+    early = "coalesce(p.story['skip_early'] = 1, false)"
+    sure = f"(NOT {counted} AND {fast} AND NOT {new} AND NOT {early})"
     rate = f"{total('skip_rate', sure)} >= {_SKIP_RATE}"
 
     def those(where: str) -> str:
