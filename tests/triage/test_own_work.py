@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,9 @@ import pytest
 
 from tests.stories import TIMES, Story, growing, lagging, steps
 from tests.triage.judging import rows_of
+from workbench.triage.actions import consume_again
+from workbench.triage.checks import all_hold
+from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Answer, Verdict
 
@@ -167,6 +171,9 @@ def test_statistics_that_no_longer_change_are_a_member_that_hangs(spark: Any) ->
     )
     assert found["hangs"].verdict is Verdict.CONSUMER_STOPPED
     assert len(found["hangs"].hung_members) == 4
+    checks = consume_again(Subject("test", "hangs", "a"), found["hangs"])[-1].checks
+    assert all_hold(checks, found["hangs"]) is Answer.NO
+    assert all_hold(checks, replace(found["hangs"], members=found["polls"].members)) is Answer.YES
     assert found["polls"].polling
     assert found["polls"].verdict is Verdict.STUCK_PARTITION
     assert found["never changed"].polling is None

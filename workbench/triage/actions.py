@@ -57,8 +57,18 @@ def consume_again(it: Subject, row: SubscriptionFeatures) -> list[Action]:
     hung, who = row.hung_members, hung_or_gone(row)
     names = f" ({listed(who)})" if who else ""
     if hung:
-        polls = Check(
-            feature="members", field="poll_age_seconds", items=hung, relation="<", value=it.thresholds.poll_age_seconds
+        told = tuple(m.member for m in row.members if m.member in hung and m.poll_age_seconds is not None)
+        untold = tuple(
+            member for member in hung if member not in told
+        )  # its statistics stand still: they come with a poll
+        limit = it.thresholds.poll_age_seconds
+        checks = (
+            *(
+                [Check(feature="members", field="poll_age_seconds", items=told, relation="<", value=limit)]
+                if told
+                else []
+            ),
+            *([Check(feature="members", field="stats_stand", items=untold, relation="=", value=0)] if untold else []),
         )
         return [
             Action(
@@ -66,7 +76,7 @@ def consume_again(it: Subject, row: SubscriptionFeatures) -> list[Action]:
                 command=it.members,
                 verify="you know what they wait for",
             ),
-            _restart(f"Restart the hanging members{names}", "every member polls again", who, polls),
+            _restart(f"Restart the hanging members{names}", "every member polls again", who, *checks),
         ]
     moves = (
         Check(feature="group_members", relation=">", value=0),
