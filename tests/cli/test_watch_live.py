@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -177,6 +178,21 @@ def test_the_keys_answer_while_kafka_hangs() -> None:
         free.set()
 
     played(fake, play)
+
+
+def test_it_does_not_wait_for_a_kafka_that_hangs() -> None:
+    """Whoever leaves has left: the prompt is back at once."""
+    fake, never = Fake(), threading.Event()
+
+    async def play(app: LiveApp, pilot: Pilot[int]) -> None:
+        object.__setattr__(app.source, "ranked", lambda: never.wait(30) and [])
+        app.read()
+        await pilot.press("q")
+
+    began = time.monotonic()
+    played(fake, play)
+    assert time.monotonic() - began < 15
+    never.set()
 
 
 def test_it_closes_while_a_read_is_under_way() -> None:

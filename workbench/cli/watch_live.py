@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from rich.text import Text
@@ -25,6 +25,7 @@ from textual.containers import Horizontal, VerticalScroll
 from textual.css.query import NoMatches
 from textual.widgets import DataTable, Footer, Header, Static
 
+from workbench.background import in_background
 from workbench.errors import WorkbenchError
 from workbench.humanize import count, one_line, plural, printable
 from workbench.masking import masked
@@ -32,6 +33,7 @@ from workbench.report.terminal import sparkline
 
 _KEPT = 120  # reads in a line of blocks: ten minutes at 5 s
 Rows = Sequence[dict[str, Any]]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +123,7 @@ class LiveApp(App[int]):
             return
         began = time.monotonic()
         try:
-            rows = list(await asyncio.to_thread(self.source.ranked))
+            rows = list(await _beside(self.source.ranked))
         except WorkbenchError as error:
             self.say(f"{error.message} {error.hint or ''} Trying again in {self.every_seconds:g} s.")
             return
@@ -166,7 +168,7 @@ class LiveApp(App[int]):
         if row is None:
             return
         try:
-            parts = list(await asyncio.to_thread(self.source.partitions, row["group"]))
+            parts = list(await _beside(lambda: self.source.partitions(row["group"])))
         except WorkbenchError as error:
             self.detail(error.message)
             return
@@ -218,7 +220,7 @@ class LiveApp(App[int]):
         self.shows_partitions = False
         self.detail(f"{title} of {printable(group)} …")
         began = time.monotonic()
-        code, printed = await asyncio.to_thread(self.source.command, words)
+        code, printed = await _beside(lambda: self.source.command(words))
         if words[0] == "triage":
             self._keep_verdict(group, printed)
         self.detail(printed.strip() or f"{title}: done.")
@@ -244,6 +246,11 @@ class LiveApp(App[int]):
         """Show a line at the bottom."""
         with suppress(NoMatches):
             self.query_one("#status", Static).update(Text(one_line(masked(text))))
+
+
+async def _beside(call: Callable[[], T]) -> T:
+    """Run it in a thread that q does not wait for: Kafka may hang."""
+    return await asyncio.wrap_future(in_background(call, "watch"))
 
 
 def _colour(lags: Sequence[float]) -> str:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any
 
+from workbench.background import in_background
 from workbench.collect.kafka_connection import is_over, seconds_left
 from workbench.collect.kafka_errors import denied_resource, error_words
-from workbench.collect.kafka_groups import NotListedError, in_background
+from workbench.collect.kafka_groups import NotListedError
 from workbench.collect.kafka_offset_fetch import Commits, Limits, read_commits
 from workbench.collect.kafka_reading import Reading
 

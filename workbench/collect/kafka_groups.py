@@ -11,9 +11,9 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from workbench.background import in_background
 from workbench.collect.kafka_answers import (
     GROUP_DENIED,
     Coordination,
@@ -197,20 +197,6 @@ def own_security(properties: Mapping[str, Any]) -> Security:
         raise NotListedError(f"{error} is not supported for this request") from None
     except (OSError, ValueError) as error:
         raise NotListedError(f"a certificate or key cannot be used: {error}") from None
-
-
-def in_background(call: Callable[[], T]) -> Future[T]:
-    """Run a call in a thread that does not keep the process alive."""
-    future: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(call())
-        except BaseException as error:  # the caller that waits for the future gets it
-            future.set_exception(error)
-
-    threading.Thread(target=run, daemon=True, name="kafka-groups").start()
-    return future
 
 
 def listed_by_librdkafka(

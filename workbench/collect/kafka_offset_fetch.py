@@ -13,12 +13,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from workbench.background import in_background
 from workbench.collect.kafka_answers import GROUP_DENIED, error_text
 from workbench.collect.kafka_groups import (
     LOADING,
     NotListedError,
     first_to_answer,
-    in_background,
     own_security,
 )
 from workbench.collect.kafka_login import Security, logged_in
