@@ -197,6 +197,7 @@ def _lag(t: Thresholds) -> _Stages:
 
 
 _TURNS = 2.0  # times the longest turn so far: with a growing backlog, the next is longer
+_NO_TURN = 1.25  # times
 _PASSED = 3  # times: each other one may have had a turn, and begun the next
 _SCRAPES = 2  # one may fall between two commits
 _SURELY = 5  # times the shortest freeze: no handler holds its commits for so long
@@ -242,8 +243,8 @@ def _frozen(objective: str, commit_every: str) -> str:
     patience = (
         f"greatest(2 * ({rhythm}), {_SCRAPES} * coalesce(p.committed_interval_seconds, 0),"
         f" least({objective}, {SOONEST_SECONDS}), "
-        # What others have passed so often is not waiting for its turn.
-        f" CASE WHEN coalesce(p.story['passed'], 0) >= {_PASSED} THEN 0D ELSE {_TURNS} * coalesce(p.story['turn'], 0) END,"
+        # What others have passed so often is not waiting for its turn, once that would be longer than any that has ended.
+        f" coalesce(p.story['turn'], 0) * CASE WHEN coalesce(p.story['passed'], 0) >= {_PASSED} THEN {_NO_TURN} ELSE {_TURNS} END,"
         # Under a quota a member's partitions are served one after the other, each after a pause.
         f" coalesce(throttle_seconds, 0) * ({_TURNS} + coalesce(partition_count / nullif(group_members, 0), 1)))"
     )
