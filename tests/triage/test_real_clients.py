@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.stories import Shape, Story, growing, lagging
+from tests.stories import TIMES, Shape, Story, growing, lagging
 from tests.triage.judging import rows_of
 from workbench.triage.verdict import Verdict
 
@@ -60,3 +60,16 @@ def test_a_client_that_does_not_poll_reads_nothing_whatever_its_lag(spark: Any) 
     [row] = rows_of(spark, [_by_its_clients(0.0, poll_age=growing(1.0, start=0.1, since=-40.0))]).values()
     assert row.verdict is Verdict.CONSUMER_STOPPED
     assert row.hung_members == ("m-1",)
+
+
+@pytest.mark.parametrize(("since", "frozen"), [(-26.0, ()), (-40.0, (3,))])
+def test_a_stop_no_longer_than_a_turn_that_ended_is_none(spark: Any, since: float, frozen: tuple[int, ...]) -> None:
+    """Another partition stood for 24 s and went on: with a backlog, clients hand out one after the other."""
+    story = Story(partitions=4, members=2)
+    for number in (0, 1):
+        story.partition(number, lag=growing(10.0, start=5.0, since=-58.0), time_lag=None)
+    held = np.clip(TIMES + 52.0, 0.0, 24.0)
+    story.partition(2, lag=(5.0 + 50.0 * held).tolist(), time_lag=None)
+    story.partition(3, lag=growing(50.0, start=5.0, since=since), time_lag=None)
+    [row] = rows_of(spark, [story.people()]).values()
+    assert tuple(row.frozen_partitions) == frozen
