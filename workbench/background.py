@@ -1,4 +1,4 @@
-"""Calls in threads that do not keep the process alive: whoever is not waited for any more may hang for as long as it likes."""
+"""Calls in threads that do not keep the process alive: one that nobody waits for any more may hang for as long as it likes."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from workbench.collect.kafka_kinds import kind_of
@@ -47,6 +47,14 @@ class Coordination:
     leaders: Mapping[int, int]
     is_whole: bool
 
+    @classmethod
+    def of(cls, partitions: Collection[tuple[int, int, int, int]]) -> Coordination:
+        """From each partition's number, leader (negative: none), and how many replicas it has, and has in sync."""
+        return cls(
+            leaders={number: leader for number, leader, _, _ in partitions},
+            is_whole=all(leader >= 0 and in_sync >= replicas for _, leader, replicas, in_sync in partitions),
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
@@ -75,16 +83,16 @@ def parse_brokers(answer: Answer) -> Told:
             raise WireError(f"broker {number} has no valid port")
         return number, (host, port)
 
-    def partition() -> tuple[int, int, bool]:
+    def partition() -> tuple[int, int, int, int]:
         answer.int16()  # no leader, or a replica that is not there: told below, too
         number, leader = answer.int32(), answer.int32()
         answer.int32()  # its epoch
         replicas, in_sync = answer.array(answer.int32), answer.array(answer.int32)
         answer.array(answer.int32)  # offline
         answer.tags()
-        return number, leader, leader >= 0 and len(in_sync) >= len(replicas)
+        return number, leader, len(replicas), len(in_sync)
 
-    def topic() -> tuple[str, int, list[tuple[int, int, bool]]]:
+    def topic() -> tuple[str, int, list[tuple[int, int, int, int]]]:
         code, name = answer.int16(), answer.text()
         answer.int8()  # internal
         partitions = answer.array(partition)
@@ -100,10 +108,7 @@ def parse_brokers(answer: Answer) -> Told:
         if name != COMMITS_TOPIC:
             raise WireError("a topic that was not asked for")
         if code == 0:
-            coordination = Coordination(
-                leaders={number: leader for number, leader, _ in partitions},
-                is_whole=all(whole for _, _, whole in partitions),
-            )
+            coordination = Coordination.of(partitions)
     may_describe = bool(answer.int32() & _DESCRIBE_OPERATION)
     return Told(brokers=brokers, may_describe=may_describe, coordination=coordination)
 

@@ -53,19 +53,16 @@ def look_at_brokers(bootstrap: str, properties: Mapping[str, Any], principal: st
 
 
 def coordination_of(admin: Any, seconds: float) -> Coordination | None:
-    """Who coordinates groups, as librdkafka tells it; None if the topic is not there or may not be seen.
+    """Who coordinates groups, as librdkafka tells it; None without an answer in so many seconds, or if the topic may not be seen."""
+    from confluent_kafka import KafkaException
 
-    Raises:
-        KafkaException: if no broker answers in so many seconds.
-    """
-    topic = admin.list_topics(COMMITS_TOPIC, timeout=seconds).topics.get(COMMITS_TOPIC)
+    try:
+        topic = admin.list_topics(COMMITS_TOPIC, timeout=seconds).topics.get(COMMITS_TOPIC)
+    except KafkaException:
+        return None
     if topic is None or topic.error is not None:
         return None
-    parts = topic.partitions
-    return Coordination(
-        leaders={number: it.leader for number, it in parts.items()},
-        is_whole=all(it.leader >= 0 and len(it.isrs) >= len(it.replicas) for it in parts.values()),
-    )
+    return Coordination.of([(at, it.leader, len(it.replicas), len(it.isrs)) for at, it in topic.partitions.items()])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -103,17 +103,17 @@ def _by_librdkafka(
     def once() -> Others:
         del reading.incomplete[said:]  # of the list before
         found = Others(consumers=set(known()))
-        try:
-            admin = reading.kafka.connect()
-            if only is None or only:
-                reading.kafka.requests += 1
+        admin = reading.kafka.connect()
+        if only is None or only:
+            reading.kafka.requests += 1
+            try:
                 left = seconds_left(reading.deadline)
                 found = listed_by_librdkafka(admin, found.consumers, why, left, only=only)
-            reading.kafka.requests += 1
-            found.coordination = coordination_of(admin, reading.metadata_seconds)
-        except KafkaException as error:
-            words = f"share, Streams and Connect groups are not listed: {why}; {error_words(error)}"
-            found.incomplete.append(words)
+            except KafkaException as error:
+                words = f"share, Streams and Connect groups are not listed: {why}; {error_words(error)}"
+                found.incomplete.append(words)
+        reading.kafka.requests += 1
+        found.coordination = coordination_of(admin, reading.metadata_seconds)
         return found
 
     return once
@@ -253,10 +253,10 @@ def first_to_answer(
 
 def _brokers(
     bootstrap: str, security: Security, deadline: float, silence: float, found: Others, silent: dict[Address, str]
-) -> dict[int, Address]:
+) -> Mapping[int, Address]:
     """Addresses of all brokers, from the first server that answers; the others before it get into `silent`."""
 
-    def ask(address: Address, limit: float) -> dict[int, Address]:
+    def ask(address: Address, limit: float) -> Mapping[int, Address]:
         with logged_in(address, security, deadline, silence=limit) as wire:
             try:
                 told = ask_brokers(wire, coordination=True)
@@ -265,7 +265,7 @@ def _brokers(
         # Without the right, brokers list only the groups that the client may describe, and do not say so.
         found.lists_all = told.may_describe or not security.knows_client
         found.server, found.coordination = address, told.coordination
-        return dict(told.brokers)
+        return told.brokers
 
     brokers = first_to_answer(addresses(bootstrap), silence, ask, silent)
     if brokers is None:

@@ -1,6 +1,6 @@
 """How many messages a second quotas let each group read: what is set for its members, and how large the records of its topics are.
 
-Clients tell how long brokers throttle them, if they tell anything. Brokers tell what is set, whoever the clients are. It is one request
+Clients tell how long brokers throttle them, if they tell anything. Brokers tell what is set, for any client. It is one request
 while nothing is limited; else one more per leader, and the ends of the topics concerned.
 """
 
@@ -120,11 +120,11 @@ def _sizes(bootstrap: str, properties: Mapping[str, Any], leaders: Mapping[Parti
     return {part: size for part, size in found.items() if part in leaders}
 
 
-def _places(bootstrap: str, properties: Mapping[str, Any], deadline: float) -> dict[int, Address]:
+def _places(bootstrap: str, properties: Mapping[str, Any], deadline: float) -> Mapping[int, Address]:
     for address in addresses(bootstrap):
         try:
             with logged_in(address, own_security(properties), deadline, silence=_SILENCE_SECONDS) as wire:
-                return dict(ask_brokers(wire).brokers)
+                return ask_brokers(wire).brokers
         except (OSError, WireError, NotListedError):
             continue
     return {}

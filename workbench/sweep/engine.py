@@ -249,7 +249,7 @@ SMALL_SAMPLES = 1_000_000
 
 def _whole_fleet(looked: _Looked, ends: Sequence[datetime]) -> tuple[Reading, pa.Table] | None:
     """The same for a small fleet, from all of its samples in one plan, as a triage does it; None if the fleet is not small."""
-    if not is_local(looked.spark):  # whoever has a cluster wants the work done there
+    if not is_local(looked.spark):  # somebody with a cluster wants the work done there
         return None
     files = looked.store.files(ends)
     if sum(looked.store.rows_of(end) for end in ends) > SMALL_SAMPLES:

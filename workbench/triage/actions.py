@@ -58,18 +58,12 @@ def consume_again(it: Subject, row: SubscriptionFeatures) -> list[Action]:
     names = f" ({listed(who)})" if who else ""
     if hung:
         told = tuple(m.member for m in row.members if m.member in hung and m.poll_age_seconds is not None)
-        untold = tuple(
-            member for member in hung if member not in told
-        )  # its statistics stand still: they come with a poll
-        limit = it.thresholds.poll_age_seconds
-        checks = (
-            *(
-                [Check(feature="members", field="poll_age_seconds", items=told, relation="<", value=limit)]
-                if told
-                else []
-            ),
-            *([Check(feature="members", field="stats_stand", items=untold, relation="=", value=0)] if untold else []),
-        )
+        untold = tuple(member for member in hung if member not in told)
+        limit, checks = it.thresholds.poll_age_seconds, list[Check]()
+        if told:
+            checks.append(Check(feature="members", field="poll_age_seconds", items=told, relation="<", value=limit))
+        if untold:  # its statistics stand still: they come with a poll
+            checks.append(Check(feature="members", field="stats_stand", items=untold, relation="=", value=0))
         return [
             Action(
                 title=f"Take a thread dump of the hanging members{names} (py-spy dump, jstack)",

@@ -65,7 +65,7 @@ def membership(t: Thresholds) -> Sequence[Mapping[str, str]]:
         },
         {
             # A rebalance stops all partitions, or moves them between members that come and go. What has surely been stuck for so
-            # long was not moved, whoever its members are.
+            # long was not moved, whichever its members are.
             "most_keep_up": f"coalesce(2 * size(filter(partitions, p -> {_KEEPS_UP})) >= partition_count"
             " AND size(changed_members) = 0 AND (known_members > 0 OR size(stuck_partitions) > 0), false)",
             # A deploy restarts many members once; a crash loop restarts the same ones; too rare polls restart none.
