@@ -238,12 +238,16 @@ spark_kafka_latest_offset{query="pay-app",topic="orders",partition="3"} 1000
 kafka_streams_stream_thread_metrics_poll_ratio{thread_id="pay-0b1c-StreamThread-1"} 0.9
 kafka_streams_stream_thread_metrics_process_ratio{thread_id="pay-0b1c-StreamThread-1"} 0.08
 kafka_streams_stream_thread_metrics_process_latency_avg{thread_id="pay-0b1c-StreamThread-1"} 0.4
+kafka_streams_stream_thread_metrics_process_total{thread_id="pay-0b1c-StreamThread-1"} 5000
 kafka_streams_stream_thread_metrics_thread_start_time{thread_id="pay-0b1c-StreamThread-1"} 1.79e12
 """,
     "connect_sink": """
 kafka_connect_sink_task_metrics_sink_record_active_count{connector="pay-sink",task="0"} 17
 kafka_connect_sink_task_metrics_sink_record_active_count_avg{connector="pay-sink",task="0"} 9
 kafka_connect_sink_task_metrics_sink_record_lag_max{connector="pay-sink",task="0"} 4
+kafka_connect_sink_task_metrics_sink_record_send{connector="pay-sink",task="0"} 5000
+kafka_connect_sink_task_metrics_put_batch_avg_time_ms{connector="pay-sink",task="0"} 12
+kafka_connect_connector_task_metrics_batch_size_avg{connector="pay-sink",task="0"} 4
 """,
     "group_state": 'wb_group_state{group="pay"} 4\n',
 }  # fmt: skip

@@ -80,19 +80,30 @@ def test_a_thread_of_a_real_streams_application_is_its_consumer() -> None:
         rows = with_groups(series, known, {client: "pay"}).to_samples().to_pylist()
         mine = [row for row in rows if row["group"] == "pay"]
         assert {row["member"] for row in mine} == {client}
-        found[name] = {row["signal"]: row["value"] for row in mine}
-    assert found["kafka_streams"] == {"poll_idle": 0.0, "start_time": pytest.approx(1795572038.562)}
-    assert found["jmx_exporter_plain"]["poll_idle"] == pytest.approx(0.18972, abs=1e-5)
+        found[name] = {(row["signal"], row["stat"]): row["value"] for row in mine}
+    assert found["kafka_streams"] == {
+        ("poll_idle", "value"): 0.0,
+        ("start_time", "value"): pytest.approx(1795572038.562),
+        ("process_time", "mean"): pytest.approx(0.005763849),
+        ("process_time", "count"): 2492.0,
+    }
+    assert found["jmx_exporter_plain"]["poll_idle", "value"] == pytest.approx(0.18972, abs=1e-5)
 
 
 def test_a_task_of_a_real_sink_is_read_in_full() -> None:
-    """What it has taken and not committed, not its mean or its maximum."""
+    """What it has taken and not committed, not its mean or its maximum; and the time of a batch, the batch and the records."""
     known = load_profile("connect_sink")
     [series] = page_series(
         Page(url="http://page", taken_at=1000.0, text=text("sink_plain_agent_1_0_1")), [known], cluster="c"
     )
-    [row] = with_groups(series, known, {"pay-0": "connect-pay"}).to_samples().to_pylist()
-    assert (row["signal"], row["group"], row["processor"], row["value"]) == ("in_flight", "connect-pay", "0", 81.0)
+    rows = with_groups(series, known, {"pay-0": "connect-pay"}).to_samples().to_pylist()
+    assert {(row["group"], row["member"], row["processor"]) for row in rows} == {("connect-pay", "pay-0", "0")}
+    assert {(row["signal"], row["stat"]): row["value"] for row in rows} == {
+        ("in_flight", "value"): 81.0,
+        ("process_time", "mean"): pytest.approx(0.00772995),
+        ("process_time", "batch"): pytest.approx(1.78314, abs=1e-5),
+        ("process_time", "count"): 2179.0,
+    }
 
 
 def test_two_versions_of_an_agent_side_by_side_are_not_added_up() -> None:

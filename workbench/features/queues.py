@@ -9,10 +9,16 @@ _TOOK = "process_time"
 
 
 def _mean(period: int) -> str:
-    return ratio(
+    """Seconds of one attempt: of the sums of a histogram, else the mean that the client tells, of a call with a batch of records."""
+    counted = ratio(
         of("sum", "increase", _TOOK, stat="sum", period=period),
         of("sum", "increase", _TOOK, stat="count", period=period),
     )
+    told = ratio(
+        of("max", "mean", _TOOK, stat="mean", period=period),
+        f"coalesce({of('max', 'mean', _TOOK, stat='batch', period=period)}, 1D)",
+    )
+    return f"coalesce({counted}, {told})"
 
 
 _FAILED = f"stat IN {sql_list(FAILURES)}"
@@ -34,7 +40,7 @@ QUEUE_SIGNALS = ("queue_length", "queue_capacity")
 # Processors (event types), over the window: `process_seconds` (mean of one attempt), `attempts`, `baseline_attempts`,
 # `rate_per_second`, `baseline_rate_per_second`, `retries`; and `quarters`, the means of the baseline's quarters.
 PROCESSOR_FEATURES = {
-    "process_seconds": ratio(of("sum", "increase", _TOOK, stat="sum"), of("sum", "increase", _TOOK, stat="count")),
+    "process_seconds": _mean(NOW),
     "attempts": of("sum", "increase", _TOOK, stat="count"),
     "baseline_attempts": of("sum", "increase", _TOOK, stat="count", baseline=True),
     "rate_per_second": ratio(

@@ -170,12 +170,33 @@ class _Rows:
         """Mean of a histogram in each bin, by one label."""
         sums = self._increases(signal, "sum", label)
         counts = self._increases(signal, "count", label)
-        lines = []
+        told = self._told(signal, label)
+        lines = [SeriesLine(name=str(key), values=values) for key, values in told.items()]
         for key, counted in counts.items():
+            if key in told:
+                continue
             summed = sums.get(key, np.zeros(self._bins))
             with np.errstate(invalid="ignore", divide="ignore"):
                 lines.append(SeriesLine(name=str(key), values=np.where(counted > 0, summed / counted, np.nan)))
         return tuple(lines)
+
+    def _told(self, signal: str, label: str) -> Mapping[Any, FloatArray]:
+        """Means that clients tell themselves, of a call with a batch of records: mean of the members in each bin, by one label."""
+        batches = self._averages(signal, "batch", label)
+        return {
+            key: mean / batches[key] if key in batches else mean
+            for key, mean in self._averages(signal, "mean", label).items()
+        }
+
+    def _averages(self, signal: str, stat: str, label: str) -> Mapping[Any, FloatArray]:
+        found: dict[Any, tuple[FloatArray, FloatArray]] = {}
+        for (key, *_), times, values in self._each(signal, stat, (label, "member", "topic")):
+            total, count = found.setdefault(key, (np.zeros(self._bins), np.zeros(self._bins)))
+            at = self._bin(times)
+            np.add.at(total, at, values)
+            np.add.at(count, at, 1)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return {key: np.where(count > 0, total / count, np.nan) for key, (total, count) in found.items()}
 
     def share_failing(self) -> FloatArray:
         """Share of the attempts of all processors that failed, timed out or went to dead letters, (bins,)."""

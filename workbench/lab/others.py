@@ -22,7 +22,10 @@ from workbench.triage.verdict import Verdict
 Shape = Literal["loop", "pool", "java", "streams", "connect_sink", "aiokafka", "kafka_python"]
 Fault = Callable[[LabFleet], None]
 _NO_STATISTICS = ("aiokafka", "kafka_python")  # nothing shows what the client does
-_NO_TIMES = ("streams", "connect_sink")  # nothing says how long a record takes
+_OWN_TIMES = (
+    "streams",
+    "connect_sink",
+)  # only their own metrics say how long a record takes, and not every set of rules has them
 _PROTOCOLS: dict[Shape, tuple[Protocol, ...]] = {
     "java": ("classic", "consumer"),
     "streams": ("classic",),  # exporters do not list groups of the protocol that Streams has of its own
@@ -87,7 +90,7 @@ def _slow_handler(shape: Shape, draw: Draw, run_id: str) -> Scenario:
     slow = {name: seconds * factor * draw.random.uniform(0.9, 1.1) for name, seconds in times.items()}
     also = (
         *(() if draw.by_type else (Verdict.SLOW_PROCESSOR,)),
-        *((Verdict.CANNOT_TELL,) if shape in _NO_TIMES else ()),
+        *((Verdict.CANNOT_TELL,) if shape in _OWN_TIMES and draw.measured.rules != "plain" else ()),
     )
     return draw.scenario(
         Behaviour(process_seconds=times),

@@ -50,6 +50,9 @@ _PROFILE_BYTES = 1 << 20
 # The processor of a metric that does not tell event types apart.
 EVERY_TYPE = "all"
 
+# The signal that may come as a mean and a count, instead of a histogram.
+IN_PARTS = "process_time"
+
 # `stat` of an estimated time lag; one that the consumer computed from the record is a `value`.
 ESTIMATE = "estimate"
 
@@ -65,6 +68,9 @@ class Quality(StrEnum):
 MetricName = Annotated[str, Field(pattern=r"^[a-zA-Z_:][a-zA-Z0-9_:]*$")]
 
 
+Part = Literal["mean", "batch", "count"]
+
+
 class MappingRule(BaseModel):
     """Source of one signal.
 
@@ -78,6 +84,8 @@ class MappingRule(BaseModel):
         constants: canonical labels with a fixed value, where the exporter has no label for them.
         where: label to a pattern that it must match in full, if it exists (one metric name may have several meanings).
         state_label: for a group's state, the label with its name; the series with the value 1, or the only one, counts.
+        parts: for a duration without a histogram, the metrics that tell it: `mean` of a call lately, `batch` (mean records in a call;
+            without it, one), `count` (of records, a counter). Of several names, the exporter has one.
     """
 
     model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
@@ -89,6 +97,7 @@ class MappingRule(BaseModel):
     where: dict[str, str] = {}
     state_label: str | None = None
     stat_label: str | None = None
+    parts: dict[Part, tuple[MetricName, ...]] = {}
     scale: float = 1.0
     quality: Quality = Quality.EXACT
     note: str = ""
@@ -109,10 +118,34 @@ class MappingRule(BaseModel):
             raise ValueError(f"{sorted(unknown)[0]!r} is not a canonical label (use: {', '.join(LABEL_COLUMNS)})")
         return self
 
+    @field_validator("parts", mode="before")
+    @classmethod
+    def _one_name_each(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return {name: (metrics,) if isinstance(metrics, str) else metrics for name, metrics in value.items()}
+
+    @model_validator(mode="after")
+    def _mean_and_count(self) -> MappingRule:
+        if self.parts and not {"mean", "count"} <= self.parts.keys():
+            raise ValueError("parts needs a mean and a count: a mean of how many records, nobody knows")
+        if self.parts and self.also:
+            raise ValueError("parts lists the names of each part itself, so there is no also")
+        return self
+
     @property
     def metrics(self) -> tuple[str, ...]:
         """Every name of the metric, the preferred one first."""
         return (self.metric, *self.also)
+
+    def exported(self, kind: Kind) -> list[tuple[str, str, int]]:
+        """Names of the exported series: (name, stat, place of the metric's name in its list)."""
+        if self.parts:
+            return [(name, part, 0) for part, names in self.parts.items() for name in names]
+        if kind is Kind.HISTOGRAM:
+            ends = ("bucket", "sum", "count")
+            return [(f"{it}_{end}", end, place) for place, it in enumerate(self.metrics) for end in ends]
+        return [(it, "value", place) for place, it in enumerate(self.metrics)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +210,8 @@ class Profile(BaseModel):
     def _known_signals(cls, signals: dict[str, MappingRule]) -> dict[str, MappingRule]:
         if unknown := signals.keys() - SIGNALS.keys():
             raise ValueError(f"{sorted(unknown)[0]!r} is not a signal")
+        if odd := [name for name, rule in signals.items() if rule.parts and name != IN_PARTS]:
+            raise ValueError(f"{odd[0]!r} cannot be read in parts; {IN_PARTS} can")
         return signals
 
     def quality(self, signal: str) -> Quality:
@@ -192,14 +227,9 @@ class Profile(BaseModel):
         """Index the series names once."""
         names = self._index
         for signal, rule in self.signals.items():
-            for generation, metric in enumerate(rule.metrics):
-                if SIGNALS[signal].kind is Kind.HISTOGRAM:
-                    exported = {f"{metric}_{suffix}": suffix for suffix in ("bucket", "sum", "count")}
-                else:
-                    exported = {metric: "value"}
-                for name, stat in exported.items():
-                    names[name] = (signal, rule, stat)
-                    self._generation[name] = generation
+            for name, stat, generation in rule.exported(SIGNALS[signal].kind):
+                names[name] = (signal, rule, stat)
+                self._generation[name] = generation
 
     @property
     def names_of_a_metric(self) -> int:
@@ -260,7 +290,7 @@ class Profile(BaseModel):
         if signal == "time_lag" and rule.quality is Quality.PROXY:
             stat = ESTIMATE
         # A count is a number of observations, whatever their unit.
-        scale = 1.0 if stat in ("bucket", "count") else rule.scale
+        scale = 1.0 if stat in ("bucket", "count", "batch") else rule.scale
         return Meaning(signal, canonical, stat, le, scale, state, self._generation[metric])
 
 

@@ -73,9 +73,7 @@ def fit(profile: Profile, examples: Examples, *, names: frozenset[str] = frozens
 
 def _check(signal: str, rule: MappingRule, examples: Examples, names: frozenset[str]) -> RuleCheck:
     histogram = SIGNALS[signal].kind is Kind.HISTOGRAM
-    exported = [f"{metric}_{suffix}" for metric in rule.metrics for suffix in ("bucket", "sum", "count")]
-    if not histogram:
-        exported = list(rule.metrics)
+    exported = [name for name, _, _ in rule.exported(SIGNALS[signal].kind)]
     here = [name for name in exported if name in examples]
     needed = {theirs for name, theirs in rule.labels.items() if name in _NEEDED}
     if not here:

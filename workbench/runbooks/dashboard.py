@@ -107,6 +107,8 @@ def _others(found: Mapping[str, Measured], match: Mapping[str, str]) -> list[dic
                     f"{words} per second", f"sum by ({labels}) (rate({whole}[{RATE_WINDOW}])){scale}", legend, "short"
                 )
             )
+        elif it.rule.parts:
+            panels.append(_panel(f"{words}, mean of a call", f"max by ({labels}) ({whole}){scale}", legend, unit))
         elif signal.kind is Kind.HISTOGRAM:
             sums, counts = (selector(it, match, variables=True, suffix=end) for end in ("_sum", "_count"))
             mean = f"sum by ({labels}) (rate({sums}[{RATE_WINDOW}])) / sum by ({labels}) (rate({counts}[{RATE_WINDOW}])){scale}"
