@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.stories import END, THRESHOLDS
-from workbench.features.each import summarise_each
+from tests.features.whole import summarise_each
+from tests.stories import END
 from workbench.features.subscriptions import of_summary
 from workbench.features.timelag import EXTRAPOLATION_CAP_SECONDS
 from workbench.samples import SampleBatch, concat
@@ -52,7 +52,7 @@ def found(spark: Any) -> dict[tuple[float, int, str], dict[str, Any]]:
                 batch.add("committed_offset", labels, np.array(stamps)[recent], commit[recent])
                 batch.add("consumer_lag", labels, np.array(stamps)[recent], (end - commit)[recent])
                 tables.append(batch.to_arrow())
-    frame = of_summary(summarise_each(spark, concat(tables), window, lambda _: THRESHOLDS), stale_after_seconds=90)
+    frame = of_summary(summarise_each(spark, concat(tables), window), stale_after_seconds=90)
     rows = {row["group"]: row["partitions"][0] for row in frame.toArrow().to_pylist()}
     return {
         (float(lag), int(hour), history): part for key, part in rows.items() for lag, hour, history in [key.split("/")]

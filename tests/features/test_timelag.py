@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.stories import BASELINE_SECONDS, STEP_SECONDS, THRESHOLDS, TIMES, WINDOW, WINDOW_SECONDS, Story, growing
-from workbench.features.each import summarise_each
+from tests.features.whole import summarise_each
+from tests.stories import BASELINE_SECONDS, STEP_SECONDS, TIMES, WINDOW, WINDOW_SECONDS, Story, growing
 from workbench.features.subscriptions import of_summary
 from workbench.features.timelag import EXTRAPOLATION_CAP_SECONDS
 from workbench.samples import concat
@@ -49,7 +49,7 @@ def oldest(spark: Any) -> dict[str, dict[str, Any]]:
             story.add("time_lag", time_lag, group=name, topic=name, partition=0, **late)
         stories.append(story)
     frame = of_summary(
-        summarise_each(spark, concat(s.samples() for s in stories), WINDOW, lambda _: THRESHOLDS),
+        summarise_each(spark, concat(s.samples() for s in stories), WINDOW),
         stale_after_seconds=10,
     )
     return {row["group"]: row["partitions"][0] for row in frame.toArrow().to_pylist()}
@@ -100,21 +100,13 @@ def test_varying_traffic_is_followed(spark: Any) -> None:
     story.add("log_end_offset", end.tolist(), topic="d", partition=0)
     story.add("committed_offset", committed.tolist(), group="d", topic="d", partition=0)
     story.add("consumer_lag", (end - committed).tolist(), group="d", topic="d", partition=0)
-    [row] = (
-        of_summary(summarise_each(spark, story.samples(), WINDOW, lambda _: THRESHOLDS), stale_after_seconds=10)
-        .toArrow()
-        .to_pylist()
-    )
+    [row] = of_summary(summarise_each(spark, story.samples(), WINDOW), stale_after_seconds=10).toArrow().to_pylist()
     assert row["time_lag_seconds"] == pytest.approx(age, rel=0.05)
 
 
 def test_growth_is_measured_in_messages_per_second(spark: Any) -> None:
     """The slope of the sum is the sum of the slopes; arrivals are the growth of the log."""
     story = Story(group="g", topic="g").all_partitions(rate=RATE, lag=growing(7.0, start=5.0))
-    [row] = (
-        of_summary(summarise_each(spark, story.samples(), WINDOW, lambda _: THRESHOLDS), stale_after_seconds=10)
-        .toArrow()
-        .to_pylist()
-    )
+    [row] = of_summary(summarise_each(spark, story.samples(), WINDOW), stale_after_seconds=10).toArrow().to_pylist()
     assert row["lag_slope"] == pytest.approx(4 * 7.0)
     assert row["arrival_per_second"] == pytest.approx(4 * RATE)

@@ -1,4 +1,4 @@
-"""The summary of one window for all: `condense` and `slots`, as a sweep puts them together."""
+"""Summaries: of one window for all, as a sweep puts them together, and of each subscription, as a triage does."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from tests.stories import THRESHOLDS
 from workbench.features.condense import COLUMNS, condense
+from workbench.features.each import condense_each, summary_of
 from workbench.features.slots import of_slots
 from workbench.features.summary import BASELINE_PERIODS
 from workbench.samples import SERIES_ORDER
@@ -23,6 +25,11 @@ def summarise(spark: Any, samples: pa.Table, window: Window) -> Any:
     ordered = samples.select(list(COLUMNS)).sort_by([(name, "ascending") for name in (*SERIES_ORDER, "ts")])
     rows = condense(ordered, [round(at.timestamp() * 1e6) for at in edges])
     return of_slots(frame_of(spark, rows), edges[1:])
+
+
+def summarise_each(spark: Any, samples: pa.Table, window: Window) -> Any:
+    """The same, each subscription by its own onset."""
+    return summary_of(spark, condense_each(samples, window, lambda _: THRESHOLDS), window)
 
 
 def _edges(window: Window) -> list[datetime]:

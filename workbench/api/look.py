@@ -126,16 +126,13 @@ def judge(found: Measured, request: Measurements, *, progress: Progress = SILENT
 
     with progress.step("Starting Spark") as step:
         engine.load()
+        prepared = engine.prepare(  # while it starts
+            found.capture, window=found.window, groups=request.groups or None, topics=request.topics or None
+        )
         spark = session()
         step.note = f"Spark {spark.version}, {spark.conf.get('spark.master')}"
     with progress.step("Walking the tree") as step:
-        result = engine.triage(
-            found.capture,
-            spark,
-            window=found.window,
-            groups=list(request.groups) or None,
-            topics=list(request.topics) or None,
-        )
+        result = engine.judge(prepared, spark)
         step.note = f"{plural(len(result.findings), 'subscription')}, {time.monotonic() - started:.1f} s in all"
     if request.cluster is not None and any(it.verdict is Verdict.STUCK_PARTITION for it in result.findings):
         settings = load_settings(request.config).cluster(request.cluster)

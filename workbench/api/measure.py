@@ -269,11 +269,12 @@ def features(
     found = measure(request)
     from workbench.expectations import Expectations
     from workbench.spark.session import session
-    from workbench.triage.engine import suspects
+    from workbench.triage.engine import condensed, suspects
 
-    info = found.capture.info
-    samples = found.capture.samples_of(request.groups, request.topics)
-    return suspects(session(), samples, found.window, info.thresholds, Expectations(info.expected))
+    info, window = found.capture.info, found.window
+    samples, expected = found.capture.samples_of(request.groups, request.topics), Expectations(info.expected)
+    rows = condensed(samples, window, info.thresholds, expected)
+    return suspects(session(), rows, window, info.thresholds, expected)
 
 
 def _path(folder: str | Path | None) -> Path | None:

@@ -34,16 +34,13 @@ _PERIOD = pa.field("period", pa.int32())
 _ONE_TASK_ROWS = 10_000
 
 
-def summarise_each(
-    spark: SparkSession, samples: pa.Table, window: Window, limits_of: Callable[[str], Thresholds]
-) -> DataFrame:
-    """Reduce samples to one row per subscription, series and period, each subscription by its own onset.
+def summary_of(spark: SparkSession, rows: pa.Table, window: Window) -> DataFrame:
+    """The frame of condensed rows.
 
     Args:
         spark: the session to work in.
-        samples: `workbench.samples.SAMPLES_SCHEMA`, in any order.
-        window: baseline and window; samples outside are left out.
-        limits_of: as in `chronicle.read`.
+        rows: of `condense_each`.
+        window: that they were condensed for.
 
     Returns:
         The columns of `features.slots.of_periods`; every row has a group and a topic. The facts of `chronicle.series.Story` are rows of
@@ -52,7 +49,6 @@ def summarise_each(
     Raises:
         SetupError: if they are too many for a Spark Connect server.
     """
-    rows = condense_each(samples, window, limits_of)
     frame = frame_of(spark, rows)
     if rows.num_rows <= _ONE_TASK_ROWS:
         frame = frame.coalesce(1)
@@ -61,7 +57,13 @@ def summarise_each(
 
 
 def condense_each(samples: pa.Table, window: Window, limits_of: Callable[[str], Thresholds]) -> pa.Table:
-    """The rows of `condense` with `period`, for each subscription."""
+    """The rows of `condense` with `period`, for each subscription; without Spark.
+
+    Args:
+        samples: `workbench.samples.SAMPLES_SCHEMA`, in any order.
+        window: baseline and window; samples outside are left out.
+        limits_of: as in `chronicle.read`.
+    """
     order = [(name, "ascending") for name in (*SERIES_ORDER, "ts")]
     ordered = throttles_in_force(samples.select(list(COLUMNS)).sort_by(order))
     chronicle = read_chronicle(ordered, window, limits_of)
