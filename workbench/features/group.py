@@ -50,6 +50,7 @@ MEMBER_FEATURES = {
         "array(" + ", ".join(of("max", "high", "poll_age", period=at) for at in range(BASELINE_PERIODS)) + ")"
     ),
     "rebalances": of("max", "increase", "rebalances"),
+    "rebalances_since": f"sum(increase) FILTER (WHERE signal = 'rebalances' AND period >= {NOW})",  # the onset
     # By the start times of its process if they are known, else by counter resets.
     "restarts": f"coalesce({of('max', 'starts', 'start_time')} - 1, {of('max', 'resets', 'rebalances')})",
     "in_baseline": f"min(period) < {NOW}",

@@ -194,7 +194,8 @@ class MeasuredSubscription:
         count_disproved: 1 if commits have moved on while an exporter counted no member.
         repeated_seconds: for how long its offsets have been repeated by their source, while its handlers go on.
         without_baseline: 1 if no good time was seen to compare with.
-        poll_age_seconds: of the most active member; `rebalances` of the most disturbed one, `delay_fill` of the fullest.
+        poll_age_seconds: of the most active member; `rebalances` of the most disturbed one in the window
+            (`rebalances_since`: since the onset, which may be longer), `delay_fill` of the fullest.
     """
 
     cluster: str
@@ -241,6 +242,7 @@ class MeasuredSubscription:
     baseline_members: int | None
     poll_age_seconds: float | None
     rebalances: float | None
+    rebalances_since: float | None
     delay_fill: float | None
     delay_high: float | None
     throttle_seconds: float | None

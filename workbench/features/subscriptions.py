@@ -143,13 +143,15 @@ OVERVIEW = {
     f" WHEN {_closing} > 0 THEN greatest(committed - log_start, 0) / {_closing} END END)",
 }
 # Of the group: the coordinator's values; `live_members` and `baseline_members` by their own signals, `poll_age_seconds` of the most
-# active one, `rebalances` of the most disturbed one, `delay_fill` of the fullest, `worst_rtt` of the slowest round trips.
+# active one, `rebalances` of the most disturbed one (`rebalances_since`: since the onset), `delay_fill` of the fullest, `worst_rtt` of
+# the slowest round trips.
 GROUP_COLUMNS = {
     **{name: f"max({name})" for name in GROUP_FEATURES},
     "live_members": "count_if(live)",
     "baseline_members": "count_if(kind = 'member' AND in_baseline)",
     "poll_age_seconds": "min(poll_age_seconds) FILTER (WHERE live)",
     "rebalances": "max(rebalances)",
+    "rebalances_since": "max(rebalances_since)",
     "delay_fill": "max(delay_fill) FILTER (WHERE live)",
     "delay_high": "max(delay_high) FILTER (WHERE live)",
     "throttle_seconds": "max(throttle_seconds)",

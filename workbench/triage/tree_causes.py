@@ -77,6 +77,8 @@ CAUSES = (
             " WHEN rejoining THEN true"
             f" WHEN rebalances IS NULL AND ({_BLOCKED} OR works_on OR most_keep_up OR at_quota"
             f" OR coalesce(pace_ratio >= {_KEPT_PACE}, false)) THEN false"
+            # Of members that poll too rarely, each round takes as long as the group allows: a window may have only one of several.
+            " WHEN size(paused_members) > 0 AND rebalances_since >= {rebalances} AND 2 * rebalances >= {rebalances} THEN true"
             " ELSE rebalances >= {rebalances} END"
         ),
         yes=Conclude(Verdict.REBALANCE_STORM),

@@ -170,8 +170,15 @@ def consuming(row: SubscriptionFeatures) -> str:
 
 def rebalancing(row: SubscriptionFeatures) -> str:
     """Rebalances in the window, and whether the group has been reconciling all the time."""
-    number = _without_counter(row) if row.rebalances is None else f"{count(row.rebalances)} in the window"
+    number = _without_counter(row) if row.rebalances is None else rebalances_counted(row)
     return f"{number}; {waits}" if (waits := reconciling(row)) else number
+
+
+def rebalances_counted(row: SubscriptionFeatures, what: str = "") -> str:
+    """How many of the most disturbed member in the window, and since the onset, if that are more; `what` they are, in words."""
+    since = row.rebalances_since or 0.0
+    longer = f", {count(since)} since it began" if since > (row.rebalances or 0.0) else ""
+    return f"{count(row.rebalances)}{what} in the window{longer}"
 
 
 def _without_counter(row: SubscriptionFeatures) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from workbench.humanize import count, listed
+from workbench.humanize import listed
 from workbench.triage.checks import Check
 from workbench.triage.finding import Action, Scope
 from workbench.triage.leaf import Leaf
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Verdict
+from workbench.triage.wording import rebalances_counted
 
 _CAUSES = {
     "poll_stall": "{who} polls too rarely and is removed from the group",
@@ -39,7 +40,7 @@ def _who(row: SubscriptionFeatures) -> tuple[str, ...]:
 def _headline(row: SubscriptionFeatures) -> str:
     why = _CAUSES.get(row.storm_cause or "", "the cause is not visible in the metrics")
     why = why.format(who=listed(sorted(_who(row))))
-    return f"Rebalance storm: {count(row.rebalances)} rebalances in the window; {why}."
+    return f"Rebalance storm: {rebalances_counted(row, ' rebalances')}; {why}."
 
 
 def _scope(row: SubscriptionFeatures) -> Scope:
