@@ -77,11 +77,8 @@ def test_a_live_page_has_every_signal_of_its_profile(lab: Lab, tmp_path: Path, m
         wait_for(lambda: "spring_kafka_listener_seconds_count{" in page_of(fleet.addresses()[0]), 30)
 
 
-# The signals of a profile that only the program itself has, and whose they are.
-OWN = {
-    "streams": ("kafka_streams", "0-StreamThread-1-consumer"),
-    "connect_sink": ("connect_sink", "0"),
-}
+# The profile of what only the program itself shows.
+OWN = {"streams": "kafka_streams", "connect_sink": "connect_sink"}
 
 
 @pytest.mark.lab
@@ -101,19 +98,17 @@ def test_a_live_page_of_streams_and_of_a_sink_has_every_signal(
     )  # fmt: skip
     with LabFleet.start(lab, spec, tmp_path / "fleet") as fleet:
         [client] = fleet._client_ids(f"{name}-0")
-        own, member = OWN[consumer]
         agent_page = f"127.0.0.1:{fleet._port(f'{name}-0 agent')}"
-        of_its_own = (own, client if consumer == "streams" else f"{name}-0", f"{name}-{member}")
-        for profile, known_as, named in (("jmx_exporter_plain", client, client), of_its_own):
-            wait_for(partial(shows_all, agent_page, profile, known_as, named), 90, pause_seconds=0.5)
+        for profile in ("jmx_exporter_plain", OWN[consumer]):
+            wait_for(partial(shows_all, agent_page, profile, client), 90, pause_seconds=0.5)
 
 
-def shows_all(address: str, profile: str, known_as: str, named: str) -> bool:
-    """Whether a page has every signal of a profile for one member, and for no other."""
+def shows_all(address: str, profile: str, client: str) -> bool:
+    """Whether a page has every signal of a profile for one client, and for no other."""
     known = load_profile(profile)
     [found] = page_series(Page(url="http://page", taken_at=1000.0, text=page_of(address)), [known], cluster="c")
-    rows = with_groups(found, known, {known_as: "group"}).to_samples().to_pylist()
-    return {row["signal"] for row in rows} == set(known.signals) and {row["member"] for row in rows} == {named}
+    rows = with_groups(found, known, {client: "group"}).to_samples().to_pylist()
+    return {row["signal"] for row in rows} == set(known.signals) and {row["member"] for row in rows} == {client}
 
 
 def test_a_group_of_the_new_protocol_gets_its_times_from_the_broker() -> None:

@@ -314,6 +314,6 @@ EXPECTED: dict[str, list[tuple[str, dict[str, Any], float | None]]] = {
         ("poll_idle", {"member": "pay-0b1c-StreamThread-1-consumer"}, 0.9),
         ("start_time", {"member": "pay-0b1c-StreamThread-1-consumer"}, 1.79e9),
     ],
-    "connect_sink": [("in_flight", {"member": "pay-sink", "processor": "0"}, 17.0)],
+    "connect_sink": [("in_flight", {"member": "connector-consumer-pay-sink-0", "processor": "0"}, 17.0)],
     "group_state": [("group_state", {"group": "pay"}, 4.0)],
 }

@@ -92,12 +92,12 @@ def test_a_thread_of_a_real_streams_application_is_its_consumer() -> None:
 
 def test_a_task_of_a_real_sink_is_read_in_full() -> None:
     """What it has taken and not committed, not its mean or its maximum; and the time of a batch, the batch and the records."""
-    known = load_profile("connect_sink")
+    known, client = load_profile("connect_sink"), "connector-consumer-pay-0-0"
     [series] = page_series(
         Page(url="http://page", taken_at=1000.0, text=text("sink_plain_agent_1_0_1")), [known], cluster="c"
     )
-    rows = with_groups(series, known, {"pay-0": "connect-pay"}).to_samples().to_pylist()
-    assert {(row["group"], row["member"], row["processor"]) for row in rows} == {("connect-pay", "pay-0", "0")}
+    rows = with_groups(series, known, {client: "connect-pay"}).to_samples().to_pylist()
+    assert {(row["group"], row["member"], row["processor"]) for row in rows} == {("connect-pay", client, "0")}
     assert {(row["signal"], row["stat"]): row["value"] for row in rows} == {
         ("in_flight", "value"): 81.0,
         ("process_time", "mean"): pytest.approx(0.00772995),

@@ -53,7 +53,7 @@ PROGRAMS: dict[str, Program] = {
     ),
     "connect_sink": Program(
         main="LabSink", sources=("LabHandler.java", "LabSink.java"), jars=CONNECT, heap="160m",
-        consumer_id="connector-consumer-{name}-0", plain_profiles=("connect_sink",),
+        consumer_id="connector-consumer-{name}-0", profiles=("connect_sink",),
     ),
 }  # fmt: skip
 # The profile for each set of rules, and the listener's timer.

@@ -22,10 +22,6 @@ from workbench.triage.verdict import Verdict
 Shape = Literal["loop", "pool", "java", "streams", "connect_sink", "aiokafka", "kafka_python"]
 Fault = Callable[[LabFleet], None]
 _NO_STATISTICS = ("aiokafka", "kafka_python")  # nothing shows what the client does
-_OWN_TIMES = (
-    "streams",
-    "connect_sink",
-)  # only their own metrics say how long a record takes, and not every set of rules has them
 _PROTOCOLS: dict[Shape, tuple[Protocol, ...]] = {
     "java": ("classic", "consumer"),
     "streams": ("classic",),  # exporters do not list groups of the protocol that Streams has of its own
@@ -88,9 +84,10 @@ def _slow_handler(shape: Shape, draw: Draw, run_id: str) -> Scenario:
     use = draw.random.uniform(0.2, 0.45)
     times, factor = _times(draw, use), draw.random.uniform(1.7, 2.6) / use
     slow = {name: seconds * factor * draw.random.uniform(0.9, 1.1) for name, seconds in times.items()}
+    # Threads of Kafka Streams have no client id, so rules for clients leave them out.
     also = (
         *(() if draw.by_type else (Verdict.SLOW_PROCESSOR,)),
-        *((Verdict.CANNOT_TELL,) if shape in _OWN_TIMES and draw.measured.rules != "plain" else ()),
+        *((Verdict.CANNOT_TELL,) if shape == "streams" and draw.measured.rules != "plain" else ()),
     )
     return draw.scenario(
         Behaviour(process_seconds=times),

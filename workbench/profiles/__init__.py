@@ -44,6 +44,7 @@ __all__ = [
 ]
 
 _NUMBER = re.compile(r"[0-9]{1,10}")  # str.isdigit also accepts "²" and "١"
+_PLACE = re.compile(r"\{([a-zA-Z_][a-zA-Z0-9_]*)\}")
 _LAST_PARTITION = 2**31 - 1  # Kafka's own type
 _EXAMPLE_CHARACTERS = 40
 _PROFILE_BYTES = 1 << 20
@@ -199,8 +200,9 @@ class Profile(BaseModel):
     topics_twice: bool = False
     # What the names were taken from: a page of the real thing (which the tests have), its source code, or its documents.
     names_from: Literal["recorded page", "source code", "documents"] | None = None
-    # What follows the label `member` in the id of its client, such as "-consumer" after a thread of Kafka Streams.
-    member_suffix: str = Field(default="", max_length=100)
+    # The id of its client, made of the exporter's labels, such as "{thread_id}-consumer" for a thread of Kafka Streams; without it,
+    # the label `member` is the id itself.
+    member_form: str | None = Field(default=None, max_length=100)
     signals: dict[str, MappingRule]
     _index: dict[str, tuple[str, MappingRule, str]] = PrivateAttr(default_factory=dict)
     _generation: dict[str, int] = PrivateAttr(default_factory=dict)
@@ -268,7 +270,7 @@ class Profile(BaseModel):
                     return _unreadable(left_out, metric, theirs, value, wanted="partition")
                 value = int(value)
             elif name == "member" and value is not None:
-                value += self.member_suffix
+                value = value if self.member_form is None else _filled(self.member_form, labels)
             canonical[name] = value
         if SIGNALS[signal].grain is Grain.PROCESSOR and canonical.get("processor") is None:
             canonical["processor"] = EVERY_TYPE
@@ -292,6 +294,10 @@ class Profile(BaseModel):
         # A count is a number of observations, whatever their unit.
         scale = 1.0 if stat in ("bucket", "count", "batch") else rule.scale
         return Meaning(signal, canonical, stat, le, scale, state, self._generation[metric])
+
+
+def _filled(form: str, labels: Mapping[str, str]) -> str:
+    return _PLACE.sub(lambda place: labels.get(place[1], ""), form)
 
 
 def _unreadable(left_out: LeftOut | None, metric: str, label: str, value: str | None, *, wanted: str) -> Meaning | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from workbench.features.summary import ratio
 from workbench.signals import GROUP_STATES
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ _KEEPS_UP = (
     " AND NOT array_contains(frozen_partitions, p.partition)"
     " AND p.moved_ago_seconds + p.committed_last_seconds <= 2 * greatest(p.committed_interval_seconds, coalesce(p.cadence_seconds, 0))"
 )
+_NEXT_BATCH = 1.5  # times the longest so far
 _OTHERS = 0.3  # times as long ago
 _AS_LONG = 0.7  # times as long as the partitions that have stopped
 _STOPPED = "array_contains(frozen_partitions, p.partition)"
@@ -25,14 +27,17 @@ _STOPPED = "array_contains(frozen_partitions, p.partition)"
 
 def membership(t: Thresholds) -> Sequence[Mapping[str, str]]:
     """Members that do not poll, joined or left; and the cause of a rebalance storm."""
+    read = "aggregate(partitions, 0D, (sum, p) -> sum + coalesce(p.committed_per_second, 0))"
     # Some handlers take minutes: what is usual is no hang.
     hung = (
         "m.live AND m.poll_age_seconds IS NULL AND m.stats_stand"
         f" OR m.live AND m.poll_age_seconds > greatest({t.poll_age_seconds}, 1.5 * coalesce(m.poll_age_usual, 0))"
         # Without a good time to compare with: not once in the whole window.
         f" AND (m.poll_age_usual IS NOT NULL OR m.poll_age_low > {t.poll_age_seconds})"
-        # Nor is a batch of slow records, after which it polls again.
-        " AND NOT coalesce(own_work AND m.poll_age_seconds <= 1.5 * m.poll_age_ended, false)"
+        # Nor is a batch of slow records, after which it polls again. The next one has what has arrived in the meantime: the more the
+        # group falls behind, the longer.
+        f" AND NOT coalesce(own_work AND m.poll_age_seconds <= greatest({_NEXT_BATCH},"
+        f" {ratio('arrival_per_second', read)}) * m.poll_age_ended, false)"
     )
     # Its handlers finish nothing, while others do, and as many partitions as it may own have stopped.
     idle = (

@@ -33,6 +33,8 @@ _WAITS_FOR_OTHERS = (
     "queueless AND own_work AND works_on AND moving_partitions > 0"
     " AND size(stuck_partitions) = 0 AND frozen_count BETWEEN 1 AND few_partitions"
 )
+# Where most of the others are behind, too, its work is the reason, and what stands still waits.
+_WAITS_ITS_TURN = f"coalesce({_WAITS_FOR_OTHERS} AND 2 * size(behind_partitions) > partition_count, false)"
 
 CAUSES = (
     Node(
@@ -100,7 +102,7 @@ CAUSES = (
             f"CASE WHEN {_BLOCKED} THEN true"
             " WHEN size(stuck_partitions) > 0 AND size(stuck_partitions) <= few_partitions AND moving_partitions > 0 THEN true"
             " WHEN frozen_count > 0 AND frozen_count <= few_partitions AND moving_partitions > 0"
-            " AND queue_fill IS NULL AND enqueue_mean_seconds IS NULL THEN NULL"
+            f" AND queue_fill IS NULL AND enqueue_mean_seconds IS NULL AND NOT {_WAITS_ITS_TURN} THEN NULL"
             " WHEN silent_partitions > 0 AND moving_partitions = 0 THEN NULL ELSE false END"
         ),
         yes=Conclude(Verdict.STUCK_PARTITION),
