@@ -66,3 +66,14 @@ def test_its_chart_is_of_a_record(spark: Any) -> None:
     assert line.name == "0"
     assert np.nanmax(line.values) == pytest.approx(0.008)
     assert np.nanmin(line.values) == pytest.approx(0.002)
+
+
+def test_a_mean_of_the_last_minute_counts_when_it_has_caught_up(spark: Any) -> None:
+    """It rises for a third of the incident, until the good time has left it: the last third says how slow the handler is."""
+    place = {"group": "payments", "member": "m-0", "processor": "0"}
+    rises = np.interp(TIMES, [-90.0, -40.0], [0.002, 0.008])
+    story = lagging().people().add("process_time", rises.tolist(), stat="mean", **place)
+    story.add("process_time", (RATE * (TIMES - TIMES[0])).tolist(), stat="count", **place)
+    found = processor(spark, story)
+    assert found.process_seconds == pytest.approx(0.008, rel=0.01)
+    assert found.baseline_seconds == pytest.approx(0.002, rel=0.1)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.features.summary import BAD_FLAGS, CUMULATIVE, EACH_MEMBERS, MEMBERLESS, RECENT_SHARE
+from workbench.features.summary import BAD_FLAGS, CUMULATIVE, EACH_MEMBERS, MEMBERLESS, RECENT_SHARE, TOLD
 from workbench.runs import codes_in, encoded, is_one, runs_of
 from workbench.samples import SERIES_ORDER
 
@@ -217,12 +217,18 @@ def _numbers(rows: _Rows, valid: BoolArray, run_of_row: IntArray, edges: IntArra
     return numbers | {
         "low": all_of_them.low(values),
         "high": -all_of_them.low(-values),
-        "mean": all_of_them.mean(values),
+        "mean": _means(rows, all_of_them.mean(values), recent.mean(recent_values)),
         "slope": all_of_them.slope(seconds_valid, values),
         "recent_slope": recent.slope(seconds_valid[late_valid], recent_values),
         "recent_lowest": lowest,
         "recent_low": second,
     }
+
+
+def _means(rows: _Rows, whole: FloatArray, recent: FloatArray) -> FloatArray:
+    """Means over the slot; of what is a mean of the last minute already, over its last third: the first third is of the time before."""
+    told = _is_in(rows.columns["stat"], TOLD)[rows.starts]
+    return np.where(told & ~np.isnan(recent), recent, whole) if told.any() else whole
 
 
 class _Runs:

@@ -19,7 +19,8 @@ _KEEPS_UP = (
     " AND NOT array_contains(frozen_partitions, p.partition)"
     " AND p.moved_ago_seconds + p.committed_last_seconds <= 2 * greatest(p.committed_interval_seconds, coalesce(p.cadence_seconds, 0))"
 )
-_NEXT_BATCH = 1.5  # times the longest so far
+_NEXT_BATCH = 1.5  # times the longest so far, of any member: all run the same program
+_MEMBERS = "nullif(group_members, 0)"
 _OTHERS = 0.3  # times as long ago
 _AS_LONG = 0.7  # times as long as the partitions that have stopped
 _STOPPED = "array_contains(frozen_partitions, p.partition)"
@@ -36,8 +37,11 @@ def membership(t: Thresholds) -> Sequence[Mapping[str, str]]:
         f" AND (m.poll_age_usual IS NOT NULL OR m.poll_age_low > {t.poll_age_seconds})"
         # Nor is a batch of slow records, after which it polls again. The next one has what has arrived in the meantime: the more the
         # group falls behind, the longer.
-        f" AND NOT coalesce(own_work AND m.poll_age_seconds <= greatest({_NEXT_BATCH},"
-        f" {ratio('arrival_per_second', read)}) * m.poll_age_ended, false)"
+        f" AND NOT coalesce(own_work AND m.poll_age_seconds <= greatest({_NEXT_BATCH}, {ratio('arrival_per_second', read)})"
+        " * array_max(transform(filter(members, o -> o.live), o -> o.poll_age_ended)), false)"
+        # Where most are behind, a member that hangs leaves all of its own standing, which are as many as anybody's.
+        " AND NOT coalesce(own_work AND 2 * size(behind_partitions) > partition_count"
+        f" AND size(frozen_partitions) < floor(size(filter(partitions, p -> p.arrival_per_second > 0)) / {_MEMBERS}), false)"
     )
     # Its handlers finish nothing, while others do, and as many partitions as it may own have stopped.
     idle = (
@@ -45,7 +49,7 @@ def membership(t: Thresholds) -> Sequence[Mapping[str, str]]:
         f" AND m.worked_ago_seconds >= least(objective_seconds, {SOONEST_SECONDS})"
         f" AND exists(members, o -> o.worked_ago_seconds <= {_OTHERS} * m.worked_ago_seconds)"
         " AND group_members <= partition_count AND size(frozen_partitions) >="
-        " greatest(1, floor(partition_count / nullif(group_members, 0)))"
+        f" greatest(1, floor(partition_count / {_MEMBERS}))"
         f" AND m.worked_ago_seconds >= {_AS_LONG} * array_min(transform(filter(partitions, p -> {_STOPPED}), p -> p.moved_ago_seconds))"
     )
     paused = f"m.poll_age_high > {t.poll_age_seconds}"
@@ -56,7 +60,6 @@ def membership(t: Thresholds) -> Sequence[Mapping[str, str]]:
     )
     return [
         {
-            "hung_members": f"transform(filter(members, m -> {hung}), m -> m.member)",
             "idle_members": f"transform(filter(members, m -> coalesce({idle}, false)), m -> m.member)",
             # Members that wait for each other, most of the time and now.
             "rejoining": f"group_state IN ({GROUP_STATES['preparing_rebalance']}, {GROUP_STATES['completing_rebalance']})"
@@ -69,6 +72,7 @@ def membership(t: Thresholds) -> Sequence[Mapping[str, str]]:
             "known_members": "size(filter(members, m -> m.last_seconds IS NOT NULL))",
         },
         {
+            "hung_members": f"transform(filter(members, m -> {hung}), m -> m.member)",
             # A rebalance stops all partitions, or moves them between members that come and go. What has surely been stuck for so
             # long was not moved, whichever its members are.
             "most_keep_up": f"coalesce(2 * size(filter(partitions, p -> {_KEEPS_UP})) >= partition_count"

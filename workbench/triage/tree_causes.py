@@ -13,6 +13,7 @@ from workbench.triage.own_work import NEVER_EMPTY
 from workbench.triage.verdict import Verdict
 
 _MORE_WORK = 1.05  # times that of the baseline
+_ROOM = 0.5  # of a thread for each member
 _ALL_TIME = 0.9  # of a thread for each member
 _LOST_PACE, _KEPT_PACE = 0.75, 0.95  # times the pace before
 _MORE_ARRIVES = 1.1  # times the arrivals before
@@ -213,7 +214,9 @@ CAUSES = (
         short="all slower?",
         # Full queues before idle threads are no want of threads: something holds them.
         test=(
-            f"CASE WHEN queueless AND loop_busy <= 0.5 THEN false WHEN {_NOT_SLOWER} THEN false"
+            # Handlers with room are not the reason, unless their threads never wait: then more of the time is theirs than is measured.
+            f"CASE WHEN queueless AND loop_busy <= {_ROOM} AND NOT coalesce(own_work AND median_slow_down >= {{all_slow_ratio}}, false)"
+            f" THEN false WHEN {_NOT_SLOWER} THEN false"
             " WHEN NOT queueless AND median_slow_down < {all_slow_ratio}"
             " AND (busy_share < 0.3 OR NOT coalesce(queue_long OR entry_slow, false)) THEN NULL"
             " ELSE median_slow_down >= {all_slow_ratio} END"
@@ -372,6 +375,8 @@ CAUSES = (
         # Less is read than before, although its queues are empty, and nothing waits in the client: it is not the limit.
         f" WHEN has_queues AND NOT coalesce(queue_long OR entry_slow, false) AND pace_ratio < {_KEPT_PACE}"
         " AND fetch_queue_mean < {fetch_queue_messages} THEN NULL"
+        # Threads that never wait, and handlers that do no more than before: what takes the time is not measured.
+        f" WHEN queueless AND loop_busy <= {_ROOM} AND loop_busy <= {_MORE_WORK} * loop_busy_baseline THEN NULL"
         f" WHEN pace_ratio < {_LOST_PACE} THEN NULL ELSE group_members < partition_count END",
         yes=Conclude(Verdict.TOO_FEW_CONSUMERS),
         no=Conclude(Verdict.PARTITION_CEILING),

@@ -88,6 +88,7 @@ public class LabSink extends SinkConnector {
             "listeners=http://127.0.0.1:0"));
         for (Map.Entry<String, JsonNode> entry : handler.config.get("kafka").properties()) {
             worker.add("consumer." + entry.getKey() + "=" + entry.getValue().asText());
+            if (entry.getKey().startsWith("metrics.")) worker.add(entry.getKey() + "=" + entry.getValue().asText());
         }
         List<String> connector = List.of(
             "name=" + handler.text("client_id"),
