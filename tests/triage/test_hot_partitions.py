@@ -29,7 +29,7 @@ TABLE = [(count, name, hot) for count in COUNTS for name, hot in hot_counts(coun
 
 
 def story_of(count: int, name: str, hot: int, *, lag: float, normal: float = 5.0, rate: float = 5.0) -> Story:
-    """So many partitions, some of which lag and fall behind."""
+    """So many partitions, some of which get four times as much, lag and fall behind."""
     story = Story(
         group=f"{count}/{name}/{lag:g}/{normal:g}",
         topic=f"{count}/{name}/{lag:g}/{normal:g}",
@@ -38,7 +38,8 @@ def story_of(count: int, name: str, hot: int, *, lag: float, normal: float = 5.0
     )
     for number in range(count):
         behind = lag if number < hot else normal
-        story.partition(number, rate=rate, lag=behind, time_lag=behind / rate)
+        arriving = 4 * rate if number < hot < count else rate
+        story.partition(number, rate=arriving, lag=behind, time_lag=behind / arriving)
     return story.calm()
 
 

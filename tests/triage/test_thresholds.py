@@ -93,10 +93,11 @@ def restarted(story: Story, times: float) -> Story:
 
 
 def few(story: Story, hot: float) -> Story:
-    """So many of twelve partitions lag."""
+    """So many of twelve partitions get four times as much as the others, and lag."""
     story.partitions = story.members = 12
     for number in range(12):
-        story.partition(number, rate=5.0, lag=600.0 if number < hot else 5.0, time_lag=None)
+        lags = number < hot
+        story.partition(number, rate=20.0 if lags else 5.0, lag=600.0 if lags else 5.0, time_lag=None)
     return story.people(keep=TIMES < -1000).calm()
 
 
@@ -179,10 +180,10 @@ EDGES: dict[str, Edge] = {
 
 
 def _two_levels(story: Story, high: float, low: float) -> Story:
-    """One of six partitions lags by more than the others."""
+    """One of six partitions gets four times as much as the others, and lags by more."""
     story.partitions = story.members = 6
     for number in range(6):
-        story.partition(number, lag=high if number == 0 else low, time_lag=None)
+        story.partition(number, rate=200.0 if number == 0 else 50.0, lag=high if number == 0 else low, time_lag=None)
     return story.people().processor("order")
 
 

@@ -42,11 +42,11 @@ FULL = steps(0.05, 0.95, at=-80.0)
 
 
 def hot(story: Story, *, partitions: int, hot_ones: int) -> Story:
-    """Some partitions fall behind, the others do not; the queues are empty."""
+    """Some partitions get four times as much and fall behind, the others do not; the queues are empty."""
     story.partitions = story.members = partitions
     for number in range(partitions):
         if number < hot_ones:
-            story.partition(number, lag=growing(40.0, start=5, since=-80), time_lag=growing(0.7, since=-80))
+            story.partition(number, rate=200.0, lag=growing(40.0, start=5, since=-80), time_lag=growing(0.7, since=-80))
         else:
             story.partition(number)
     return story.calm()

@@ -13,6 +13,8 @@ from workbench.triage.own_work import NEVER_EMPTY
 from workbench.triage.verdict import Verdict
 
 _MORE_WORK = 1.05  # times that of the baseline
+_CATCHES_UP = 1.2  # times what arrives
+_READ = "aggregate(partitions, 0D, (sum, p) -> sum + coalesce(p.committed_per_second, 0))"
 _ROOM = 0.5  # of a thread for each member
 _ALL_TIME = 0.9  # of a thread for each member
 _LOST_PACE, _KEPT_PACE = 0.75, 0.95  # times the pace before
@@ -26,6 +28,11 @@ _BLOCKED = "coalesce(stall_cause = 'open_transaction', false)"
 _NOT_SLOWER = (
     "queueless AND median_slow_down IS NULL AND slowest_slow_down IS NULL"
     f" AND coalesce(pace_ratio >= {_KEPT_PACE} AND arrival_ratio >= {_MORE_ARRIVES} OR surely_hot, false)"
+)
+
+_AS_EVER = (
+    f"coalesce(has_queues AND NOT coalesce(queue_long OR entry_slow, false) AND hot_arrival_ratio < {{hot_factor}}"
+    f" AND coalesce(hot_growth < {_WARM}, hot_arrival_ratio < {_WARM}), false)"
 )
 
 # A few stand still, for not so long that they must be stuck, while their consumer works all the time and commits what it does: they may
@@ -325,7 +332,8 @@ CAUSES = (
             # How far behind those are that nobody measures any more is not known.
             "CASE WHEN size(array_intersect(hot_partitions, dark_partitions)) > 0 THEN NULL"
             " WHEN size(hot_partitions) > 0 AND size(hot_partitions) <= few_partitions THEN CASE"
-            f" WHEN NOT queueless THEN NOT coalesce(pace_ratio < {_LOST_PACE}, false)"
+            # Nor are those with the usual share of the arrivals, while all queues are empty: something else holds up the largest ones.
+            f" WHEN NOT queueless AND {_AS_EVER} THEN NULL WHEN NOT queueless THEN NOT coalesce(pace_ratio < {_LOST_PACE}, false)"
             # Of a burst on all of them, one may have more to do than its member can.
             " WHEN own_work AND arrival_ratio >= {burst_ratio} AND hot_arrival_ratio < {hot_factor} THEN false"
             f" WHEN coalesce(hot_arrival_ratio >= {_WARM}, true) AND (coalesce(hot_growth >= {_WARM}, true)"
@@ -375,6 +383,8 @@ CAUSES = (
         # Less is read than before, although its queues are empty, and nothing waits in the client: it is not the limit.
         f" WHEN has_queues AND NOT coalesce(queue_long OR entry_slow, false) AND pace_ratio < {_KEPT_PACE}"
         " AND fetch_queue_mean < {fetch_queue_messages} THEN NULL"
+        # Nor is more room wanted where more is read than arrives.
+        f" WHEN committed_recent_per_second > {_CATCHES_UP} * arrival_per_second AND {_READ} > arrival_per_second THEN NULL"
         # Threads that never wait, and handlers that do no more than before: what takes the time is not measured.
         f" WHEN queueless AND loop_busy <= {_ROOM} AND loop_busy <= {_MORE_WORK} * loop_busy_baseline THEN NULL"
         f" WHEN pace_ratio < {_LOST_PACE} THEN NULL ELSE group_members < partition_count END",
