@@ -97,7 +97,7 @@ def test_a_live_page_of_streams_and_of_a_sink_has_every_signal(
         behaviour=Behaviour(process_seconds={"order": 0.002}),
     )  # fmt: skip
     with LabFleet.start(lab, spec, tmp_path / "fleet") as fleet:
-        [client] = fleet._client_ids(f"{name}-0")
+        [client] = fleet.client_ids(f"{name}-0")
         agent_page = f"127.0.0.1:{fleet._port(f'{name}-0 agent')}"
         for profile in ("jmx_exporter_plain", OWN[consumer]):
             wait_for(partial(shows_all, agent_page, profile, client), 90, pause_seconds=0.5)
