@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from workbench.features.summary import ratio
 from workbench.signals import GROUP_STATES
+from workbench.triage.own_work import READ
 
 if TYPE_CHECKING:
     from workbench.settings import Thresholds
@@ -28,7 +29,6 @@ _STOPPED = "array_contains(frozen_partitions, p.partition)"
 
 def membership(t: Thresholds) -> Sequence[Mapping[str, str]]:
     """Members that do not poll, joined or left; and the cause of a rebalance storm."""
-    read = "aggregate(partitions, 0D, (sum, p) -> sum + coalesce(p.committed_per_second, 0))"
     # Some handlers take minutes: what is usual is no hang.
     hung = (
         "m.live AND m.poll_age_seconds IS NULL AND m.stats_stand"
@@ -37,7 +37,7 @@ def membership(t: Thresholds) -> Sequence[Mapping[str, str]]:
         f" AND (m.poll_age_usual IS NOT NULL OR m.poll_age_low > {t.poll_age_seconds})"
         # Nor is a batch of slow records, after which it polls again. The next one has what has arrived in the meantime: the more the
         # group falls behind, the longer.
-        f" AND NOT coalesce(own_work AND m.poll_age_seconds <= greatest({_NEXT_BATCH}, {ratio('arrival_per_second', read)})"
+        f" AND NOT coalesce(own_work AND m.poll_age_seconds <= greatest({_NEXT_BATCH}, {ratio('arrival_per_second', READ)})"
         " * array_max(transform(filter(members, o -> o.live), o -> o.poll_age_ended)), false)"
         # Where most are behind, a member that hangs leaves all of its own standing, which are as many as anybody's.
         " AND NOT coalesce(own_work AND 2 * size(behind_partitions) > partition_count"

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _IDLE, _WAITING = 0.2, 0.5  # share of the time: busy below, waiting for records above
 _BUSY, _EASY = 0.75, 0.3  # of one thread for each member
 _MORE, _LESS = 1.3, 0.8  # times the work of the baseline
+READ = "aggregate(partitions, 0D, (sum, p) -> sum + coalesce(p.committed_per_second, 0))"  # messages/s, by all members
 NEVER_EMPTY = 20.0  # messages
 _MUCH = 4  # times the messages that count as waiting in the client
 _AT_QUOTA, _NEAR_QUOTA, _OVER_QUOTA = (
@@ -41,8 +42,7 @@ def measured_work() -> Mapping[str, str]:
     )
     then = "aggregate(processors, 0D, (sum, p) -> sum + coalesce(p.baseline_rate_per_second * p.baseline_seconds, 0))"
     # A broker that throttles lets a client wait for seconds between two answers: lately it may have read nothing.
-    read = "aggregate(partitions, 0D, (sum, p) -> sum + coalesce(p.committed_per_second, 0))"
-    share = f"({ratio(f'greatest(committed_recent_per_second, {read})', 'read_quota_per_second')})"
+    share = f"({ratio(f'greatest(committed_recent_per_second, {READ})', 'read_quota_per_second')})"
     lately = f"({ratio('committed_recent_per_second', 'read_quota_per_second')})"
     arriving = f"({ratio('arrival_per_second', 'read_quota_per_second')})"
     timed = "exists(processors, p -> p.process_seconds IS NOT NULL)"
@@ -97,8 +97,7 @@ def judged_work(t: Thresholds) -> Mapping[str, str]:
 def _kept_work() -> str:
     """SQL for whether what is handled is committed, too, and not handled again by the next owner."""
     handled = "aggregate(processors, 0D, (sum, p) -> sum + coalesce(p.rate_per_second, 0))"
-    committed = "aggregate(partitions, 0D, (sum, p) -> sum + coalesce(p.committed_per_second, 0))"
-    return f"{committed} >= {_LESS} * {handled}"
+    return f"{READ} >= {_LESS} * {handled}"
 
 
 def told_by_partitions() -> Mapping[str, str]:

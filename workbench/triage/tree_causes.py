@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from workbench.triage import wording
 from workbench.triage.node import Ask, Choose, Conclude, Measure, Node
-from workbench.triage.own_work import NEVER_EMPTY
+from workbench.triage.own_work import NEVER_EMPTY, READ
 from workbench.triage.verdict import Verdict
 
 _MORE_WORK = 1.05  # times that of the baseline
 _CATCHES_UP = 1.2  # times what arrives
-_READ = "aggregate(partitions, 0D, (sum, p) -> sum + coalesce(p.committed_per_second, 0))"
 _ROOM = 0.5  # of a thread for each member
 _ALL_TIME = 0.9  # of a thread for each member
 _LOST_PACE, _KEPT_PACE = 0.75, 0.95  # times the pace before
@@ -384,7 +383,7 @@ CAUSES = (
         f" WHEN has_queues AND NOT coalesce(queue_long OR entry_slow, false) AND pace_ratio < {_KEPT_PACE}"
         " AND fetch_queue_mean < {fetch_queue_messages} THEN NULL"
         # Nor is more room wanted where more is read than arrives.
-        f" WHEN committed_recent_per_second > {_CATCHES_UP} * arrival_per_second AND {_READ} > arrival_per_second THEN NULL"
+        f" WHEN committed_recent_per_second > {_CATCHES_UP} * arrival_per_second AND {READ} > arrival_per_second THEN NULL"
         # Threads that never wait, and handlers that do no more than before: what takes the time is not measured.
         f" WHEN queueless AND loop_busy <= {_ROOM} AND loop_busy <= {_MORE_WORK} * loop_busy_baseline THEN NULL"
         f" WHEN pace_ratio < {_LOST_PACE} THEN NULL ELSE group_members < partition_count END",
