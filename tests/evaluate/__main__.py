@@ -26,7 +26,6 @@ from workbench.samples import concat
 from workbench.settings import Thresholds
 from workbench.triage.engine import answered, finding_of, profiles_named
 from workbench.triage.finding import Finding
-from workbench.triage.rows import features_of
 from workbench.window import Window
 
 _BATCH = 400  # cases in one job
@@ -66,7 +65,7 @@ def judged(spark: Any, cases: Sequence[Case], window: Window = WINDOW) -> list[t
         profiles = profiles_named(capture.info.profiles)
         of_case = {(case.name, case.topic): case for case in part}
         findings = {}
-        for it in features_of(answered(spark, capture.samples, window, limits, expected).toArrow()):
+        for it in answered(spark, capture.samples, window, limits, expected):
             key = (it.group, it.topic)
             if key in of_case:
                 samples = of_case[key].samples

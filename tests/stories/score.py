@@ -28,7 +28,6 @@ from workbench.samples import concat
 from workbench.settings import Thresholds
 from workbench.triage.engine import answered, finding_of, profiles_named
 from workbench.triage.finding import Finding
-from workbench.triage.rows import features_of
 from workbench.triage.verdict import State
 
 _CALM = {State.HEALTHY, State.DRAINING}
@@ -160,7 +159,7 @@ def score(spark: Any, stories: Sequence[Story]) -> list[Judged]:
     tables = {story.group: story.samples() for story in stories}
     capture = captured(stories, tables.values())
     limits, expected = Thresholds(), Expectations(capture.info.expected)
-    rows = features_of(answered(spark, capture.samples, WINDOW, limits, expected).toArrow())
+    rows = answered(spark, capture.samples, WINDOW, limits, expected)
     profiles = profiles_named(capture.info.profiles)
     # The words of `triage`, with the samples of each group alone: looking for 300 onsets among all samples would take minutes.
     findings = {

@@ -12,7 +12,6 @@ from workbench.expectations import NOTHING_EXPECTED, Expectations
 from workbench.samples import concat
 from workbench.settings import Thresholds
 from workbench.triage.engine import answered
-from workbench.triage.rows import features_of
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.window import Window
 
@@ -27,5 +26,5 @@ def rows_of(
 ) -> dict[str, SubscriptionFeatures]:
     """Answered features by group."""
     table = samples if isinstance(samples, pa.Table) else concat(story.samples() for story in samples)
-    found = features_of(answered(spark, table, window, thresholds, expectations).toArrow())
+    found = answered(spark, table, window, thresholds, expectations)
     return {row.group: row for row in found}

@@ -9,11 +9,10 @@ import pytest
 
 from tests.stories import THRESHOLDS, WINDOW, Story
 from workbench.errors import EvidenceError, WorkbenchError
+from workbench.expectations import NOTHING_EXPECTED
 from workbench.features.measured import PartitionFeatures
-from workbench.triage.engine import answered
-from workbench.triage.rows import features_of
-from workbench.triage.tree import TREE
-from workbench.triage.verdict import Answer, Verdict
+from workbench.triage.engine import condensed, measured
+from workbench.triage.rows import measured_of
 
 pytestmark = pytest.mark.jvm
 
@@ -26,7 +25,8 @@ def table(spark: Any) -> pa.Table:
         Story(group="few", topic="few").all_partitions(),
     ]
     samples = pa.concat_tables([story.samples() for story in stories])
-    return answered(spark, samples, WINDOW, THRESHOLDS).toArrow()
+    rows = condensed(samples, WINDOW, THRESHOLDS, NOTHING_EXPECTED)
+    return measured(spark, rows, WINDOW, THRESHOLDS).toArrow()
 
 
 def changed(table: pa.Table, name: str, column: pa.Array) -> pa.Table:
@@ -35,14 +35,11 @@ def changed(table: pa.Table, name: str, column: pa.Array) -> pa.Table:
 
 
 def test_rows_become_what_is_declared(table: pa.Table) -> None:
-    """Numbers as Spark has them, structs and arrays as their own classes, answers by question."""
-    rows = {row.group: row for row in features_of(table)}
+    """Numbers as Spark has them, structs and arrays as their own classes."""
+    rows = {row.group: row for row in measured_of(table)}
     plain = {row["group"]: row for row in table.to_pylist()}
     for name, row in rows.items():
         assert row.lag_messages == plain[name]["lag_messages"]
-        assert row.verdict is Verdict(plain[name]["verdict"])
-        assert row.answers.keys() == TREE.keys()
-        assert row.answers["lagging"] is Answer.NO
         assert all(isinstance(it, PartitionFeatures) for it in row.partitions)
         assert [it.committed for it in row.partitions] == [it["committed"] for it in plain[name]["partitions"]]
         assert row.oldest is not None
@@ -50,7 +47,6 @@ def test_rows_become_what_is_declared(table: pa.Table) -> None:
     assert [it.processor for it in rows["all"].processors] == ["order"]
     assert len(rows["all"].members) == 4
     assert rows["few"].members == rows["few"].queues == ()
-    assert rows["few"].answers["one_slow"] is Answer.CANNOT_TELL
 
 
 def test_all_that_does_not_fit_is_named_at_once(table: pa.Table) -> None:
@@ -60,12 +56,12 @@ def test_all_that_does_not_fit_is_named_at_once(table: pa.Table) -> None:
         del it["log_end"]
         it["story"] = None  # a map cannot be inferred from its items
         it["committed"] = "12"
-    wrong = changed(table.slice(0, 1).drop_columns(["late", "answer_stuck"]), "partitions", pa.array([partitions]))
+    wrong = changed(table.slice(0, 1).drop_columns(["lag_messages", "queues"]), "partitions", pa.array([partitions]))
     wrong = changed(wrong, "lag_slope", pa.array(["fast"])).append_column("later", pa.array([True]))
     with pytest.raises(WorkbenchError) as caught:
-        features_of(wrong)
+        measured_of(wrong)
     for told in (
-        "late is missing", "answer_stuck is missing", "later is not declared", "lag_slope is string and not float",
+        "lag_messages is missing", "queues is missing", "later is not declared", "lag_slope is string and not float",
         "partitions[].log_end is missing", "partitions[].age is not declared", "partitions[].committed is string",
     ):  # fmt: skip
         assert told in str(caught.value)
@@ -74,6 +70,6 @@ def test_all_that_does_not_fit_is_named_at_once(table: pa.Table) -> None:
 def test_a_measurement_that_does_not_say_what_it_is_of_is_no_evidence(table: pa.Table) -> None:
     """A topic that a foreign capture leaves out; numbers that are not known are null and no error."""
     with pytest.raises(EvidenceError, match="no topic"):
-        features_of(changed(table, "topic", pa.nulls(table.num_rows, pa.string())))
+        measured_of(changed(table, "topic", pa.nulls(table.num_rows, pa.string())))
     unknown = changed(table, "lag_slope", pa.nulls(table.num_rows, pa.float64()))
-    assert {row.lag_slope for row in features_of(unknown)} == {None}
+    assert {row.lag_slope for row in measured_of(unknown)} == {None}

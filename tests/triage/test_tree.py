@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import itertools
 import random
-from dataclasses import fields
-from typing import Any
+from dataclasses import fields, replace
 
-import pytest
-
+from tests.triage.made import subscription
 from workbench.settings import Thresholds
 from workbench.signals import SIGNALS
 from workbench.triage.node import Ask, Conclude, Outcome
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.tree import ROOT, TREE
 from workbench.triage.verdict import Answer, Verdict
-from workbench.triage.walk import answer_column, candidates, path_of, verdict_sql
+from workbench.triage.walk import answers_of, candidates, path_of, verdict_of
 
 
 def test_every_verdict_is_a_leaf_and_every_question_is_asked() -> None:
@@ -33,7 +31,6 @@ def test_what_a_question_needs_is_a_signal_and_its_thresholds_exist() -> None:
     """A missing signal is named by its canonical name, a threshold by its setting, a number by its feature."""
     for node in TREE.values():
         assert set(node.needs) <= SIGNALS.keys()
-        assert node.test.format(**Thresholds().model_dump())
         for measure in node.measures:
             assert measure.signal in SIGNALS
             assert measure.threshold is None or measure.threshold in Thresholds.model_fields
@@ -71,38 +68,34 @@ def walk(answers: dict[str, Answer]) -> set[Verdict]:
     return set(way.verdicts)
 
 
-@pytest.mark.jvm
-def test_spark_walks_as_the_declaration_says(spark: Any) -> None:
-    """3,000 random sets of answers: Spark's verdict is the oracle's, and the path ends where it should."""
+def test_the_walk_is_as_the_declaration_says() -> None:
+    """3,000 random sets of answers: the verdict is the oracle's, and the path ends where it should."""
     chance = random.Random(7)
     sets = [{name: chance.choice(list(Answer)) for name in TREE} for _ in range(2980)]
     sets += [dict.fromkeys(TREE, answer) for answer in Answer]
-    meaning = {Answer.YES: True, Answer.NO: False, Answer.CANNOT_TELL: None}
-    columns = [answer_column(node) for node in TREE.values()]
-    rows = [(number, *(meaning[answers[name]] for name in TREE)) for number, answers in enumerate(sets)]
-    schema = "number int, " + ", ".join(f"{name} boolean" for name in columns)
-    extra = [
-        "cast(0 AS double) AS lag_samples",
-        "cast(0 AS double) AS lag_bad_samples",
-        "cast(NULL AS double) AS repeated_seconds",
-        "0D AS last_sample_age_seconds",
-        "90D AS stale_seconds",
-        "cast(NULL AS double) AS recovered_seconds",
-        "cast(false AS boolean) AS batch_missed",
-        "1D AS arrival_ratio",
-    ]
-    sql = verdict_sql().format(**Thresholds().model_dump())
-    found = (
-        spark.createDataFrame(rows, schema).selectExpr("*", *extra).selectExpr("number", f"{sql} AS verdict").collect()
+    row = subscription(
+        lag_samples=0, lag_bad_samples=0, last_sample_age_seconds=0.0, stale_seconds=90.0, arrival_ratio=1.0
     )
-    assert len(found) == len(sets)
-    for row in found:
-        answers = sets[row["number"]]
-        assert Verdict(row["verdict"]) in walk(answers)
+    for answers in sets:
+        verdict = verdict_of(answers, row, Thresholds())
+        assert verdict in walk(answers)
         path = path_of(answers)
         assert path[0].id == ROOT
-        if Verdict(row["verdict"]) is Verdict.CANNOT_TELL:
+        if verdict is Verdict.CANNOT_TELL:
             assert answers[path[-1].id] is Answer.CANNOT_TELL
+
+
+def test_an_answer_is_what_its_test_says() -> None:
+    """Yes, no and open, question by question; and nothing is asked twice."""
+    row = subscription(lag_known_partitions=1, last_sample_age_seconds=1.0, stale_seconds=90.0, late=True)
+    answers = answers_of(row, Thresholds())
+    assert answers.keys() == TREE.keys()
+    assert (answers["data_usable"], answers["lagging"], answers["one_slow"]) == (
+        Answer.YES,
+        Answer.YES,
+        Answer.CANNOT_TELL,
+    )
+    assert answers_of(replace(row, late=False, growing=False), Thresholds())["lagging"] is Answer.NO
 
 
 def test_candidates_are_what_is_left_when_open_questions_go_both_ways() -> None:

@@ -9,7 +9,7 @@ A small fleet is judged from its samples at once: it takes hardly longer than on
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -28,9 +28,8 @@ from workbench.spark.columns import columns
 from workbench.spark.session import for_little_data, is_local
 from workbench.sweep.condense_store import Reading, condense_missing, whole_file
 from workbench.sweep.store import Store
-from workbench.triage.engine import ORDER, Triage, answered, answered_fleet, finding_of, profiles_named
+from workbench.triage.engine import ORDER, Triage, answered, finding_of, profiles_named
 from workbench.triage.finding import Finding
-from workbench.triage.rows import features_of
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import State, Verdict
 from workbench.triage.verdicts import leaf_of
@@ -44,6 +43,7 @@ TOP = 20  # number of full findings; the table has all subscriptions
 
 # Of every subscription: verdict and state; `time_lag_seconds` of its oldest message, with the method; `lag_messages`;
 # `lag_slope` and `arrival_per_second` (messages/s); partitions, members; `eta_loss_seconds` until retention deletes unread messages.
+# Each by its column of `features.subscriptions`.
 _TABLE = {
     "cluster": "cluster",
     "group": "`group`",
@@ -58,6 +58,9 @@ _TABLE = {
     "members": "group_members",
     "eta_loss_seconds": "loss_seconds",
 }
+_WHOLE = {"partitions": pa.int64()}
+_TEXTS = ("cluster", "group", "topic", "verdict", "time_lag_method")
+_ROWS = pa.schema([(name, pa.string() if name in _TEXTS else _WHOLE.get(name, pa.float64())) for name in _TABLE])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,12 +238,9 @@ def _screened_fleet(looked: _Looked, ends: Sequence[datetime]) -> tuple[Reading,
         (it["group"], it["topic"]) for it in seen_all.filter(seen_all[SCREEN]).select(["group", "topic"]).to_pylist()
     ]
     parts = [_cleared(seen_all.filter(pc.invert(seen_all[SCREEN])))]
-    parts.extend(table.cast(parts[0].schema) for table in _looked_at(looked, unclear))
-    lost = set(unclear) - looked.answered.keys()
-    if lost:
-        at = looked.window.end
-        parts.append(_of_slots_alone(summary, limits, expected, lost, at=at).cast(parts[0].schema))
-    return reading, pa.concat_tables(parts)
+    parts.append(_as_table(_looked_at(looked, unclear)))
+    parts.append(_without_samples(seen_all, set(unclear) - looked.answered.keys()))
+    return reading, pa.concat_tables([part.cast(_ROWS) for part in parts])
 
 
 # So many are summarised in about a second; of more, summaries that are kept, and the screen of what is certainly healthy, pay.
@@ -262,8 +262,8 @@ def _whole_fleet(looked: _Looked, ends: Sequence[datetime]) -> tuple[Reading, pa
         return None
     names = list(zip(pairs["group"].to_pylist(), pairs["topic"].to_pylist(), strict=True))
     looked.kept = samples
-    tables = _looked_at(looked, names)
-    if not sum(table.num_rows for table in tables):
+    rows = _looked_at(looked, names)
+    if not rows:
         raise _no_lag(looked.store)
     size = sum(file.size for file in files)
     reading = Reading(
@@ -274,7 +274,7 @@ def _whole_fleet(looked: _Looked, ends: Sequence[datetime]) -> tuple[Reading, pa
         summaries=(),
         counters=False,
     )
-    return reading, pa.concat_tables(tables)
+    return reading, _as_table(rows)
 
 
 def _no_lag(store: Store) -> NoSeriesError:
@@ -287,7 +287,7 @@ _BATCH, _BIG_BATCH = 250, 2_000  # subscriptions that are judged in one plan
 _AT_ONCE = 2  # one batch's samples are read and condensed in Python while Spark judges the other
 
 
-def _looked_at(looked: _Looked, unclear: Sequence[tuple[str, str]]) -> list[pa.Table]:
+def _looked_at(looked: _Looked, unclear: Sequence[tuple[str, str]]) -> list[SubscriptionFeatures]:
     names = sorted(unclear)
     few = len(names) <= _COMPILED
     size = _BATCH if few else _BIG_BATCH
@@ -296,7 +296,7 @@ def _looked_at(looked: _Looked, unclear: Sequence[tuple[str, str]]) -> list[pa.T
         for_little_data(looked.spark) if few else nullcontext(),
         ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="closer-look") as pool,
     ):
-        return list(pool.map(looked.at, batches))
+        return [row for rows in pool.map(looked.at, batches) for row in rows]
 
 
 @dataclass(slots=True)
@@ -312,25 +312,16 @@ class _Looked:
     window: Window
     limits: Thresholds
     expected: Expectations
-    answered: dict[tuple[str, str], pa.Table] = field(default_factory=dict)
+    answered: dict[tuple[str, str], SubscriptionFeatures] = field(default_factory=dict)
     kept: pa.Table | None = None
 
-    def at(self, names: Sequence[tuple[str, str]]) -> pa.Table:
-        """The columns of `_TABLE` for these (group, topic)."""
-        samples = self.samples(names)
-        rows = answered(self.spark, samples, self.window, self.limits, self.expected).toArrow()
-        keys = zip(rows["group"].to_pylist(), rows["topic"].to_pylist(), strict=True)
+    def at(self, names: Sequence[tuple[str, str]]) -> list[SubscriptionFeatures]:
+        """The judged rows of these (group, topic), of those that have a sample."""
         chosen = set(names)
-        mine = [at for at, key in enumerate(keys) if key in chosen]
-        rows = rows.take(pa.array(mine, pa.int64()))
-        for at, key in enumerate(zip(rows["group"].to_pylist(), rows["topic"].to_pylist(), strict=True)):
-            self.answered[key] = rows.slice(at, 1)
-        oldest = rows["oldest"].combine_chunks()
-        given = {
-            **{name: rows[sql.strip("`")] for name, sql in _TABLE.items() if "." not in sql},
-            "time_lag_method": pc.struct_field(oldest, "time_lag_method"),
-        }
-        return pa.table({name: given[name] for name in _TABLE})
+        rows = answered(self.spark, self.samples(names), self.window, self.limits, self.expected)
+        mine = [row for row in rows if (row.group, row.topic) in chosen]
+        self.answered.update({(row.group, row.topic): row for row in mine})
+        return mine
 
     def samples(self, names: Sequence[tuple[str, str]]) -> pa.Table:
         """Samples of these subscriptions, their logs and their groups, and of no other topic of theirs."""
@@ -340,9 +331,16 @@ class _Looked:
         keep = pc.or_kleene(pc.is_in(both, pairs), pc.or_(pc.is_null(found["group"]), pc.is_null(found["topic"])))
         return found.filter(keep)
 
-    def row(self, key: tuple[str, str]) -> SubscriptionFeatures:
-        """All features of one subscription."""
-        return features_of(self.answered[key])[0]
+
+def _as_table(rows: Iterable[SubscriptionFeatures]) -> pa.Table:
+    """The columns of `_TABLE`."""
+
+    def value(row: SubscriptionFeatures, name: str) -> Any:
+        if name == "oldest.time_lag_method":
+            return row.oldest.time_lag_method if row.oldest is not None else None
+        return getattr(row, name.strip("`"))
+
+    return pa.Table.from_pylist([{name: value(row, sql) for name, sql in _TABLE.items()} for row in rows], _ROWS)
 
 
 def _cleared(screen: pa.Table) -> pa.Table:
@@ -351,18 +349,12 @@ def _cleared(screen: pa.Table) -> pa.Table:
     return screen.append_column("verdict", verdicts).select(list(_TABLE))
 
 
-def _of_slots_alone(
-    summary: DataFrame, limits: Thresholds, expected: Expectations, names: Set[tuple[str, str]], *, at: datetime
-) -> pa.Table:
-    """The columns of `_TABLE` for what has no sample of its own any more: judged by its slots."""
-    from pyspark.sql import functions
-
-    groups = functions.col("group")
-    theirs = summary.where(groups.isNull() | groups.isin(sorted({group for group, _ in names})))
-    wanted = [f"{sql} AS `{name}`" for name, sql in _TABLE.items()]
-    rows = answered_fleet(theirs, limits, expected, at=at).select(*columns(*wanted)).toArrow()
-    keys = zip(rows["group"].to_pylist(), rows["topic"].to_pylist(), strict=True)
-    return rows.filter(pa.array([key in names for key in keys], pa.bool_()))
+def _without_samples(screen: pa.Table, names: Set[tuple[str, str]]) -> pa.Table:
+    """What has no sample of its own any more has no data: a row of the first pass alone judges nothing."""
+    keys = zip(screen["group"].to_pylist(), screen["topic"].to_pylist(), strict=True)
+    theirs = screen.filter(pa.array([key in names for key in keys], pa.bool_()))
+    verdicts = pa.array([Verdict.NO_DATA.value] * theirs.num_rows, pa.string())
+    return theirs.append_column("verdict", verdicts).select(list(_TABLE))
 
 
 def _summary(spark: SparkSession, reading: Reading, window: Window, store: Store) -> DataFrame:
@@ -434,7 +426,7 @@ def _findings(
     profiles = profiles_named(looked.store.info.profiles)
     return tuple(
         finding_of(
-            looked.row(key),
+            looked.answered[key],
             samples,
             looked.window,
             looked.limits,

@@ -15,7 +15,7 @@ from workbench.features.lag import stale_seconds
 from workbench.features.subscriptions import GROUP_COLUMNS, OVERVIEW, SUBSCRIPTION, in_order, over_group
 from workbench.features.summary import ratio
 from workbench.spark.columns import aggregate, columns, extend
-from workbench.triage.membership import SOONEST_SECONDS
+from workbench.triage.facts.standing import SOONEST_SECONDS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -1,10 +1,9 @@
-"""Triage of a capture: samples → features → answers → findings, for every subscription in one Spark job."""
+"""Triage of a capture: samples → features (Spark, all subscriptions in one job) → answers → findings."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -18,8 +17,9 @@ from workbench.settings import Thresholds
 from workbench.triage.build import build_finding, of_kind
 from workbench.triage.changes import nearest_change
 from workbench.triage.finding import Finding
+from workbench.triage.judge import judged
 from workbench.triage.onset import onset
-from workbench.triage.rows import features_of
+from workbench.triage.rows import measured_of
 from workbench.triage.settle import with_settings
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import State
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 SCHEMA = "workbench.triage/1"
 # Worst first: lagging with a cause, lagging without one, unknown, draining, healthy.
 ORDER = (State.LAGGING, State.CANNOT_TELL, State.DRAINING, State.HEALTHY)
-_AT_HAND_ROWS = 200_000  # condensed ones: a subscription has some hundred to a thousand
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,10 +69,10 @@ def answered(
     window: Window,
     thresholds: Thresholds,
     expectations: Expectations = NOTHING_EXPECTED,
-) -> DataFrame:
-    """Samples to one answered row per subscription."""
+) -> list[SubscriptionFeatures]:
+    """Samples to one judged row per subscription."""
     rows = condensed(samples, window, thresholds, expectations)
-    return _answered(spark, rows, window, thresholds, expectations)
+    return _judged(spark, rows, window, thresholds, expectations)
 
 
 def condensed(samples: pa.Table, window: Window, thresholds: Thresholds, expectations: Expectations) -> pa.Table:
@@ -83,57 +82,27 @@ def condensed(samples: pa.Table, window: Window, thresholds: Thresholds, expecta
     return condense_each(samples, window, lambda group: expectations.limits(thresholds, group))
 
 
-def suspects(
-    spark: SparkSession,
-    rows: pa.Table,
-    window: Window,
-    thresholds: Thresholds,
-    expectations: Expectations = NOTHING_EXPECTED,
-) -> DataFrame:
-    """Rows of `condensed` to one row of features per subscription, with what the questions test (`triage.anomalies`).
-
-    The features of some hundred subscriptions are computed before the questions are planned: Spark plans two small steps in less
-    time than a large one (the half of a second of a triage in a new process).
-    """
+def measured(spark: SparkSession, rows: pa.Table, window: Window, thresholds: Thresholds) -> DataFrame:
+    """Rows of `condensed` to one row of features per subscription (`features.subscriptions.of_summary`)."""
     from workbench.features.each import summary_of
     from workbench.features.subscriptions import of_summary
-    from workbench.spark.session import at_hand
-    from workbench.triage.anomalies import with_suspects
 
-    features = of_summary(summary_of(spark, rows, window), stale_after_seconds=thresholds.stale_after_seconds)
-    if rows.num_rows <= _AT_HAND_ROWS:
-        features = at_hand(features)
-    return with_suspects(features, thresholds, expectations, at=window.end)
+    return of_summary(summary_of(spark, rows, window), stale_after_seconds=thresholds.stale_after_seconds)
 
 
-def _answered(
+def _judged(
     spark: SparkSession, rows: pa.Table, window: Window, thresholds: Thresholds, expectations: Expectations
-) -> DataFrame:
-    from workbench.triage.walk import with_verdicts
-
-    return with_verdicts(suspects(spark, rows, window, thresholds, expectations), thresholds)
-
-
-def answered_fleet(
-    summary: DataFrame,
-    thresholds: Thresholds,
-    expectations: Expectations = NOTHING_EXPECTED,
-    *,
-    at: datetime | None = None,
-) -> DataFrame:
-    """Answer all questions for thousands of groups, from the summary of kept slots: all by the same window."""
-    from workbench.features.subscriptions import of_fleet
-    from workbench.triage.anomalies import with_suspects
-    from workbench.triage.walk import with_verdicts
-
-    features = of_fleet(summary, stale_after_seconds=thresholds.stale_after_seconds)
-    return with_verdicts(with_suspects(features, thresholds, expectations, at=at), thresholds)
+) -> list[SubscriptionFeatures]:
+    return [
+        judged(row, thresholds, expectations, at=window.end)
+        for row in measured_of(measured(spark, rows, window, thresholds).toArrow())
+    ]
 
 
 def load() -> None:
     """Import the modules of a triage, pyspark among them, while Spark starts."""
     from workbench.features import each, subscriptions  # noqa: F401
-    from workbench.triage import anomalies, walk  # noqa: F401
+    from workbench.triage import judge  # noqa: F401
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,13 +129,6 @@ class Prepared:
     def expected(self) -> Expectations:
         """What is expected of the groups."""
         return Expectations(self.capture.info.expected)
-
-    @property
-    def expected_in_spark(self) -> Expectations:
-        """The same without what one group's thresholds say already; a batch is nothing that a threshold says."""
-        if len(self.groups) != 1 or self.expected.of(self.groups[0]).settings.batch is not None:
-            return self.expected
-        return NOTHING_EXPECTED
 
 
 def triage(
@@ -215,7 +177,7 @@ def prepare(
     )
     if not found.samples.num_rows:
         return found
-    return replace(found, rows=condensed(found.samples, found.window, limits, found.expected_in_spark))
+    return replace(found, rows=condensed(found.samples, found.window, limits, found.expected))
 
 
 def judge(asked: Prepared, spark: SparkSession) -> Triage:
@@ -228,7 +190,7 @@ def judge(asked: Prepared, spark: SparkSession) -> Triage:
     groups, topics, expected = asked.groups, asked.topics, asked.expected
     rows: Sequence[SubscriptionFeatures] = ()
     if asked.rows is not None:
-        rows = features_of(_answered(spark, asked.rows, seen, limits, asked.expected_in_spark).toArrow())
+        rows = _judged(spark, asked.rows, seen, limits, asked.expected)
     others = tuple(
         replace(it, muted=expected.of(it.group).muted(seen.end))
         for it in unjudged_in(capture.groups, without={row.group for row in rows}, only=groups, topics=topics)

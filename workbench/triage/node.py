@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from workbench.settings import Thresholds
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Verdict
+
+# Of the features of a subscription and the thresholds of its group; None means "cannot tell".
+Test = Callable[[SubscriptionFeatures, Thresholds], bool | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +42,21 @@ class Choose:
     """An answer that is one of several verdicts.
 
     Attributes:
-        options: pairs of (SQL condition, verdict); the first condition that holds decides.
+        options: pairs of (condition, verdict); the first condition that holds decides.
         otherwise: the verdict if none holds.
     """
 
-    options: tuple[tuple[str, Verdict], ...]
+    options: tuple[tuple[Test, Verdict], ...]
     otherwise: Verdict
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
         """Each possible verdict once, in order."""
         return tuple(dict.fromkeys((*(verdict for _, verdict in self.options), self.otherwise)))
+
+    def verdict_of(self, row: SubscriptionFeatures, thresholds: Thresholds) -> Verdict:
+        """The one that a subscription gets."""
+        return next((verdict for holds, verdict in self.options if holds(row, thresholds) is True), self.otherwise)
 
 
 Outcome = Ask | Conclude | Choose
@@ -80,7 +88,7 @@ class Node:
     """One question.
 
     Attributes:
-        test: SQL over the features with thresholds in braces; NULL means "cannot tell".
+        test: over the features and the thresholds of the group; None means "cannot tell".
         yes, no: where these answers lead.
         words: the reason for the answer, in half a line.
         needs: signals without which the answer is "cannot tell".
@@ -91,7 +99,7 @@ class Node:
     number: int
     question: str
     short: str
-    test: str
+    test: Test
     yes: Outcome
     no: Outcome
     words: Callable[[SubscriptionFeatures], str]

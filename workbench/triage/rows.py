@@ -1,4 +1,4 @@
-"""Conversion of Spark's rows to `SubscriptionFeatures`; every column and its type is checked."""
+"""Conversion of Spark's rows to `MeasuredSubscription`; every column and its type is checked."""
 
 from __future__ import annotations
 
@@ -12,10 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workbench.errors import EvidenceError, WorkbenchError
-from workbench.triage.subscription import SubscriptionFeatures
-from workbench.triage.tree import TREE
-from workbench.triage.verdict import Answer, Verdict
-from workbench.triage.walk import answer_column
+from workbench.features.measured import MeasuredSubscription
 
 _SCALARS: dict[type, Callable[[pa.DataType], bool]] = {
     bool: pa.types.is_boolean,
@@ -23,42 +20,33 @@ _SCALARS: dict[type, Callable[[pa.DataType], bool]] = {
     float: pa.types.is_floating,
     str: lambda it: pa.types.is_string(it) or pa.types.is_large_string(it),
 }
-_ANSWERS = {True: Answer.YES, False: Answer.NO, None: Answer.CANNOT_TELL}
 
 
-def features_of(table: pa.Table) -> list[SubscriptionFeatures]:
-    """Convert the rows of `triage.walk.with_verdicts`, in their order.
+def measured_of(table: pa.Table) -> list[MeasuredSubscription]:
+    """Convert the rows of `features.subscriptions.of_summary`, in their order.
 
     Raises:
         WorkbenchError: names every column that is missing, not declared or of another type.
         EvidenceError: names the fields that are null and must not be (such as a topic that a foreign capture does not name).
     """
-    declared, answers = _declared(SubscriptionFeatures), [answer_column(node) for node in TREE.values()]
+    declared = _declared(MeasuredSubscription)
     given = {name: table.column(name) for name in table.column_names}
-    wrong = [f"{name} is missing" for name in (*declared, *answers, "verdict") if name not in given]
-    wrong += [f"{name} is not declared" for name in given if name not in {*declared, *answers, "verdict"}]
-    for name, hint in {**declared, **dict.fromkeys(answers, bool | None), "verdict": str}.items():
+    wrong = [f"{name} is missing" for name in declared if name not in given]
+    wrong += [f"{name} is not declared" for name in given if name not in declared]
+    for name, hint in declared.items():
         if name in given:
             wrong += _problems(given[name].type, hint, name)
     if wrong:
         raise WorkbenchError(
             f"Columns of the analysis and declared fields differ: {'; '.join(wrong)}.",
-            hint="Spark's workers may have another version of this package, or a column is not declared in SubscriptionFeatures.",
+            hint="Spark's workers may have another version of this package, or a column is not declared in MeasuredSubscription.",
         )
     if nulls := [text for name, hint in declared.items() for text in _nulls(given[name], hint, name)]:
         raise EvidenceError(
             f"Some measurements lack labels: no {', no '.join(nulls)}.",
             hint="Every series of the source needs the labels of its signal.",
         )
-    return [_one(row) for row in table.to_pylist()]
-
-
-def _one(row: dict[str, Any]) -> SubscriptionFeatures:
-    answers = {node.id: _ANSWERS[row.pop(answer_column(node))] for node in TREE.values()}
-    made: SubscriptionFeatures = _made(
-        SubscriptionFeatures, {**row, "answers": answers, "verdict": Verdict(row["verdict"])}
-    )
-    return made
+    return [_made(MeasuredSubscription, row) for row in table.to_pylist()]
 
 
 def _made(cls: Any, row: dict[str, Any]) -> Any:
@@ -88,7 +76,7 @@ def _maker(kind: Any) -> Callable[[Any], Any] | None:
 def _declared(cls: type) -> dict[str, Any]:
     """Types of the fields that are columns, by name."""
     hints = get_type_hints(cls)
-    return {field.name: hints[field.name] for field in fields(cls) if field.name not in ("answers", "verdict")}
+    return {field.name: hints[field.name] for field in fields(cls)}
 
 
 @cache

@@ -1,8 +1,4 @@
-"""The decision tree as data: Spark evaluates it, the report draws it, the documentation lists it.
-
-A test is SQL over the features of a subscription (`features.subscriptions`, `triage.anomalies`) with thresholds in braces; NULL
-means "cannot tell".
-"""
+"""The decision tree as data: triage walks it, the report draws it, the documentation lists it."""
 
 from __future__ import annotations
 

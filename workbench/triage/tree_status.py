@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.triage import wording
+from workbench.triage import status_tests, wording
 from workbench.triage.node import Ask, Choose, Conclude, Measure, Node
 from workbench.triage.verdict import Verdict
 
@@ -12,22 +12,9 @@ STATUS = (
         number=1,
         question="Is there data, and is it finite and consistent?",
         short="data usable?",
-        test=(
-            "lag_known_partitions > 0 AND last_sample_age_seconds <= stale_seconds AND lag_bad_samples <= lag_samples"
-            # Offsets that their source only repeats say nothing.
-            " AND repeated_seconds IS NULL"
-        ),
+        test=status_tests.is_usable,
         yes=Ask("lost"),
-        no=Choose(
-            (
-                ("lag_samples = 0 AND lag_bad_samples = 0", Verdict.NO_DATA),
-                (
-                    "lag_bad_samples = 0 AND repeated_seconds IS NULL AND last_sample_age_seconds > stale_seconds",
-                    Verdict.NO_DATA,
-                ),
-            ),
-            otherwise=Verdict.UNUSABLE_DATA,
-        ),
+        no=Choose(((status_tests.has_no_sample, Verdict.NO_DATA),), otherwise=Verdict.UNUSABLE_DATA),
         words=wording.data,
         needs=(),
         measures=(
@@ -43,10 +30,7 @@ STATUS = (
         number=2,
         question="Were records deleted or skipped before they were read?",
         short="records lost?",
-        test=(
-            "CASE WHEN coalesce(lost_messages, 0) > 0 OR coalesce(skipped_messages, 0) > 0 THEN true"
-            " WHEN doubtful_messages > 0 THEN NULL ELSE false END"
-        ),
+        test=status_tests.is_lost,
         yes=Conclude(Verdict.RECORDS_LOST),
         no=Ask("reset"),
         words=wording.lost,
@@ -67,7 +51,7 @@ STATUS = (
         number=3,
         question="Did commits go back, or are they above the log's end?",
         short="offsets reset?",
-        test="coalesce(back_messages, 0) > 0 OR coalesce(above_end_messages, 0) > 0",
+        test=status_tests.is_reset,
         yes=Conclude(Verdict.OFFSETS_RESET),
         no=Ask("lagging"),
         words=wording.reset,
@@ -82,20 +66,7 @@ STATUS = (
         number=4,
         question="Is the group lagging: late, growing or stalled?",
         short="lagging?",
-        # Abandoned: no member will read these messages, however few they still are.
-        test=(
-            # A batch is silent between two runs; what matters is whether the one that was due has read what was there.
-            "CASE WHEN batch_due_seconds IS NOT NULL THEN batch_late AND NOT coalesce(draining, false)"
-            " WHEN coalesce(by_client, false) AND size(hung_members) > 0 THEN true WHEN steady OR batch_perhaps THEN NULL"
-            " WHEN just_resumed AND NOT coalesce(comes_and_goes, false) THEN NULL"
-            # What comes and goes is not over because it ends once more.
-            " WHEN ((late OR growing) AND NOT coalesce(draining, false))"
-            " OR stalled OR coalesce(comes_and_goes, false) OR coalesce(abandoned, false) THEN true"
-            # An all-clear needs its proof.
-            " WHEN size(dark_partitions) > 0 OR size(unmoved_partitions) > 0 THEN NULL"
-            " WHEN (unproven OR unseen) AND NOT coalesce(draining, false) THEN NULL"
-            " WHEN late IS NULL OR growing IS NULL THEN NULL ELSE false END"
-        ),
+        test=status_tests.is_lagging,
         yes=Ask("consuming"),
         no=Ask("draining"),
         words=wording.lagging,
@@ -112,7 +83,7 @@ STATUS = (
         number=5,
         question="Is it catching up?",
         short="catching up?",
-        test="coalesce(draining, false)",
+        test=status_tests.is_draining,
         yes=Conclude(Verdict.PRODUCER_BURST),
         no=Ask("failing"),
         words=wording.draining,
@@ -124,10 +95,7 @@ STATUS = (
         number=6,
         question="Do more records fail than usual, although the group keeps up?",
         short="records failing?",
-        test=(
-            "coalesce(failing_share >= {failing_ratio}"
-            " AND (failing_share >= 3 * failing_baseline_share OR failing_share >= 0.5), false)"
-        ),
+        test=status_tests.is_failing,
         yes=Conclude(Verdict.FAILING_RECORDS),
         no=Ask("silent"),
         words=wording.failing,
@@ -148,9 +116,9 @@ STATUS = (
         number=7,
         question="Does nothing arrive, although records usually do?",
         short="producer silent?",
-        test="coalesce(quiet_seconds >= {silent_seconds} AND quiet_seconds >= 3 * usual_gap_seconds, false)",
+        test=status_tests.is_silent,
         yes=Conclude(Verdict.PRODUCER_SILENT),
-        no=Choose((("recovered_seconds IS NOT NULL", Verdict.RECOVERED),), otherwise=Verdict.HEALTHY),
+        no=Choose(((status_tests.has_recovered, Verdict.RECOVERED),), otherwise=Verdict.HEALTHY),
         words=wording.silent,
         needs=("log_end_offset",),
         measures=(

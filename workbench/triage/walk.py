@@ -1,21 +1,18 @@
-"""Evaluation of the tree: in Spark for all subscriptions at once, and in Python for the path of one."""
+"""The walk through the tree: answers, verdict, path, and what open questions leave possible."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-from workbench.spark.columns import extend
+from workbench.settings import Thresholds
 from workbench.triage.node import Ask, Choose, Conclude, Node, Outcome
+from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.tree import ROOT, TREE
 from workbench.triage.verdict import Answer, Verdict
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from workbench.settings import Thresholds
-
 T = TypeVar("T")
+_MEANING = {True: Answer.YES, False: Answer.NO, None: Answer.CANNOT_TELL}
 
 
 def fold(
@@ -24,7 +21,7 @@ def fold(
     ask: Callable[[Node, T, T], T],
     start: Outcome | None = None,
 ) -> T:
-    """Fold the tree from its leaves up; the SQL, the path, the candidates and the steps of a runbook are all folds.
+    """Fold the tree from its leaves up; the verdict, the path, the candidates and the steps of a runbook are all folds.
 
     Args:
         conclude, choose: result for an answer without a further question.
@@ -42,34 +39,18 @@ def fold(
             return ask(node, yes, no)
 
 
-def answer_column(node: Node) -> str:
-    """Name of the column with a node's answer (true, false or null)."""
-    return f"answer_{node.id}"
+def answers_of(row: SubscriptionFeatures, thresholds: Thresholds) -> dict[str, Answer]:
+    """The answer to every question, by id."""
+    return {name: _MEANING[node.test(row, thresholds)] for name, node in TREE.items()}
 
 
-def with_verdicts(suspects: DataFrame, thresholds: Thresholds) -> DataFrame:
-    """Answer every question for every subscription, and walk the tree.
+def verdict_of(answers: Mapping[str, Answer], row: SubscriptionFeatures, thresholds: Thresholds) -> Verdict:
+    """Where the answers lead."""
 
-    Returns:
-        `suspects` with `answer_<node>` (boolean) for each node, and `verdict`.
-    """
-    numbers = thresholds.model_dump()
-    tests = {answer_column(node): node.test.format(**numbers) for node in TREE.values()}
-    return extend(extend(suspects, tests), {"verdict": verdict_sql().format(**numbers)})
+    def ask(node: Node, yes: Verdict, no: Verdict) -> Verdict:
+        return {Answer.YES: yes, Answer.NO: no, Answer.CANNOT_TELL: Verdict.CANNOT_TELL}[answers[node.id]]
 
-
-def verdict_sql() -> str:
-    """SQL for the verdict, over the columns of the answers; thresholds are in braces."""
-
-    def choose(it: Choose) -> str:
-        whens = " ".join(f"WHEN {condition} THEN '{verdict.value}'" for condition, verdict in it.options)
-        return f"CASE {whens} ELSE '{it.otherwise.value}' END"
-
-    def ask(node: Node, yes: str, no: str) -> str:
-        answer = answer_column(node)
-        return f"CASE WHEN {answer} THEN {yes} WHEN NOT {answer} THEN {no} ELSE '{Verdict.CANNOT_TELL.value}' END"
-
-    return fold(lambda it: f"'{it.verdict.value}'", choose, ask)
+    return fold(lambda it: it.verdict, lambda it: it.verdict_of(row, thresholds), ask)
 
 
 def path_of(answers: Mapping[str, Answer]) -> list[Node]:

@@ -28,12 +28,11 @@ def _warm_up() -> None:
         for stat in ("value", "sum", "count"):
             batch.add(signal.name, labels, times, list(range(len(times))), stat=stat)
     spark = session()
-    plan = answered(spark, batch.to_arrow(), window, Thresholds())
+    answered(spark, batch.to_arrow(), window, Thresholds())
     place = learned_path(Path(os.environ[WRITE_VARIABLE]))
     place.write_text(
         json.dumps({**json.loads(place.read_text(encoding="utf-8")), "expressions": parsed()}), encoding="utf-8"
     )
-    plan.toArrow()
     end(spark, seconds=BUILD_SECONDS)
 
 

@@ -1,0 +1,146 @@
+"""What happened to the offsets, and what arrives: losses, skips, resets, silence, bursts."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from workbench.features.measured import PartitionFeatures
+from workbench.triage.facts.processors import Processors
+from workbench.triage.facts.unknown import (
+    Known,
+    Number,
+    above,
+    any_of,
+    at_least,
+    below,
+    least,
+    ratio,
+    times,
+    total,
+)
+from workbench.triage.facts.work import told
+
+_SKIP_RATE = 50_000.0  # messages/s: more than most consumers handle
+_UNREAD, _READ = 0.3, 0.6  # of what a commit has passed: counters and commits are not measured at the same moments
+_CAPACITY = 3.0  # times what was read next, while still behind
+
+
+class Events(Processors):
+    """Facts about offsets and arrivals."""
+
+    def _total(self, name: str) -> float:
+        return sum(told(p, name) or 0.0 for p in self.m.partitions if above(told(p, name), 0))
+
+    @cached_property
+    def lost_messages(self) -> Number:
+        """Deleted by retention before they were read."""
+        return self._total("lost")
+
+    @cached_property
+    def back_messages(self) -> Number:
+        """By which commits went back."""
+        return self._total("back")
+
+    @cached_property
+    def above_end_messages(self) -> Number:
+        """By which commits are above the log's end."""
+        return self._total("above_end")
+
+    # A commit that passed what waited in one step.
+
+    @cached_property
+    def _skips(self) -> list[PartitionFeatures]:
+        return [p for p in self.m.partitions if above(told(p, "skipped"), 0)]
+
+    def _is_unread(self, p: PartitionFeatures) -> bool:
+        """The handlers were counted: that decides, whatever the pace."""
+        return below(told(p, "skip_read"), _UNREAD) is True
+
+    def _is_too_fast(self, p: PartitionFeatures) -> bool:
+        """Without counted handlers: at a pace that nobody reads at. Who can soon be asked needs no guess."""
+        return (
+            told(p, "skip_read") is None
+            and at_least(told(p, "skip_pace"), self.limits.skip_pace_ratio) is True
+            and told(p, "skip_new") != 1  # its first records: nothing tells them from those that were read at once
+            and told(p, "skip_early") != 1
+        )
+
+    def _is_unsure(self, p: PartitionFeatures) -> Known:
+        read = told(p, "skip_read")
+        if read is not None:
+            return _UNREAD <= read <= _READ
+        # Who is behind reads as fast as it can, unless a quota holds it up afterwards.
+        free = above(self.m.throttle_seconds, 0) is not True
+        return any_of(
+            # Half as fast is too fast to be sure that it was read.
+            at_least(told(p, "skip_pace"), self.limits.skip_pace_ratio / 2),
+            at_least(told(p, "skip_capacity"), _CAPACITY) is True and free,
+            told(p, "skip_new") == 1,
+            told(p, "skip_doubt") == 1,
+        )
+
+    @cached_property
+    def _far_too_fast(self) -> bool:
+        """A slow topic's consumer has room to read whole hours in seconds, so the rate counts, too."""
+        rates = [
+            told(p, "skip_rate") for p in self.m.partitions if above(told(p, "skip_rate"), 0) and self._is_too_fast(p)
+        ]
+        return at_least(total(rates), _SKIP_RATE) is True
+
+    def _is_skipped(self, p: PartitionFeatures) -> bool:
+        return self._is_unread(p) or (self._far_too_fast and self._is_too_fast(p))
+
+    @cached_property
+    def skipped_partitions(self) -> tuple[int, ...]:
+        """Where a commit passed messages that nobody read."""
+        return tuple(p.partition for p in self._skips if self._is_skipped(p))
+
+    @cached_property
+    def skipped_messages(self) -> Number:
+        """How many."""
+        unread = sum(told(p, "skipped") or 0.0 for p in self._skips if self._is_unread(p))
+        fast = (
+            sum(told(p, "skipped") or 0.0 for p in self._skips if self._is_too_fast(p)) if self._far_too_fast else 0.0
+        )
+        return unread + fast
+
+    @cached_property
+    def doubtful_partitions(self) -> tuple[int, ...]:
+        """Where messages were passed so fast that they were skipped, or read by a consumer with much room."""
+        return () if self._far_too_fast else tuple(p.partition for p in self._skips if self._is_unsure(p))
+
+    @cached_property
+    def doubtful_messages(self) -> Number:
+        """How many."""
+        if self._far_too_fast:
+            return 0.0
+        return sum(told(p, "skipped") or 0.0 for p in self._skips if self._is_unsure(p))
+
+    # What arrives, and what fails.
+
+    @cached_property
+    def quiet_seconds(self) -> Number:
+        """Since the last arrival."""
+        return least(*(told(p, "quiet") for p in self.m.partitions))
+
+    @cached_property
+    def usual_gap_seconds(self) -> Number:
+        """The longest time without an arrival before."""
+        return least(*(told(p, "usual_gap") for p in self.m.partitions))
+
+    @cached_property
+    def arrival_ratio(self) -> Number:
+        """Arrivals as a multiple of the baseline's."""
+        return ratio(self.m.arrival_per_second, self.m.arrival_baseline_per_second)
+
+    @cached_property
+    def failing_share(self) -> Number:
+        """Failures, of all attempts that ended."""
+        ended = sum(p.outcomes or 0.0 for p in self.m.processors)
+        return ratio(sum(p.failed or 0.0 for p in self.m.processors), ended)
+
+    @cached_property
+    def failing_baseline_share(self) -> Number:
+        """The same in the baseline."""
+        ended = sum(p.outcomes or 0.0 for p in self.m.processors)
+        return ratio(total(times(p.failing_baseline, p.outcomes or 0.0) for p in self.m.processors), ended)

@@ -1,0 +1,367 @@
+"""Late, growing, draining, abandoned: the parts of "is it lagging".
+
+The histories of the partitions (`chronicle`) say who is late beyond its own rhythm. Without them the lows of the window's last third
+decide: commits at long intervals make a sawtooth whose lows return to nearly 0.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from math import floor, sqrt
+
+from workbench.features.measured import PartitionFeatures
+from workbench.triage.facts.standing import Standing, is_idle, is_tail, still_seconds, waited
+from workbench.triage.facts.unknown import (
+    Known,
+    Number,
+    above,
+    all_of,
+    any_of,
+    at_least,
+    at_most,
+    below,
+    equal,
+    first_known,
+    known,
+    least,
+    minus,
+    most,
+    negated,
+    ratio,
+    some,
+    times,
+)
+from workbench.triage.facts.work import told
+
+_SECOND_LOW = 1.5  # times the floor
+_LONGEST_DRAIN_SECONDS = 3600.0
+_OVERDUE_SAMPLES = 2.5  # since the last one: what a commit did then says nothing of now
+_SOMEBODY = 0.5  # of a member, on average
+_SEVERAL, _OFTEN = 3, 0.15  # stretches in the window, and their share of it
+_HELD = 0.5  # of the age of what waits
+# An age from the lag and the arrival rate is off by up to twice its value on traffic that varies over the day (`features.timelag`).
+_OFF = 2
+_KNOWN_AGES = ("exact_record", "interpolated", "broker_time")
+
+
+def _drains_in(p: PartitionFeatures) -> Number:
+    """Seconds until a partition has caught up; None if it does not.
+
+    Where partitions take turns, the lag shrinks in each one's turn, and may grow all the same: two turns show it. What has begun to
+    grow again does not, however long it shrank. (The age alone may grow: all of a burst was produced at one time.)
+    """
+    two_turns = at_most(2 * (told(p, "turn") or 0.0), told(p, "drain_seen"))
+    grows = all_of(above(told(p, "age_slope"), 0), above(p.lag_recent_slope, 0))
+    return told(p, "drain_in") if two_turns and grows is not True else None
+
+
+class Lag(Standing):
+    """Facts about the lag."""
+
+    @cached_property
+    def half_seconds(self) -> float:
+        """Half of the objective, by the settings: what waits less long has not begun to fall behind."""
+        return self.limits.growth_floor_ratio * self.objective_seconds
+
+    @cached_property
+    def _floor_seconds(self) -> float:
+        # A group that commits every ten minutes is up to ten minutes behind in the best of times.
+        return self.half_seconds + self.commit_every_seconds
+
+    @cached_property
+    def _patience_seconds(self) -> float:
+        return self.objective_seconds + self.commit_every_seconds
+
+    @cached_property
+    def _share_per_second(self) -> Number:
+        return times(self.limits.growth_ratio, most(self.m.arrival_per_second, 1.0))
+
+    @cached_property
+    def few_partitions(self) -> int:
+        """The largest number of partitions that counts as "a few"."""
+        return max(1, floor(self.m.partition_count * self.limits.few_partitions_ratio + 1e-9))  # a third of 12 is 4
+
+    def _kept_up(self, lowest: Number, second: Number) -> Known:
+        """Whether there is a low near 0 between two commits of a sawtooth, and a second one not much above it."""
+        return all_of(at_most(lowest, self._floor_seconds), at_most(second, _SECOND_LOW * self._floor_seconds))
+
+    def _late(self, p: PartitionFeatures) -> Known:
+        if self.is_frozen(p):
+            return True
+        # The lag divided by the arrival rate replaces the time lag where that is not known, or has a single sample. Where the last
+        # third has no sample, the whole window has to do.
+        low = p.lag_recent_low if p.lag_recent_low is not None else p.lag_low
+        surely = waited(low, p.arrival_per_second, surely=True)
+        # Two views of the same: when what waits was produced, and how long arrivals take to make so much of it.
+        by_rate = above(surely, self.objective_seconds + self.rhythm_seconds(p)) is True
+        by_history = any_of(equal(told(p, "late"), 1), by_rate)
+        if by_history is not None:
+            return by_history
+        kept_up = self._kept_up(
+            waited(p.lag_recent_lowest, p.arrival_per_second), waited(p.lag_recent_low, p.arrival_per_second)
+        )
+        by_age = all_of(above(p.time_lag_seconds, self._patience_seconds), kept_up is not True)
+        by_lows = first_known(above(surely, self._patience_seconds), False if p.time_lag_seconds is not None else None)
+        return any_of(by_age, by_lows)
+
+    @cached_property
+    def late(self) -> Known:
+        """Whether any partition is late."""
+        return some(False if is_idle(p) else self._late(p) for p in self.m.partitions)
+
+    def _does_not_shrink(self, p: PartitionFeatures) -> Known:
+        behind = all_of(above(p.time_lag_seconds, self._patience_seconds), above(p.lag_messages, 0))
+        return any_of(self.is_frozen(p), all_of(behind, above(p.lag_slope, 0), above(p.lag_recent_slope, 0)))
+
+    @cached_property
+    def all_shrink(self) -> Known:
+        """No late partition grows or stands still: a sum hides the one that does not shrink."""
+        return negated(some(self._does_not_shrink(p) for p in self.m.partitions))
+
+    @cached_property
+    def burst_over(self) -> Known:
+        """The burst has ended and the lag shrinks."""
+        m, share = self.m, self._share_per_second
+        fewer = below(m.arrival_recent_per_second, times(self.limits.burst_over_ratio, m.arrival_per_second))
+        return all_of(fewer, below(m.lag_recent_slope, times(-1, share)))
+
+    @cached_property
+    def waited_seconds(self) -> Number:
+        """The lag divided by the arrival rate, from the second lowest lag of the window's last third."""
+        return waited(self.m.lag_recent_low, self.m.arrival_per_second, surely=True)
+
+    @cached_property
+    def waited_lowest_seconds(self) -> Number:
+        """The same from the lowest."""
+        return waited(self.m.lag_recent_lowest, self.m.arrival_per_second, surely=True)
+
+    @cached_property
+    def abandoned(self) -> Known:
+        """No member will read what waits, however little it still is."""
+        m = self.m
+        # A count of members that has always been 0 counts something else, and so does one that is 0 while commits move.
+        counts = m.count_disproved is None or bool(self.frozen_partitions)
+        usually = at_least(m.usual_members, _SOMEBODY) is not False
+        nobody = all_of(equal(m.group_members_recent, 0), counts, usually, not self.moving_now)
+        gone = all_of(
+            equal(m.live_members, 0),
+            above(m.baseline_members, 0),
+            equal(m.committed_recent_per_second, 0),
+            # A batch that ends its process each time is expected to commit no more often.
+            any_of(self.commit_every_seconds == 0, self.late),
+        )
+        return all_of(above(m.lag_messages, 0), above(m.lag_recent_low, 0), any_of(nobody, gone))
+
+    # Which partitions are behind, and which of them catch up.
+
+    @cached_property
+    def late_partitions(self) -> tuple[PartitionFeatures, ...]:
+        """Those that are late by their history."""
+        return tuple(p for p in self.m.partitions if equal(told(p, "late"), 1) and not is_tail(p))
+
+    @cached_property
+    def late_or_soon(self) -> tuple[PartitionFeatures, ...]:
+        """Those that are late, or on the way to it."""
+
+        def is_behind(p: PartitionFeatures) -> Known:
+            soon = above(told(p, "waiting"), self.half_seconds + self.rhythm_seconds(p))
+            return any_of(equal(told(p, "late"), 1), soon)
+
+        return tuple(p for p in self.m.partitions if is_behind(p) and not is_tail(p))
+
+    @cached_property
+    def behind_partitions(self) -> tuple[int, ...]:
+        """Those that are late, or on the way to it, and do not catch up."""
+        return tuple(p.partition for p in self.late_or_soon if not is_idle(p) and _drains_in(p) is None)
+
+    @cached_property
+    def _behind(self) -> frozenset[int]:
+        return frozenset(self.behind_partitions)
+
+    @cached_property
+    def behind(self) -> tuple[PartitionFeatures, ...]:
+        """The partitions of `behind_partitions`."""
+        return tuple(p for p in self.m.partitions if p.partition in self._behind)
+
+    def is_behind(self, p: PartitionFeatures) -> bool:
+        """Whether it is one of `behind_partitions`."""
+        return p.partition in self._behind
+
+    @cached_property
+    def few_are_behind(self) -> bool:
+        """Whether a few are behind, while others are not."""
+        return 1 <= len(self.behind_partitions) <= min(self.few_partitions, self.m.partition_count - 1)
+
+    @cached_property
+    def most_are_behind(self) -> bool:
+        """Whether more than half are behind."""
+        return 2 * len(self.behind_partitions) > self.m.partition_count
+
+    @cached_property
+    def eta_drain_seconds(self) -> Number:
+        """Until the last of the late partitions has caught up; None if one of them does not."""
+        each = [_drains_in(p) for p in self.late_or_soon]
+        return most(*each) if all(it is not None for it in each) else None
+
+    @cached_property
+    def _to_drain_seconds(self) -> Number:
+        m = self.m
+        recent = m.lag_recent_slope if m.lag_recent_slope is not None else m.lag_slope
+        return ratio(m.lag_messages, times(-1, least(m.lag_slope, recent)))
+
+    @cached_property
+    def draining(self) -> Known:
+        """Whether it catches up in time: an end that is days away, or after the loss of messages, calms nobody."""
+        m = self.m
+        bound = max(_LONGEST_DRAIN_SECONDS, 2 * (m.time_lag_seconds or 0.0))
+        shrinks = below(m.lag_recent_slope, 0) is not False
+        if self.late_or_soon:
+            # Of every partition that is behind, and not of their sum.
+            in_time = all_of(not self.frozen_partitions, at_most(self.eta_drain_seconds, bound), shrinks)
+        else:
+            falls = all_of(below(m.lag_slope, times(-1, self._share_per_second)), shrinks)
+            in_time = all_of(
+                self.late,
+                any_of(falls, self.burst_over),
+                above(m.committed_moved, 0),
+                self.all_shrink is not False,
+                at_most(self._to_drain_seconds, bound) is not False,
+            )
+        eta = self.eta_drain_seconds if self.eta_drain_seconds is not None else self._to_drain_seconds
+        before_loss = below(eta, m.loss_seconds) is not False
+        # A run that is in time is no burst.
+        is_due = self.batch_due_seconds is None or self.batch_late is not False
+        return all_of(in_time, before_loss, is_due)
+
+    @cached_property
+    def growing(self) -> Known:
+        """Whether the lag grows, beyond what it does between two commits."""
+        m = self.m
+
+        def grows(p: PartitionFeatures) -> Known:
+            # Between two commits every lag grows.
+            by_rate = waited(p.lag_recent_low, p.arrival_per_second)
+            long = above(most(told(p, "waiting"), by_rate), self.rhythm_seconds(p) + self.half_seconds)
+            # With more arrivals the lag of a constant delay grows, too.
+            return all_of(long, above(told(p, "age_slope"), self.limits.growth_ratio / 2) is not False)
+
+        return all_of(
+            above(m.lag_slope, self._share_per_second),
+            above(m.lag_messages, 0),
+            negated(self._kept_up(self.waited_lowest_seconds, self.waited_seconds)),
+            self.burst_over is not True,
+            some(grows(p) for p in m.partitions) is not False,
+        )
+
+    # The course of the lag.
+
+    @cached_property
+    def outages(self) -> bool:
+        """It has stood still, and was late by it, several times in all the data, and may well do so again."""
+        return any(at_least(told(p, "outages"), _SEVERAL) for p in self.m.partitions)
+
+    @cached_property
+    def comes_and_goes(self) -> Known:
+        """Late several times in the window."""
+
+        def often(p: PartitionFeatures) -> Known:
+            pauses = all_of(at_least(told(p, "pauses"), _SEVERAL), at_least(told(p, "pause_share"), _OFTEN))
+            return any_of(at_least(told(p, "late_times"), _SEVERAL - 1), pauses)
+
+        return any_of(some(often(p) for p in self.m.partitions), self.outages)
+
+    @cached_property
+    def held_inside(self) -> bool:
+        """The oldest events of late partitions have been read and wait inside, while commits move: its own side is the limit."""
+        going = [p for p in self.late_or_soon if not self.is_frozen(p)]
+        held = [p for p in going if at_least(p.oldest_incomplete_seconds, times(_HELD, told(p, "waiting")))]
+        return bool(going) and 2 * len(held) > len(going)
+
+    @cached_property
+    def steady(self) -> bool:
+        """Late all the time, and no more or less so: on purpose, or for longer than the data show."""
+        late = self.late_partitions
+        others = sum(1 for p in self.m.partitions if not is_idle(p))
+        same = all(equal(told(p, "steady"), 1) is True for p in late)
+        return bool(late) and not self.frozen_partitions and len(late) == others and same
+
+    @cached_property
+    def just_resumed(self) -> bool:
+        """What is late has begun to move again, too lately to say how fast."""
+        late = self.late_partitions
+        return bool(late) and all(equal(told(p, "resumed"), 1) is True for p in late)
+
+    @cached_property
+    def unproven(self) -> bool:
+        """So late by now that only a commit since the last sample could make it well."""
+
+        def is_late_by_now(p: PartitionFeatures) -> bool:
+            # The time lag is of now: since the last sample it may have caught up, if it was moving then and not far behind.
+            overdue = above(times(-1, p.committed_last_seconds), times(_OVERDUE_SAMPLES, p.committed_interval_seconds))
+            far = above(told(p, "waiting"), self.half_seconds) is not False
+            return (
+                not is_idle(p)
+                and all_of(
+                    above(p.lag_messages, 0),
+                    above(p.time_lag_seconds, self.objective_seconds + self.rhythm_seconds(p)),
+                    any_of(above(still_seconds(p), 0), far, overdue is True),
+                )
+                is True
+            )
+
+        return any(p.story is not None and is_late_by_now(p) for p in self.m.partitions)
+
+    @cached_property
+    def batch_perhaps(self) -> bool:
+        """It stood still before the data began, and usually has no members: when it is due is not known."""
+        silent = some(at_least(told(p, "silent_before"), times(0.3, told(p, "waiting"))) for p in self.m.partitions)
+        return all_of(below(self.m.usual_members, _SOMEBODY), self.late, silent) is True
+
+    @cached_property
+    def recovered_seconds(self) -> Number:
+        """Since the latest lateness ended."""
+        return least(*(times(-1, told(p, "late_to")) for p in self.m.partitions))
+
+    # A batch is silent between two runs, and late if what arrived before a run still waits after it.
+
+    @cached_property
+    def batch_ran(self) -> bool:
+        """Whether a commit has moved since the run was due."""
+        return any(below(p.moved_ago_seconds, self.batch_due_seconds) for p in self.m.partitions)
+
+    def _waits_for_a_run(self, p: PartitionFeatures) -> Known:
+        due, before = self.batch_due_seconds, self.batch_before_seconds
+        if is_idle(p) or p.lag_messages == 0:
+            return False
+        by_broker = p.time_lag_seconds if p.time_lag_method == "broker_time" else None
+        if above(most(0.0, told(p, "waiting"), p.time_lag_low, by_broker), due):
+            return True
+        if p.time_lag_method in _KNOWN_AGES:
+            return False
+        by_rate = waited(p.lag_messages, p.arrival_per_second)
+        # Nearer to the age of what the last run left than to that of the run before it.
+        product = times(due, before)
+        if at_most(by_rate, sqrt(product) if product is not None else None):
+            return False
+        return True if above(by_rate, times(_OFF, due)) else None
+
+    @cached_property
+    def batch_late(self) -> Known:
+        """Whether messages from before the run wait; None if the data do not reach back so far, or for a group that is no batch."""
+        if self.batch_due_seconds is None:
+            return None
+        return some(self._waits_for_a_run(p) for p in self.m.partitions)
+
+    @cached_property
+    def batch_missed(self) -> bool:
+        """Late, and nothing ran."""
+        return self.batch_late is True and not self.batch_ran
+
+    @cached_property
+    def batch_due_ago_seconds(self) -> Number:
+        """Since when that run is due."""
+        if self.batch_every_seconds is None:
+            return self.batch_due_seconds
+        moved = least(*(p.moved_ago_seconds for p in self.m.partitions))
+        ages = (told(p, "waiting") if told(p, "waiting") is not None else p.time_lag_low for p in self.m.partitions)
+        return minus(moved if moved is not None else max(known(*ages), default=None), self.batch_every_seconds)

@@ -1,0 +1,168 @@
+"""The members of a group: which hang, which came or went, and what a rebalance storm comes from."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from math import floor
+
+from workbench.features.measured import MemberFeatures, PartitionFeatures
+from workbench.signals import GROUP_STATES
+from workbench.triage.facts.partitions import Partitions
+from workbench.triage.facts.standing import still_seconds
+from workbench.triage.facts.unknown import (
+    Known,
+    Number,
+    above,
+    all_of,
+    at_least,
+    at_most,
+    below,
+    equal,
+    least,
+    most,
+    ratio,
+    times,
+)
+from workbench.triage.facts.work import told
+
+_NEXT_BATCH = 1.5  # times the longest so far, of any member: all run the same program
+_OTHERS = 0.3  # times as long ago
+_AS_LONG = 0.7  # times as long as the partitions that have stopped
+_MOSTLY = 3.2  # mean of the states: those of a rebalance are below it
+_REJOINING = (GROUP_STATES["preparing_rebalance"], GROUP_STATES["completing_rebalance"])
+
+
+class Members(Partitions):
+    """Facts about the members."""
+
+    @cached_property
+    def idle_members(self) -> tuple[str, ...]:
+        """Those whose handlers finish nothing, while others do, and as many partitions as they may own have stopped."""
+        m = self.m
+        told_by_client = any(it.poll_age_seconds is not None or it.stats_stand is not None for it in m.members)
+        each = self.each_members_partitions
+        if told_by_client or each is None or not at_most(m.group_members, m.partition_count):
+            return ()
+        if self.frozen_count < max(1, floor(each)):
+            return ()
+        stopped = least(*(p.moved_ago_seconds for p in m.partitions if self.is_frozen(p)))
+
+        def is_idle(it: MemberFeatures) -> bool:
+            ago = it.worked_ago_seconds
+            others = any(at_most(o.worked_ago_seconds, times(_OTHERS, ago)) for o in m.members)
+            long = all_of(at_least(ago, self.soon_seconds), at_least(ago, times(_AS_LONG, stopped)))
+            return it.live and others and long is True
+
+        return tuple(it.member for it in m.members if is_idle(it))
+
+    @cached_property
+    def rejoining(self) -> Known:
+        """Its members wait for each other, most of the time and now."""
+        state = self.m.group_state
+        return all_of(None if state is None else state in _REJOINING, below(self.m.group_state_mean, _MOSTLY))
+
+    @cached_property
+    def paused_members(self) -> tuple[str, ...]:
+        """Those that polled too late."""
+        return tuple(it.member for it in self.m.members if above(it.poll_age_high, self.limits.poll_age_seconds))
+
+    def _came_or_went(self, it: MemberFeatures) -> bool:
+        """Left, joined or restarted in the window. (Without a baseline, every member is new.)"""
+        new = it.in_baseline is False and above(self.m.baseline_members, 0) is True
+        return above(it.restarts, 0) is True or (it.last_seconds is not None and not it.live) or new
+
+    @cached_property
+    def changed_members(self) -> tuple[str, ...]:
+        """Those that left, joined or restarted."""
+        return tuple(it.member for it in self.m.members if self._came_or_went(it))
+
+    @cached_property
+    def passing_members(self) -> int:
+        """Started after the baseline, and gone again: a crash loop under new names."""
+        return sum(
+            1 for it in self.m.members if it.in_baseline is False and it.last_seconds is not None and not it.live
+        )
+
+    @cached_property
+    def most_restarts(self) -> int | None:
+        """Of the member with most."""
+        return max((it.restarts for it in self.m.members if it.restarts is not None), default=None)
+
+    @cached_property
+    def known_members(self) -> int:
+        """Those that were measured in the window."""
+        return sum(1 for it in self.m.members if it.last_seconds is not None)
+
+    def _hangs(self, it: MemberFeatures) -> bool:
+        m, limit = self.m, self.limits.poll_age_seconds
+        if not it.live:
+            return False
+        if it.poll_age_seconds is None:
+            return it.stats_stand is True
+        # Some handlers take minutes: what is usual is no hang. Without a good time to compare with: not once in the whole window.
+        if it.poll_age_seconds <= max(limit, 1.5 * (it.poll_age_usual or 0.0)):
+            return False
+        if it.poll_age_usual is None and not above(it.poll_age_low, limit):
+            return False
+        if self.own_work is not True:
+            return True
+        # Nor is a batch of slow records, after which it polls again. The next one has what has arrived in the meantime: the more the
+        # group falls behind, the longer.
+        longest = most(*(o.poll_age_ended for o in m.members if o.live))
+        longer = most(_NEXT_BATCH, ratio(m.arrival_per_second, self.read_per_second))
+        if at_most(it.poll_age_seconds, times(longer, longest)):
+            return False
+        # Where most are behind, a member that hangs leaves all of its own standing, which are as many as anybody's.
+        busy = sum(1 for p in m.partitions if above(p.arrival_per_second, 0))
+        own = ratio(busy, m.group_members)
+        return not (self.most_are_behind and own is not None and self.frozen_count < floor(own))
+
+    @cached_property
+    def hung_members(self) -> tuple[str, ...]:
+        """Those that do not poll."""
+        return tuple(it.member for it in self.m.members if self._hangs(it))
+
+    def _keeps_up(self, p: PartitionFeatures) -> bool:
+        usual: Number = (
+            None
+            if p.committed_interval_seconds is None and p.cadence_seconds is None
+            else 2 * max(p.committed_interval_seconds or 0.0, p.cadence_seconds or 0.0)
+        )
+        return (
+            not (self.is_behind(p) or self.is_standing(p) or self.is_frozen(p))
+            and all_of(
+                above(p.arrival_per_second, 0),
+                equal(told(p, "late"), 0),
+                equal(told(p, "pauses"), 0),
+                at_most(still_seconds(p), usual),
+            )
+            is True
+        )
+
+    @cached_property
+    def most_keep_up(self) -> bool:
+        """Whether most partitions keep up without a pause, and no member has come or gone.
+
+        A rebalance stops all partitions, or moves them between members that come and go. What has surely been stuck for so long was not
+        moved, whichever its members are.
+        """
+        keep_up = sum(1 for p in self.m.partitions if self._keeps_up(p))
+        seen = self.known_members > 0 or bool(self.stuck_partitions)
+        return 2 * keep_up >= self.m.partition_count and not self.changed_members and seen
+
+    @cached_property
+    def storm_cause(self) -> str | None:
+        """poll_stall, member_crash, deploy or metadata_change; None if the data do not show it.
+
+        A deploy restarts many members once; a crash loop restarts the same ones; too rare polls restart none. A slow deploy may have
+        reached only a few members by the end of the window, but none of them twice.
+        """
+        changed, restarts = len(self.changed_members), self.most_restarts
+        most_of_them = 2 * changed >= self.known_members and at_most(restarts, self.limits.deploy_restarts)
+        if changed >= 2 and ((restarts or 0) <= 1 or most_of_them):
+            return "deploy"
+        if changed:
+            return "member_crash"
+        if self.paused_members:
+            return "poll_stall"
+        return "metadata_change" if 0 < self.new_partitions < self.m.partition_count else None

@@ -1,0 +1,207 @@
+"""Stuck partitions: frozen, and nothing in the consumer explains it. Hot partitions: far more lag than is typical."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from workbench.features.measured import PartitionFeatures
+from workbench.features.summary import NOW
+from workbench.triage.facts.events import Events
+from workbench.triage.facts.standing import is_tail, still_seconds
+from workbench.triage.facts.unknown import (
+    Known,
+    Number,
+    above,
+    all_of,
+    at_least,
+    at_most,
+    below,
+    equal,
+    least,
+    lower_median,
+    minus,
+    most,
+    ratio,
+    times,
+    total,
+)
+from workbench.triage.facts.work import told
+
+_SURELY = 5  # times the shortest freeze: no handler holds its commits for so long
+_APART = 1.5  # times the typical lag
+_OF_HIGHEST = 0.1  # what has a tenth of the highest lag is not what the lag is about
+_READ_ON = 0.7  # of what arrives in the judged time, some of which is before the stop
+_HELD = 0.5  # of the age of what waits
+_MARKS = 2  # of transactions, which no consumer is given, before the one that is open
+
+
+class Partitions(Events):
+    """Facts about single partitions."""
+
+    def _is_quiet(self, p: PartitionFeatures) -> Known:
+        """Nothing in the consumer explains that it stands still.
+
+        Slow events hold commits up for a while, too: with full queues, only a partition that has not moved in the whole time is stuck.
+        In a short window (or with a long commit interval) a missing commit proves nothing; hence the age. Nor is it a slow event if its
+        consumer waits for records.
+        """
+        if self.m.queues and not self.full_queues:
+            return True
+        if self.queueless and self.own_work is False:
+            return True
+        return at_least(p.moved_ago_seconds, _SURELY * self.soon_seconds)
+
+    def _is_stuck(self, p: PartitionFeatures) -> bool:
+        if is_tail(p):
+            return False
+        if told(p, "moved_ago") is not None:
+            return self.is_frozen(p) and self._is_quiet(p) is True
+        rhythm = 2 * max(self.commit_every_seconds, p.cadence_seconds or 0.0)
+        return (
+            all_of(
+                above(p.lag_recent_low, 0),
+                equal(p.committed_moved, 0),
+                at_least(p.committed_samples, 3),
+                above(p.time_lag_seconds, self.half_seconds + rhythm) is not False,
+            )
+            is True
+        )
+
+    @cached_property
+    def stuck_partitions(self) -> tuple[int, ...]:
+        """Those that stand still, while nothing in the consumer explains it."""
+        return tuple(p.partition for p in self.m.partitions if self._is_stuck(p))
+
+    @cached_property
+    def stuck_count(self) -> int:
+        """How many."""
+        return len(self.stuck_partitions)
+
+    @cached_property
+    def stalled(self) -> bool:
+        """Whether any stands still."""
+        return bool(self.stuck_partitions or self.frozen_partitions)
+
+    @cached_property
+    def new_partitions(self) -> int:
+        """How many appeared in the window."""
+        return sum(1 for p in self.m.partitions if p.first_period == NOW)
+
+    # How the lag is spread.
+
+    @cached_property
+    def lags(self) -> tuple[float, ...]:
+        """Of the partitions where it is known, in messages."""
+        return tuple(float(p.lag_messages) for p in self.m.partitions if p.lag_messages is not None)
+
+    @cached_property
+    def typical_lag(self) -> Number:
+        """The smaller one of mean and lower median."""
+        return least(sum(self.lags) / len(self.lags), lower_median(self.lags)) if self.lags else None
+
+    @cached_property
+    def highest_lag(self) -> Number:
+        """Of the partition with most."""
+        return most(*self.lags)
+
+    def _is_apart(self, p: PartitionFeatures) -> bool:
+        """What has about as much as the others is not apart from them."""
+        stopped = self.is_frozen(p) or p.partition in self.stuck_partitions
+        more = above(p.lag_messages, times(_APART, self.typical_lag)) is not False
+        return self.is_behind(p) and not stopped and more
+
+    def _is_hot(self, p: PartitionFeatures) -> bool:
+        """What has stopped, or may have, is not hot."""
+        stopped = self.is_standing(p) or self.is_frozen(p) or p.partition in self.stuck_partitions
+        return (
+            not stopped
+            and all_of(
+                above(p.lag_messages, times(self.limits.hot_factor, self.typical_lag)),
+                above(p.lag_messages, self.limits.hot_floor_messages),
+                at_least(p.lag_messages, times(_OF_HIGHEST, self.highest_lag)),
+            )
+            is True
+        )
+
+    @cached_property
+    def hot_partitions(self) -> tuple[int, ...]:
+        """A few that fall behind while the others keep up or catch up; or far more lag than is typical."""
+        test = self._is_apart if self.few_are_behind else self._is_hot
+        return tuple(p.partition for p in self.m.partitions if test(p))
+
+    @cached_property
+    def hot_count(self) -> int:
+        """How many."""
+        return len(self.hot_partitions)
+
+    @cached_property
+    def few_have_paused(self) -> bool:
+        """Most partitions keep up, and those that are behind have not moved in the last sample."""
+        few = 1 <= len(self.behind_partitions) <= min(self.few_partitions, self.m.partition_count - 2)
+        return few and all(above(still_seconds(p), 0) is not False for p in self.behind)
+
+    # Why partitions stand still.
+
+    @cached_property
+    def _read_share(self) -> Number:
+        """What those that stand still go on to read, of what arrives in them."""
+        still = self._that_stand_still
+        entered, arrived = total(p.enqueue_count for p in still), total(p.arrived for p in still)
+        theirs = ratio(entered, arrived)
+        if theirs is not None or self.moving_partitions or not self.m.processors:
+            return theirs
+        # Without entry times only all of it together can be compared.
+        attempts = sum(p.attempts or 0.0 for p in self.m.processors)
+        return ratio(attempts, sum(p.arrived or 0.0 for p in self.m.partitions))
+
+    @cached_property
+    def _that_stand_still(self) -> list[PartitionFeatures]:
+        return [p for p in self.m.partitions if self.is_frozen(p) or p.partition in self.stuck_partitions]
+
+    @cached_property
+    def _again_and_again(self) -> bool:
+        """Whether the same record is tried again and again."""
+        return any(
+            all_of(
+                at_least(p.retries, 3),
+                above(times(p.retries, p.baseline_attempts), times(3 * (p.baseline_retries or 0.0), p.attempts)),
+            )
+            for p in self.m.processors
+        )
+
+    @cached_property
+    def stall_cause(self) -> str | None:
+        """poison_record, open_transaction, commit_fails, paused or client_stalled; None if it is not visible, or none stands still."""
+        still = self._that_stand_still
+        if not still:
+            return None
+        held = [p for p in still if at_least(p.oldest_incomplete_seconds, times(_HELD, told(p, "waiting")))]
+        if held and len(held) <= self.few_partitions:
+            return "poison_record"
+        if 2 * sum(1 for p in still if _is_blocked(p)) > len(still):
+            return "open_transaction"
+        if at_least(self._read_share, _READ_ON):
+            return "commit_fails"
+        if self._again_and_again and len(still) <= self.few_partitions:
+            return "poison_record"
+        live = [it for it in self.m.members if it.live]
+        full = at_least(self.queue_fill, self.limits.queue_fill_ratio) is True
+        if any(at_least(it.paused_mean, 0.5) for it in live) and not full:
+            return "paused"
+        # Without the number of paused ones, partitions that somebody has paused look the same as a client that stalls.
+        said = any(it.paused_mean is not None for it in live)
+        if below(self._read_share, _READ_ON) and not held and self.polling and said:
+            return "client_stalled"
+        return None
+
+
+def _is_blocked(p: PartitionFeatures) -> bool:
+    """Everything that may be read has been read."""
+    return (
+        all_of(
+            below(p.last_stable, p.log_end),
+            at_least(p.committed, minus(p.last_stable, _MARKS)),
+            at_most(p.committed, p.last_stable),
+        )
+        is True
+    )

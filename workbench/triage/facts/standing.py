@@ -1,0 +1,209 @@
+"""Partitions that stand still, and those in which nothing can wait."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from workbench.features.measured import PartitionFeatures
+from workbench.triage.facts.unknown import (
+    Known,
+    Number,
+    above,
+    all_of,
+    any_of,
+    at_least,
+    at_most,
+    below,
+    equal,
+    first_known,
+    most,
+    plus,
+    ratio,
+    times,
+)
+from workbench.triage.facts.work import Work, told
+
+SOONEST_SECONDS = 90.0  # a rebalance or a long garbage collection takes some tens of seconds
+_TURNS = 2.0  # times the longest turn so far: with a growing backlog, the next is longer
+_NO_TURN = 1.25  # times
+_PASSED = 3  # times: each other one may have had a turn, and begun the next
+_SCRAPES = 2  # one may fall between two commits
+_LONGEST_PAUSE_SECONDS = 300.0  # of a quota
+_LONG_UNMOVED_SECONDS = 1800.0
+_JUST_NOW = 1.5  # samples
+
+
+def waited(low: Number, arrival: Number, *, surely: bool = False) -> Number:
+    """Seconds that the arrivals took to make this lag: 0 without lag, None for a lag without arrivals.
+
+    The oldest of n messages arrived at least n - 1 intervals ago (`surely`), and at most n. With rare messages this is the difference
+    between now and a minute ago.
+    """
+    if low is None:
+        return None
+    return 0.0 if low == 0 else ratio(max(low - 1, 0.0) if surely else low, arrival)
+
+
+def still_seconds(p: PartitionFeatures) -> Number:
+    """For how long no commit has moved, up to the last sample; None if none has moved."""
+    return plus(p.moved_ago_seconds, p.committed_last_seconds)
+
+
+def is_tail(p: PartitionFeatures) -> bool:
+    """Whether only an old rest waits at the log's end."""
+    return equal(told(p, "idle"), 1) is True or is_unmoved(p)
+
+
+def is_unmoved(p: PartitionFeatures) -> bool:
+    """A record that nobody gets past, or records of an aborted transaction, which nobody is given.
+
+    An open transaction is known by its last stable offset.
+    """
+    return at_least(told(p, "unmoved"), _LONG_UNMOVED_SECONDS) is True and below(p.last_stable, p.log_end) is not True
+
+
+def is_idle(p: PartitionFeatures) -> bool:
+    """Whether nothing can be late: empty, an old rest, or never committed with no arrivals."""
+    never = not p.lag_ever_samples and equal(p.arrival_per_second, 0) is True
+    return at_most(p.log_end, p.log_start) is True or is_tail(p) or never
+
+
+class Standing(Work):
+    """Facts about partitions that stand still."""
+
+    @cached_property
+    def soon_seconds(self) -> float:
+        """After so long, what stands still counts."""
+        return min(self.objective_seconds, SOONEST_SECONDS)
+
+    @cached_property
+    def each_members_partitions(self) -> Number:
+        """Partitions for each member."""
+        return ratio(self.m.partition_count, self.m.group_members)
+
+    def rhythm_seconds(self, p: PartitionFeatures) -> float:
+        """The usual time between two commits; 0 if it is not known."""
+        return self.commit_every_seconds if self.commit_every_seconds > 0 else p.cadence_seconds or 0.0
+
+    def _is_frozen(self, p: PartitionFeatures) -> bool:
+        """Whether its commit has stopped, for twice its usual rhythm, while messages wait as long.
+
+        Without a rhythm (no commit has moved, and none is expected) this is not known, and counts as no. Where partitions take turns,
+        it has to stand still for longer than a turn; under a quota, others have to pass it again and again.
+        """
+        learned = most(p.cadence_seconds, told(p, "rhythm"))
+        rhythm = self.commit_every_seconds if self.commit_every_seconds > 0 else learned
+        if p.committed is None or not above(p.lag_messages, 0) or is_tail(p) or rhythm is None:
+            return False
+        m, passed = self.m, told(p, "passed")
+        since = p.moved_ago_seconds if p.moved_ago_seconds is not None else p.committed_since_seconds
+        still = plus(since, p.committed_last_seconds)
+        each = self.each_members_partitions
+        patience = max(
+            2 * rhythm,
+            _SCRAPES * (p.committed_interval_seconds or 0.0),
+            self.soon_seconds,
+            # What others have passed so often is not waiting for its turn, once that would be longer than any that has ended.
+            (told(p, "turn") or 0.0) * (_NO_TURN if (passed or 0) >= _PASSED else _TURNS),
+            # Under a quota a member's partitions are served one after the other, each after a pause.
+            (m.throttle_seconds or 0.0) * (_TURNS + (1.0 if each is None else each)),
+        )
+        over = above(m.arrival_per_second, m.read_quota_per_second)
+        held_up = over if m.throttle_seconds is None else m.throttle_seconds > 0
+        in_line = all_of(held_up, below(passed, _PASSED), below(still, _LONGEST_PAUSE_SECONDS))
+        waiting = told(p, "waiting")
+        long = at_least(p.time_lag_seconds if waiting is None else waiting, patience)
+        return (
+            all_of(at_least(still, patience), in_line is not True, first_known(long, above(p.lag_recent_lowest, 0)))
+            is True
+        )
+
+    @cached_property
+    def frozen_partitions(self) -> tuple[int, ...]:
+        """Those whose commit has stopped, for longer than usual, while messages wait."""
+        return tuple(p.partition for p in self.m.partitions if self._is_frozen(p))
+
+    @cached_property
+    def _frozen(self) -> frozenset[int]:
+        return frozenset(self.frozen_partitions)
+
+    def is_frozen(self, p: PartitionFeatures) -> bool:
+        """Whether it is one of `frozen_partitions`."""
+        return p.partition in self._frozen
+
+    @cached_property
+    def frozen_count(self) -> int:
+        """How many."""
+        return len(self.frozen_partitions)
+
+    def _may_have_stopped(self, p: PartitionFeatures) -> bool:
+        still = still_seconds(p)
+        usual = 1.5 * max(p.committed_interval_seconds or 0.0, p.cadence_seconds or 0.0, told(p, "turn") or 0.0)
+        return (
+            all_of(
+                above(p.lag_messages, 0),
+                not is_tail(p),
+                not self.is_frozen(p),
+                above(still, usual),
+                at_least(still, self.soon_seconds / 2),
+                above(told(p, "waiting"), times(0.8, still)),
+            )
+            is True
+        )
+
+    @cached_property
+    def standing_partitions(self) -> tuple[int, ...]:
+        """Those that may have stopped, too lately to be sure."""
+        return tuple(p.partition for p in self.m.partitions if self._may_have_stopped(p))
+
+    @cached_property
+    def _standing(self) -> frozenset[int]:
+        return frozenset(self.standing_partitions)
+
+    def is_standing(self, p: PartitionFeatures) -> bool:
+        """Whether it is one of `standing_partitions`."""
+        return p.partition in self._standing
+
+    @cached_property
+    def moving_now(self) -> bool:
+        """Whether any commit has moved in the last two samples (an exporter's count of members may be older than that)."""
+        return any(
+            at_most(still_seconds(p), _JUST_NOW * (p.committed_interval_seconds or 0.0)) for p in self.m.partitions
+        )
+
+    @cached_property
+    def moving_partitions(self) -> int:
+        """How many are read."""
+        return sum(1 for p in self.m.partitions if above(p.committed_moved, 0) and not self.is_frozen(p))
+
+    @cached_property
+    def silent_partitions(self) -> int:
+        """How many have a lag, and too few samples of a commit."""
+        return sum(1 for p in self.m.partitions if above(p.lag_recent_low, 0) and (p.committed_samples or 0) < 3)
+
+    @cached_property
+    def dark_partitions(self) -> tuple[int, ...]:
+        """Measured before, and no more, while others are: a log without a leader, or a client that has gone with its partitions."""
+        return tuple(p.partition for p in self.m.partitions if p.lag_messages is None and above(p.lag_ever_samples, 0))
+
+    @cached_property
+    def unmoved_partitions(self) -> tuple[int, ...]:
+        """Those that nothing arrives in, with records at their end that have waited as long as the data show."""
+        return tuple(p.partition for p in self.m.partitions if is_unmoved(p))
+
+    @cached_property
+    def by_client(self) -> Known:
+        """Whether some partitions' lag is known from their own client alone."""
+        return _some_told(self.m.partitions, "by_client")
+
+    @cached_property
+    def unseen(self) -> bool:
+        """Whether such a lag does not change, as that of a paused client, which fetches nothing: only one that changes is known."""
+        lies = any(
+            equal(told(p, "by_client"), 1) and equal(p.lag_recent_slope, 0) is not False for p in self.m.partitions
+        )
+        return lies and not all(it.paused_mean is not None for it in self.m.members if it.live)
+
+
+def _some_told(partitions: tuple[PartitionFeatures, ...], name: str) -> Known:
+    return any_of(*(equal(told(p, name), 1) for p in partitions))

@@ -1,0 +1,129 @@
+"""Comparison and arithmetic of numbers that may be unknown: None in, None out, and never a guess.
+
+An unknown operand leaves the answer open, unless the others decide it: `all_of(False, None)` is False, `any_of(True, None)` is True.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+Known = bool | None
+Number = float | None
+
+
+def above(a: Number, b: Number) -> Known:
+    """Whether a > b."""
+    return None if a is None or b is None else a > b
+
+
+def at_least(a: Number, b: Number) -> Known:
+    """Whether a >= b."""
+    return None if a is None or b is None else a >= b
+
+
+def below(a: Number, b: Number) -> Known:
+    """Whether a < b."""
+    return None if a is None or b is None else a < b
+
+
+def at_most(a: Number, b: Number) -> Known:
+    """Whether a <= b."""
+    return None if a is None or b is None else a <= b
+
+
+def equal(a: Number, b: Number) -> Known:
+    """Whether a == b."""
+    return None if a is None or b is None else a == b
+
+
+def negated(it: Known) -> Known:
+    """The opposite; what is open stays open."""
+    return None if it is None else not it
+
+
+def all_of(*them: Known) -> Known:
+    """Whether all hold: one that does not decides, whatever is open."""
+    return every(them)
+
+
+def any_of(*them: Known) -> Known:
+    """Whether any holds: one that does decides, whatever is open."""
+    return some(them)
+
+
+def every(them: Iterable[Known]) -> Known:
+    """`all_of` for an iterable; True if it is empty."""
+    found: Known = True
+    for it in them:
+        if it is False:
+            return False
+        if it is None:
+            found = None
+    return found
+
+
+def some(them: Iterable[Known]) -> Known:
+    """`any_of` for an iterable; False if it is empty."""
+    found: Known = False
+    for it in them:
+        if it is True:
+            return True
+        if it is None:
+            found = None
+    return found
+
+
+def first_known(*them: Known) -> Known:
+    """The first that is not open."""
+    return next((it for it in them if it is not None), None)
+
+
+def plus(a: Number, b: Number) -> Number:
+    """a + b."""
+    return None if a is None or b is None else a + b
+
+
+def minus(a: Number, b: Number) -> Number:
+    """a - b."""
+    return None if a is None or b is None else a - b
+
+
+def times(a: Number, b: Number) -> Number:
+    """a × b."""
+    return None if a is None or b is None else a * b
+
+
+def ratio(a: Number, b: Number) -> Number:
+    """a ÷ b; unknown if b is 0."""
+    return None if a is None or not b else a / b
+
+
+def known(*them: Number) -> list[float]:
+    """Those that are known."""
+    return [it for it in them if it is not None]
+
+
+def most(*them: Number) -> Number:
+    """The largest that is known."""
+    return max(known(*them), default=None)
+
+
+def least(*them: Number) -> Number:
+    """The smallest that is known."""
+    return min(known(*them), default=None)
+
+
+def total(them: Iterable[Number]) -> Number:
+    """Their sum; unknown if one is."""
+    found = 0.0
+    for it in them:
+        if it is None:
+            return None
+        found += it
+    return found
+
+
+def lower_median(them: Iterable[Number]) -> Number:
+    """The lower median of those that are known."""
+    ordered = sorted(known(*them))
+    return ordered[(len(ordered) + 1) // 2 - 1] if ordered else None

@@ -1,0 +1,251 @@
+"""Whose side is the limit: the consumer's own work, or what reaches it? Asked of any consumer, by whatever it exports.
+
+Best first: in-process queues, messages that were fetched and wait in the client, the time that the thread waits for records, and
+process times against the baseline. A consumer without queues of its own is a shape of consumer, and no lack of data.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import cached_property
+from itertools import pairwise
+
+from workbench.features.measured import MeasuredSubscription, PartitionFeatures
+from workbench.schedule import Schedule
+from workbench.settings import Thresholds
+from workbench.triage.facts.unknown import (
+    Known,
+    Number,
+    above,
+    all_of,
+    any_of,
+    at_least,
+    at_most,
+    below,
+    known,
+    lower_median,
+    most,
+    ratio,
+    times,
+)
+
+_IDLE, _WAITING = 0.2, 0.5  # share of the time: busy below, waiting for records above
+_BUSY, _EASY = 0.75, 0.3  # of one thread for each member
+_MORE, _LESS = 1.3, 0.8  # times the work of the baseline
+NEVER_EMPTY = 20.0  # messages
+_MUCH = 4  # times the messages that count as waiting in the client
+_AT_QUOTA, _NEAR_QUOTA = 0.85, 0.4  # times what it may read
+_OVER_QUOTA = 1.2  # times what it may read: the size of its records is a mean over the log
+_MORE_THAN_QUOTA, _FAR_MORE = 1.1, 2.0  # times what it may read arrive
+_SURE = 30.0  # times the throttle time that counts, and the baseline's round trip
+_MOST_RUNS = 300  # of one schedule: more are not looked through
+
+
+def told(p: PartitionFeatures, name: str) -> Number:
+    """A fact of the partition's history."""
+    return p.story.get(name) if p.story else None
+
+
+class Work:
+    """What is expected of a group, and what its consumer's own work looks like. Facts are computed when they are asked for.
+
+    Args:
+        measured: the features of the subscription.
+        limits: the thresholds of this group.
+        schedule: of a batch, if it is one.
+        at: the window's end; without it, no group is a batch.
+    """
+
+    def __init__(
+        self,
+        measured: MeasuredSubscription,
+        limits: Thresholds,
+        schedule: Schedule | None = None,
+        at: datetime | None = None,
+    ) -> None:
+        self.m, self.limits = measured, limits
+        self.schedule: Schedule | None = schedule if at is not None else None
+        self.at = at
+        self.objective_seconds = limits.time_lag_objective_seconds
+        self.commit_every_seconds = limits.commit_every_seconds
+
+    @cached_property
+    def stale_seconds(self) -> float:
+        """The age from which a lag counts as unknown: some missed scrapes, and a clock that is a minute off, are none."""
+        return max(1.5 * self.limits.stale_after_seconds, 3.5 * (self.m.sample_interval_seconds or 0.0))
+
+    # A batch: when its last run was due that must be over by now, and the run before it.
+
+    @cached_property
+    def _runs(self) -> tuple[Number, Number]:
+        if self.schedule is None or self.at is None:
+            return None, None
+        if self.schedule.every is not None:
+            every = self.schedule.every.total_seconds()
+            return every + self.objective_seconds, 2 * every + self.objective_seconds
+        ago: list[float] = []
+        for due in self.schedule.due_before(self.at):
+            ago.append((self.at - due).total_seconds())
+            if (len(ago) >= 2 and ago[-2] >= self.objective_seconds) or len(ago) > _MOST_RUNS:
+                break
+        return min(((it, before) for it, before in pairwise(ago) if it >= self.objective_seconds), default=(None, None))
+
+    @cached_property
+    def batch_due_seconds(self) -> Number:
+        """For how long the last run is due that must be over; None for a group that is no batch."""
+        return self._runs[0]
+
+    @cached_property
+    def batch_before_seconds(self) -> Number:
+        """For how long the run before it is due."""
+        return self._runs[1]
+
+    @cached_property
+    def batch_every_seconds(self) -> Number:
+        """Interval of a batch without a cron expression."""
+        return self.schedule.every.total_seconds() if self.schedule is not None and self.schedule.every else None
+
+    @cached_property
+    def batch_now(self) -> Number:
+        """The window's end, in seconds since 1970; None for a group that is no batch."""
+        return self.at.timestamp() if self.schedule is not None and self.at is not None else None
+
+    # Measured.
+
+    @cached_property
+    def members_now(self) -> Number:
+        """Members that share the work."""
+        m = self.m
+        return next((it for it in (m.live_members, m.group_members_recent) if it is not None and it > 0), None)
+
+    @cached_property
+    def read_per_second(self) -> float:
+        """Messages/s that all members read together."""
+        return sum(p.committed_per_second or 0.0 for p in self.m.partitions)
+
+    @cached_property
+    def has_queues(self) -> bool:
+        """Whether the consumer shows queues of its own."""
+        m = self.m
+        return bool(m.queues) or m.enqueue_mean_seconds is not None or m.enqueue_baseline_seconds is not None
+
+    @cached_property
+    def _timed(self) -> bool:
+        return any(p.process_seconds is not None for p in self.m.processors)
+
+    @cached_property
+    def loop_busy(self) -> Number:
+        """Process time per second and member."""
+        now = 0.0
+        for p in self.m.processors:
+            # The attempts since the last sample before the window; its rate divides them by the time since the first one in it.
+            if p.rate_per_second and p.rate_per_second > 0 and p.attempts is not None:
+                span = p.attempts / p.rate_per_second + (self.m.sample_interval_seconds or 0.0)
+                now += ratio(times(p.attempts, p.process_seconds), span) or 0.0
+        return ratio(now, self.members_now) if self._timed else None
+
+    @cached_property
+    def loop_busy_baseline(self) -> Number:
+        """The same in the baseline."""
+        then = sum(times(p.baseline_rate_per_second, p.baseline_seconds) or 0.0 for p in self.m.processors)
+        return ratio(then, self.members_now) if self._timed and then > 0 else None
+
+    @cached_property
+    def poll_idle(self) -> Number:
+        """Share of the time that the busiest member's thread waits for records."""
+        return min(known(*(it.poll_idle for it in self.m.members if it.live)), default=None)
+
+    @cached_property
+    def fetched_low(self) -> Number:
+        """The lowest number of fetched messages that wait in the client, of the partition with most."""
+        return most(*(p.fetch_queue_recent_low for p in self.m.partitions))
+
+    @cached_property
+    def quota_share(self) -> Number:
+        """Messages/s read lately, as a share of what quotas allow."""
+        # A broker that throttles lets a client wait for seconds between two answers: lately it may have read nothing.
+        return ratio(most(self.m.committed_recent_per_second, self.read_per_second), self.m.read_quota_per_second)
+
+    @cached_property
+    def at_quota(self) -> bool:
+        """Whether it reads what its quota allows, and no more."""
+        m, share = self.m, self.quota_share
+        lately = ratio(m.committed_recent_per_second, m.read_quota_per_second)
+        arriving = ratio(m.arrival_per_second, m.read_quota_per_second)
+        # Where more arrives than it may read, the quota is enough of a reason, although it reads in bursts with pauses.
+        enough = any_of(
+            at_least(share, _AT_QUOTA),
+            at_least(arriving, _FAR_MORE),
+            all_of(at_least(share, _NEAR_QUOTA), at_least(arriving, _MORE_THAN_QUOTA)),
+        )
+        return all_of(at_most(lately, _OVER_QUOTA), enough) is True
+
+    @cached_property
+    def typical_arrival(self) -> Number:
+        """Messages/s that arrive in a typical partition."""
+        return lower_median(p.arrival_per_second for p in self.m.partitions)
+
+    # Judged.
+
+    @cached_property
+    def _far_throttled(self) -> Known:
+        return at_least(self.m.throttle_seconds, _SURE * self.limits.throttle_seconds)
+
+    @cached_property
+    def own_work(self) -> Known:
+        """Whether the consumer's work takes the time; False if it waits for what does not reach it, None if that is not known.
+
+        A thread that neither waits for records nor handles them may wait for its commits, over a slow network, or do what nobody
+        measures.
+        """
+        m, busy, before, idle = self.m, self.loop_busy, self.loop_busy_baseline, self.poll_idle
+        less = at_most(busy, times(_LESS, before))
+        # What one answer brought may be waiting at this moment, but the handlers have little to do, and the next answer is far away.
+        if all_of(self._far_throttled, at_most(busy, _EASY), less):
+            return False
+        if at_least(self.fetched_low, NEVER_EMPTY):
+            return True
+        if at_most(idle, _IDLE):
+            # Of all the threads that never wait, the handlers take so little. (A hot partition keeps one member busy.)
+            never = sum(1 for it in m.members if it.live and at_most(it.poll_idle, _IDLE))
+            return None if at_most(times(busy, m.live_members), _EASY * never) else True
+        few = self.limits.fetch_queue_messages
+        waits = all_of(below(m.fetch_queue_mean, few), at_least(m.lag_messages, _MUCH * few))
+        if at_least(idle, _WAITING) or waits or less:
+            return False
+        if all_of(at_least(busy, times(_MORE, before)), at_least(busy, _EASY)) or at_least(busy, _BUSY):
+            return True
+        return False if at_most(busy, _EASY) else None
+
+    @cached_property
+    def queueless(self) -> bool:
+        """Whether its client or its handlers are measured, and no queue is: it has none, or none that counts."""
+        there = (self.poll_idle, self.loop_busy, self.fetched_low, self.m.throttle_seconds, self.m.rtt_seconds)
+        return not self.has_queues and any(it is not None for it in there)
+
+    @cached_property
+    def surely_throttled(self) -> bool:
+        """Throttled enough to explain a lag, whatever else is not known."""
+        return self._far_throttled is True or (self.m.throttle_seconds is None and self.at_quota)
+
+    @cached_property
+    def surely_slow_network(self) -> bool:
+        """Round trips long enough to explain a lag, whatever else is not known."""
+        m = self.m
+        far = at_least(m.rtt_seconds, times(_SURE, m.rtt_baseline_seconds))
+        return all_of(at_least(m.rtt_seconds, self.limits.rtt_seconds), far) is True
+
+    @cached_property
+    def works_on(self) -> bool:
+        """Whether its handlers are busy all the time, and what they handle is committed, and not handled again by the next owner."""
+        handled = sum(p.rate_per_second or 0.0 for p in self.m.processors)
+        return at_least(self.loop_busy, _BUSY) is True and self.read_per_second >= _LESS * handled
+
+    @cached_property
+    def polling(self) -> Known:
+        """True if something proves that somebody polls; None if nothing does."""
+        m = self.m
+        # A client's statistics come with a poll: new ones prove it, as does work that ends.
+        alive = any(it.live and it.stats_stand is False for it in m.members)
+        works = any(above(p.attempts, 0) for p in m.processors)
+        return True if m.poll_age_seconds is not None or alive or works else None

@@ -1,0 +1,44 @@
+"""Judgement of one subscription: measured features → facts → answers → verdict, in plain Python."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from datetime import datetime
+from typing import Any
+
+from workbench.expectations import NOTHING_EXPECTED, Expectations
+from workbench.features.measured import MeasuredSubscription
+from workbench.schedule import schedule_of
+from workbench.settings import Thresholds
+from workbench.triage.facts.pace import Facts
+from workbench.triage.subscription import SubscriptionFeatures
+from workbench.triage.verdict import Verdict
+from workbench.triage.walk import answers_of, verdict_of
+
+_MEASURED = tuple(field.name for field in fields(MeasuredSubscription))
+_FACTS = tuple(
+    field.name for field in fields(SubscriptionFeatures) if field.name not in (*_MEASURED, "answers", "verdict")
+)
+
+
+def judged(
+    measured: MeasuredSubscription,
+    thresholds: Thresholds,
+    expectations: Expectations = NOTHING_EXPECTED,
+    *,
+    at: datetime | None = None,
+) -> SubscriptionFeatures:
+    """Answer every question about a subscription.
+
+    Args:
+        measured: its features.
+        thresholds: of the tree; objective and commit interval of its group come from `expectations`.
+        at: the window's end; without it, no group is a batch.
+    """
+    limits, batch = expectations.limits(thresholds, measured.group), expectations.of(measured.group).settings.batch
+    facts = Facts(measured, limits, schedule_of(batch) if batch is not None else None, at)
+    values: dict[str, Any] = {name: getattr(measured, name) for name in _MEASURED}
+    values |= {name: getattr(facts, name) for name in _FACTS}
+    row = SubscriptionFeatures(**values, answers={}, verdict=Verdict.CANNOT_TELL)
+    answers = answers_of(row, limits)
+    return replace(row, answers=answers, verdict=verdict_of(answers, row, limits))
