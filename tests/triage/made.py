@@ -21,7 +21,7 @@ def made(kind: type[T], **known: Any) -> T:
 def subscription(**known: Any) -> SubscriptionFeatures:
     """A subscription of which only this is known; no question has an answer."""
     answers = dict.fromkeys(TREE, Answer.CANNOT_TELL)
-    return made(SubscriptionFeatures, **{"answers": answers, "verdict": Verdict.CANNOT_TELL, **known})
+    return made(SubscriptionFeatures, **{"answers": answers, "reasons": {}, "verdict": Verdict.CANNOT_TELL, **known})
 
 
 def _nothing(hint: Any) -> Any:

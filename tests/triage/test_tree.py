@@ -13,7 +13,7 @@ from workbench.triage.node import Ask, Conclude, Outcome
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.tree import ROOT, TREE
 from workbench.triage.verdict import Answer, Verdict
-from workbench.triage.walk import answers_of, candidates, path_of, verdict_of
+from workbench.triage.walk import candidates, decided, path_of, verdict_of
 
 
 def test_every_verdict_is_a_leaf_and_every_question_is_asked() -> None:
@@ -85,17 +85,31 @@ def test_the_walk_is_as_the_declaration_says() -> None:
             assert answers[path[-1].id] is Answer.CANNOT_TELL
 
 
-def test_an_answer_is_what_its_test_says() -> None:
-    """Yes, no and open, question by question; and nothing is asked twice."""
+def test_an_answer_is_that_of_the_first_rule_that_holds() -> None:
+    """Yes, no and open, question by question, each with its rule; the last rule of every question always holds."""
     row = subscription(lag_known_partitions=1, last_sample_age_seconds=1.0, stale_seconds=90.0, late=True)
-    answers = answers_of(row, Thresholds())
-    assert answers.keys() == TREE.keys()
-    assert (answers["data_usable"], answers["lagging"], answers["one_slow"]) == (
-        Answer.YES,
-        Answer.YES,
-        Answer.CANNOT_TELL,
-    )
-    assert answers_of(replace(row, late=False, growing=False), Thresholds())["lagging"] is Answer.NO
+    rules = decided(row, Thresholds())
+    assert rules.keys() == TREE.keys()
+    assert (rules["data_usable"].answer, rules["lagging"].answer) == (Answer.YES, Answer.YES)
+    assert (rules["one_slow"].answer, rules["one_slow"].id) == (Answer.CANNOT_TELL, "no_baseline")
+    well = decided(replace(row, late=False, growing=False), Thresholds())["lagging"]
+    assert (well.answer, well.id) == (Answer.NO, "keeps_up")
+
+
+def test_every_rule_has_a_name_a_sentence_and_operands_that_exist() -> None:
+    """Unique within its question; half a sentence; what it compares is a feature, and its limit a setting or has a reason."""
+    features = {field.name for field in fields(SubscriptionFeatures)}
+    for node in TREE.values():
+        names = [rule.id for rule in node.rules]
+        assert len(names) == len(set(names))
+        for rule in node.rules:
+            assert rule.because[0].islower() and not rule.because.endswith(".")
+            assert rule.look is None or rule.answer is Answer.CANNOT_TELL
+            for operand in rule.operands:
+                assert {operand.fact, operand.of} - {None} <= features
+                assert operand.setting is None or operand.setting in Thresholds.model_fields
+                assert (operand.setting is None) != (operand.number is None)
+                assert operand.number in (None, 1.0) or operand.why
 
 
 def test_candidates_are_what_is_left_when_open_questions_go_both_ways() -> None:

@@ -38,6 +38,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "runtime": ("runtime", "Run event processors on the runtime, a consumer framework."),
     "serve": ("serve", "Take alerts, send verdicts, and show pages. Spark stays warm."),
     "snapshot": ("snapshot", "Show groups, lag and members from Kafka itself."),
+    "tree": ("tree", "Print the questions and rules of the decision tree."),
     "triage": ("triage", "Find out whether consumers lag, and why."),
     "watch": ("watch", "Record a cluster without a Prometheus: metrics pages, groups and offsets."),
 }

@@ -12,17 +12,26 @@ from workbench.triage.walk import fold
 Way = list[tuple[Node, str]]
 
 
+def ways_to(verdict: Verdict) -> list[Way]:
+    """Return all ways of questions and answers that lead to a verdict; none for `cannot_tell`.
+
+    The documented one comes first: consumers are added when the queues are not backed up, and the network is ruled out. Else the
+    shortest is first.
+    """
+
+    def ask(node: Node, yes: list[Way], no: list[Way]) -> list[Way]:
+        return [[(node, said), *way] for said, ways in (("yes", yes), ("no", no)) for way in ways]
+
+    def end(verdicts: tuple[Verdict, ...]) -> list[Way]:
+        return [[]] if verdict in verdicts else []
+
+    ways = fold(lambda it: end(it.verdicts), lambda it: end(it.verdicts), ask)
+    return sorted(ways, key=lambda way: (("queue_backed_up", "yes") in [(it.id, said) for it, said in way], len(way)))
+
+
 def way_to(verdict: Verdict) -> Way | None:
-    """Return the questions and answers that lead to a verdict; None if no answer leads to it (`cannot_tell`)."""
-
-    def ask(node: Node, yes: Way | None, no: Way | None) -> Way | None:
-        if yes is not None:
-            return [(node, "yes"), *yes]
-        return [(node, "no"), *no] if no is not None else None
-
-    return fold(
-        lambda it: [] if verdict in it.verdicts else None, lambda it: [] if verdict in it.verdicts else None, ask
-    )
+    """Return the documented way to a verdict; None if no answer leads to it (`cannot_tell`)."""
+    return next(iter(ways_to(verdict)), None)
 
 
 def diagnosis(verdict: Verdict) -> str:
@@ -33,7 +42,12 @@ def diagnosis(verdict: Verdict) -> str:
             "1. Read at which question the path ends, and which signals are missing.\n"
             "2. Meanwhile, use the snapshot: it reads the lag from Kafka itself. The remaining candidates are listed with the verdict."
         )
-    return "\n".join(_step(number, node, answer) for number, (node, answer) in enumerate(way, 1))
+    lines = [_step(number, node, answer) for number, (node, answer) in enumerate(way, 1)]
+    told = set(way)
+    for other in ways_to(verdict)[1:]:
+        differs = [f"`{node.id}` **{answer}**" for node, answer in other if (node, answer) not in told]
+        lines.append(f"\nAnother way to it: {', '.join(differs)}.")
+    return "\n".join(lines)
 
 
 def _step(number: int, node: Node, answer: str) -> str:

@@ -15,7 +15,18 @@ from workbench.signals import SIGNALS
 from workbench.triage import capacity
 from workbench.triage.actions import keep_longer
 from workbench.triage.beside import also_true
-from workbench.triage.finding import Action, Evidence, Finding, Missing, PartitionLag, PathStep, Scope, TimeLag
+from workbench.triage.finding import (
+    Action,
+    Because,
+    Compared,
+    Evidence,
+    Finding,
+    Missing,
+    PartitionLag,
+    PathStep,
+    Scope,
+    TimeLag,
+)
 from workbench.triage.node import Measure, Node
 from workbench.triage.ranking import likeliest_first
 from workbench.triage.shortfall import shortfall_of
@@ -153,6 +164,31 @@ def _step(node: Node, answer: Answer, row: SubscriptionFeatures, thresholds: Thr
         answer=answer,
         words=node.words(row),
         evidence=tuple(_evidence(measure, row, thresholds) for measure in node.measures),
+        because=because(node, row, thresholds),
+    )
+
+
+def because(node: Node, row: SubscriptionFeatures, thresholds: Thresholds) -> Because | None:
+    """The rule that answered a question; None for a row whose questions were not asked."""
+    name = row.reasons.get(node.id)
+    if name is None:
+        return None
+    rule = node.rule(name)
+    return Because(
+        rule=rule.id,
+        sentence=rule.because,
+        operands=tuple(
+            Compared(
+                name=it.fact,
+                value=getattr(row, it.fact),
+                unit=it.unit,
+                relation=it.relation,
+                limit=it.limit(row, thresholds),
+                origin=it.origin,
+            )
+            for it in rule.operands
+        ),
+        look=rule.look,
     )
 
 
@@ -191,16 +227,27 @@ def _missing(
     """Signals that the open questions need and that have no data."""
     if verdict is not Verdict.CANNOT_TELL:
         return ()
-    found: dict[str, bool] = {}  # whether it is there
+    found: dict[str, str | None] = {}  # why it does not decide; None if it is not there
     for node in open_questions(answers):
         known = {measure.signal for measure in node.measures if getattr(row, measure.column) is not None}
         absent = [name for name in node.needs if name not in known]
-        found |= dict.fromkeys(absent or node.needs, not absent)
-    enough = "It is there, and does not decide this question: look again in a minute, or at another window."
+        why = _why_open(node, row)
+        for name in absent or node.needs:
+            found[name] = why if not absent else None
     return tuple(
-        Missing(signal=name, how_to_get_it=enough) if there else _how_to_get(name, profiles)
-        for name, there in found.items()
+        Missing(signal=name, how_to_get_it=why) if why is not None else _how_to_get(name, profiles)
+        for name, why in found.items()
     )
+
+
+def _why_open(node: Node, row: SubscriptionFeatures) -> str:
+    """Why a question is open although its signals are there, and the look that would decide."""
+    name = row.reasons.get(node.id)
+    rule = node.rule(name) if name is not None else None
+    if rule is None:
+        return "It is there, and does not decide this question: look again in a minute, or at another window."
+    look = f" To decide: {rule.look}." if rule.look is not None else ""
+    return f"It is there, but {rule.because}.{look}"
 
 
 def _how_to_get(signal: str, profiles: Sequence[Profile]) -> Missing:

@@ -33,14 +33,43 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """A number that the deciding rule compares.
+
+    Attributes:
+        name: the feature; `value` and `limit` are in `unit`, and None if not known.
+        relation: what has to hold between them for the rule.
+        origin: of the limit: a setting, a number with its reason, and what it multiplies.
+    """
+
+    name: str
+    value: float | None
+    unit: str
+    relation: str
+    limit: float | None
+    origin: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Because:
+    """The rule that decided an answer: its id, its sentence, and what it compares; of an open answer, what would decide."""
+
+    rule: str
+    sentence: str
+    operands: tuple[Compared, ...]
+    look: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PathStep:
-    """One question on the path, its answer, that answer in words, and the numbers behind it."""
+    """One question on the path, its answer, that answer in words, the numbers behind it, and the rule that decided."""
 
     node: str
     question: str
     answer: Answer
     words: str
     evidence: tuple[Evidence, ...]
+    because: Because | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,11 +13,13 @@ from workbench.settings import Thresholds
 from workbench.triage.facts.pace import Facts
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Verdict
-from workbench.triage.walk import answers_of, verdict_of
+from workbench.triage.walk import decided, verdict_of
 
 _MEASURED = tuple(field.name for field in fields(MeasuredSubscription))
 _FACTS = tuple(
-    field.name for field in fields(SubscriptionFeatures) if field.name not in (*_MEASURED, "answers", "verdict")
+    field.name
+    for field in fields(SubscriptionFeatures)
+    if field.name not in (*_MEASURED, "answers", "reasons", "verdict")
 )
 
 
@@ -39,6 +41,8 @@ def judged(
     facts = Facts(measured, limits, schedule_of(batch) if batch is not None else None, at)
     values: dict[str, Any] = {name: getattr(measured, name) for name in _MEASURED}
     values |= {name: getattr(facts, name) for name in _FACTS}
-    row = SubscriptionFeatures(**values, answers={}, verdict=Verdict.CANNOT_TELL)
-    answers = answers_of(row, limits)
-    return replace(row, answers=answers, verdict=verdict_of(answers, row, limits))
+    row = SubscriptionFeatures(**values, answers={}, reasons={}, verdict=Verdict.CANNOT_TELL)
+    rules = decided(row, limits)
+    answers = {name: rule.answer for name, rule in rules.items()}
+    reasons = {name: rule.id for name, rule in rules.items()}
+    return replace(row, answers=answers, reasons=reasons, verdict=verdict_of(answers, row, limits))

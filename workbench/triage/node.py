@@ -6,11 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from workbench.settings import Thresholds
+from workbench.triage.rule import Rule, Test
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Verdict
-
-# Of the features of a subscription and the thresholds of its group; None means "cannot tell".
-Test = Callable[[SubscriptionFeatures, Thresholds], bool | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +86,7 @@ class Node:
     """One question.
 
     Attributes:
-        test: over the features and the thresholds of the group; None means "cannot tell".
+        rules: the first one that holds answers it; the last one always holds.
         yes, no: where these answers lead.
         words: the reason for the answer, in half a line.
         needs: signals without which the answer is "cannot tell".
@@ -99,13 +97,17 @@ class Node:
     number: int
     question: str
     short: str
-    test: Test
+    rules: tuple[Rule, ...]
     yes: Outcome
     no: Outcome
     words: Callable[[SubscriptionFeatures], str]
     needs: tuple[str, ...]
     measures: tuple[Measure, ...]
     contributes: bool = False
+
+    def rule(self, name: str) -> Rule:
+        """One of its rules."""
+        return next(rule for rule in self.rules if rule.id == name)
 
     @property
     def outcomes(self) -> tuple[Outcome, Outcome]:

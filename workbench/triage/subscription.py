@@ -22,9 +22,7 @@ class SlowestProcessor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionFeatures(MeasuredSubscription):
-    """One answered subscription; `triage.rows` builds it from Spark's row and checks every column.
-
-    The columns of `features.subscriptions` come first; those of `triage.anomalies` are declared here.
+    """One judged subscription (`triage.judge`): its measured features, the facts of `triage.facts`, and the answers.
 
     Attributes:
         objective_seconds, commit_every_seconds: what is expected of the group.
@@ -80,7 +78,7 @@ class SubscriptionFeatures(MeasuredSubscription):
         hung_members, paused_members, changed_members: those that do not poll, polled too late, or joined or left.
         storm_cause: poll_stall, member_crash, deploy or metadata_change; None if the data do not show it.
         median_slow_down: of all processors, as a multiple of the baseline; `peers_slow_down` of all but the slowest.
-        answers: by the id of the question, on the path or off it.
+        answers: by the id of the question, on the path or off it; reasons: the id of the rule that decided each.
     """
 
     objective_seconds: float
@@ -201,6 +199,7 @@ class SubscriptionFeatures(MeasuredSubscription):
     peers_slow_down: float | None
 
     answers: Mapping[str, Answer]
+    reasons: Mapping[str, str]
     verdict: Verdict
 
     def told(self, name: str) -> dict[int, float]:

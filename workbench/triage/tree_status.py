@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from workbench.triage import status_tests, wording
+from workbench.triage import wording
 from workbench.triage.node import Ask, Choose, Conclude, Measure, Node
+from workbench.triage.rules import status
 from workbench.triage.verdict import Verdict
 
 STATUS = (
@@ -12,15 +13,13 @@ STATUS = (
         number=1,
         question="Is there data, and is it finite and consistent?",
         short="data usable?",
-        test=status_tests.is_usable,
+        rules=status.DATA_USABLE,
         yes=Ask("lost"),
-        no=Choose(((status_tests.has_no_sample, Verdict.NO_DATA),), otherwise=Verdict.UNUSABLE_DATA),
+        no=Choose(((status.has_no_sample, Verdict.NO_DATA),), otherwise=Verdict.UNUSABLE_DATA),
         words=wording.data,
         needs=(),
         measures=(
-            Measure(
-                "consumer_lag", "last_sample_age_seconds", "s since the last sample", threshold="stale_after_seconds"
-            ),
+            Measure("consumer_lag", "last_sample_age_seconds", "s since the last sample"),
             Measure("consumer_lag", "lag_samples", "usable samples"),
             Measure("consumer_lag", "lag_bad_samples", "unusable samples"),
         ),
@@ -30,20 +29,14 @@ STATUS = (
         number=2,
         question="Were records deleted or skipped before they were read?",
         short="records lost?",
-        test=status_tests.is_lost,
+        rules=status.LOST,
         yes=Conclude(Verdict.RECORDS_LOST),
         no=Ask("reset"),
         words=wording.lost,
         needs=("log_start_offset", "committed_offset"),
         measures=(
             Measure("log_start_offset", "lost_messages", "messages deleted before they were read"),
-            Measure(
-                "committed_offset",
-                "skipped_messages",
-                "messages passed by a commit",
-                threshold="skip_pace_ratio",
-                times="the usual pace",
-            ),
+            Measure("committed_offset", "skipped_messages", "messages passed by a commit"),
         ),
     ),
     Node(
@@ -51,7 +44,7 @@ STATUS = (
         number=3,
         question="Did commits go back, or are they above the log's end?",
         short="offsets reset?",
-        test=status_tests.is_reset,
+        rules=status.RESET,
         yes=Conclude(Verdict.OFFSETS_RESET),
         no=Ask("lagging"),
         words=wording.reset,
@@ -66,7 +59,7 @@ STATUS = (
         number=4,
         question="Is the group lagging: late, growing or stalled?",
         short="lagging?",
-        test=status_tests.is_lagging,
+        rules=status.LAGGING,
         yes=Ask("consuming"),
         no=Ask("draining"),
         words=wording.lagging,
@@ -83,7 +76,7 @@ STATUS = (
         number=5,
         question="Is it catching up?",
         short="catching up?",
-        test=status_tests.is_draining,
+        rules=status.DRAINING,
         yes=Conclude(Verdict.PRODUCER_BURST),
         no=Ask("failing"),
         words=wording.draining,
@@ -95,7 +88,7 @@ STATUS = (
         number=6,
         question="Do more records fail than usual, although the group keeps up?",
         short="records failing?",
-        test=status_tests.is_failing,
+        rules=status.FAILING,
         yes=Conclude(Verdict.FAILING_RECORDS),
         no=Ask("silent"),
         words=wording.failing,
@@ -116,9 +109,9 @@ STATUS = (
         number=7,
         question="Does nothing arrive, although records usually do?",
         short="producer silent?",
-        test=status_tests.is_silent,
+        rules=status.SILENT,
         yes=Conclude(Verdict.PRODUCER_SILENT),
-        no=Choose(((status_tests.has_recovered, Verdict.RECOVERED),), otherwise=Verdict.HEALTHY),
+        no=Choose(((status.has_recovered, Verdict.RECOVERED),), otherwise=Verdict.HEALTHY),
         words=wording.silent,
         needs=("log_end_offset",),
         measures=(

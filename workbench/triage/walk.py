@@ -7,12 +7,12 @@ from typing import TypeVar
 
 from workbench.settings import Thresholds
 from workbench.triage.node import Ask, Choose, Conclude, Node, Outcome
+from workbench.triage.rule import Rule, deciding
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.tree import ROOT, TREE
 from workbench.triage.verdict import Answer, Verdict
 
 T = TypeVar("T")
-_MEANING = {True: Answer.YES, False: Answer.NO, None: Answer.CANNOT_TELL}
 
 
 def fold(
@@ -39,9 +39,9 @@ def fold(
             return ask(node, yes, no)
 
 
-def answers_of(row: SubscriptionFeatures, thresholds: Thresholds) -> dict[str, Answer]:
-    """The answer to every question, by id."""
-    return {name: _MEANING[node.test(row, thresholds)] for name, node in TREE.items()}
+def decided(row: SubscriptionFeatures, thresholds: Thresholds) -> dict[str, Rule]:
+    """The rule that answers each question, by the question's id."""
+    return {name: deciding(node.rules, row, thresholds) for name, node in TREE.items()}
 
 
 def verdict_of(answers: Mapping[str, Answer], row: SubscriptionFeatures, thresholds: Thresholds) -> Verdict:

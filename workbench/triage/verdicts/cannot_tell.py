@@ -103,7 +103,15 @@ def _headline(row: SubscriptionFeatures) -> str:
         return f"Cannot tell whether it lags: nothing is measured any more of {dark}. Of the others: {wording.lagging(row)}."
     if row.batch_due_seconds is not None and row.answers["lagging"] is Answer.CANNOT_TELL:
         return f"Cannot tell whether a run was missed: {wording.lagging(row)}."
-    return f"Cannot tell why: {wording.lagging(row)}."
+    return f"Cannot tell why: {wording.lagging(row)}.{_open(row)}"
+
+
+def _open(row: SubscriptionFeatures) -> str:
+    """The reason that left the first question open."""
+    first = open_questions(row.answers)[:1]
+    if not first or first[0].id not in row.reasons:
+        return ""
+    return f" Not decided, because {first[0].rule(row.reasons[first[0].id]).because}."
 
 
 LEAF = Leaf(

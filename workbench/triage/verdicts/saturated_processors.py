@@ -19,8 +19,6 @@ def _full(row: SubscriptionFeatures) -> list[str]:
 
 
 def _headline(row: SubscriptionFeatures) -> str:
-    if row.queueless:
-        return f"The consumers' own work is the limit, at normal process times, with {rate(row.arrival_per_second)} arriving."
     return (
         f"Processors are saturated: queues of {listed(_full(row))} are full at normal process times, "
         f"with {rate(row.arrival_per_second)} arriving."
@@ -32,14 +30,6 @@ def _sizing(row: SubscriptionFeatures, thresholds: Thresholds) -> Sizing | None:
 
 
 def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
-    if row.queueless:
-        return [
-            Action(
-                title="See how many members and partitions the group has: their number is not known, and more of them would help",
-                command=it.members,
-                verify="you know how many members can be added",
-            )
-        ]
     title = f"Raise the processor threads of {listed(_full(row))}, or add an instance"
     return [more_threads(it, row, set(_full(row)), title)]
 

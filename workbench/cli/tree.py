@@ -1,0 +1,29 @@
+"""`workbench tree`: the questions that triage asks, and the rules that answer them."""
+
+from __future__ import annotations
+
+import click
+
+from workbench.cli.options import json_option
+from workbench.errors import ExitCode, UsageError
+from workbench.screen import tell_page, write_json
+
+
+@click.command(name="tree")
+@click.argument("cause", required=False)
+@click.option("--markdown", is_flag=True, help="Print the page docs/tree.md.")
+@json_option
+def command(cause: str | None, markdown: bool, as_json: bool) -> int:
+    """Print the questions that triage asks, in order, with the rules that answer them and the numbers that these compare.
+
+    CAUSE is a verdict (hot_partition) or a question (throttled): only what leads to it.
+    """
+    from workbench.triage.reference import as_markdown, as_text, document
+
+    if markdown and (cause is not None or as_json):
+        raise UsageError("--markdown prints the whole page.", hint="workbench tree --markdown > docs/tree.md")
+    if as_json:
+        write_json(document(cause))
+    else:
+        tell_page(as_markdown().rstrip("\n") if markdown else as_text(cause))
+    return ExitCode.OK
