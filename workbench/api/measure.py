@@ -244,7 +244,7 @@ def features(
     baseline: str | None = None,
     config: Path | None = None,
 ) -> DataFrame:
-    """Compute the measured features that triage judges, as a Spark frame with a row per subscription (cluster, group, topic).
+    """Compute the features that the decision tree tests, as a Spark frame with a row per subscription (cluster, group, topic).
 
     Args:
         cluster, capture: a cluster of the settings, or a recorded folder; one of the two.
@@ -252,8 +252,8 @@ def features(
         since, until, baseline: the window and its baseline, as in `triage`.
 
     Returns:
-        The columns of `workbench.features.measured.MeasuredSubscription`: rates in messages/s, ages and times in seconds, lag in
-        messages; `partitions`, `members`, `queues` and `processors` are arrays.
+        The columns of `workbench.triage.subscription.SubscriptionFeatures` but for the answers: rates in messages/s, ages and times in
+        seconds, lag in messages; `partitions`, `members`, `queues` and `processors` are arrays.
 
     Raises:
         WorkbenchError: as `triage`.
@@ -269,12 +269,12 @@ def features(
     found = measure(request)
     from workbench.expectations import Expectations
     from workbench.spark.session import session
-    from workbench.triage.engine import condensed, measured
+    from workbench.triage.engine import condensed, facts
 
     info, window = found.capture.info, found.window
     samples, expected = found.capture.samples_of(request.groups, request.topics), Expectations(info.expected)
     rows = condensed(samples, window, info.thresholds, expected)
-    return measured(session(), rows, window, info.thresholds)
+    return facts(session(), rows, window, info.thresholds, expected)
 
 
 def _path(folder: str | Path | None) -> Path | None:

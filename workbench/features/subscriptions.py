@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from workbench.features.entities import entities, fleet_entities
+from workbench.features.entities import entities
 from workbench.features.group import GROUP_FEATURES
 from workbench.features.measured import (
     MemberFeatures,
@@ -46,26 +46,6 @@ def of_summary(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
     things = entities(summary, stale_after_seconds=stale_after_seconds)
     grouped = aggregate(things, SUBSCRIPTION, {**OVERVIEW, **GROUP_COLUMNS, **_DETAILS})
     return _finished(grouped.where(*columns("partition_count > 0")))
-
-
-def of_fleet(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
-    """Compute the same for thousands of groups: one shuffle by group, with a fixed order of rows, so that sums are stable.
-
-    Args:
-        summary: of `features.slots`, for slots that were kept: logs, members and queues are there once.
-        stale_after_seconds: as in `of_summary`.
-    """
-    things = fleet_entities(summary, stale_after_seconds=stale_after_seconds)
-    grouped = aggregate(in_order(things), SUBSCRIPTION, {**OVERVIEW, **GROUP_COLUMNS, **_DETAILS})
-    shared = [*GROUP_COLUMNS, "members", "queues"]
-    spread = grouped.select(
-        *columns(
-            f"* EXCEPT ({', '.join(shared)}, processors)",
-            *over_group(shared),
-            f"concat(processors, flatten(collect_list(CASE WHEN topic IS NULL THEN processors END) {_BY_GROUP})) AS processors",
-        )
-    ).where(*columns("partition_count > 0"))
-    return _finished(spread)
 
 
 def over_group(names: Iterable[str]) -> list[str]:

@@ -196,15 +196,6 @@ def frame_of(spark: SparkSession, samples: pa.Table) -> DataFrame:
     return spark.createDataFrame(samples)
 
 
-def at_hand(frame: DataFrame) -> DataFrame:
-    """Compute a small frame now: what is built on it is planned without what it came from, and done in this process.
-
-    On a Spark Connect server it stays as it is: its rows would travel twice.
-    """
-    spark = frame.sparkSession
-    return frame if is_remote(spark) else spark.createDataFrame(frame.toArrow())
-
-
 def for_much_data(session: SparkSession) -> None:
     """Configure the session for hundreds of thousands of samples: compile the stages, and use one task per 100,000 rows.
 

@@ -90,6 +90,17 @@ def measured(spark: SparkSession, rows: pa.Table, window: Window, thresholds: Th
     return of_summary(summary_of(spark, rows, window), stale_after_seconds=thresholds.stale_after_seconds)
 
 
+def facts(
+    spark: SparkSession, rows: pa.Table, window: Window, thresholds: Thresholds, expectations: Expectations
+) -> DataFrame:
+    """Rows of `condensed` to one row per subscription: measured features, and the facts that the questions test."""
+    from workbench.triage.frame import with_facts
+
+    table = measured(spark, rows, window, thresholds).toArrow()
+    judged_rows = [judged(row, thresholds, expectations, at=window.end) for row in measured_of(table)]
+    return spark.createDataFrame(with_facts(table, judged_rows))
+
+
 def _judged(
     spark: SparkSession, rows: pa.Table, window: Window, thresholds: Thresholds, expectations: Expectations
 ) -> list[SubscriptionFeatures]:

@@ -16,7 +16,8 @@ from workbench.triage.verdict import Verdict
 from workbench.triage.walk import decided, verdict_of
 
 _MEASURED = tuple(field.name for field in fields(MeasuredSubscription))
-_FACTS = tuple(
+# Names of the facts, in the order of their declaration.
+FACTS = tuple(
     field.name
     for field in fields(SubscriptionFeatures)
     if field.name not in (*_MEASURED, "answers", "reasons", "verdict")
@@ -40,7 +41,7 @@ def judged(
     limits, batch = expectations.limits(thresholds, measured.group), expectations.of(measured.group).settings.batch
     facts = Facts(measured, limits, schedule_of(batch) if batch is not None else None, at)
     values: dict[str, Any] = {name: getattr(measured, name) for name in _MEASURED}
-    values |= {name: getattr(facts, name) for name in _FACTS}
+    values |= {name: getattr(facts, name) for name in FACTS}
     row = SubscriptionFeatures(**values, answers={}, reasons={}, verdict=Verdict.CANNOT_TELL)
     rules = decided(row, limits)
     answers = {name: rule.answer for name, rule in rules.items()}
