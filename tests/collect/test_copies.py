@@ -128,6 +128,20 @@ def test_what_the_settings_declare_counts_once_unseen() -> None:
     assert len(counted(series, copies=["instance"]).series) == 1
 
 
+@pytest.mark.parametrize(("label", "copies"), [("zone", ["zone"]), ("prometheus_replica", [])])
+def test_of_declared_copies_the_one_that_goes_on_is_used(label: str, copies: Sequence[str]) -> None:
+    """A copy that stands still for the last half an hour repeats that all is well; it has as many samples as the other one."""
+    end, commit = a_log(rate=20), 1e6 + 0 * HOUR
+    stood = np.minimum(HOUR, 1800)
+    series = [
+        *(({**END, label: name}, HOUR, end(at)) for name, at in (("a", stood), ("b", HOUR))),
+        *(({**COMMIT, label: name}, HOUR, commit) for name in ("a", "b")),
+    ]
+    found = counted(series, copies=copies)
+    assert samples_of(found.series, "log_end_offset") == list(zip(HOUR, end(HOUR), strict=True))
+    assert any("stands still" in note for note in found.notes)
+
+
 def test_a_pod_that_has_moved_is_one_series() -> None:
     """Its name changes, and both never speak at once."""
     end = a_log(rate=3)

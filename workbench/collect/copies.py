@@ -204,10 +204,7 @@ class _Clashes:
                 samples[sources[code][extra]] += sum([self.lengths[at] for at in ats])
         if not samples:
             return {}, ()
-        declared = REPLICA_LABELS | self.declared
-        behind: set[_Source] = set()
-        if not set(self.telling) <= declared:
-            behind = self._behind(copied, sources)
+        behind = self._behind(copied, sources)
         order = sorted(samples, key=lambda source: (source in behind, -samples[source], source))
         used = ", ".join(f"{name}={value}" for name, value in order[0]) or "without these labels"
         note = (
@@ -224,10 +221,7 @@ class _Clashes:
         pairs: dict[tuple[_Source, _Source], list[int]] = defaultdict(list)
         for wanted in _OFFSETS:
             for code, found in copied.items():
-                if (
-                    self.signals[self._first(code)] != wanted
-                    or set(self.varying[code]) <= REPLICA_LABELS | self.declared
-                ):
+                if self.signals[self._first(code)] != wanted:
                     continue
                 named = sorted((sources[code][extra], extra) for extra in found)
                 for at, (one, _) in enumerate(named):
@@ -245,7 +239,9 @@ class _Clashes:
                 answers[compare(self._samples(by_source[one]), self._samples(by_source[other]))] += 1
             del answers[None]
             wrong = answers["contradict"] + min(answers["first"], answers["second"])
-            if wrong > _ODD_RATIO * answers.total():
+            # Whoever says that they are copies knows better; but one of those may stand still, too.
+            said = _varying({one: None, other: None}) <= REPLICA_LABELS | self.declared
+            if wrong > _ODD_RATIO * answers.total() and not said:
                 self._refuse(copied, _most_telling(one, other), "Sources contradict each other")
             behind |= {one} if answers["first"] else {other} if answers["second"] else set()
         return behind
