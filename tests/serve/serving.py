@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,10 @@ from workbench.delivery import ServeSettings, Target
 from workbench.lab.process import free_port
 from workbench.serve.access import Access
 from workbench.serve.app import Server, application
+from workbench.serve.connections import Connections
 from workbench.serve.judged import Judged, Question
-from workbench.serve.limits import BoundedProtocol
 from workbench.serve.outbox import Parcel
+from workbench.serve.server import Options, bound, configured
 from workbench.serve.sqlite import FileStore
 from workbench.serve.store import Store
 from workbench.serve.worker import Worker
@@ -133,20 +134,23 @@ class Running:
     store: Store
     worker: Worker
     port: int
+    connections: Connections
 
 
 @contextmanager
-def running(office: Office, *, threads: bool = True, **values: Any) -> Iterator[Running]:
-    """Serve until the end of the block."""
+def running(
+    office: Office, *, threads: bool = True, most: int | None = None, options: Options | None = None, **values: Any
+) -> Iterator[Running]:
+    """Serve until the end of the block, on a free port; `most`: connections."""
     port = free_port()
+    options = replace(options or Options(), port=port)
     access = Access(office.store, office.folder / "token", environment={"WORKBENCH_SERVE_TOKEN": TOKEN})
     server = Server(store=office.store, access=access, worker=office.worker, settings=office.settings, **values)
-    config = uvicorn.Config(
-        application(server), host="127.0.0.1", port=port, http=BoundedProtocol, ws="none", lifespan="off", log_config=None,
-        access_log=False, server_header=False,
-    )  # fmt: skip
+    connections = Connections(most)
+    config = configured(application(server), options, connections, lifespan="off")
+    listener = bound(options, connections)
     serving = uvicorn.Server(config)
-    thread = threading.Thread(target=serving.run, daemon=True)
+    thread = threading.Thread(target=serving.run, args=([listener],), daemon=True)
     if threads:
         office.worker.start()
     thread.start()
@@ -155,7 +159,13 @@ def running(office: Office, *, threads: bool = True, **values: Any) -> Iterator[
         assert time.monotonic() < deadline
         time.sleep(0.02)
     try:
-        yield Running(url=f"http://127.0.0.1:{port}", store=office.store, worker=office.worker, port=port)
+        yield Running(
+            url=f"{'http' if options.certificate is None else 'https'}://127.0.0.1:{port}",
+            store=office.store,
+            worker=office.worker,
+            port=port,
+            connections=connections,
+        )
     finally:
         serving.should_exit = True
         thread.join(20)

@@ -23,7 +23,7 @@ from workbench.errors import UsageError
 from workbench.masking import masked, masked_document
 from workbench.serve.access import COOKIE, VISIT_SECONDS, Access, Visit, is_from_here
 from workbench.serve.journal import FullError, accept
-from workbench.serve.limits import Limits
+from workbench.serve.limits import Limits, let_in
 from workbench.serve.metrics import Metrics
 from workbench.serve.pages import STATIC, Pages
 from workbench.serve.reading import Reading
@@ -107,6 +107,7 @@ def for_bearers(app: ASGIApp, access: Access, metrics: Metrics) -> ASGIApp:
                 )
                 await refusal(scope, receive, send)
                 return
+            let_in(scope)
         await app(scope, receive, send)
 
     return Limits(checked, metrics=metrics)
@@ -146,6 +147,7 @@ class _Door:
         async def checked(request: Request) -> Response:
             if not await run_in_threadpool(self._access.is_bearer, request.headers.get("authorization")):
                 raise HTTPException(401, "A bearer token is required.", headers={"WWW-Authenticate": "Bearer"})
+            let_in(request.scope)
             return await answer(request)
 
         return checked
@@ -156,6 +158,7 @@ class _Door:
         if visit is None and not await run_in_threadpool(self._access.is_bearer, request.headers.get("authorization")):
             to = request.url.path + (f"?{request.url.query}" if request.url.query else "")
             return RedirectResponse(f"/sign-in?to={quote(to, safe='')}", 303)
+        let_in(request.scope)
         return await run_in_threadpool(page, request, visit)
 
 
@@ -241,6 +244,7 @@ class _Forms:
         visit = await run_in_threadpool(self._server.access.visit, request.cookies.get(COOKIE))
         if visit is None:
             raise HTTPException(401, "Sign in first.")
+        let_in(request.scope)
         fields = await self._fields(request)
         if not self._server.access.is_form_of(visit, fields.get("csrf", "")):
             raise HTTPException(403, "This form is not of this visit. Open the page again.")

@@ -8,20 +8,25 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from workbench.assets import shipped
 from workbench.delivery import ServeSettings, is_database
-from workbench.errors import OutputError, SourceUnreachableError, UsageError
+from workbench.errors import SourceUnreachableError, UsageError
 from workbench.places import state_dir
 from workbench.serve.access import Access
 from workbench.serve.app import Server, application, for_bearers
+from workbench.serve.certificate import Certificate
+from workbench.serve.connections import ACCEPTED_AT_ONCE, Connections, Listener, raise_descriptors
 from workbench.serve.judged import SparkJudge
 from workbench.serve.limits import BoundedProtocol
 from workbench.serve.metrics import Metrics
@@ -33,7 +38,6 @@ from workbench.settings import load_settings
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
 
-_MOST_CONNECTIONS = 200
 _KEEP_ALIVE_SECONDS = 20
 _STOP_SECONDS = 5
 _WARM_UP = "incident-1"
@@ -160,31 +164,15 @@ def run(app: ASGIApp, worker: Worker | None, options: Options) -> None:
     """Serve an application until a signal comes, and start and stop the threads.
 
     Raises:
-        SourceUnreachableError: if the address cannot be used. OutputError: if the certificate cannot be read.
+        SourceUnreachableError: if the address cannot be used. OutputError: if the certificate cannot be used.
     """
-    try:
-        config = uvicorn.Config(
-            app,
-            host=options.host,
-            port=options.port,
-            http=BoundedProtocol,
-            ws="none",
-            lifespan="auto" if worker is None else "off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            limit_concurrency=_MOST_CONNECTIONS,
-            timeout_keep_alive=_KEEP_ALIVE_SECONDS,
-            timeout_graceful_shutdown=_STOP_SECONDS,
-            ssl_certfile=options.certificate,
-            ssl_keyfile=options.key,
-        )
-        config.load()
-    except OSError as error:
-        raise OutputError(f"The certificate or its key cannot be used: {error.strerror or 'no PEM file'}.") from None
-    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
-    with _bound(options) as listener:
+    raise_descriptors()
+    connections = Connections()
+    config = configured(app, options, connections, lifespan="auto" if worker is None else "off")
+    logging.getLogger("uvicorn.error").setLevel(
+        logging.ERROR
+    )  # what peers do is told by `limits`, and not for each request
+    with bound(options, connections) as listener, _ending_in_order():
         if worker is not None:
             worker.start()
         try:
@@ -196,7 +184,49 @@ def run(app: ASGIApp, worker: Worker | None, options: Options) -> None:
                 worker.stop()
 
 
-def _bound(options: Options) -> socket.socket:
+def configured(app: ASGIApp, options: Options, connections: Connections, *, lifespan: str) -> uvicorn.Config:
+    """uvicorn with our limits.
+
+    Raises:
+        OutputError: if the certificate cannot be used.
+    """
+    pair = None
+    if options.certificate is not None and options.key is not None:
+        pair = Certificate(options.certificate, options.key)
+    return uvicorn.Config(
+        app,
+        host=options.host,
+        port=options.port,
+        http=cast(Any, partial(BoundedProtocol, connections=connections)),
+        ws="none",
+        lifespan=cast(Any, lifespan),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        backlog=ACCEPTED_AT_ONCE,
+        # Of requests whose peers have gone; connections have a limit of their own.
+        limit_concurrency=2 * (connections.most + ACCEPTED_AT_ONCE),
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=_STOP_SECONDS,
+        ssl_context_factory=None if pair is None else lambda _config, _default: pair.context,
+    )
+
+
+@contextmanager
+def _ending_in_order() -> Iterator[None]:
+    """uvicorn raises a SIGTERM once more when it has ended; the threads are stopped after that."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda _number, _frame: None)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def bound(options: Options, connections: Connections) -> Listener:
     """Listen on the address.
 
     Raises:
@@ -204,13 +234,14 @@ def _bound(options: Options) -> socket.socket:
     """
     try:
         [(family, _, _, _, address), *_] = socket.getaddrinfo(options.host, options.port, type=socket.SOCK_STREAM)
-        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener = Listener(family, socket.SOCK_STREAM)
+        listener.connections = connections
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         raise SourceUnreachableError(
-            f"The address {options.host}:{options.port} cannot be used: {error.strerror}.",
+            f"The address {options.host}:{options.port} cannot be used: {getattr(error, 'strerror', None) or error}.",
             hint="Choose another: --port",
         ) from None
-    listener.listen(_MOST_CONNECTIONS)
+    listener.listen(ACCEPTED_AT_ONCE)
     return listener
