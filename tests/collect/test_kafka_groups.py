@@ -142,9 +142,34 @@ def test_it_logs_in_with_the_properties_of_the_other_client(mechanism: str) -> N
         assert "sharpener" not in str(caught.value)
         assert "sharpener" not in repr(security_of(properties))
         broker.lies = True
-        if mechanism != "PLAIN":
+        for lie in (True, "v=\xff\xfe", "", "e=other-error") if mechanism != "PLAIN" else ():
+            broker.lies = lie
             with pytest.raises(NotListedError, match="proof is wrong"):
                 ask(broker, properties)
+        for name in ("sasl.username", "sasl.password"):
+            with pytest.raises(NotListedError, match="not UTF-8") as caught:
+                ask(broker, {**properties, name: "sharpener\udcff"})
+            assert "sharpener" not in str(caught.value)
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_a_broker_whose_name_is_none_is_named(tls: bool, tmp_path: Path) -> None:
+    """An empty label, one that is too long, a dot in front: the others' answers are there all the same."""
+    names = [("kafka..internal", 9092), (f"{'a' * 70}.example", 9092), (".example", 9092), ("x\0y", 9092)]
+    properties: dict[str, str] = {}
+    server_tls = None
+    if tls:
+        certificate(tmp_path, "server")
+        server_tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        server_tls.load_cert_chain(tmp_path / "server.pem", tmp_path / "server.key")
+        properties = {"security.protocol": "ssl", "ssl.ca.location": str(tmp_path / "server.pem")}
+    with WireBroker(ANSWERS, tls=server_tls) as broker:
+        others = [(2 + number, host, port) for number, (host, port) in enumerate(names)]
+        broker.brokers = [(1, "127.0.0.1", broker.port), *others]
+        found = ask(broker, properties)
+    assert len(found.listed) == len(LISTED)
+    for number, host, _ in others:
+        assert any(f"broker {number} " in it and host in it for it in found.incomplete), (number, found.incomplete)
 
 
 def test_a_login_that_the_broker_lacks_is_named() -> None:
@@ -174,10 +199,13 @@ def test_the_example_of_rfc_7677() -> None:
         "r=mine+,s=QQ==,i=x",
         "r=mine+,s=QQ==,i=0",
         "r=mine+,s=QQ==,i=9999999",
+        "r=mine+,s=QQ==,i=1",
+        "r=mine+,s=QQ==,i=4095",
+        "r=mine+,s=QQ==,i=" + "9" * 5000,
     ],
 )
 def test_a_server_that_does_not_speak_scram_is_refused(said: str) -> None:
-    """Another nonce, a broken salt, no rounds, rounds without end."""
+    """Another nonce, a broken salt, no rounds, too few to protect the password, rounds without end."""
     with pytest.raises(WireError, match="login failed"):
         scram_proof("n=u,r=mine", said, "p", "sha256", nonce="mine")
 

@@ -144,7 +144,7 @@ class WireBroker:
     Attributes:
         answers: request key to the body of its answer (flexible requests), or to what makes it from the request's body.
         users: names with their passwords; without any there is no login.
-        lies: the proof of the server is wrong.
+        lies: the proof of the server is wrong; a text: its last message.
         hangs: it accepts connections, and says nothing.
         brokers: of the cluster; None: this one.
         operations: that the client may do on the cluster, a bit for each; 8 is DESCRIBE.
@@ -155,7 +155,7 @@ class WireBroker:
     answers: dict[int, bytes | Callable[[bytes], bytes]] = field(default_factory=dict)
     users: dict[str, str] = field(default_factory=dict)
     tls: ssl.SSLContext | None = None
-    lies: bool = False
+    lies: bool | str = False
     hangs: bool = False
     brokers: list[tuple[int, str, int]] | None = None
     operations: int = 1 << 8
@@ -283,4 +283,6 @@ class _Login:
             return None
         self.done = True
         server = hmac.digest(hmac.digest(salted, b"Server Key", algorithm), signed, algorithm)
+        if isinstance(self.broker.lies, str):
+            return self.broker.lies
         return f"v={base64.b64encode(b'?' * 32 if self.broker.lies else server).decode()}"

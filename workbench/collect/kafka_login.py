@@ -23,7 +23,9 @@ from workbench.collect.kafka_wire import SILENCE_SECONDS, Wire, WireError
 
 _HANDSHAKE, _AUTHENTICATE = 17, 36
 _HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-_MOST_ITERATIONS = 1_000_000  # a server that asks for more would only keep us busy
+# Fewer would let a server that is none of ours guess the password from our proof; Kafka's brokers and its Java client refuse them, too
+# (ScramMechanism.minIterations). More would only keep us busy.
+_FEWEST_ITERATIONS, _MOST_ITERATIONS = 4096, 1_000_000
 # Properties that change who we are or whom we trust, and that this module does not have.
 _UNSUPPORTED = (
     "ssl.keystore.location",
@@ -143,7 +145,10 @@ def logged_in(
         WireError: if the broker refuses, its proof is wrong, or its answer cannot be understood.
     """
     with Wire(address, security.tls, deadline, silence) as wire:
-        _log_in(wire, security)
+        try:
+            _log_in(wire, security)
+        except UnicodeEncodeError:  # from an environment variable with other bytes
+            raise WireError("the login failed: the user or the password in the settings is not UTF-8") from None
         yield wire
 
 
@@ -185,8 +190,8 @@ def _scram(wire: Wire, security: Security, algorithm: str) -> None:
     first = f"n={name},r={nonce}"
     said = _exchange(wire, f"n,,{first}".encode()).decode(errors="replace")
     last, expected = scram_proof(first, said, security.password, algorithm, nonce=nonce)
-    final = _exchange(wire, last.encode()).decode(errors="replace")
-    if not hmac.compare_digest(final.partition(",")[0], f"v={expected}"):
+    final = _exchange(wire, last.encode())
+    if not hmac.compare_digest(final.partition(b",")[0], f"v={expected}".encode()):
         raise WireError("the login failed: the broker's proof is wrong, so it does not know this password")
 
 
@@ -206,8 +211,13 @@ def scram_proof(first: str, said: str, password: str, algorithm: str, *, nonce: 
         both, salt, rounds = parts["r"], base64.b64decode(parts["s"], validate=True), int(parts["i"])
     except (KeyError, ValueError):
         raise WireError("the login failed: the broker's message is not SCRAM") from None
-    if not both.startswith(nonce) or not 0 < rounds <= _MOST_ITERATIONS:
+    if not both.startswith(nonce):
         raise WireError("the login failed: the broker's message is not an answer to ours")
+    if not _FEWEST_ITERATIONS <= rounds <= _MOST_ITERATIONS:
+        raise WireError(
+            f"the login failed: the broker asks for {rounds} iterations of SCRAM, and "
+            f"{_FEWEST_ITERATIONS:,} to {_MOST_ITERATIONS:,} are taken"
+        )
     salted = hashlib.pbkdf2_hmac(algorithm, password.encode(), salt, rounds)
     key = hmac.digest(salted, b"Client Key", algorithm)
     without = f"c=biws,r={both}"

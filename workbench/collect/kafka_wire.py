@@ -45,7 +45,10 @@ def text(value: str | None) -> bytes:
     """A compact string; None is null."""
     if value is None:
         return b"\x00"
-    encoded = value.encode()
+    try:
+        encoded = value.encode()
+    except UnicodeEncodeError:
+        raise WireError(f"the name {value!r} is not UTF-8") from None
     return _uvarint(len(encoded) + 1) + encoded
 
 
@@ -217,17 +220,29 @@ class Wire:
     def __enter__(self) -> Wire:
         """Connect, and ask which requests the broker has."""
         try:
-            plain = socket.create_connection(self.address, timeout=self._left())
-            self._socket = plain
-            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if self.tls is not None:
-                plain.settimeout(self._left())
-                self._socket = self.tls.wrap_socket(plain, server_hostname=self.address[0])
+            self._connect()
             self.versions = self._ask_versions()
         except BaseException:
             self.__exit__()
             raise
         return self
+
+    def _connect(self) -> None:
+        """Connect to an address that may be anything: it is what a broker tells of another."""
+        host, port = self.address
+        if not 0 < port < 65_536:  # getaddrinfo takes the last 16 bits of it
+            raise WireError(f"the port {port} is none")
+        try:
+            plain = socket.create_connection(self.address, timeout=self._left())
+            self._socket = plain
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self.tls is not None:
+                plain.settimeout(self._left())
+                self._socket = self.tls.wrap_socket(plain, server_hostname=host)
+        except OSError:  # a certificate that is refused is a ValueError, too
+            raise
+        except ValueError:  # UnicodeError: an empty label, or one of more than 63 letters; ssl: a dot in front
+            raise WireError(f"the name of the host {host[:80]!r} cannot be looked up") from None
 
     def __exit__(self, *_: object) -> None:
         """Close it."""
