@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 import sys
+import threading
+import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +21,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
+from mcp.server.mcpserver.exceptions import ToolError
 
 from tests.lab.replaying import footprint, now_ms, topic_with
 from tests.serve.serving import HOSTILE, TOKEN
@@ -25,7 +30,10 @@ from workbench import api
 from workbench.errors import SourceUnreachableError
 from workbench.lab.lab import Lab
 from workbench.lab.process import free_port, start
-from workbench.serve.agents import inert, make_server
+from workbench.serve import server
+from workbench.serve.access import AGENT_VARIABLE, TOKEN_VARIABLE, Access
+from workbench.serve.agents import Calls, inert, make_server
+from workbench.serve.sqlite import FileStore
 
 WORDS = [sys.executable, "-c", "from workbench.cli import main; main()", "mcp"]
 TOOLS = {"clusters", "triage", "snapshot", "evidence", "plan_replay"}
@@ -95,6 +103,119 @@ def test_a_hostile_name_stays_a_value(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_keys_and_numbers_of_a_document_are_inert_too() -> None:
     """Whatever depth it has."""
     assert inert({"a\x1b": [("b\n", 1.5, None, True)]}) == {"a\\x1b": [["b ", 1.5, None, True]]}
+
+
+def test_calls_wait_without_threads_and_not_for_ever() -> None:
+    """One runs; few wait, and the next is told so at once; a wait ends; one that hangs is left behind, and counts until it ends."""
+    release, ran = threading.Event(), []
+    calls = Calls(most=3, seconds=0.5)
+
+    def hangs() -> dict[str, Any]:
+        ran.append("hangs")
+        release.wait(30)
+        return {}
+
+    def answers() -> dict[str, Any]:
+        ran.append("answers")
+        return {"fine": True}
+
+    async def work() -> None:
+        waiting = [asyncio.create_task(calls.run(it)) for it in (hangs, answers, answers)]
+        await asyncio.sleep(0.1)
+        before = threading.active_count()
+        with pytest.raises(ToolError, match="3 calls are under way"):
+            await calls.run(answers)
+        assert threading.active_count() == before
+        for each in waiting:
+            with pytest.raises(ToolError, match=r"No answer within 0\.5 s"):
+                await each
+        assert ran == ["hangs"]
+        with pytest.raises(ToolError, match="No answer"):  # two places are free again
+            await calls.run(answers)
+        release.set()
+        assert await calls.run(answers) == {"fine": True}
+        assert ran == ["hangs", "answers"]  # those that nobody waits for were not run
+        gone = asyncio.create_task(calls.run(answers))
+        await asyncio.sleep(0)
+        gone.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await gone
+        assert [await calls.run(answers) for _ in range(10)] == [{"fine": True}] * 10
+
+    asyncio.run(work())
+
+
+def test_an_error_of_a_call_is_its_own() -> None:
+    """A time-out, too; the next call runs."""
+    calls = Calls(seconds=30)
+
+    def fails() -> dict[str, Any]:
+        raise TimeoutError("its own")
+
+    async def work() -> None:
+        with pytest.raises(TimeoutError, match="its own"):
+            await calls.run(fails)
+        assert await calls.run(dict) == {}
+
+    asyncio.run(work())
+
+
+def test_waiting_calls_keep_nobody_out_and_sigterm_ends_them(tmp_path: Path) -> None:
+    """Over HTTP, with a Prometheus that never answers: others get their 401 and the list of tools, and the process ends in time."""
+    with socket.create_server(("127.0.0.1", 0)) as hole:
+        settings = tmp_path / "workbench.toml"
+        settings.write_text(
+            f'[clusters.prod]\nprometheus = "http://127.0.0.1:{hole.getsockname()[1]}"\ntimeout_seconds = 60\n'
+            'profiles = ["kafka_exporter"]\n'
+        )
+        environment = {**os.environ, "WORKBENCH_CONFIG": str(settings), "WORKBENCH_MCP_TOKEN": TOKEN}
+        port = free_port()
+        child = start("mcp", [*WORDS, "--http", "--port", str(port)], folder=tmp_path, env=environment)
+        url, headers = (
+            f"http://127.0.0.1:{port}/mcp",
+            {"Authorization": f"Bearer {TOKEN}", "Accept": "application/json"},
+        )
+
+        def call(method: str, **values: Any) -> requests.Response:
+            asked = {"jsonrpc": "2.0", "id": 1, "method": method, "params": values}
+            return requests.post(url, json=asked, headers=headers, timeout=60)
+
+        def triage() -> None:
+            with suppress(requests.RequestException):
+                call("tools/call", name="triage", arguments={"cluster": "prod"})
+
+        try:
+            until(url, lambda it: it.status_code == 401, seconds=60)
+            for _ in range(45):
+                threading.Thread(target=triage, daemon=True).start()
+            time.sleep(2)
+            assert requests.post(url, json={}, timeout=5).status_code == 401
+            assert call("tools/list").status_code == 200
+            child.popen.terminate()
+            assert child.popen.wait(30) == 0
+        finally:
+            child.stop()
+
+
+def test_agents_have_a_token_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of `serve` opens nothing here, and theirs nothing there; a variable for both is told."""
+    monkeypatch.delenv("WORKBENCH_SERVE_TOKEN", raising=False)
+    monkeypatch.setattr(server, "state_dir", lambda: tmp_path)
+    monkeypatch.setattr(server, "run", lambda *_arguments: None)
+    said: list[str] = []
+    server.serve_agents(make_server(), server.Options(), say=said.append)
+    assert said[1] == f"Token: in {tmp_path / 'mcp.token'}"
+    assert not (tmp_path / "serve.token").exists()
+    assert (tmp_path / "mcp.token").stat().st_mode & 0o077 == 0
+    monkeypatch.setenv("WORKBENCH_SERVE_TOKEN", TOKEN)
+    server.serve_agents(make_server(), server.Options(), say=said.append)
+    assert "WORKBENCH_MCP_TOKEN" in said[-1] and TOKEN not in said[-1]
+    variables = (AGENT_VARIABLE, TOKEN_VARIABLE)
+    own = Access(
+        FileStore(tmp_path / "a.sqlite"), tmp_path / "none", variables=variables,
+        environment={"WORKBENCH_SERVE_TOKEN": TOKEN, "WORKBENCH_MCP_TOKEN": TOKEN[::-1]},
+    )  # fmt: skip
+    assert own.is_token(TOKEN[::-1]) and not own.is_token(TOKEN)
 
 
 @pytest.mark.lab

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import click
 
 from workbench.cli.options import config_option
 from workbench.errors import ExitCode
-from workbench.screen import say
+from workbench.screen import log_to_stderr, say
 
 
 @click.command(name="mcp")
@@ -22,7 +23,8 @@ from workbench.screen import say
 @click.option(
     "--token-file",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="With --http: file with the tokens, as for `workbench serve`.",
+    help="With --http: file with the tokens, one on each line. Default: mcp.token in the state folder, which is made with a random "
+    "one. $WORKBENCH_MCP_TOKEN is a token, too.",
 )
 @config_option
 def command(
@@ -42,6 +44,7 @@ def command(
 
     server = make_server(config)
     if http:
+        log_to_stderr(logging.WARNING)
         from workbench.serve.server import Options, serve_agents
 
         options = Options(host=host, port=port, certificate=certificate, key=key, token_file=token_file, config=config)

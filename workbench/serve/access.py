@@ -6,22 +6,24 @@ import hashlib
 import hmac
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from workbench.errors import UsageError, WindowError
-from workbench.files import write_text
+from workbench.files import write_text, writing
 from workbench.inputs import read_within
 from workbench.masking import remember
 from workbench.serve.store import Store
 from workbench.window import parse_instant
 
 TOKEN_VARIABLE = "WORKBENCH_SERVE_TOKEN"  # noqa: S105 - the name of the variable, not its value
+AGENT_VARIABLE = "WORKBENCH_MCP_TOKEN"
 COOKIE = "workbench_visit"
 VISIT_SECONDS = 12 * 3600.0
 _SHORTEST_TOKEN = 16
 _MAX_TOKENS_BYTES = 64 << 10
+_Signature = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,22 +39,34 @@ class Access:
     The file has one on each line; after a blank, a time with its zone says when it ends: `TOKEN 2027-01-01T00:00:00Z`. It is read again
     when it has changed, so tokens are replaced without a restart.
 
+    Args:
+        variables: the first of them that is set is taken, and no other.
+
     Raises:
-        UsageError: if there is no usable token.
+        UsageError: if there is no usable token. OutputError: if a new one cannot be written.
     """
 
-    def __init__(self, store: Store, path: Path, *, environment: Mapping[str, str] = os.environ) -> None:
+    def __init__(
+        self,
+        store: Store,
+        path: Path,
+        *,
+        environment: Mapping[str, str] = os.environ,
+        variables: Sequence[str] = (TOKEN_VARIABLE,),
+    ) -> None:
         self._store, self._path = store, path
-        self._given = environment.get(TOKEN_VARIABLE)
-        self._read: tuple[int, dict[str, float | None]] | None = None
+        self.variable = next((it for it in variables if it in environment), None)
+        self._given = environment[self.variable].strip() if self.variable is not None else None
+        self._read: tuple[_Signature, dict[str, float | None]] | None = None
         if self._given is not None and len(self._given) < _SHORTEST_TOKEN:
-            raise UsageError(f"{TOKEN_VARIABLE} has fewer than {_SHORTEST_TOKEN} characters.")
+            raise UsageError(f"{self.variable} has fewer than {_SHORTEST_TOKEN} characters.")
         if self._given is None and not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_text(path, secrets.token_urlsafe(32) + "\n", private=True)
+            with writing(f"The file of the token {path}"):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_text(path, secrets.token_urlsafe(32) + "\n", private=True)
         remember(self._given)
         if not self._tokens():
-            raise UsageError(f"{path} has no token.", hint=f"Write one on a line of its own, or set {TOKEN_VARIABLE}.")
+            raise UsageError(f"{path} has no token.", hint=f"Write one on a line of its own, or set {variables[0]}.")
 
     @property
     def is_from_file(self) -> bool:
@@ -63,7 +77,13 @@ class Access:
         """Tokens, and when each ends (seconds since 1970)."""
         found: dict[str, float | None] = {self._given: None} if self._given else {}
         try:
-            changed = self._path.stat().st_mtime_ns
+            it = self._path.stat()
+            changed = (
+                it.st_ino,
+                it.st_size,
+                it.st_mtime_ns,
+                it.st_ctime_ns,
+            )  # a copy may keep the time of the original
             if self._read is None or self._read[0] != changed:
                 self._read = changed, self._reread()
             found |= self._read[1]
@@ -102,7 +122,7 @@ class Access:
     def _name_of(self, given: str) -> str | None:
         found = None
         for token, until in self._tokens().items():
-            same = hmac.compare_digest(given.encode(errors="replace"), token.encode())
+            same = hmac.compare_digest(given.encode(errors="replace"), token.encode(errors="surrogateescape"))
             if same and (until is None or until > self._store.clock()):
                 found = _hash(token)
         return found

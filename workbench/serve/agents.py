@@ -6,8 +6,11 @@ sentence of ours, each on one line and of limited length; and the server says so
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+import asyncio
+import queue
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Future
 from contextlib import suppress
 from functools import wraps
 from pathlib import Path
@@ -31,6 +34,8 @@ _MOST_FINDINGS = 20
 _MOST_SERIES = 60
 _MOST_POINTS = 60
 _MOST_SUBSCRIPTIONS = 100
+_MOST_CALLS = 8  # that run or wait; a triage takes seconds, so the last one waits for a minute
+_CALL_SECONDS = 300.0  # of waiting and running
 _READ_ONLY = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 
 P = ParamSpec("P")
@@ -57,19 +62,84 @@ def inert(value: Any) -> Any:
     return value if isinstance(value, int | float | None) else inert(str(value))
 
 
-def make_server(config: Path | None = None) -> MCPServer:
-    """The server with its tools. One thread runs all calls, one after the other: it is the one that knows the Spark session."""
-    server: MCPServer = MCPServer("workbench", instructions=_INSTRUCTIONS, version=__version__, log_level="WARNING")
-    runs = ThreadPoolExecutor(1, thread_name_prefix="mcp-tools")
+class Calls:
+    """One thread that runs all calls, one after the other: it is the one that knows the Spark session.
 
-    def tool(function: Callable[P, Document]) -> Callable[P, Document]:
-        @wraps(function)
-        def answered(*arguments: P.args, **options: P.kwargs) -> Document:
+    A call waits without a thread of its own, so that others are answered meanwhile; it waits for a limited time, with few others. The
+    thread does not keep the process alive: a call that hangs is left behind.
+    """
+
+    def __init__(self, *, most: int = _MOST_CALLS, seconds: float = _CALL_SECONDS) -> None:
+        self._most, self._seconds = most, seconds
+        self._waiting: queue.SimpleQueue[tuple[Future[Document], Callable[[], Document]]] = queue.SimpleQueue()
+        self._unfinished: set[Future[Document]] = set()
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+
+    async def run(self, call: Callable[[], Document]) -> Document:
+        """Run a call, and return what it does.
+
+        Raises:
+            ToolError: if too many wait already, or it takes too long.
+        """
+        future: Future[Document] = Future()
+        with self._lock:
+            if len(self._unfinished) >= self._most:
+                raise ToolError(f"{self._most} calls are under way. Try again when one of them has ended.")
+            self._unfinished.add(future)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, daemon=True, name="mcp-tools")
+                self._thread.start()
+        self._waiting.put((future, call))
+        try:
+            # Cancelled with the request; a call that has begun goes on, and counts until it ends.
+            return await asyncio.wait_for(asyncio.wrap_future(future), self._seconds)
+        except TimeoutError:
+            if future.done() and not future.cancelled():
+                raise  # a time-out of the call's own
+            raise ToolError(
+                f"No answer within {self._seconds:g} s. Ask for fewer groups or a shorter window."
+            ) from None
+        finally:
+            if future.cancelled():
+                self._ended(future)
+
+    def _ended(self, future: Future[Document]) -> None:
+        with self._lock:
+            self._unfinished.discard(future)
+
+    def _work(self) -> None:
+        while True:
+            future, call = self._waiting.get()
+            if not future.set_running_or_notify_cancel():
+                self._ended(future)
+                continue
             try:
-                found: Document = inert(runs.submit(function, *arguments, **options).result())
+                found = call()
+            except BaseException as error:  # whoever waits for it gets it
+                self._ended(future)
+                future.set_exception(error)
+            else:
+                self._ended(future)
+                future.set_result(found)
+
+
+def make_server(config: Path | None = None, *, calls: Calls | None = None) -> MCPServer:
+    """The server with its tools."""
+    server: MCPServer = MCPServer("workbench", instructions=_INSTRUCTIONS, version=__version__, log_level="WARNING")
+    line = Calls() if calls is None else calls
+
+    def tool(function: Callable[P, Document]) -> Callable[P, Awaitable[Document]]:
+        @wraps(function)
+        async def answered(*arguments: P.args, **options: P.kwargs) -> Document:
+            def call() -> Document:
+                found: Document = inert(function(*arguments, **options))
+                return found
+
+            try:
+                return await line.run(call)
             except WorkbenchError as error:
                 raise ToolError(inert(f"{error.message} {error.hint or ''}".strip())) from None
-            return found
 
         server.tool(annotations=_READ_ONLY)(answered)
         return answered

@@ -23,7 +23,7 @@ from workbench.assets import shipped
 from workbench.delivery import ServeSettings, is_database
 from workbench.errors import SourceUnreachableError, UsageError
 from workbench.places import state_dir
-from workbench.serve.access import Access
+from workbench.serve.access import AGENT_VARIABLE, TOKEN_VARIABLE, Access
 from workbench.serve.app import Server, application, for_bearers
 from workbench.serve.certificate import Certificate
 from workbench.serve.connections import ACCEPTED_AT_ONCE, Connections, Listener, raise_descriptors
@@ -125,15 +125,22 @@ def open_store(where: str | None) -> Store:
 def serve_agents(tools: MCPServer, options: Options, *, say: Callable[[str], None]) -> None:
     """Serve the tools of `workbench mcp` over HTTP at /mcp, until SIGTERM or Ctrl-C.
 
+    The token is not that of `serve`: an agent may not post alerts or sign in.
+
     Raises:
         WorkbenchError: as `serve`.
     """
     _checked(options, load_settings(options.config).serve)
-    token_file = options.token_file or state_dir() / "serve.token"
-    access = Access(FileStore(state_dir() / "mcp.sqlite"), token_file)
+    token_file = options.token_file or state_dir() / "mcp.token"
+    store = FileStore(state_dir() / "mcp.sqlite")
+    access = Access(store, token_file, variables=(AGENT_VARIABLE, TOKEN_VARIABLE))
     say(f"MCP: {_address(options)}/mcp")
     if access.is_from_file:
         say(f"Token: in {token_file}")
+    if access.variable == TOKEN_VARIABLE:
+        say(
+            f"Agents have the token of `workbench serve` ({TOKEN_VARIABLE}). Set {AGENT_VARIABLE} to give them one of their own."
+        )
     app = tools.streamable_http_app(stateless_http=True, json_response=True, host=options.host)
     run(for_bearers(app, access, Metrics()), None, options)
 
