@@ -36,6 +36,11 @@ def run() -> None:
 )
 @click.option("--deadline", default="10m", show_default=True, help="Time limit of the whole run; exit code 7 after it.")
 @click.option("--again", is_flag=True, help="Repeat a run that is already done.")
+@click.option(
+    "--keep",
+    help="Afterwards remove older runs of the same cluster: keep so many (100), or those that began within an age (90d). "
+    "Default: keep all.",
+)
 @json_option
 @config_option
 def health(
@@ -46,6 +51,7 @@ def health(
     out: Path,
     deadline: str,
     again: bool,
+    keep: str | None,
     as_json: bool,
     config: Path | None,
 ) -> int:
@@ -56,12 +62,14 @@ def health(
     """
     from workbench.report.runs.parameters import health_parameters
     from workbench.report.runs.record import REPORT
+    from workbench.report.runs.retention import parse_keep
     from workbench.report.runs.runner import run_health
     from workbench.window import parse_duration
 
     seconds = parse_duration(deadline).total_seconds()
+    kept = parse_keep(keep) if keep is not None else None
     parameters = health_parameters(cluster=cluster, capture=capture, since=since, until=until, config=config)
-    ended = run_health(parameters, out, deadline_seconds=seconds, again=again, say=say)
+    ended = run_health(parameters, out, deadline_seconds=seconds, again=again, keep=kept, say=say)
     record = ended.record
     if as_json:
         write_json(

@@ -18,8 +18,9 @@ from starlette.responses import HTMLResponse, Response
 from workbench.assets import shipped
 from workbench.errors import UsageError
 from workbench.humanize import lines
+from workbench.inputs import read_within
 from workbench.report.html import environment
-from workbench.report.runs.record import REPORT, runs_in
+from workbench.report.runs.record import REPORT, latest_runs, run_named
 from workbench.serve.access import Visit
 from workbench.serve.reading import DAYS, SORTS, Reading
 from workbench.serve.verdictline import verdict_line
@@ -27,6 +28,7 @@ from workbench.triage.verdict import State
 
 _ROWS = 100
 _MAX_QUERY = 200
+_REPORT_BYTES = 64 << 20
 # A report has its own policy, by hashes; in a sandbox it cannot use the reader's login.
 _REPORT_POLICY = "sandbox allow-scripts; frame-ancestors 'none'"
 
@@ -143,17 +145,20 @@ class Pages:
 
     def reports(self, _request: Request, visit: Visit | None) -> Response:
         """Scheduled reports, the latest first."""
-        found = runs_in(self._reports) if self._reports is not None else []
-        return _page("reports.html.j2", visit, configured=self._reports is not None, runs=found[::-1][:_ROWS])
+        found = latest_runs(self._reports, _ROWS) if self._reports is not None else []
+        return _page("reports.html.j2", visit, configured=self._reports is not None, runs=found)
 
     def report(self, request: Request, visit: Visit | None) -> Response:
         """One scheduled report, as it was written."""
-        runs = {folder.name: folder for folder, _ in (runs_in(self._reports) if self._reports is not None else [])}
-        folder = runs.get(request.path_params["run"])
-        path = folder / REPORT if folder is not None else None
+        found = run_named(self._reports, request.path_params["run"]) if self._reports is not None else None
+        path = found[0] / REPORT if found is not None else None
         if path is None or not path.is_file() or path.is_symlink():
             return self._missing(visit, "There is no such report.")
-        return HTMLResponse(path.read_bytes(), headers={"Content-Security-Policy": _REPORT_POLICY})
+        try:
+            content = read_within(path, _REPORT_BYTES)
+        except OSError:  # removed since, or larger than any of ours
+            return self._missing(visit, "This report cannot be read.")
+        return HTMLResponse(content, headers={"Content-Security-Policy": _REPORT_POLICY})
 
     def runbook(self, request: Request, visit: Visit | None) -> Response:
         """A runbook's text."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -16,10 +17,12 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from tests.servers import Script, scripted
-from workbench.errors import ExitCode, GuardError
+from workbench.errors import ExitCode, GuardError, OutputError
+from workbench.report.runs.numbers import export, metrics_name
 from workbench.report.runs.parameters import HealthParameters, health_parameters
-from workbench.report.runs.record import EXECUTED, RECORD, REPORT, RESULT, RunState, read_record, runs_in
-from workbench.report.runs.runner import Ended, _export, _Stop, _TerminatedError, metrics_name, run_health
+from workbench.report.runs.record import EXECUTED, RECORD, REPORT, RESULT, RunState, read_record, runs_in, write_record
+from workbench.report.runs.retention import Keep
+from workbench.report.runs.runner import Ended, _Stop, _TerminatedError, run_health
 
 ROOT = Path(__file__).parent.parent.parent.parent
 CAPTURE = ROOT / "notebooks" / "captures" / "incident-1"
@@ -238,10 +241,10 @@ def test_numbers_under_an_earlier_name_go_when_they_are_ours(tmp_path: Path) -> 
     record = run(tmp_path, GOOD % 0).record.model_copy(update={"cluster": "prod eu"})
     shared = tmp_path / "runs" / "health-prod-eu.workbench_report.prom"
     shared.write_text('workbench_report_last_exit_code{report="health",cluster="prod-eu"} 0\n')
-    _export(tmp_path / "runs", record)
+    export(tmp_path / "runs", record)
     assert shared.exists()
     shared.write_text('workbench_report_last_exit_code{report="health",cluster="prod eu"} 0\n')
-    _export(tmp_path / "runs", record)
+    export(tmp_path / "runs", record)
     assert not shared.exists()
     assert 'cluster="prod eu"' in (tmp_path / "runs" / metrics_name("health", "prod eu")).read_text()
 
@@ -292,3 +295,79 @@ def test_secrets_that_a_cell_prints_are_masked(tmp_path: Path) -> None:
     assert "***" in ended.record.message
     for path in ended.folder.iterdir():
         assert "hunter-22x" not in path.read_text(), path
+
+
+def test_a_good_report_stays_until_it_is_replaced(tmp_path: Path) -> None:
+    """Repeated: it is there while the run goes on, and after a kill; a failed repetition leaves it in a folder of its own."""
+    first = run(tmp_path, GOOD % 3)
+    mark = tmp_path / "mark"
+    source = notebook(tmp_path / "s.ipynb", f"import time; open({str(mark)!r}, 'w').close(); time.sleep(600)")
+    code = (
+        "from pathlib import Path as P; from workbench.report.runs.parameters import health_parameters as p;"
+        "from workbench.report.runs.runner import run_health as r;"
+        f"r(p(capture=P({str(CAPTURE)!r})), P({str(tmp_path / 'runs')!r}), source=P({str(source)!r}), again=True)"
+    )
+    child = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT)
+    started(tmp_path, mark)
+    assert (first.folder / REPORT).read_text() == "report"
+    child.kill()
+    child.wait(60)
+    assert (first.folder / REPORT).read_text() == "report"
+    failed = run(tmp_path, "import pathlib; pathlib.Path(out, 'report.html').write_text('half')\n1 / 0", again=True)
+    assert failed.record.state is RunState.FAILED
+    assert (first.folder / "earlier" / REPORT).read_text() == "report"
+    assert (first.folder / "earlier" / RESULT).exists() and not (first.folder / RESULT).exists()
+    assert "earlier" in str(failed.record.hint)
+    run(tmp_path, "1 / 0", again=True)
+    assert (first.folder / "earlier" / REPORT).read_text() == "report"  # a second failure does not cost it
+    good = run(tmp_path, GOOD % 0, again=True)
+    assert sorted(it.name for it in good.folder.iterdir()) == sorted([".lock", EXECUTED, RECORD, REPORT, RESULT])
+    assert good.record.outputs.keys() == {EXECUTED, REPORT, RESULT}
+
+
+def test_a_repetition_on_a_full_disk_changes_nothing(tmp_path: Path) -> None:
+    """It is refused before anything is removed (a limit of the file size stands for the disk's)."""
+    first = run(tmp_path, GOOD % 3)
+    before = {it.name: it.read_bytes() for it in first.folder.iterdir() if it.name != ".lock"}
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, limit[1]))
+    try:
+        with pytest.raises(OutputError, match="disk is full"):
+            run(tmp_path, GOOD % 0, again=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert {it.name: it.read_bytes() for it in first.folder.iterdir() if it.name != ".lock"} == before
+
+
+@pytest.mark.parametrize("anew", [False, True])
+def test_a_folder_that_is_removed_while_it_runs_is_told(tmp_path: Path, anew: bool) -> None:
+    """And what another run makes there in the meantime is left alone."""
+    words = "import pathlib, shutil; folder = pathlib.Path(out).parent; shutil.rmtree(folder)\n"
+    if anew:
+        words += "folder.mkdir(); (folder / '.lock').touch(); (folder / 'run.json').write_text('of another run')\n"
+    with pytest.raises(OutputError, match="was removed while the report ran"):
+        run(tmp_path, words, "x = 1")
+    left = [it.name for it in (tmp_path / "runs").rglob("*")]
+    assert sorted(left) == ([".lock", left[0], "run.json"] if anew else [])
+    if anew:
+        assert next((tmp_path / "runs").rglob(RECORD)).read_text() == "of another run"
+
+
+def test_runs_are_removed_after_the_run(tmp_path: Path) -> None:
+    """Only if asked; the new one stays."""
+    old = tmp_path / "runs" / "health-old"
+    ended = run(tmp_path, GOOD % 0)
+    old.mkdir()
+    write_record(
+        old,
+        ended.record.model_copy(
+            update={"run_id": "health-old", "started_at": ended.record.started_at.replace(year=2020)}
+        ),
+    )
+    run(tmp_path, GOOD % 0, again=True)
+    assert old.exists()
+    said: list[str] = []
+    run(tmp_path, GOOD % 0, keep=Keep(number=1), say=said.append)  # done already: it removes all the same
+    assert not old.exists() and ended.folder.exists()
+    assert said[-1] == "Removed health-old: --keep."

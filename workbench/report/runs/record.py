@@ -6,18 +6,21 @@ import errno
 import hashlib
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from workbench.errors import OutputError
 from workbench.files import write_text
 from workbench.inputs import read_within
 
 RECORD, RESULT, REPORT, EXECUTED = "run.json", "result.json", "report.html", "executed.ipynb"
+OUTPUTS = (RESULT, REPORT, EXECUTED)
+LOCK = ".lock"
 _RESERVE = ".reserve"
 _RESERVED_BYTES = 128 * 1024  # several times the largest record
 _RECORD_BYTES = 4 << 20
@@ -70,6 +73,15 @@ class RunRecord(BaseModel):
     versions: dict[str, str] = {}
     steps: list[StepRecord] = []
     outputs: dict[str, str] = {}
+
+    @property
+    def period_end(self) -> datetime | None:
+        """End of the period; None in a record that names none, or not with its time zone: one of another version or another hand."""
+        try:
+            found = datetime.fromisoformat(self.parameters.get("until", ""))
+        except ValueError:
+            return None
+        return found if found.tzinfo is not None else None
 
 
 def write_durably(path: Path, text: str) -> None:
@@ -129,7 +141,7 @@ def read_record(folder: Path) -> RunRecord | None:
     """Read the record of a run; a running one without a process becomes "lost". None if there is no valid record."""
     try:
         record = RunRecord.model_validate_json(read_within(folder / RECORD, _RECORD_BYTES))
-    except (OSError, ValidationError):
+    except (OSError, ValueError):  # ValidationError is one; a name that no file can have, too
         return None
     if record.state is RunState.RUNNING and not _alive(record):
         return record.model_copy(update={"state": RunState.LOST})
@@ -148,7 +160,7 @@ def _alive(record: RunRecord) -> bool:
 def digests(folder: Path) -> dict[str, str]:
     """SHA-256 of each output that is there."""
     found = {}
-    for name in (RESULT, REPORT, EXECUTED):
+    for name in OUTPUTS:
         path = folder / name
         if path.is_file():
             found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -156,9 +168,37 @@ def digests(folder: Path) -> dict[str, str]:
 
 
 def runs_in(out: Path) -> list[tuple[Path, RunRecord]]:
-    """All runs of a folder, oldest first."""
-    if not out.is_dir():
-        return []
-    found = [(folder, read_record(folder)) for folder in sorted(out.iterdir()) if folder.is_dir()]
+    """All runs of a folder, oldest first. It reads every record: a view of a few takes `latest_runs`, or `run_named`."""
+    found = ((out / name, read_record(out / name)) for name, _ in _folders(out))
     known = [(folder, record) for folder, record in found if record is not None]
     return sorted(known, key=lambda it: it[1].started_at)
+
+
+def latest_runs(out: Path, most: int) -> list[tuple[Path, RunRecord]]:
+    """The runs of a folder that changed last, the latest first; it reads no more records than these."""
+    found: list[tuple[Path, RunRecord]] = []
+    for name, _ in sorted(_folders(out), key=lambda it: it[1], reverse=True):
+        if len(found) == most:
+            break
+        if (record := read_record(out / name)) is not None:
+            found.append((out / name, record))
+    return sorted(found, key=lambda it: it[1].started_at, reverse=True)
+
+
+def run_named(out: Path, name: str) -> tuple[Path, RunRecord] | None:
+    """One run by the name of its folder, which is a name and no path; None if there is none."""
+    if not name or name.startswith(".") or Path(name).name != name:
+        return None
+    record = read_record(out / name)
+    return None if record is None else (out / name, record)
+
+
+def _folders(out: Path) -> list[tuple[str, float]]:
+    """Names of the folders in a folder, and when each changed; without those that are made or removed just now."""
+    found = []
+    with suppress(OSError), os.scandir(out) as entries:
+        for entry in entries:
+            with suppress(OSError):  # removed since it was listed
+                if not entry.name.startswith(".") and entry.is_dir():
+                    found.append((entry.name, entry.stat().st_mtime))
+    return found

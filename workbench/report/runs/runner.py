@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
+import shutil
 import signal
 import time
+import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from workbench import __version__, errors
 from workbench.assets import notebook
-from workbench.errors import ExitCode, GuardError, WorkbenchError
+from workbench.errors import ExitCode, GuardError, OutputError, WorkbenchError
 from workbench.files import exclusive_lock
 from workbench.masking import masked, masked_document
-from workbench.report.runs.parameters import HealthParameters, run_id, slug_of
+from workbench.report.runs.numbers import export as _export
+from workbench.report.runs.numbers import metrics_name as metrics_name
+from workbench.report.runs.parameters import HealthParameters, run_id
 from workbench.report.runs.record import (
     EXECUTED,
+    LOCK,
+    OUTPUTS,
     RECORD,
     REPORT,
     RESULT,
@@ -37,10 +43,13 @@ from workbench.report.runs.record import (
     write_durably,
     write_record,
 )
+from workbench.report.runs.retention import Keep, retain
 from workbench.settings import load_settings
 
 DEADLINE_SECONDS = 600.0
-_METRICS = "workbench_report.prom"
+_NEXT = ".next-"  # folders of outputs that are being made
+_EARLIER = "earlier"
+_ATTEMPTS = 3  # to lock a folder that is removed at the same time
 _STATES = {
     ExitCode.DEADLINE: RunState.DEADLINE,
     ExitCode.KERNEL: RunState.KERNEL_DIED,
@@ -71,43 +80,65 @@ def run_health(
     *,
     deadline_seconds: float = DEADLINE_SECONDS,
     again: bool = False,
+    keep: Keep | None = None,
     source: Path | None = None,
     say: Say = lambda _text: None,
 ) -> Ended:
     """Run the health report in a separate folder below `out`.
 
-    The same source and period are the same run: a completed run is not repeated, a failed one is.
+    The same source and period are the same run: a completed run is not repeated, a failed one is. The report of a completed one stays
+    until the run has ended; if the repetition fails, it is in the folder `earlier` of the run.
 
     Args:
         again: repeat it even if it is done.
+        keep: which runs to keep; None: all.
         source: another notebook with the same parameters as the shipped one.
 
     Raises:
         GuardError: if the same run is in progress.
-        OutputError: if its record cannot be written.
+        OutputError: if its record cannot be written, or its folder is removed while it runs.
     """
     name = run_id("health", parameters)
     folder = out / name
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise cannot_write(folder, error) from None
-    with _alone(folder):
+    with _alone(folder) as is_ours:
         before = read_record(folder)
         if before is not None and before.state is RunState.DONE and not again and _intact(folder, before):
             say(f"{name} is already done; --again repeats it.")
-            return Ended(folder=folder, record=before, repeated=False)
-        settled = parameters.model_copy(
-            update={"out": str(folder.resolve()), "run_id": name, "previous": _previous(out, folder, parameters)}
-        )
-        for stale in (RESULT, REPORT, EXECUTED):
-            (folder / stale).unlink(missing_ok=True)
-        run = _Run(settled, folder, deadline_seconds, source or notebook("health_report"), say)
-        with reserved(folder), _signals() as stop:
-            run.begin()
-            run.execute(stop)
-        _export(out, run.record)
-    return Ended(folder=folder, record=run.record)
+            ended = Ended(folder=folder, record=before, repeated=False)
+        else:
+            settled = parameters.model_copy(
+                update={"out": str(folder.resolve()), "run_id": name, "previous": _previous(out, folder, parameters)}
+            )
+            run = _Run(settled, folder, is_ours, deadline_seconds, source or notebook("health_report"), say)
+            with reserved(folder), _signals() as stop, _staging(folder) as staging:
+                run.begin()
+                run.execute(stop, staging)
+            _export(out, run.record)
+            ended = Ended(folder=folder, record=run.record)
+    if keep is not None:
+        for gone in retain(out, ended.record, keep):
+            say(f"Removed {gone}: --keep.")
+    return ended
+
+
+@contextmanager
+def _staging(folder: Path) -> Iterator[Path]:
+    """A folder for the outputs, until the run has ended; those of killed runs are removed.
+
+    Raises:
+        OutputError: if it cannot be made.
+    """
+    for left in folder.glob(f"{_NEXT}*"):
+        shutil.rmtree(left, ignore_errors=True)
+    staging = folder / f"{_NEXT}{uuid.uuid4().hex[:8]}"
+    try:
+        staging.mkdir()
+    except OSError as error:
+        raise cannot_write(folder, error) from None
+    try:
+        yield staging
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
 
 
 class _Stop:
@@ -145,11 +176,18 @@ class _Run:
     """One run under way."""
 
     def __init__(
-        self, parameters: HealthParameters, folder: Path, deadline_seconds: float, source: Path, say: Say
+        self,
+        parameters: HealthParameters,
+        folder: Path,
+        is_ours: Callable[[], bool],
+        deadline_seconds: float,
+        source: Path,
+        say: Say,
     ) -> None:
         import psutil
 
         self._parameters, self._folder, self._source, self._say = parameters, folder, source, say
+        self._is_ours = is_ours
         self._began = time.monotonic()
         if parameters.cluster:  # its secrets are known from here on, and masked
             load_settings(Path(parameters.config) if parameters.config else None).cluster(parameters.cluster)
@@ -169,7 +207,7 @@ class _Run:
         write_record(self._folder, self.record)
         self._say(f"Run {self.record.run_id}, at most {self.record.deadline_seconds:g} s.")
 
-    def execute(self, stop: _Stop) -> None:
+    def execute(self, stop: _Stop, staging: Path) -> None:
         from workbench.report.runs.engine import Supervision, execute
 
         supervision = Supervision(self.record.deadline_seconds, say=self._say, changed=self._progress)
@@ -179,8 +217,9 @@ class _Run:
         state: RunState | None = None
         try:
             with stop.breaks_off():
-                execute(self._source, self._parameters.model_dump(), supervision, folder=self._folder)
-            code, state = self._judged(), RunState.DONE
+                parameters = self._parameters.model_copy(update={"out": str(staging.resolve())})
+                execute(self._source, parameters.model_dump(), supervision, folder=staging)
+            code, state = self._judged(staging), RunState.DONE
         except _TerminatedError:
             pass  # reported below
         except WorkbenchError as error:
@@ -194,24 +233,26 @@ class _Run:
             state = state or _STATES.get(
                 ExitCode(code) if code in set(ExitCode) else ExitCode.INTERNAL, RunState.FAILED
             )
-            self._keep(supervision.notebook)
-            self._end(state, int(code), message, hint)
+            self._keep(staging, supervision.notebook)
+            self._end(staging, state, int(code), message, hint)
 
     def _progress(self, steps: Sequence[StepRecord]) -> None:
         self.record.steps = list(steps)
+        if not self._is_ours():
+            return
         with suppress(WorkbenchError):  # the outcome matters, and has reserved space
             write_durably(self._folder / RECORD, self.record.model_dump_json(indent=1, by_alias=True) + "\n")
 
-    def _judged(self) -> ExitCode:
+    def _judged(self, staging: Path) -> ExitCode:
         """The verdict as the notebook left it; a notebook that left none has not done its work."""
         from workbench.report.result import read_result
 
-        document = read_result(self._folder / RESULT)
-        if document["run_id"] != self.record.run_id or not (self._folder / REPORT).is_file():
+        document = read_result(staging / RESULT)
+        if document["run_id"] != self.record.run_id or not (staging / REPORT).is_file():
             raise WorkbenchError("The notebook ended without a result of this run.")
         return ExitCode(document["exit_code"])
 
-    def _keep(self, executed: Any) -> None:
+    def _keep(self, staging: Path, executed: Any) -> None:
         """Write the executed notebook, for the audit; on a full disk, the outcome is still recorded."""
         if executed is None:
             return
@@ -219,9 +260,25 @@ class _Run:
 
         with suppress(WorkbenchError):
             text: str = nbformat.writes(nbformat.from_dict(masked_document(executed)))
-            write_durably(self._folder / EXECUTED, text)
+            write_durably(staging / EXECUTED, text)
 
-    def _end(self, state: RunState, code: int, message: str | None, hint: str | None) -> None:
+    def _end(self, staging: Path, state: RunState, code: int, message: str | None, hint: str | None) -> None:
+        """Put the outputs in place, and write the record.
+
+        Raises:
+            OutputError: if that is not possible.
+        """
+        if not self._is_ours():
+            raise OutputError(
+                f"{self._folder} was removed while the report ran, and with it what the run had written.",
+                hint="Run it again.",
+            )
+        try:
+            if _put_in_place(staging, self._folder, is_done=state is RunState.DONE):
+                hint = " ".join(filter(None, [hint, f"The report before it is in {self._folder / _EARLIER}."]))
+        except OSError as error:
+            problem = cannot_write(self._folder, error)
+            state, code, message, hint = RunState.FAILED, problem.exit_code, problem.message, problem.hint
         record = self.record
         record.state, record.exit_code = state, code
         record.message = masked(message) if message else None
@@ -230,6 +287,29 @@ class _Run:
         record.seconds = round(time.monotonic() - self._began, 2)
         record.outputs = digests(self._folder)
         write_record(self._folder, record)
+
+
+def _put_in_place(staging: Path, folder: Path, *, is_done: bool) -> bool:
+    """Replace the outputs of a former run; those of a good one are kept if this one is not. Returns whether they were.
+
+    Raises:
+        OSError: if that is not possible.
+    """
+    earlier = folder / _EARLIER
+    kept = not is_done and (folder / RESULT).is_file() and (folder / REPORT).is_file()
+    if kept:
+        shutil.rmtree(earlier, ignore_errors=True)
+        earlier.mkdir()
+    for name in OUTPUTS:
+        if kept and (folder / name).is_file():
+            (folder / name).replace(earlier / name)
+        if (staging / name).is_file():
+            (staging / name).replace(folder / name)
+        else:
+            (folder / name).unlink(missing_ok=True)
+    if is_done:
+        shutil.rmtree(earlier, ignore_errors=True)
+    return kept
 
 
 def _told(error: Exception) -> tuple[ExitCode, str, str | None]:
@@ -247,27 +327,59 @@ def _intact(folder: Path, record: RunRecord) -> bool:
 
 def _previous(out: Path, folder: Path, parameters: HealthParameters) -> str:
     """The result of the last run that was done of the same source, for a period that ended before this one."""
+    before = datetime.fromisoformat(parameters.until)
     same = [
-        (other, record)
+        (record.period_end, other)
         for other, record in runs_in(out)
         if other != folder
         and record.state is RunState.DONE
         and record.parameters.get("cluster", "") == parameters.cluster
         and (parameters.cluster or record.parameters.get("capture") == parameters.capture)
-        and datetime.fromisoformat(record.parameters["until"]) < datetime.fromisoformat(parameters.until)
+        and record.period_end is not None
+        and record.period_end < before
     ]
-    same.sort(key=lambda it: datetime.fromisoformat(it[1].parameters["until"]))
-    return str((same[-1][0] / RESULT).resolve()) if same else ""
+    return str((max(same)[1] / RESULT).resolve()) if same else ""
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Lock the run against a second process; the lock ends with the process."""
-    refusal = GuardError(
-        f"The run {folder.name} is already running.", hint="Wait for it, or check: workbench report list"
-    )
-    with exclusive_lock(folder / ".lock", refusal):
-        yield
+def _alone(folder: Path) -> Iterator[Callable[[], bool]]:
+    """Lock the run against a second process; the lock ends with the process.
+
+    Yields whether the folder is still the one that was locked: it may be removed, and made anew by another run.
+
+    Raises:
+        GuardError: if the same run is in progress. OutputError: if the folder cannot be made.
+    """
+    lock = folder / LOCK
+    for _ in range(_ATTEMPTS):
+        refusal = GuardError(
+            f"The run {folder.name} is already running.", hint="Wait for it, or check: workbench report list"
+        )
+        with ExitStack() as stack:
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(exclusive_lock(lock, refusal))
+                held = _identity(lock)
+            except FileNotFoundError:  # the folder was removed in between
+                continue
+            except OSError as error:
+                raise cannot_write(folder, error) from None
+            if held is not None:
+                yield partial(_is_same, lock, held)
+                return
+    raise OutputError(f"{folder} is removed again and again while the report is to be written there.")
+
+
+def _is_same(lock: Path, held: tuple[int, int]) -> bool:
+    return _identity(lock) == held
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        it = path.stat()
+    except OSError:
+        return None
+    return it.st_dev, it.st_ino
 
 
 @contextmanager
@@ -281,62 +393,3 @@ def _signals() -> Iterator[_Stop]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _export(out: Path, record: RunRecord) -> None:
-    """Write metrics about the reports for node_exporter's textfile collector, so that a missing report is noticed."""
-    labels = f'{{report="{record.report}",cluster="{_label(record.cluster)}"}}'
-    done = [
-        it.ended_at.timestamp()
-        for _, it in runs_in(out)
-        if it.state is RunState.DONE and it.cluster == record.cluster and it.ended_at is not None
-    ]
-    lines = [
-        "# HELP workbench_report_last_success_timestamp_seconds When a report was last done, whatever it found.",
-        "# TYPE workbench_report_last_success_timestamp_seconds gauge",
-        f"workbench_report_last_success_timestamp_seconds{labels} {max(done, default=0.0):.3f}",
-        "# HELP workbench_report_last_exit_code How the last run ended.",
-        "# TYPE workbench_report_last_exit_code gauge",
-        f"workbench_report_last_exit_code{labels} {record.exit_code}",
-        "# HELP workbench_report_last_duration_seconds How long the last run took.",
-        "# TYPE workbench_report_last_duration_seconds gauge",
-        f"workbench_report_last_duration_seconds{labels} {record.seconds}",
-    ]
-    lines += _verdicts(out / record.run_id, record)
-    path = out / metrics_name(record.report, record.cluster)
-    with suppress(WorkbenchError):
-        write_durably(path, "\n".join(lines) + "\n")
-    shared = out / f"{record.report}-{slug_of(record.cluster)}.{_METRICS}"  # the name of earlier versions
-    with suppress(OSError, UnicodeDecodeError):
-        if shared != path and labels in shared.read_text(encoding="utf-8"):
-            shared.unlink()  # the same series in two files would be refused
-
-
-def metrics_name(report: str, cluster: str) -> str:
-    """The file of a cluster's numbers: no two clusters have the same one, whatever their names hold."""
-    slug = slug_of(cluster)
-    if slug != cluster:  # "prod eu", "prod-eu" and "Prod-EU" are three clusters
-        slug += "-" + hashlib.sha256(cluster.encode(errors="surrogatepass")).hexdigest()[:8]
-    return f"{report}-{slug}.{_METRICS}"
-
-
-def _verdicts(folder: Path, record: RunRecord) -> list[str]:
-    """The verdict of each subscription that is not healthy, for the alert rules; nothing if the run was not done."""
-    if record.state is not RunState.DONE:
-        return []
-    from workbench.report.result import read_result
-
-    document = read_result(folder / RESULT)
-    lines = [
-        "# HELP workbench_verdict The verdict of the last health report about a subscription; healthy ones have none.",
-        "# TYPE workbench_verdict gauge",
-    ]
-    for it in document["lines"]:
-        if it["state"] != "healthy":
-            names = {"cluster": document["cluster"], **{key: it[key] for key in ("group", "topic", "verdict")}}
-            lines.append("workbench_verdict{" + ",".join(f'{key}="{_label(names[key])}"' for key in names) + "} 1")
-    return lines
-
-
-def _label(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,0 +1,93 @@
+"""Numbers of the runs for node_exporter's textfile collector, so that a missing report is noticed."""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+
+from workbench.errors import GuardError, WorkbenchError
+from workbench.files import exclusive_lock
+from workbench.report.runs.parameters import slug_of
+from workbench.report.runs.record import RESULT, RunRecord, RunState, runs_in, write_durably
+
+_METRICS = "workbench_report.prom"
+_LOCK_SECONDS = 30.0
+
+
+def export(out: Path, record: RunRecord) -> None:
+    """Write the numbers of a cluster: how its last run ended, and the verdicts of the latest period.
+
+    They follow from all records together, so a run of an older period that ends late does not replace later verdicts.
+    """
+    refusal = GuardError("The numbers of the reports are being written.")
+    with suppress(WorkbenchError, OSError), exclusive_lock(out / ".numbers.lock", refusal, wait_seconds=_LOCK_SECONDS):
+        _write(out, record)
+
+
+def _write(out: Path, record: RunRecord) -> None:
+    runs = {
+        folder.name: it for folder, it in runs_in(out) if (it.report, it.cluster) == (record.report, record.cluster)
+    }
+    runs[record.run_id] = record
+    ended = [it for it in runs.values() if it.ended_at is not None]
+    last = max(ended, key=_ended, default=record)
+    latest = max(ended, key=lambda it: (it.period_end or it.started_at, _ended(it)), default=record)
+    done = max((_ended(it) for it in ended if it.state is RunState.DONE), default=0.0)
+    labels = f'{{report="{record.report}",cluster="{_label(record.cluster)}"}}'
+    lines = [
+        "# HELP workbench_report_last_success_timestamp_seconds When a report was last done, whatever it found.",
+        "# TYPE workbench_report_last_success_timestamp_seconds gauge",
+        f"workbench_report_last_success_timestamp_seconds{labels} {done:.3f}",
+        "# HELP workbench_report_last_exit_code How the last run ended.",
+        "# TYPE workbench_report_last_exit_code gauge",
+        f"workbench_report_last_exit_code{labels} {last.exit_code}",
+        "# HELP workbench_report_last_duration_seconds How long the last run took.",
+        "# TYPE workbench_report_last_duration_seconds gauge",
+        f"workbench_report_last_duration_seconds{labels} {last.seconds}",
+    ]
+    lines += _verdicts(out / latest.run_id, latest)
+    path = out / metrics_name(record.report, record.cluster)
+    write_durably(path, "\n".join(lines) + "\n")
+    shared = out / f"{record.report}-{slug_of(record.cluster)}.{_METRICS}"  # the name of earlier versions
+    with suppress(OSError, UnicodeDecodeError):
+        if shared != path and labels in shared.read_text(encoding="utf-8"):
+            shared.unlink()  # the same series in two files would be refused
+
+
+def _ended(record: RunRecord) -> float:
+    return record.ended_at.timestamp() if isinstance(record.ended_at, datetime) else 0.0
+
+
+def metrics_name(report: str, cluster: str) -> str:
+    """The file of a cluster's numbers: no two clusters have the same one, whatever their names hold."""
+    slug = slug_of(cluster)
+    if slug != cluster:  # "prod eu", "prod-eu" and "Prod-EU" are three clusters
+        slug += "-" + hashlib.sha256(cluster.encode(errors="surrogatepass")).hexdigest()[:8]
+    return f"{report}-{slug}.{_METRICS}"
+
+
+def _verdicts(folder: Path, record: RunRecord) -> list[str]:
+    """The verdict of each subscription that is not healthy, for the alert rules; nothing if the run was not done, or left no result."""
+    if record.state is not RunState.DONE:
+        return []
+    from workbench.report.result import read_result
+
+    try:
+        document = read_result(folder / RESULT)
+    except WorkbenchError:
+        return []
+    lines = [
+        "# HELP workbench_verdict The verdict of the last health report about a subscription; healthy ones have none.",
+        "# TYPE workbench_verdict gauge",
+    ]
+    for it in document["lines"]:
+        if it["state"] != "healthy":
+            names = {"cluster": document["cluster"], **{key: it[key] for key in ("group", "topic", "verdict")}}
+            lines.append("workbench_verdict{" + ",".join(f'{key}="{_label(names[key])}"' for key in names) + "} 1")
+    return lines
+
+
+def _label(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
