@@ -77,6 +77,21 @@ def test_a_body_is_not_read_before_its_sender_is_known(server: Running) -> None:
         assert raw.recv(200).startswith(b"HTTP/1.1 401")
 
 
+def test_who_asks_before_the_body_comes_is_answered_at_once(server: Running) -> None:
+    """Refused, the connection ends: nobody knows whether what comes next is the body. With a token, the body is asked for."""
+    body = webhook(alert()).encode()
+    lines = ["Expect: 100-continue", f"Content-Length: {len(body)}"]
+    with opened(server) as raw:
+        raw.sendall(head("/alerts", *lines))
+        assert raw.recv(200).startswith(b"HTTP/1.1 401")
+        assert is_closed(raw)
+    with opened(server) as raw:
+        raw.sendall(head("/alerts", f"Authorization: Bearer {TOKEN}", *lines))
+        assert raw.recv(200).startswith(b"HTTP/1.1 100")
+        raw.sendall(body)
+        assert raw.recv(200).startswith(b"HTTP/1.1 200")
+
+
 def test_anybody_may_send_a_small_form_only(server: Running) -> None:
     """The form for the token is the only body that is read of somebody unknown."""
     for lines in (["Content-Length: 65537"], ["Transfer-Encoding: chunked"]):

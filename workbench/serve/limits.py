@@ -30,6 +30,7 @@ BODY_SECONDS = 10.0
 HEADER_SECONDS = 10.0
 ANSWER_SECONDS = 60.0  # to take a whole answer: the largest report at 100 kB/s
 STALL_SECONDS = 10.0  # to take anything of it
+_MOST_LOGGED = 200
 # Scripts and styles are files of ours; nothing is loaded from other hosts, and no other page may show these in a frame.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -73,6 +74,7 @@ class _Body:
         self._receive, self._admission = receive, admission
         self._announced = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
         self._received, self._whole = 0, False
+        self._asks_first = any(name == b"expect" for name, _ in scope["headers"])
         self._until: float | None = None
         self.refusal: _RefusedError | None = None
         self.is_cut_off = False
@@ -97,6 +99,11 @@ class _Body:
         self.is_cut_off = message["type"] == "http.disconnect"
         self._whole = self.is_cut_off or not message.get("more_body", False)
         return message
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether the sender waits for our word before it sends the body (`Expect: 100-continue`), and has not got it."""
+        return self._asks_first and self._until is None
 
     def _check(self, size: int) -> None:
         most = MAX_BODY_BYTES if self._admission.trusted else MAX_FORM_BYTES
@@ -132,6 +139,8 @@ class Limits:
                 for name, value in _HEADERS.items():
                     headers.setdefault(name, value)
                 headers.setdefault("Content-Security-Policy", POLICY)
+                if body.is_awaited:  # what comes next could be the body or another request
+                    headers["Connection"] = "close"
                 if message["status"] >= 400:
                     self._note(scope, message["status"])
             await send(message)
@@ -159,7 +168,7 @@ class Limits:
             "refused with %d: %s %s from %s",
             status,
             scope["method"],
-            printable(scope["path"]),
+            printable(scope["path"])[:_MOST_LOGGED],
             client[0] if client else "?",
             kind=str(status),
         )

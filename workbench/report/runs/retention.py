@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ from workbench.errors import GuardError, UsageError, WindowError
 from workbench.files import exclusive_lock, remove_folder
 from workbench.report.runs.record import LOCK, RunRecord, RunState, read_record, runs_in
 from workbench.window import parse_duration
+
+_LEFT = re.compile(r"\..+\.[0-9a-f]{16}\.gone")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +57,9 @@ def retain(out: Path, record: RunRecord, keep: Keep, *, now: datetime | None = N
         for folder, it in beyond
         if folder.name not in stays and (oldest is None or it.started_at < oldest) and _removed(folder, it)
     ]
-    for left in out.glob(".*.gone"):  # of a former removal that was killed
-        shutil.rmtree(left, ignore_errors=True)
+    for left in out.glob(".*.gone"):
+        if _LEFT.fullmatch(left.name):  # of a removal that was killed
+            shutil.rmtree(left, ignore_errors=True)
     return gone
 
 
