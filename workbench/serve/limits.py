@@ -154,6 +154,12 @@ class Limits:
             await self._app(scope, body.receive, unless_refused)
         except ClientDisconnect:
             return
+        except asyncio.CancelledError:  # the server stops, and this request has not ended in the time for that
+            if started:
+                raise
+            words = {"error": "The server stops. Try again."}
+            await JSONResponse(words, 503, headers={"Connection": "close", "Retry-After": "10"})(scope, receive, answer)
+            return
         except Exception:
             if body.refusal is None or started:
                 raise
