@@ -294,6 +294,7 @@ def test_peers_are_told_apart() -> None:
     """By address; those of IPv6 by their network, of which a peer has all."""
     assert crowd_of("2001:db8::1") == crowd_of("2001:db8::ffff:2") != crowd_of("2001:db8:0:1::1")
     assert crowd_of("::ffff:10.0.0.1") == crowd_of("10.0.0.1") != crowd_of("10.0.0.2")
+    assert crowd_of("fe80::1%eth0") == crowd_of("fe80::2%eth0")
     assert crowd_of("?") == "?"
 
 

@@ -21,6 +21,9 @@ class Certificate:
     Each handshake uses what the files held at the last look. A pair that cannot be used (a key that does not fit, half a file) is told
     in the log, and the former pair goes on.
 
+    Attributes:
+        context: the one to listen with.
+
     Raises:
         OutputError: if the first pair cannot be used.
     """
@@ -30,10 +33,9 @@ class Certificate:
         self._seen = self._signature()
         self._looked = clock()
         try:
-            self._current = self._loaded()
+            self.context = self._current = self._loaded()
         except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
             raise OutputError(f"The certificate or its key cannot be used: {_words(error)}.") from None
-        self.context = self._loaded()
         self.context.sni_callback = self._choose
 
     def _choose(self, connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
