@@ -9,7 +9,18 @@ from datetime import UTC, datetime
 
 from workbench.collect.kafka_views import GroupView, Member
 from workbench.errors import SourceUnreachableError
-from workbench.replay.gateway import ABSENT, ClusterView, Found, LogView, Partition, TopicSettings, TopicView
+from workbench.replay.gateway import (
+    ABSENT,
+    Audience,
+    ClusterView,
+    Found,
+    LogView,
+    Partition,
+    ReadLimits,
+    ReadTimes,
+    TopicSettings,
+    TopicView,
+)
 from workbench.replay.plan import PlanRequest, make_plan, survey
 from workbench.replay.planfile import AfterEnd, Plan
 
@@ -33,6 +44,11 @@ class FakeGateway:
     cluster_id: str = CLUSTER_ID
     topic_ids: dict[str, str] = field(default_factory=dict)  # of those that were made anew
     denied: set[str] = field(default_factory=set)  # topics that may not be seen
+    unreadable: str | None = None  # why records cannot be read
+    most_read: int | None = None  # of records, by one call of `times`
+    by_broker_from: int | None = None  # offset from which on the broker has set the timestamps
+    stored: dict[str, dict[Partition, str]] = field(default_factory=dict)  # notes of groups
+    others_unknown: str | None = None  # why other groups cannot be told
     quota: float | None = None  # bytes/s of each broker, of any client id
     writes: list[tuple[str, str]] = field(default_factory=list)
     refuse: dict[Partition, str] = field(default_factory=dict)
@@ -116,6 +132,37 @@ class FakeGateway:
     def commits(self, group: str) -> Mapping[Partition, int]:
         self._call()
         return {part: offset for part, offset in self.groups.get(group, {}).items() if part[0] not in self.denied}
+
+    def times(
+        self, spans: Mapping[Partition, tuple[int, int]], limits: ReadLimits, *, committed: bool = False
+    ) -> Mapping[Partition, ReadTimes]:
+        self._call()
+        if self.unreadable is not None:
+            raise SourceUnreachableError(self.unreadable)
+        left = limits.records if self.most_read is None else min(limits.records, self.most_read)
+        found = {}
+        for part, (start, stop) in spans.items():
+            stop = min(stop, self.end(part), *([self.stable[part]] if committed and part in self.stable else []))
+            log = [it for it in self.records[part] if max(start, self.start(part)) <= it[0] < stop]
+            through = stop if len(log) <= left else log[left][0]
+            log = log[:left]
+            left -= len(log)
+            by_broker = self.by_broker_from is not None and all(at >= self.by_broker_from for at, _ in log)
+            found[part] = ReadTimes(records=log, through=max(start, through), by_broker=by_broker or not log)
+        return found
+
+    def notes(self, group: str) -> Mapping[Partition, str]:
+        self._call()
+        return self.stored.get(group, {})
+
+    def audience(self, topics: Collection[str]) -> Audience:
+        self._call()
+        found = {
+            name: len(self.members.get(name, ()))
+            for name, commits in self.groups.items()
+            if any(topic in topics for topic, _ in commits)
+        }
+        return Audience(groups=found, unknown=self.others_unknown)
 
     def record_bytes(self, starts: Mapping[Partition, int]) -> Mapping[str, float]:
         self._call()

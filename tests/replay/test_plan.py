@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,8 +14,11 @@ from hypothesis import strategies as st
 from tests.replay.fakes import FakeGateway, instant, now_ms, orders, plan_of, request
 from workbench.api.plan_view import plan_html
 from workbench.errors import GuardError, UnknownGroupError, UsageError
+from workbench.replay.gaps import gaps
 from workbench.replay.gateway import TopicSettings
-from workbench.replay.plan import bytes_per_broker, chosen_partitions, gaps, kafka_command, to_csv
+from workbench.replay.guard import Limits, Now, check_logs
+from workbench.replay.plan import bytes_per_broker, chosen_partitions, kafka_command, to_csv
+from workbench.replay.plan_ranges import make_range_plan
 from workbench.replay.planfile import AfterEnd, Resolution, instant_ms
 
 BASE = now_ms() - 1_000_000
@@ -37,17 +41,22 @@ def logs(draw: st.DrawFn) -> tuple[list[tuple[int, int]], int, int]:
     st.integers(-60, 60),
     st.none() | st.integers(1, 60),
     st.sampled_from(["skip", "end"]),
+    st.none() | st.integers(0, 15),
 )
 def test_each_partition_is_what_a_naive_scan_says(
-    drawn: list[tuple[list[tuple[int, int]], int, int]], since: int, length: int | None, policy: str
+    drawn: list[tuple[list[tuple[int, int]], int, int]], since: int, length: int | None, policy: str, most: int | None
 ) -> None:
-    """First record at or after the instant; where there is none, the policy; messages up to the window's end."""
+    """Every record of the window is in the range, wherever it lies in the log, or the plan says that it cannot tell.
+
+    Where there is none at or after the start, the policy decides. `exact` is only what was seen in order.
+    """
     parts = {("orders", number): log for number, log in enumerate(drawn)}
     gateway = FakeGateway(
         {part: log[0] for part, log in parts.items()},
         starts={part: log[1] for part, log in parts.items()},
         ends={part: log[2] for part, log in parts.items()},
         groups={"old": {("orders", 0): 0}},
+        most_read=most,
     )
     since_ms, until_ms = BASE + since, None if length is None else BASE + since + length
     changes = {"after_end": AfterEnd(policy), "until": None if until_ms is None else instant(until_ms)}
@@ -55,22 +64,154 @@ def test_each_partition_is_what_a_naive_scan_says(
     for planned in plan.partitions:
         records, start, end = parts[planned.key]
         later = [(offset, ts) for offset, ts in records if ts >= since_ms]
-        stop = next((offset for offset, ts in records if until_ms is not None and ts >= until_ms), end)
-        assert (planned.log_start, planned.log_end, planned.stop) == (start, end, stop)
-        if later:
-            target, timestamp = later[0]
-            before = target == start and timestamp > since_ms
-            assert planned.resolution is (Resolution.BEFORE_START if before else Resolution.EXACT)
-            assert (planned.target, planned.target_timestamp) == (target, timestamp)
-            assert planned.messages == max(0, stop - target)
-            wanted = [offset for offset, ts in records if ts >= since_ms and (until_ms is None or ts < until_ms)]
-            assert all(offset >= target for offset in wanted), "a record of the window would be skipped"
-        else:
+        wanted = [offset for offset, ts in later if until_ms is None or ts < until_ms]
+        after = next((offset for offset, ts in records if until_ms is not None and ts >= until_ms), end)
+        assert (planned.log_start, planned.log_end) == (start, end)
+        if not later:
             assert planned.resolution is (Resolution.AFTER_END if end > start else Resolution.EMPTY)
             assert planned.target == (end if policy == "end" else None)
             assert planned.messages == 0
             assert planned.target_timestamp is None
+            continue
+        assert planned.target is not None and planned.messages == planned.stop - planned.target
+        missing = [offset for offset in wanted if not planned.target <= offset < planned.stop]
+        if planned.resolution is Resolution.UNREAD:
+            assert most is not None
+            assert any("cannot be told whether all messages of the window" in warning for warning in plan.warnings)
+            continue
+        assert not missing, "a record of the window would be skipped"
+        if not wanted:
+            assert (planned.target, planned.messages) == (later[0][0], 0)
+            assert planned.resolution is Resolution.NONE_INSIDE
+            assert any("no message of the window" in warning for warning in plan.warnings)
+            continue
+        assert (planned.target, planned.stop) == (wanted[0], max(after, wanted[-1] + 1))
+        if planned.resolution is Resolution.UNORDERED:
+            assert any("out of order" in warning for warning in plan.warnings)
+            continue
+        before = planned.target == start and planned.target_timestamp != since_ms
+        assert planned.resolution is (Resolution.BEFORE_START if before else Resolution.EXACT)
+        if most is None:
+            inside = [ts for offset, ts in records if planned.target <= offset < planned.stop]
+            assert min(inside) >= since_ms
+            assert until_ms is None or max(inside) < until_ms
     assert plan.messages == sum(part.messages for part in plan.partitions)
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 12), max_size=12), min_size=1, max_size=3),
+    st.lists(st.tuples(st.integers(0, 12), st.integers(1, 6)), min_size=1, max_size=3),
+    st.none() | st.integers(0, 12),
+)
+def test_ranges_of_windows_have_what_a_naive_scan_finds(
+    drawn: list[list[int]], windows: list[tuple[int, int]], most: int | None
+) -> None:
+    """Every record of every window is in a range; or its offset is among those that the plan names as not read; or it is refused."""
+    gateway = FakeGateway(
+        {("orders", number): [(at, BASE + ts) for at, ts in enumerate(log)] for number, log in enumerate(drawn)},
+        groups={"old": {("orders", 0): 0}},
+        most_read=most,
+    )
+    asked = [(instant(BASE + since), instant(BASE + since + length)) for since, length in windows]
+    wanted = {
+        (number, at)
+        for number, log in enumerate(drawn)
+        for at, ts in enumerate(log)
+        if any(since <= ts < since + length for since, length in windows)
+    }
+    try:
+        plan = make_range_plan(request(BASE), gateway, ranges={}, windows=asked)
+    except GuardError as error:
+        assert not wanted if "in any of the ranges" in error.message else "it cannot be told" in error.message
+        return
+    planned = {(part.partition, at) for part in plan.partitions for low, high in part.spans for at in range(low, high)}
+    unread = {(number, at) for _, number, low, high in plan.unread or () for at in range(low, high)}
+    assert wanted <= planned | unread
+    assert most is not None or not unread
+    assert bool(unread) == any("cannot be told whether all messages" in warning for warning in plan.warnings)
+
+
+def lagging(*, late: int, ahead: bool = False) -> FakeGateway:
+    """A hundred records, a second apart; behind them a later one, and some that are dated into the window of seconds 20 to 60.
+
+    `ahead`: the first record is of a clock that is an hour ahead.
+    """
+    times = [*range(100), 200, *range(30, 30 + late)]
+    log = [(at, BASE + 1000 * seconds) for at, seconds in enumerate(times)]
+    if ahead:
+        log = [(0, BASE + 3_600_000), *((at + 1, ts) for at, ts in log)]
+    return FakeGateway({("orders", 0): log}, groups={"old": {("orders", 0): len(log)}})
+
+
+WINDOW = {"since": instant(BASE + 20_000), "until": instant(BASE + 60_000)}
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_late_records_of_a_window_are_planned_and_told(ahead: bool) -> None:
+    """A phone without a network, and a clock that is an hour ahead: no record is left out, and the plan does not call it exact."""
+    gateway = lagging(late=7, ahead=ahead)
+    [part] = (plan := plan_of(gateway, request(**WINDOW))).partitions
+    assert (part.target, part.stop) == (20 + ahead, 108 + ahead)
+    assert part.resolution is Resolution.UNORDERED
+    late = 47 if ahead else 7
+    assert any(f"{late} messages of the window lie behind its end" in warning for warning in plan.warnings)
+
+
+@pytest.mark.parametrize(
+    ("by_broker", "resolution"), [(0, Resolution.EXACT), (50, Resolution.EXACT), (70, Resolution.UNREAD)]
+)
+def test_times_of_the_broker_are_in_order(by_broker: int, resolution: Resolution) -> None:
+    """Such a topic need not be read, if its records behind the window have the broker's times already: it may have been changed."""
+    log = [(at, BASE + 1000 * at) for at in range(1000)]
+    gateway = FakeGateway({("orders", 0): log}, groups={"old": {("orders", 0): 1000}}, most_read=150)
+    gateway.topic_settings = {"orders": TopicSettings(retention_ms=-1, appends_time=True)}
+    gateway.by_broker_from = by_broker
+    [part] = plan_of(gateway, request(**WINDOW)).partitions
+    assert part.resolution is resolution
+
+
+def test_what_cannot_be_read_is_not_called_exact() -> None:
+    """No right to read the topic: the plan says so, and is made."""
+    gateway = lagging(late=0)
+    gateway.unreadable = "Topic authorization failed."
+    [part] = (plan := plan_of(gateway, request(**WINDOW))).partitions
+    assert part.resolution is Resolution.UNREAD
+    assert any("Topic authorization failed" in warning for warning in plan.warnings)
+    with pytest.raises(GuardError, match="it cannot be told"):
+        make_range_plan(
+            request(), lagging_unread(), ranges={}, windows=[(instant(BASE + 150_000), instant(BASE + 160_000))]
+        )
+
+
+def lagging_unread() -> FakeGateway:
+    """Whose records cannot be read."""
+    gateway = lagging(late=0)
+    gateway.unreadable = "Topic authorization failed."
+    return gateway
+
+
+def test_older_records_behind_the_start_are_told() -> None:
+    """Without an end nothing is left out; but the first record is of a wrong clock, and what follows is replayed too."""
+    gateway = lagging(late=0, ahead=True)
+    [part] = (plan := plan_of(gateway, request(BASE + 20_000))).partitions
+    assert (part.target, part.resolution) == (0, Resolution.UNORDERED)
+    assert any("At least 20 messages behind the start are older" in warning for warning in plan.warnings)
+
+
+def test_a_plan_of_an_unordered_window_can_be_applied() -> None:
+    """Its first record by Kafka's lookup is the wrong clock's, before the target: no sign of another log."""
+    gateway = lagging(late=3, ahead=True)
+    plan = plan_of(gateway, request(**WINDOW))
+    now = Now(
+        cluster=gateway.cluster(), commits={}, group=gateway.group("new"), settings=gateway.settings(["orders"]),
+        logs=gateway.logs([("orders", 0)], instants_ms=[plan.since_ms]), now_ms=BASE,
+    )  # fmt: skip
+    assert check_logs(plan, now, Limits()) == []
+    gateway.records["orders", 0][1] = (1, BASE + 25_000)
+    gateway.records["orders", 0][0] = (0, BASE)
+    again = gateway.logs([("orders", 0)], instants_ms=[plan.since_ms])
+    [refusal] = check_logs(plan, replace(now, logs=again), Limits())
+    assert refusal.code == "log_changed"
 
 
 def test_without_a_policy_nothing_is_guessed() -> None:
@@ -94,7 +235,7 @@ def test_planning_writes_nothing_and_asks_little() -> None:
         assert gateway.writes == []
         assert set(gateway.groups) == {"old"}
         calls.append(gateway.calls)
-    assert calls[0] == calls[1] <= 7
+    assert calls[0] == calls[1] <= 9  # one of them for who else reads the topic, one for records older than the start
 
 
 def test_the_instant_is_rounded_up_to_whole_milliseconds() -> None:

@@ -20,7 +20,7 @@ from workbench.replay.journal import Journal
 from workbench.replay.plan import PlanRequest
 from workbench.replay.plan_ranges import make_range_plan, parse_ranges, records_beyond
 from workbench.replay.planfile import Plan, canonical_hash, read_plan, write_file
-from workbench.replay.position import Position, merged
+from workbench.replay.position import Position, joined, merged
 from workbench.replay.progress import Pace, in_words, next_steps
 from workbench.replay.receipt import ReplayOutcome
 from workbench.replay.window_end import window_ends
@@ -36,6 +36,23 @@ def test_merged_ranges_hold_the_same_offsets(ranges: list[tuple[int, int]]) -> N
     assert {o for a, b in found for o in range(a, b)} == {o for a, b in ranges for o in range(a, b)}
     assert all(before[1] < after[0] for before, after in itertools.pairwise(found))
     assert all(start < end for start, end in found)
+
+
+@given(st.lists(st.tuples(NUMBERS, NUMBERS), max_size=12), st.integers(1, 5))
+def test_joined_ranges_are_few_and_hold_the_same_offsets(ranges: list[tuple[int, int]], most: int) -> None:
+    """Those with the fewest offsets between them become one: no other choice of as many holds fewer offsets."""
+    found, parts = joined(ranges, most=most), merged(ranges)
+    assert len(found) == min(most, len(parts))
+    assert all(any(low <= start and end <= high for low, high in found) for start, end in parts)
+    best = (
+        min(
+            (sum(parts[b - 1][1] - parts[a][0] for a, b in itertools.pairwise([0, *cuts, len(parts)])))
+            for cuts in itertools.combinations(range(1, len(parts)), max(0, len(found) - 1))
+        )
+        if parts
+        else 0
+    )
+    assert sum(high - low for low, high in found) == best
 
 
 @given(st.lists(st.lists(NUMBERS, min_size=2, max_size=2), min_size=2, max_size=2))

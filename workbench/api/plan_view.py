@@ -22,12 +22,18 @@ MOST_ROWS = 40  # as on the terminal: read a plan of thousands of partitions in 
 _SYMBOLS = {
     Resolution.EXACT: ("circle", COLOURS[0]),
     Resolution.BEFORE_START: ("triangle-right", COLOURS[1]),
+    Resolution.UNORDERED: ("diamond", COLOURS[1]),
+    Resolution.UNREAD: ("diamond-open", COLOURS[3]),
+    Resolution.NONE_INSIDE: ("circle-open", COLOURS[6]),
     Resolution.AFTER_END: ("x", COLOURS[3]),
     Resolution.EMPTY: ("square-open", COLOURS[6]),
 }
 _MEANINGS = {
     Resolution.EXACT: "at the first record at or after the start",
     Resolution.BEFORE_START: "later: earlier records are deleted or never existed",
+    Resolution.UNORDERED: "timestamps are out of order: all of the window, and others",
+    Resolution.UNREAD: "not known whether all of the window is in it",
+    Resolution.NONE_INSIDE: "no record of the window",
     Resolution.AFTER_END: "no record at or after the start",
     Resolution.EMPTY: "the partition is empty",
 }
@@ -58,6 +64,9 @@ def sentence(plan: Plan) -> str:
         f"{found[resolution]:,} {words}"
         for resolution, words in (
             (Resolution.BEFORE_START, "later, because earlier records are deleted"),
+            (Resolution.UNORDERED, "with timestamps out of order"),
+            (Resolution.UNREAD, "where it cannot be told whether all of the window is in the plan"),
+            (Resolution.NONE_INSIDE, "without a record of the window"),
             (Resolution.AFTER_END, "without a record at or after it"),
             (Resolution.EMPTY, "empty"),
         )

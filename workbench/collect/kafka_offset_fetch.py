@@ -66,6 +66,7 @@ class Commits:
         moved: those of them whose coordinator moves, or is loading.
         lost: those of them whose coordinator does not answer.
         errors: (group, topic, partition) whose commit cannot be read, and why.
+        notes: (group, topic, partition) to the text that the consumer stored with its commit, where there is one.
         requests: number of requests sent.
     """
 
@@ -75,6 +76,7 @@ class Commits:
     moved: set[str] = field(default_factory=set)
     lost: set[str] = field(default_factory=set)
     errors: dict[Commit, str] = field(default_factory=dict)
+    notes: dict[Commit, str] = field(default_factory=dict)
     requests: int = 0
 
     def add(self, other: Commits) -> None:
@@ -85,6 +87,7 @@ class Commits:
         self.moved |= other.moved
         self.lost |= other.lost
         self.errors |= other.errors
+        self.notes |= other.notes
         self.requests += other.requests
 
     def refuse(self, group: str, code: int) -> None:
@@ -268,18 +271,18 @@ def parse_commits(answer: Answer, groups: Collection[str], found: Commits) -> No
     known: dict[str, str] = {}  # one object for each name of a topic
     asked = set(groups)
 
-    def topic() -> tuple[str, list[tuple[int, int, int]]]:
+    def topic() -> tuple[str, list[tuple[int, int, str, int]]]:
         name = answer.text()
         parts = answer.array(partition)
         answer.tags()
         return known.setdefault(name, name), parts
 
-    def partition() -> tuple[int, int, int]:
+    def partition() -> tuple[int, int, str, int]:
         number, offset, _ = answer.record(_HEAD)
-        answer.skip_bytes()  # metadata
+        note = answer.lossy_text()
         code = answer.int16()
         answer.tags()
-        return number, offset, code
+        return number, offset, note, code
 
     def group() -> None:
         name, topics, code = answer.text(), answer.array(topic), answer.int16()
@@ -291,11 +294,13 @@ def parse_commits(answer: Answer, groups: Collection[str], found: Commits) -> No
             told.refuse(name, code)
         else:
             for which, parts in topics:
-                for number, offset, problem in parts:
+                for number, offset, note, problem in parts:
                     if problem:
                         told.errors[name, which, number] = error_text(problem)
                     else:
                         told.offsets[name, which, number] = offset if offset >= 0 else None
+                        if note:
+                            told.notes[name, which, number] = note
 
     answer.array(group)
     told.missing |= dict.fromkeys(asked, "its coordinator has not answered for it")

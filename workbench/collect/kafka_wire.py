@@ -146,6 +146,11 @@ class Answer:
         """A compact string; null is empty."""
         return self.maybe_text() or ""
 
+    def lossy_text(self) -> str:
+        """A compact string of others that may hold anything; null is empty, and what is not UTF-8 is replaced."""
+        size = self.uvarint()
+        return self.raw(size - 1).decode(errors="replace") if size > 1 else ""
+
     def skip_bytes(self) -> None:
         """Compact bytes that nobody needs."""
         size = self.uvarint()

@@ -16,10 +16,10 @@ from workbench.masking import masked
 from workbench.replay.carry import carried, check_or_carry, gaps_beyond
 from workbench.replay.fleet import FleetFile, InstanceStatus, ServiceFleet, run_template
 from workbench.replay.follow import CountRecords
+from workbench.replay.gaps import gaps
 from workbench.replay.gateway import ClusterView, Gateway, Partition, names_of
 from workbench.replay.guard import HINTS, Limits, check_cluster, wrong_kind
 from workbench.replay.journal import Journal, only_one
-from workbench.replay.plan import gaps
 from workbench.replay.planfile import Plan
 from workbench.replay.preflight import check_applied, check_old_commits, check_within_logs
 from workbench.replay.window_end import TAIL_OFFSETS

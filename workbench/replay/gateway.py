@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from workbench.collect.kafka_views import GroupView
-from workbench.humanize import listed
+from workbench.humanize import listed, size
 
 Partition = tuple[str, int]
 
@@ -52,11 +52,16 @@ class ClusterView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSettings:
-    """Retention settings of a topic; None if the broker does not show them."""
+    """Settings of a topic; None if the broker does not show them.
+
+    Attributes:
+        appends_time: whether the broker sets the timestamps now (`message.timestamp.type=LogAppendTime`).
+    """
 
     retention_ms: int | None = None  # -1: unlimited
     retention_bytes: int | None = None  # -1: unlimited
     compacted: bool = False
+    appends_time: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +70,47 @@ class Found:
 
     offset: int | None = None
     timestamp_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadLimits:
+    """Limits of reading records, over all partitions: what is not read within them is not known."""
+
+    records: int
+    bytes: int
+    seconds: float
+
+    def __str__(self) -> str:
+        """In words."""
+        return f"{self.records:,} records, {size(self.bytes)} or {self.seconds:g} s"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadTimes:
+    """Timestamps of a partition's records, as they were read.
+
+    Attributes:
+        records: offset and timestamp (ms since the epoch, -1: none) in the order of the log.
+        through: every record of the requested range below this offset was read.
+        by_broker: whether the broker has set all of these timestamps; true without a record.
+    """
+
+    records: Sequence[tuple[int, int]]
+    through: int
+    by_broker: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audience:
+    """Groups with commits on some topics.
+
+    Attributes:
+        groups: name to the number of its members; None if that is not known.
+        unknown: why there may be others, in words.
+    """
+
+    groups: Mapping[str, int | None] = field(default_factory=dict)
+    unknown: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +155,21 @@ class Gateway(Protocol):
 
     def commits(self, group: str) -> Mapping[Partition, int]:
         """All committed offsets of a group; empty if it has none or does not exist."""
+
+    def times(
+        self, spans: Mapping[Partition, tuple[int, int]], limits: ReadLimits, *, committed: bool = False
+    ) -> Mapping[Partition, ReadTimes]:
+        """Timestamps of the records in these offset ranges [start, stop), as far as the limits go; every partition is in the answer.
+
+        Args:
+            committed: only records of committed transactions, and none from an open transaction on.
+        """
+
+    def notes(self, group: str) -> Mapping[Partition, str]:
+        """Texts that the group's members have stored with their commits; partitions without one are left out."""
+
+    def audience(self, topics: Collection[str]) -> Audience:
+        """All groups with commits on these topics, as far as these credentials and a limit of time go."""
 
     def record_bytes(self, starts: Mapping[Partition, int]) -> Mapping[str, float]:
         """Mean bytes of key and value of records sampled from these offsets on, by topic; topics without a record are left out."""

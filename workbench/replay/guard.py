@@ -9,9 +9,10 @@ from datetime import datetime
 from workbench.collect.kafka_kinds import cannot_replay_into
 from workbench.collect.kafka_views import GroupView
 from workbench.humanize import duration, listed, plural
-from workbench.replay.gateway import ABSENT, ClusterView, LogView, Partition, TopicSettings, TopicView
-from workbench.replay.plan import NO_RIGHT, seconds_until_lost
-from workbench.replay.planfile import Plan, PlannedPartition
+from workbench.replay.gateway import ABSENT, ClusterView, Found, LogView, Partition, TopicSettings, TopicView
+from workbench.replay.plan import NO_RIGHT
+from workbench.replay.plan_words import seconds_until_lost
+from workbench.replay.planfile import Plan, PlannedPartition, Resolution
 
 # Groups in these states have no members; brokers before 4.0 call an unknown group "dead".
 WITHOUT_MEMBERS = (ABSENT, "empty", "dead")
@@ -180,12 +181,12 @@ def check_logs(plan: Plan, now: Now, limits: Limits) -> list[Refusal]:
         elif start > part.target:
             text = f"Retention has deleted records from {part.target:,} on; the log now begins at {start:,}."
             found.append(Refusal(code="target_deleted", message=text, partition=key))
-        elif (first.offset is not None and first.offset < part.target) or (
+        elif _is_earlier(plan, part, first) or (
             first.offset == part.target and first.timestamp_ms != part.target_timestamp
         ):
             text = f"The first record of the window differs from the plan (it is at {first.offset:,}): was the topic recreated?"
             found.append(Refusal(code="log_changed", message=text, partition=key))
-        elif part.target_timestamp is not None and first.offset != part.target:
+        elif part.target_timestamp is not None and (first.offset is None or first.offset > part.target):
             text = f"The record at {part.target:,} was removed (compaction or deletion)."
             found.append(Refusal(code="target_deleted", message=text, partition=key))
         else:
@@ -195,6 +196,14 @@ def check_logs(plan: Plan, now: Now, limits: Limits) -> list[Refusal]:
                 text = f"Retention may delete the record at {part.target:,} {due}."
                 found.append(Refusal(code="retention_margin", message=text, partition=key))
     return found
+
+
+def _is_earlier(plan: Plan, part: PlannedPartition, first: Found) -> bool:
+    """Whether Kafka now finds a record before the target; one that is dated behind the window may have been there at the plan."""
+    if first.offset is None or part.target is None or first.offset >= part.target:
+        return False
+    out_of_order = part.resolution in (Resolution.UNORDERED, Resolution.UNREAD)
+    return not (out_of_order and plan.until_ms is not None and (first.timestamp_ms or 0) >= plan.until_ms)
 
 
 def _check_given(part: PlannedPartition, now: Now) -> list[Refusal]:

@@ -23,6 +23,19 @@ def commits_of_group(kafka: KafkaConnection, group: str, deadline: float) -> dic
     Raises:
         SourceUnreachableError: if some commit cannot be read, or the group may not be described.
     """
+    return _told(kafka, group, deadline)[0]
+
+
+def notes_of_group(kafka: KafkaConnection, group: str, deadline: float) -> dict[Partition, str]:
+    """Texts that the group's members have stored with their commits; partitions without one are left out.
+
+    Raises:
+        SourceUnreachableError: as `commits_of_group`.
+    """
+    return _told(kafka, group, deadline)[1]
+
+
+def _told(kafka: KafkaConnection, group: str, deadline: float) -> tuple[dict[Partition, int], dict[Partition, str]]:
     kafka.first_answer(deadline)  # a refused login is told by its name
     limits = Limits(deadline=deadline, moved_until=deadline, lost_until=deadline, silence_seconds=_ANSWER_SECONDS)
     try:
@@ -38,10 +51,13 @@ def commits_of_group(kafka: KafkaConnection, group: str, deadline: float) -> dic
         )
     for (_, topic, number), words in found.errors.items():
         raise _unreadable(group, topic, number, words)
-    return {(topic, number): at for (_, topic, number), at in found.offsets.items() if at is not None}
+    commits = {(topic, number): at for (_, topic, number), at in found.offsets.items() if at is not None}
+    return commits, {(topic, number): note for (_, topic, number), note in found.notes.items()}
 
 
-def _by_librdkafka(kafka: KafkaConnection, group: str, deadline: float) -> dict[Partition, int]:
+def _by_librdkafka(
+    kafka: KafkaConnection, group: str, deadline: float
+) -> tuple[dict[Partition, int], dict[Partition, str]]:
     from confluent_kafka import ConsumerGroupTopicPartitions as Ask
     from confluent_kafka import KafkaException
 
@@ -54,14 +70,16 @@ def _by_librdkafka(kafka: KafkaConnection, group: str, deadline: float) -> dict[
             break
         except (KafkaException, TimeoutError) as error:
             if is_absent(error):
-                return {}
+                return {}, {}
             if not is_loading(error) or is_over(deadline):
                 raise kafka.unreachable(error, needs=_right(group) if is_denied(error) else None) from None
             time.sleep(_RETRY_PAUSE_SECONDS)
     for part in answer.topic_partitions:
         if part.error is not None:
             raise _unreadable(group, part.topic, part.partition, part.error.str())
-    return {(part.topic, part.partition): part.offset for part in answer.topic_partitions if part.offset >= 0}
+    parts = answer.topic_partitions
+    commits = {(part.topic, part.partition): part.offset for part in parts if part.offset >= 0}
+    return commits, {(part.topic, part.partition): part.metadata for part in parts if part.metadata}
 
 
 def _right(group: str) -> str:

@@ -30,15 +30,20 @@ from workbench.collect.kafka_views import GroupView, group_view
 from workbench.errors import SourceUnreachableError
 from workbench.replay.gateway import (
     ABSENT,
+    Audience,
     ClusterView,
     Found,
     LogView,
     Partition,
+    ReadLimits,
+    ReadTimes,
     TopicSettings,
     TopicView,
 )
-from workbench.replay.kafka_commits import commits_of_group
+from workbench.replay.kafka_audience import audience_of
+from workbench.replay.kafka_commits import commits_of_group, notes_of_group
 from workbench.replay.kafka_lookup import Lookup, topics_for
+from workbench.replay.kafka_times import read_times
 
 # A coordinator writes the offsets of one request as one batch, which must fit into the `message.max.bytes` of its topic (1 MiB by
 # default); half of that leaves a margin for this estimate.
@@ -174,6 +179,9 @@ class KafkaGateway:
                 compacted="compact" in (entries["cleanup.policy"].value or "")
                 if "cleanup.policy" in entries
                 else False,
+                appends_time=entries["message.timestamp.type"].value == "LogAppendTime"
+                if "message.timestamp.type" in entries
+                else None,
             )
         return found
 
@@ -269,6 +277,20 @@ class KafkaGateway:
     def commits(self, group: str) -> dict[Partition, int]:
         """See `Gateway.commits`. Also while coordinators move or brokers are lost, until the deadline."""
         return commits_of_group(self._kafka, group, self._deadline())
+
+    def times(
+        self, spans: Mapping[Partition, tuple[int, int]], limits: ReadLimits, *, committed: bool = False
+    ) -> dict[Partition, ReadTimes]:
+        """See `Gateway.times`. Reads by assignment and never commits."""
+        return read_times(self._kafka, reading_properties(self.bootstrap, self.properties), spans, limits, committed)
+
+    def notes(self, group: str) -> dict[Partition, str]:
+        """See `Gateway.notes`."""
+        return notes_of_group(self._kafka, group, self._deadline())
+
+    def audience(self, topics: Collection[str]) -> Audience:
+        """See `Gateway.audience`. A connection of its own: a broker that hangs here must not hold the replay up."""
+        return audience_of(self.bootstrap, {"client.id": _CLIENT_ID, **self.properties}, topics)
 
     def record_bytes(self, starts: Mapping[Partition, int]) -> dict[str, float]:
         """See `Gateway.record_bytes`. Reads by assignment and never commits; bounded in partitions, records and time."""

@@ -5,15 +5,16 @@ from __future__ import annotations
 import getpass
 import socket
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from workbench.collect.kafka_kinds import STREAMS, STREAMS_SOURCE, UNKNOWN, cannot_replay_from, cannot_replay_into
+from workbench.collect.kafka_kinds import UNKNOWN, cannot_replay_from, cannot_replay_into
 from workbench.collect.kafka_views import GroupView
 from workbench.errors import GuardError, SourceUnreachableError, UnknownGroupError, UsageError
-from workbench.humanize import counted, duration, listed, plural, size
+from workbench.humanize import listed, plural
 from workbench.replay.gateway import (
     ABSENT,
+    Audience,
     ClusterView,
     Found,
     Gateway,
@@ -23,12 +24,11 @@ from workbench.replay.gateway import (
     names_of,
     read_by,
 )
+from workbench.replay.plan_words import plan_warnings
 from workbench.replay.planfile import AfterEnd, Plan, PlannedPartition, Resolution, instant_ms
+from workbench.replay.times import WindowSpan, find_spans, older_at_start
 
 NO_RIGHT = "Grant these credentials Describe and Read on topic and group, or use others in workbench.toml."
-
-# Warn if retention may delete the first record within this time: a replay rarely starts within the hour.
-_TIGHT_RETENTION_SECONDS = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +75,9 @@ class Survey:
         read_by_old: partitions that the old group reads, by its commits and its members.
         old_kind: kind of the old group (`collect.kafka_kinds`).
         read_quota: bytes/s that the old group's members may together read from each broker; None: none, or not known.
+        spans: of the window, if it has an end.
+        older: records before the window's start among the first ones of its range.
+        audience: all groups that read the topics.
     """
 
     cluster: ClusterView
@@ -86,10 +89,16 @@ class Survey:
     read_by_old: frozenset[Partition] = frozenset()
     old_kind: str = UNKNOWN
     read_quota: float | None = None
+    spans: Mapping[Partition, WindowSpan] = field(default_factory=dict)
+    older: Mapping[Partition, int] = field(default_factory=dict)
+    audience: Audience = field(default_factory=Audience)
 
 
-def survey(gateway: Gateway, request: PlanRequest) -> tuple[list[Partition], Survey]:
+def survey(gateway: Gateway, request: PlanRequest, *, with_start: bool = True) -> tuple[list[Partition], Survey]:
     """Read everything that a plan needs, in a few requests for any number of partitions. Writes nothing.
+
+    Args:
+        with_start: look at the records of the start of the request's window; a plan of ranges has its own.
 
     Raises:
         SourceUnreachableError: if the cluster or one of the partitions does not answer.
@@ -118,18 +127,30 @@ def survey(gateway: Gateway, request: PlanRequest) -> tuple[list[Partition], Sur
             f"The group {request.from_group!r} has no committed offset on {listed(list(request.topics))}.",
             hint="List the groups with: workbench snapshot.",
         )
-    since = logs.found[instants[0]]
+    since, settings = logs.found[instants[0]], gateway.settings(request.topics)
+    spans: dict[Partition, WindowSpan] = {}
+    if request.until is not None:
+        window = (instants[0], instants[1])
+        spans = {key: it for (key, _), it in find_spans(gateway, partitions, logs, [window], settings).items()}
+    heads = {
+        key: (spans[key].start, spans[key].stop) if key in spans else (found.offset, logs.ends[key])
+        for key, found in since.items()
+        if found.offset is not None
+    }
     sampled = {part: since[part].offset for part in _largest(partitions, logs, since)}
     return partitions, Survey(
         cluster=cluster,
         logs=logs,
-        settings=gateway.settings(request.topics),
+        settings=settings,
         commits=commits,
         record_bytes=gateway.record_bytes({part: offset for part, offset in sampled.items() if offset is not None}),
         taken_at=datetime.now(UTC),
         read_by_old=frozenset(read_by(old, commits, cluster)),
         old_kind=old.protocol,
         read_quota=gateway.read_quota({member.client_id for member in old.members}),
+        spans=spans,
+        older=older_at_start(gateway, heads, instants[0]) if with_start else {},
+        audience=gateway.audience(set(request.topics)),
     )
 
 
@@ -232,18 +253,21 @@ def _planned(request: PlanRequest, part: Partition, found: Survey) -> PlannedPar
     start, end = logs.starts[part], logs.ends[part]
     # Records produced or deleted during the requests move the log ends.
     end = max(start, end, 0 if first.offset is None else first.offset)
+    span = found.spans.get(part)
     target: int | None
+    timestamp: int | None = None
     if first.offset is not None:
-        start, target = min(start, first.offset), first.offset
-        before = target == start and first.timestamp_ms is not None and first.timestamp_ms > since_ms
-        resolution = Resolution.BEFORE_START if before else Resolution.EXACT
+        if span is None:  # no end: every record at or after the start lies at or behind the first one
+            span = WindowSpan(start=first.offset, stop=end, first_timestamp_ms=first.timestamp_ms)
+        target, timestamp = span.start, span.first_timestamp_ms or first.timestamp_ms
+        start, stop = min(start, target), min(span.stop, end)
+        resolution = _resolution(request, first, start, span, found.older.get(part, 0))
     else:
         target = end if request.after_end is AfterEnd.END else None
         resolution = Resolution.AFTER_END if end > start else Resolution.EMPTY
         if request.after_end is AfterEnd.FAIL:
             target = end  # never used: the plan is refused
-    last = logs.found[instant_ms(request.until)][part].offset if request.until is not None else None
-    stop = end if last is None else min(last, end)
+        stop = end
     messages = 0 if target is None else max(0, stop - target)
     size = found.record_bytes.get(topic)
     return PlannedPartition(
@@ -253,7 +277,7 @@ def _planned(request: PlanRequest, part: Partition, found: Survey) -> PlannedPar
         log_end=end,
         old_committed=found.commits.get(part),
         target=target,
-        target_timestamp=first.timestamp_ms if first.offset is not None else None,
+        target_timestamp=timestamp,
         stop=stop,
         messages=messages,
         bytes_estimate=0 if not messages else (round(messages * size) if size is not None else None),
@@ -262,111 +286,18 @@ def _planned(request: PlanRequest, part: Partition, found: Survey) -> PlannedPar
     )
 
 
-def seconds_until_lost(part: PlannedPartition, settings: TopicSettings, *, now_ms: float) -> float | None:
-    """Seconds until time-based retention may delete the record at the target; None if it does not apply.
-
-    A lower bound: Kafka deletes whole segments, once the latest record of one is old enough.
-    """
-    if part.target_timestamp is None or settings.retention_ms is None or settings.retention_ms < 0:
-        return None
-    return (part.target_timestamp + settings.retention_ms - now_ms) / 1000
-
-
-def gaps(planned: Sequence[PlannedPartition], old: Mapping[Partition, int]) -> dict[Partition, int]:
-    """Messages between the old group's commit and the new group's start: after a cutover, no group processes them.
-
-    If the plan commits nothing for a partition, the log end counts as the start. Partitions without an old commit are left out.
-    """
-    found = {}
-    for part in planned:
-        begin, committed = part.log_end if part.target is None else part.target, old.get(part.key)
-        if committed is not None and committed < begin:
-            found[part.key] = begin - max(committed, part.log_start)
-    return {key: number for key, number in found.items() if number > 0}
-
-
-def plan_warnings(request: PlanRequest, planned: Sequence[PlannedPartition], found: Survey) -> list[str]:
-    """What a person must know before applying."""
-    now_ms = found.taken_at.timestamp() * 1000
-    warnings = [
-        "Every record of the window is processed again, some more than once: side effects must be idempotent.",
-        f"Consumers that use assign() are not in the member list of a group: stop those that use {request.new_group!r} yourself.",
-    ]
-    if found.old_kind == STREAMS:
-        warnings.append(STREAMS_SOURCE.format(group=request.from_group))
-    if request.until is not None:
-        warnings.append(
-            "A consumer does not stop at the window's end by itself; `follow` and `verify` measure up to it."
-        )
-        if instant_ms(request.until) > now_ms:
-            warnings.append(
-                f"The window ends in {duration((instant_ms(request.until) - now_ms) / 1000)} only: counts cover the records so far, "
-                "and `verify` cannot tell before."
-            )
-    for topic in dict.fromkeys(request.topics):
-        settings, mine = found.settings.get(topic, TopicSettings()), [part for part in planned if part.topic == topic]
-        if settings.compacted:
-            warnings.append(f"{topic} is compacted: older records of a key may be gone, and counts are upper bounds.")
-        if settings.retention_ms is None:
-            warnings.append(f"{topic}: its retention cannot be read, so the margin is unknown.")
-        left = [t for part in mine if (t := seconds_until_lost(part, settings, now_ms=now_ms)) is not None]
-        if left and min(left) < _TIGHT_RETENTION_SECONDS:
-            due = "now" if min(left) <= 0 else f"in {duration(min(left))}"
-            warnings.append(f"{topic}: retention may delete records of the window {due}. Raise retention.ms first.")
-        cut = [part for part in mine if part.resolution is Resolution.BEFORE_START and part.log_start > 0]
-        if cut:
-            warnings.append(
-                f"{topic}: {plural(len(cut), 'partition')} begin after the start of the window; earlier records are deleted."
-            )
-        open_ends = [part for part in mine if found.logs.stable_ends.get(part.key, part.log_end) < part.log_end]
-        if open_ends:
-            warnings.append(
-                f"{topic}: a transaction is open in {plural(len(open_ends), 'partition')}; consumers of committed records stop there "
-                "until it ends, and `verify` cannot tell before."
-            )
-        skipped = [part for part in mine if part.target is None]
-        if skipped:
-            warnings.append(
-                f"{topic}: no offset is committed for {plural(len(skipped), 'partition')}; auto.offset.reset applies there."
-            )
-    warnings += _quota(request, planned, found)
-    if gap := gaps(planned, found.commits):
-        warnings.append(
-            f"The old group has not yet processed {counted(sum(gap.values()), 'message')} before the targets (in "
-            f"{plural(len(gap), 'partition')}): after a cutover they would be skipped. Let it catch up, or begin earlier."
-        )
-    if others := found.read_by_old - {part.key for part in planned}:
-        warnings.append(
-            f"The old group also reads {names_of(others)}: the plan does not cover them, and a cutover switches the group of the whole "
-            "fleet. Add them to the plan, or use cutover --carry-others: the new group then begins at the old group's commits there."
-        )
-    short = found.cluster.under_replicated
-    if short:
-        warnings.append(
-            f"{plural(len(short), 'partition')} of the cluster lack a replica; apply will refuse until they are replicated."
-        )
-    return warnings
-
-
-def _quota(request: PlanRequest, planned: Sequence[PlannedPartition], found: Survey) -> list[str]:
-    """How long the members of the old group would take at their quota, and whether retention is faster."""
-    loads: dict[int, int] = {}
-    for part in planned:
-        loads[part.leader] = loads.get(part.leader, 0) + (part.bytes_estimate or 0)
-    most = max(loads.values(), default=0)
-    if not found.read_quota or not most:
-        return []
-    least = most / found.read_quota
-    words = (
-        f"The members of {request.from_group!r} may read {size(found.read_quota)}/s of each broker, by a quota: those of "
-        f"{request.new_group!r} would, with the same client ids, take at least {duration(least)} for the window."
-    )
-    now_ms = found.taken_at.timestamp() * 1000
-    settings = {topic: found.settings.get(topic, TopicSettings()) for topic in request.topics}
-    left = [t for part in planned if (t := seconds_until_lost(part, settings[part.topic], now_ms=now_ms)) is not None]
-    if left and 0 < min(left) < least:
-        words += f" Retention may delete records of it in {duration(min(left))}: raise the quota or retention.ms first."
-    return [words]
+def _resolution(request: PlanRequest, first: Found, log_start: int, span: WindowSpan, older: int) -> Resolution:
+    """How far the order of the timestamps is known."""
+    since_ms = instant_ms(request.since)
+    until_ms = instant_ms(request.until) if request.until is not None else None
+    if span.unread is not None:
+        return Resolution.UNREAD
+    if span.start == span.stop and until_ms is not None and (first.timestamp_ms or 0) >= until_ms:
+        return Resolution.NONE_INSIDE
+    if span.late or older or span.start != first.offset:
+        return Resolution.UNORDERED
+    before = span.start == log_start and first.timestamp_ms is not None and first.timestamp_ms > since_ms
+    return Resolution.BEFORE_START if before else Resolution.EXACT
 
 
 def current_user() -> str:

@@ -5,18 +5,23 @@ from __future__ import annotations
 import re
 import socket
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from workbench.errors import GuardError, UsageError
 from workbench.humanize import counted, plural
 from workbench.replay.gateway import Gateway, Partition, names_of
-from workbench.replay.plan import PlanRequest, Survey, current_user, plan_warnings, survey
+from workbench.replay.plan import PlanRequest, Survey, current_user, survey
+from workbench.replay.plan_words import plan_warnings
 from workbench.replay.planfile import Plan, PlannedPartition, Resolution, instant_ms
 from workbench.replay.position import merged
+from workbench.replay.times import Instants, WindowSpan, find_spans, older_at_start
 
 _RANGE = re.compile(
     r"(?P<topic>[A-Za-z0-9._-]{1,249}):(?P<number>\d{1,9}):(?P<start>\d{1,18})-(?P<end>\d{1,18})", re.ASCII
 )
+# Ranges of one window in one partition: an instance takes all ranges of a plan in one request, of 64 KiB at most.
+_MOST_PIECES = 8
 Windows = Sequence[tuple[datetime, datetime]]
 OffsetRanges = Mapping[Partition, Sequence[tuple[int, int]]]
 
@@ -46,23 +51,16 @@ def make_range_plan(request: PlanRequest, gateway: Gateway, *, ranges: OffsetRan
         GuardError: if a range is outside of its log, or no record is in any range.
         UnknownGroupError, SourceUnreachableError: as `survey`.
     """
-    partitions, found = survey(gateway, request)
+    partitions, found = survey(gateway, request, with_start=False)
     logs = found.logs
     wanted: dict[Partition, list[tuple[int, int]]] = {key: list(some) for key, some in ranges.items()}
     if unknown := sorted(set(wanted) - set(partitions)):
         raise UsageError(
             f"{names_of(unknown)} is not among the planned partitions.", hint="Add its topic with --topic."
         )
-    if windows:
-        instants = sorted({instant_ms(instant) for window in windows for instant in window})
-        looked = gateway.logs(partitions, instants_ms=instants)
-        if looked.errors:
-            raise GuardError(f"{names_of(looked.errors)} does not answer.", hint="Every partition needs a leader.")
-        for since, until in windows:
-            for key in partitions:
-                first, after = (looked.found[instant_ms(at)][key].offset for at in (since, until))
-                end = logs.ends[key]
-                wanted.setdefault(key, []).append((end if first is None else first, end if after is None else after))
+    spans, older = _spans(gateway, partitions, found, windows) if windows else ({}, {})
+    for (key, _), span in spans.items():
+        wanted.setdefault(key, []).extend(span.pieces)
     planned = []
     for key in partitions:
         if mine := merged(wanted.get(key, [])):
@@ -73,9 +71,17 @@ def make_range_plan(request: PlanRequest, gateway: Gateway, *, ranges: OffsetRan
                     hint="Retention has deleted the first records, or the last ones are not there yet or not committed.",
                 )
             planned.append(_planned(key, mine, found))
+    unread = [(*key, *span.unread) for (key, _), span in sorted(spans.items()) if span.unread is not None]
+    if not planned and unread:
+        raise GuardError(
+            f"No message of the windows was found, and {plural(sum(it[3] - it[2] for it in unread), 'offset')} were not read: "
+            "it cannot be told whether there is one.",
+            hint="Timestamps may be out of order. Use --since without an end, or exact offsets: --range.",
+        )
     if not planned:
         raise GuardError("No record is in any of the ranges.", hint="Check the windows and offsets.")
     view = found.cluster
+    found = replace(found, spans=_by_partition(spans), older=older)
     beyond = [number for part in planned if (number := records_beyond(part))]
     warnings = [it for it in plan_warnings(request, planned, found) if "does not stop at the window's end" not in it]
     if beyond:
@@ -105,8 +111,46 @@ def make_range_plan(request: PlanRequest, gateway: Gateway, *, ranges: OffsetRan
             if (found_id := view.topics[topic].topic_id) is not None
         },
         warnings=warnings,
+        windows=[(since.isoformat(), until.isoformat()) for since, until in windows] or None,
+        unread=unread or None,
         partitions=planned,
     ).sealed()
+
+
+def _spans(
+    gateway: Gateway, partitions: Sequence[Partition], found: Survey, windows: Windows
+) -> tuple[dict[tuple[Partition, Instants], WindowSpan], dict[Partition, int]]:
+    """Offsets of each window in each partition; and records older than all windows at the start of a partition's first one."""
+    asked = [(instant_ms(since), instant_ms(until)) for since, until in windows]
+    logs = gateway.logs(partitions, instants_ms=sorted({instant for window in asked for instant in window}))
+    if logs.errors:
+        raise GuardError(f"{names_of(logs.errors)} does not answer.", hint="Every partition needs a leader.")
+    spans = find_spans(gateway, partitions, logs, asked, found.settings, most_pieces=_MOST_PIECES)
+    heads: dict[Partition, tuple[int, int]] = {}
+    for (key, _), span in spans.items():
+        if span.start < span.stop:
+            heads[key] = min(heads.get(key, (span.start, span.stop)), (span.start, span.stop))
+    return spans, older_at_start(gateway, heads, min(since for since, _ in asked))
+
+
+def _by_partition(spans: Mapping[tuple[Partition, Instants], WindowSpan]) -> dict[Partition, WindowSpan]:
+    """What is known of all windows of a partition together, for the warnings."""
+    found: dict[Partition, WindowSpan] = {}
+    for (key, _), span in spans.items():
+        before = found.get(key)
+        if before is None:
+            found[key] = span
+            continue
+        unread = [it for it in (before.unread, span.unread) if it is not None]
+        found[key] = WindowSpan(
+            start=min(before.start, span.start),
+            stop=max(before.stop, span.stop),
+            late=before.late + span.late,
+            others=before.others + span.others,
+            unread=(min(it[0] for it in unread), max(it[1] for it in unread)) if unread else None,
+            why_unread=before.why_unread or span.why_unread,
+        )
+    return found
 
 
 def records_beyond(part: PlannedPartition) -> int:

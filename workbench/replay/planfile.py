@@ -30,9 +30,24 @@ class Resolution(StrEnum):
 
     EXACT = "exact"  # records before it, and at or after it
     BEFORE_START = "before_start"  # the first available record is later
+    UNORDERED = (
+        "unordered"  # timestamps are out of order: every record of the window is in the range, and others are too
+    )
+    UNREAD = "unread"  # it is not known whether records of the window lie behind its end: too many to read
+    NONE_INSIDE = "none_inside"  # records before the window and after it, none in it
     AFTER_END = "after_end"  # all records are earlier
     EMPTY = "empty"  # no records
     GIVEN = "given"  # the offsets were asked for, in a plan of ranges
+
+
+# Where Kafka has a record at or after the start.
+WITH_RECORD = (
+    Resolution.EXACT,
+    Resolution.BEFORE_START,
+    Resolution.UNORDERED,
+    Resolution.UNREAD,
+    Resolution.NONE_INSIDE,
+)
 
 
 class AfterEnd(StrEnum):
@@ -57,7 +72,7 @@ class PlannedPartition(Strict):
         old_committed: the old group's committed offset; None if it never committed.
         target: offset to commit for the new group; None: none (policy skip).
         target_timestamp: of the record at the target, ms since the epoch; None if there is none.
-        stop: the window's end: first record at or after `until`, else the log's end (see `window_end`).
+        stop: the window's end: behind its last known record, else the log's end (see `window_end`).
         messages: offsets from target to stop; an upper bound where a topic is compacted or transactional.
         ranges: in a plan of ranges, positions [start, stop) in order; the first starts at the target, the last ends at the stop.
         bytes_estimate: messages times the mean size of sampled records; None without samples.
@@ -105,7 +120,7 @@ class PlannedPartition(Strict):
             raise ValueError(
                 f"{name}: {plural(self.messages, 'message does', 'messages do')} not fit between target and stop"
             )
-        found = self.resolution in (Resolution.EXACT, Resolution.BEFORE_START)
+        found = self.resolution in WITH_RECORD
         if found and (self.target is None or self.target_timestamp is None):
             raise ValueError(f"{name}: {self.resolution.value} without a record")
         if not found and (self.target_timestamp is not None or self.target not in (None, self.log_end)):
@@ -132,6 +147,8 @@ class Plan(Strict):
         requested_since, requested_until: as they were typed.
         whole_topics: topics of which all partitions are planned.
         topic_ids: of the topics, if the brokers have them; a recreated topic has another id.
+        windows: in a plan of ranges, the windows of time [since, until) that were asked for, as ISO 8601 in UTC.
+        unread: in a plan of ranges, unread offsets (topic, partition, start, stop), where more records of the windows may be.
     """
 
     schema_: Literal["workbench.replay-plan/1", "workbench.replay-plan/2"] = Field(
@@ -154,6 +171,8 @@ class Plan(Strict):
     whole_topics: list[str]
     warnings: list[str]
     topic_ids: dict[str, str] = {}  # plans of earlier versions have no topic ids
+    windows: list[tuple[str, str]] | None = Field(default=None, strict=False)
+    unread: list[tuple[str, Offset, Offset, Offset]] | None = Field(default=None, strict=False)
     partitions: list[PlannedPartition] = Field(min_length=1)
 
     model_config = ConfigDict(
@@ -164,12 +183,14 @@ class Plan(Strict):
     def _is_one_intention(self) -> Self:
         if self.from_group == self.new_group:
             raise ValueError("from_group and new_group are the same group")
-        for name in ("created_at", "since", "until"):
-            text = getattr(self, name)
+        named = [(name, getattr(self, name)) for name in ("created_at", "since", "until")]
+        for name, text in [*named, *(("windows", text) for window in self.windows or () for text in window)]:
             if text is not None and datetime.fromisoformat(text).tzinfo is None:
                 raise ValueError(f"{name} {text!r} has no time zone")
-        if self.until is not None and self.until_ms is not None and self.until_ms <= self.since_ms:
+        if any(until <= since for since, until in self.windows_ms):
             raise ValueError("until is not after since")
+        if (self.windows or self.unread) and not self.is_of_ranges:
+            raise ValueError("windows and unread belong to a plan of ranges")
         twice = [key for key, number in Counter(part.key for part in self.partitions).items() if number > 1]
         if twice:
             raise ValueError(f"{twice[0][0]}-{twice[0][1]} is planned twice")
@@ -208,6 +229,16 @@ class Plan(Strict):
         return None if self.until is None else instant_ms(datetime.fromisoformat(self.until))
 
     @property
+    def windows_ms(self) -> list[tuple[int, int]]:
+        """Windows of time [since, until) with an end, ms since the epoch; none in a plan of offsets, or up to the logs' ends."""
+        if self.windows:
+            return [
+                (instant_ms(datetime.fromisoformat(since)), instant_ms(datetime.fromisoformat(until)))
+                for since, until in self.windows
+            ]
+        return [] if self.until_ms is None else [(self.since_ms, self.until_ms)]
+
+    @property
     def short_hash(self) -> str:
         """First characters of the hash, which a person types to confirm."""
         return self.hash[:SHORT_HASH]
@@ -234,8 +265,11 @@ class Plan(Strict):
         return None if None in sizes else sum(size for size in sizes if size is not None)
 
     def document(self) -> dict[str, Any]:
-        """Plain values in the order of the fields; a plan without ranges has none, as in earlier versions."""
+        """Plain values in the order of the fields; what a plan does not have is left out, as in earlier versions."""
         found = self.model_dump(mode="json", by_alias=True)
+        for name in ("windows", "unread"):
+            if found[name] is None:
+                del found[name]
         if not self.is_of_ranges:
             for part in found["partitions"]:
                 del part["ranges"]

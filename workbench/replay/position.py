@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -56,3 +57,12 @@ def merged(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
         else:
             found.append((start, end))
     return found
+
+
+def joined(ranges: Sequence[tuple[int, int]], *, most: int) -> list[tuple[int, int]]:
+    """Ranges as of `merged`, at most so many: those with the fewest offsets between them become one."""
+    found = merged(ranges)
+    gaps = sorted(range(1, len(found)), key=lambda at: found[at][0] - found[at - 1][1], reverse=True)
+    cuts = sorted(gaps[: max(0, most - 1)])
+    edges = [0, *cuts, len(found)]
+    return [(found[low][0], found[high - 1][1]) for low, high in itertools.pairwise(edges) if low < high]
