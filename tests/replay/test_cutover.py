@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.replay.fakes import FakeGateway, orders, plan_of
+from tests.replay.fakes import FakeGateway, orders, plan_of, request
 from workbench.errors import GuardError, NoAnswerError, SourceUnreachableError
 from workbench.replay.apply import Options, apply_plan
 from workbench.replay.cutover import Cutover, Look, batches, lag_is_growing
@@ -19,6 +19,7 @@ from workbench.replay.fleet import Capabilities, Commands, FleetFile, InstanceSt
 from workbench.replay.gateway import Partition
 from workbench.replay.guard import Limits
 from workbench.replay.journal import Journal
+from workbench.replay.plan_ranges import make_range_plan
 from workbench.replay.planfile import Plan
 from workbench.replay.receipt import Rollback, triples
 from workbench.replay.rollback import roll_back
@@ -564,3 +565,41 @@ def test_the_way_back_asks_only_for_what_the_fleet_reads(service: Service) -> No
     )  # fmt: skip
     with pytest.raises(GuardError, match="other-0"):
         service.cutover(back=True).run()
+
+
+@pytest.mark.parametrize("stops", [True, False])
+def test_the_end_of_the_ranges_is_the_end_of_the_work(service: Service, stops: bool) -> None:
+    """Instances that stop there have no lag that grows, while records come in behind; others must keep up with the log."""
+    gateway = service.gateway
+    gateway.groups = {"old": dict.fromkeys(gateway.records, 10)}
+    service.plan = make_range_plan(request(), gateway, ranges={key: [(2, 6)] for key in gateway.records})
+    gateway.groups["new"] = dict(service.plan.targets)
+    service.fleet.can = Capabilities(keeps_group=True, stops_at_ranges=stops)
+    service.consume = False
+
+    def on_status() -> None:
+        for key, log in gateway.records.items():
+            log.append((log[-1][0] + 1, log[-1][1] + 1))
+            if "new" in service.fleet.groups.values():
+                gateway.groups["new"][key] = 6
+
+    service.fleet.on_status = on_status
+    cutover = service.cutover(limits=Limits(allow_beyond=True))
+    if stops:
+        cutover.run()
+        assert set(service.fleet.groups.values()) == {"new"}
+    else:
+        with pytest.raises(GuardError, match="lag of 'new' is growing"):
+            cutover.run()
+
+
+def test_ranges_that_nobody_processes_stop_it(service: Service) -> None:
+    """The end of the work lies at the ranges' end, and it is not reached."""
+    gateway = service.gateway
+    gateway.groups = {"old": dict.fromkeys(gateway.records, 10)}
+    service.plan = make_range_plan(request(), gateway, ranges={key: [(2, 6)] for key in gateway.records})
+    gateway.groups["new"] = dict(service.plan.targets)
+    service.fleet.can = Capabilities(keeps_group=True, stops_at_ranges=True)
+    service.consume = False
+    with pytest.raises(GuardError, match="consumed 0 messages while 0 were produced, and is 4 behind"):
+        service.cutover().run()

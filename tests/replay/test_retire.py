@@ -6,10 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tests.replay.fakes import FakeGateway
+from tests.replay.fakes import FakeGateway, orders
+from tests.replay.fakes import plan_of as plan_of_window
 from tests.replay.test_plan_ranges import gateway, plan_of
 from workbench.errors import GuardError
+from workbench.replay.gaps import left_to_old
 from workbench.replay.journal import Journal
 from workbench.replay.retire import retire, retired_path
 
@@ -85,4 +89,71 @@ def test_the_new_group_can_stay(place: Path) -> None:
     """Then the old one is deleted."""
     source = replayed()
     retire(plan_of(RANGES, gateway()), place / "plan.json", source, Journal(path=place / "j"), stays=True, now_ms=0)
+    assert set(source.groups) == {"new"}
+
+
+def test_a_window_that_ends_with_markers_is_done(place: Path) -> None:
+    """A consumer commits behind the last record, and a transaction's marker follows: nothing is left. A record there is."""
+    source = gateway()
+    source.ends = {("orders", 0): 11, ("orders", 1): 11}
+    plan = plan_of(["orders:0:5-11", "orders:1:5-11"], source)
+    source.groups["new"] = {("orders", 0): 10, ("orders", 1): 9}
+
+    def once() -> None:
+        retire(plan, place / "plan.json", source, Journal(path=place / "j"), stays=False, now_ms=0)
+
+    with pytest.raises(GuardError, match="whole window: orders-1"):
+        once()
+    source.groups["new"]["orders", 1] = 10
+    source.unreadable = "Topic authorization failed."
+    with pytest.raises(GuardError, match="whole window"):
+        once()
+    source.unreadable = None
+    once()
+    assert "new" not in source.groups
+
+
+def test_what_retention_has_taken_does_not_keep_it_for_ever(place: Path) -> None:
+    """Whether it was processed cannot be told; a person may say that it is enough. Also where the commit stands before the log."""
+    for commit in (10, 7):
+        source = replayed()
+        source.groups["new"]["orders", 1] = commit
+        source.starts["orders", 1] = 10
+        plan = plan_of(RANGES, gateway())
+        with pytest.raises(
+            GuardError, match="cannot be told whether 'new' processed the whole window, on orders-1"
+        ) as caught:
+            retire(plan, place / "plan.json", source, Journal(path=place / "j"), stays=False, now_ms=0)
+        assert "--allow-unproven" in (caught.value.hint or "")
+        retire(plan, place / "plan.json", source, Journal(path=place / "j"), stays=False, now_ms=0, allow_unproven=True)
+        assert "new" not in source.groups
+
+
+@given(st.integers(0, 10), st.integers(2, 10))
+def test_what_is_left_to_the_old_group_is_counted_naively(old: int, new: int) -> None:
+    """Between its commit and that of the new one, which has read its ranges alone."""
+    plan = plan_of(["orders:0:2-4", "orders:0:6-7"], gateway())
+    read = {2, 3, 6}
+    left = [at for at in range(old, new) if at not in read]
+    found = left_to_old(plan.partitions, old={("orders", 0): old}, new={("orders", 0): new})
+    assert found == ({("orders", 0): len(left)} if left else {})
+
+
+def test_the_old_group_is_kept_while_records_are_left_to_it(place: Path) -> None:
+    """It stopped before the new one's start; or behind the ranges, which are all that the new one has read."""
+    source = orders()
+    plan = plan_of_window(source)
+    source.groups = {"old": dict.fromkeys(source.records, 2), "new": dict.fromkeys(source.records, 10)}
+
+    def once(**more: bool) -> None:
+        retire(plan, place / "plan.json", source, Journal(path=place / "j"), stays=True, now_ms=0, **more)
+
+    with pytest.raises(GuardError, match="12 messages are left to 'old' alone"):
+        once()
+    source.groups["old"] = dict.fromkeys(source.records, 5)
+    once()
+    source.groups["old"] = dict.fromkeys(source.records, 4)
+    with pytest.raises(GuardError, match="4 messages are left"):
+        once()
+    once(allow_gap=True)
     assert set(source.groups) == {"new"}

@@ -10,11 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.replay.fakes import FakeGateway, instant, now_ms, orders, plan_of, request
+from workbench.commit_note import parse_note
 from workbench.errors import SourceUnreachableError
 from workbench.replay.check import Checked, CheckRequest, check
 from workbench.replay.fleet import HeldPartition, InstanceStatus, MemberStatus
 from workbench.replay.follow import Follower
 from workbench.replay.gateway import LogView, Partition
+from workbench.replay.late import Late
+from workbench.replay.plan_ranges import make_range_plan
 from workbench.replay.planfile import AfterEnd, Plan
 from workbench.replay.progress import Pace, ReplayProgress, in_words, progress
 from workbench.replay.verify import ReadCounts, VerifyEvidence, VerifyVerdict, overall, verify
@@ -42,6 +45,9 @@ def verdict(committed: int | None, plan: Plan = PLAN, **more: Any) -> tuple[Veri
 def as_planned(plan: Plan) -> dict[Partition, WindowEnd]:
     """The window ends where the plan says."""
     return {part.key: WindowEnd(stop=part.stop, readable=part.stop) for part in plan.partitions}
+
+
+GONE = LogView(starts={KEY: TARGET + 2}, ends={KEY: PART.log_end})  # retention has come into the window
 
 
 def held(first: int | None, committed: int | None, completed: int | None) -> list[InstanceStatus]:
@@ -100,6 +106,44 @@ def held(first: int | None, committed: int | None, completed: int | None) -> lis
             {"counts": {KEY: ReadCounts(records=5, processed=5)}},
             VerifyVerdict.VERIFIED,
             "5 records, all in the log",
+        ),
+        (PART.stop, {"logs": GONE}, VerifyVerdict.CANNOT_TELL, "does not prove that they were processed"),
+        (
+            PART.stop,
+            {"logs": GONE, "statuses": held(TARGET, PART.stop, PART.messages)},
+            VerifyVerdict.VERIFIED,
+            "completed",
+        ),
+        (PART.stop, {"logs": GONE, "statuses": held(TARGET + 2, PART.stop, 3)}, VerifyVerdict.CANNOT_TELL, "deleted"),
+        (PART.stop, {"logs": GONE, "statuses": held(None, None, None)}, VerifyVerdict.CANNOT_TELL, "deleted"),
+        (PART.stop, {"logs": GONE, "counts": {KEY: ReadCounts(records=3)}}, VerifyVerdict.CANNOT_TELL, "deleted"),
+        (
+            PART.stop,
+            {"logs": GONE, "counts": {KEY: ReadCounts(records=3, processed=3, gone=2, gone_processed=2)}},
+            VerifyVerdict.VERIFIED,
+            "all in the log",
+        ),
+        (
+            PART.stop,
+            {"logs": GONE, "counts": {KEY: ReadCounts(records=3, processed=3, gone=2, gone_processed=1)}},
+            VerifyVerdict.CANNOT_TELL,
+            "2 offsets of the window; 1 of them",
+        ),
+        (PART.stop, {"notes": {KEY: parse_note("skipped=6-7")}}, VerifyVerdict.INCOMPLETE, "not read offsets 6 to 7"),
+        (PART.stop, {"notes": {KEY: parse_note("skipped=1-2")}}, VerifyVerdict.VERIFIED, "up to"),
+        (PART.stop, {"notes": {KEY: parse_note("skipped=?")}}, VerifyVerdict.CANNOT_TELL, "does not say what"),
+        (
+            PART.stop,
+            {"late": {KEY: Late(records=2, first=12)}},
+            VerifyVerdict.INCOMPLETE,
+            "2 records of the window behind",
+        ),
+        (PART.stop, {"late": {KEY: Late(unread=9)}}, VerifyVerdict.CANNOT_TELL, "9 offsets were not read"),
+        (
+            PART.stop - 1,
+            {"late": {KEY: Late(unread=9)}, "tails": {KEY: 1}},
+            VerifyVerdict.INCOMPLETE,
+            "not committed yet",
         ),
         (PART.stop, {"processed_before": {KEY: 3}}, VerifyVerdict.INCOMPLETE, "before the target were processed"),
     ],
@@ -345,3 +389,94 @@ def test_markers_before_an_open_end_do_not_hide_what_comes_later() -> None:
     assert [follower.look().left for _ in range(4)][-1] == {}
     produce(gateway, now_ms(), 4)
     assert follower.look().left == {KEY: 5}
+
+
+def test_retention_that_overtakes_the_group_is_never_verified() -> None:
+    """The commit jumps over what is deleted: the group's consumers were moved on, and nothing tells that but the log's start."""
+    gateway = orders()
+    plan = plan_of(gateway)
+    gateway.starts = dict.fromkeys(gateway.records, 7)
+    reached(gateway, plan)
+    found = checked(gateway, plan)
+    assert (found.verdict, "offsets 5 to 6" in found.partitions[0].reason) == (VerifyVerdict.CANNOT_TELL, True)
+    gateway.stored["new"] = {("orders", 1): "skipped=5-6 topic-id=c:t"}
+    found = checked(gateway, plan)
+    assert [it.verdict for it in found.partitions[:2]] == [VerifyVerdict.CANNOT_TELL, VerifyVerdict.INCOMPLETE]
+    assert found.verdict is VerifyVerdict.INCOMPLETE
+
+
+def test_follow_does_not_forget_what_it_saw() -> None:
+    """The group stood before the log's start at one look, and behind the window at the next: it ends, and says what is lost."""
+    gateway = orders(partitions=1)
+    plan = plan_of(gateway)
+    gateway.groups["new"], gateway.starts[KEY] = {KEY: TARGET}, TARGET + 2
+    follower = Follower(plan, gateway, lambda ranges: dict.fromkeys(ranges, 1))
+    assert not follower.look().complete
+    reached(gateway, plan)
+    look = follower.look()
+    assert look.complete
+    assert look.doubt == f"orders-0: Retention has deleted offsets {TARGET} to {TARGET + 1} before they were processed."
+    assert "cannot be told" in in_words(look, Pace())
+    look = Follower(plan, gateway, lambda ranges: dict.fromkeys(ranges, 1)).look()
+    assert look.complete
+    assert "does not prove" in (look.doubt or "")
+
+
+def test_follow_reads_the_notes_of_the_group() -> None:
+    """Its members say themselves that they were moved on."""
+    gateway = orders(partitions=1)
+    plan = plan_of(gateway)
+    reached(gateway, plan)
+    follower = Follower(plan, gateway, lambda ranges: dict.fromkeys(ranges, 1))
+    assert follower.look().doubt is None
+    gateway.stored["new"] = {KEY: f"skipped={TARGET}-{TARGET}"}
+    assert follower.look().doubt == f"orders-0: Its members have not read offsets {TARGET}."
+
+
+def windowed(gateway: FakeGateway, *, ranges: bool) -> Plan:
+    """A plan of the minutes 5 to 2 before now, which have ended."""
+    since, until = instant(now_ms() - 5 * 60_000), instant(now_ms() - 2 * 60_000)
+    asked = request(since=since, until=until)
+    return make_range_plan(asked, gateway, ranges={}, windows=[(since, until)]) if ranges else plan_of(gateway, asked)
+
+
+@pytest.mark.parametrize("ranges", [False, True])
+def test_late_records_since_the_plan_are_looked_for(ranges: bool) -> None:
+    """They lie behind the window's end and have its time. Those that the group has passed it got; what is not read is not known."""
+    gateway = orders()
+    plan = windowed(gateway, ranges=ranges)
+    gateway.groups["new"] = {part.key: part.stop for part in plan.partitions}
+    assert checked(gateway, plan).verdict is VerifyVerdict.VERIFIED
+    gateway.most_read = 0
+    found = checked(gateway, plan)
+    # Planning has read up to the log's end, and what a plan of ranges has is fixed.
+    assert found.verdict is (VerifyVerdict.VERIFIED if ranges else VerifyVerdict.CANNOT_TELL)
+    gateway.most_read = None
+    gateway.records["orders", 2].append((10, now_ms() - 4 * 60_000))
+    found = checked(gateway, plan)
+    assert found.verdict is VerifyVerdict.INCOMPLETE
+    assert [it.partition for it in found.partitions if "behind its end, from 10 on" in it.reason] == [2]
+    gateway.groups["new"]["orders", 2] = 11
+    assert checked(gateway, plan).verdict is VerifyVerdict.VERIFIED
+
+
+def test_a_partition_that_planning_did_not_read_is_not_forgotten() -> None:
+    """No record of the window was found there within the limit, so the plan of ranges has nothing of it: verify says so."""
+    gateway = orders(partitions=2, records=10)
+    gateway.records["orders", 1] = [
+        (0, now_ms()),
+        *((at, now_ms() - HOUR) for at in range(1, 9)),
+        (9, now_ms() - 4 * 60_000),
+    ]
+    gateway.most_read = 8
+    plan = windowed(gateway, ranges=True)
+    assert [part.partition for part in plan.partitions] == [0]
+    assert plan.unread is not None and plan.unread[0][:2] == ("orders", 1)
+    gateway.groups["new"] = {part.key: part.stop for part in plan.partitions}
+    gateway.most_read = 0
+    found = checked(gateway, plan)
+    assert found.verdict is VerifyVerdict.CANNOT_TELL
+    assert any("orders-1 is not in the plan" in note for note in found.notes)
+    gateway.most_read = None
+    found = checked(gateway, plan)
+    assert found.verdict is VerifyVerdict.INCOMPLETE

@@ -18,11 +18,26 @@ from workbench.screen import say, write_json
 @click.argument("plan_file", metavar="PLAN", type=PLAN_FILE)
 @cluster_option(required=False)
 @click.option("--stay", "stays", is_flag=True, help="The new group stays, and the old one is deleted.")
+@click.option(
+    "--allow-gap", is_flag=True, help="With --stay: also if messages are left that only the old group would process."
+)
+@click.option(
+    "--allow-unproven",
+    is_flag=True,
+    help="Also if it cannot be told whether the new group processed the whole window: retention has deleted a part of it.",
+)
 @click.option("--confirm", help="The plan's hash, or its first 8 characters. On a terminal you are asked for it.")
 @json_option
 @config_option
 def retire_command(
-    plan_file: Path, cluster: str | None, stays: bool, confirm: str | None, as_json: bool, config: Path | None
+    plan_file: Path,
+    cluster: str | None,
+    stays: bool,
+    allow_gap: bool,
+    allow_unproven: bool,
+    confirm: str | None,
+    as_json: bool,
+    config: Path | None,
 ) -> int:
     """End a replay: delete the new group, after a check that nothing is left only to it; or keep it, and delete the old one.
 
@@ -43,7 +58,16 @@ def retire_command(
         check_same_cluster(plan, gateway)
     confirm_hash(plan.hash, confirm, f"Delete the group {plan.from_group if stays else plan.new_group!r}.")
     with Steps(quiet=as_json).waiting("Deleting the group"):
-        found = retire(plan, plan_file, gateway, Journal.of_user(), stays=stays, now_ms=time.time() * 1000)
+        found = retire(
+            plan,
+            plan_file,
+            gateway,
+            Journal.of_user(),
+            stays=stays,
+            now_ms=time.time() * 1000,
+            allow_gap=allow_gap,
+            allow_unproven=allow_unproven,
+        )
     if as_json:
         document = {
             "schema": "workbench.replay-retire/1",

@@ -10,7 +10,7 @@ import click
 
 from workbench.cli.options import cluster_option, config_option, json_option
 from workbench.cli.replay_options import PLAN_FILE, seconds_of
-from workbench.errors import DeadlineError, ExitCode, UsageError
+from workbench.errors import DeadlineError, EvidenceError, ExitCode, UsageError
 from workbench.humanize import plural
 from workbench.replay.connect import counter_of, gateway_of
 from workbench.screen import say, write_json
@@ -44,6 +44,7 @@ def follow_command(
     """Watch the new group until it has committed the whole window, or all ranges of the plan.
 
     After the last range, it says how to switch back. Also shows the lag of the old group. --json prints a line per check.
+    Exit code 4 if the commits are there, but do not prove that every record was processed: retention has deleted some.
     """
     from workbench.cli.progress import Steps
     from workbench.replay.follow import Follower, check_same_cluster
@@ -80,6 +81,12 @@ def follow_command(
             f"The group {plan.new_group!r} has not committed the whole window: "
             f"{plural(len(look.left if look is not None else plan.partitions), 'partition is', 'partitions are')} not complete.",
             hint="Check again with: workbench replay follow.",
+        )
+    if look.doubt is not None:
+        raise EvidenceError(
+            f"The group {plan.new_group!r} has committed up to the window's end, which does not prove that it processed every record. "
+            + look.doubt,
+            hint=f"Ask its instances, or its log of processed records: workbench replay verify {plan_file} --fleet, --processed.",
         )
     if not as_json:
         for line in next_steps(plan, look, plan_file):
@@ -132,6 +139,7 @@ def look_document(plan: Plan, look: ReplayProgress, pace: Pace) -> dict[str, Any
         "total": look.total,
         "complete": look.complete,
         "waiting": look.waiting,
+        "doubt": look.doubt,
         "partitions_left": len(look.left),
         "ranges": look.ranges,
         "ranges_through": look.ranges_through,

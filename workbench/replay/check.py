@@ -8,15 +8,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from workbench.commit_note import parse_note
 from workbench.errors import SourceUnreachableError
 from workbench.humanize import plural
 from workbench.replay.fleet import InstanceStatus, ServiceFleet
 from workbench.replay.follow import CountRecords, check_same_cluster
-from workbench.replay.gateway import Gateway, LogView, Partition
+from workbench.replay.gateway import Gateway, LogView, Partition, names_of
 from workbench.replay.guard import is_remade
+from workbench.replay.late import Late, find_late, late_spans
 from workbench.replay.planfile import Plan
+from workbench.replay.through import tail_spans
 from workbench.replay.verify import PartitionVerdict, ReadCounts, VerifyEvidence, VerifyVerdict, overall, verify
-from workbench.replay.window_end import TAIL_OFFSETS, WindowEnd, instants_of, window_ends
+from workbench.replay.window_end import WindowEnd, instants_of, window_ends
 from workbench.settings import Cluster
 
 _SENTENCES = {
@@ -90,7 +93,9 @@ def check(plan: Plan, cluster: Cluster, gateway: Gateway, count_records: CountRe
         start_in_background()
     view = check_same_cluster(plan, gateway)
     commits = gateway.commits(plan.new_group)
-    logs = gateway.logs([part.key for part in plan.partitions], instants_ms=instants_of(plan), stable=True)
+    planned = {part.key for part in plan.partitions}
+    unplanned = {(topic, number) for topic, number, *_ in plan.unread or ()} - planned
+    logs = gateway.logs(sorted(planned | unplanned), instants_ms=instants_of(plan), stable=True)
     ends = window_ends(plan, logs, now_ms=time.time() * 1000)
     remade = [topic for topic in plan.topics if topic in view.topics and is_remade(plan, view.topics[topic])]
     ends |= {
@@ -100,7 +105,8 @@ def check(plan: Plan, cluster: Cluster, gateway: Gateway, count_records: CountRe
     }
     notes: list[str] = []
     statuses = _statuses(asked.fleet, notes)
-    read = _read(plan, cluster, logs, ends, commits, asked) if reading else _Read()
+    behind = late_spans(plan, logs, ends, commits)
+    read = _read(plan, cluster, logs, ends, behind, asked) if reading else _Read(late=find_late(plan, gateway, behind))
     tails, unread = _tails(plan, commits, logs, ends, count_records)
     found = VerifyEvidence(
         commits=commits,
@@ -111,17 +117,20 @@ def check(plan: Plan, cluster: Cluster, gateway: Gateway, count_records: CountRe
         statuses=statuses,
         counts=read.counts,
         processed_before=read.before,
+        notes={key: parse_note(text) for key, text in gateway.notes(plan.new_group).items()},
+        late=read.late,
     )
-    if read.late:
+    if late := sum(it.records for it in read.late.values()):
         notes.append(
-            f"After the window's last offset, and not committed: {plural(read.late, 'record')} with a timestamp in the window."
+            f"After the window's last offset, and not committed: {plural(late, 'record')} with a timestamp in the window."
         )
-    elif plan.until is not None and not reading:
-        notes.append("Late records after the window's last offset were not checked; --records checks them.")
     verdicts = verify(plan, found)
     verdict = overall(verdicts)
-    if read.late and verdict is VerifyVerdict.VERIFIED:
-        verdict = VerifyVerdict.INCOMPLETE
+    for key in sorted(unplanned):
+        late_there = read.late.get(key, Late())
+        if late_there.told is not None:
+            notes.append(f"{names_of([key])} is not in the plan: planning did not read all of it. {late_there.told}")
+            verdict = _worse(verdict, VerifyVerdict.INCOMPLETE if late_there.records else VerifyVerdict.CANNOT_TELL)
     old = gateway.commits(plan.from_group)
     used = [
         "commits",
@@ -142,6 +151,13 @@ def check(plan: Plan, cluster: Cluster, gateway: Gateway, count_records: CountRe
         },
         key_ranges=read.key_ranges,
     )
+
+
+def _worse(first: VerifyVerdict, second: VerifyVerdict) -> VerifyVerdict:
+    for worst in (VerifyVerdict.INCOMPLETE, VerifyVerdict.CANNOT_TELL):
+        if worst in (first, second):
+            return worst
+    return first
 
 
 def _statuses(fleet: ServiceFleet | None, notes: list[str]) -> list[InstanceStatus]:
@@ -167,14 +183,7 @@ def _tails(
     count_records: CountRecords,
 ) -> tuple[Mapping[Partition, int], str | None]:
     """Count records where the commit is slightly before the end (these may be transaction markers), or say why that failed."""
-    ranges = {
-        part.key: (committed, end)
-        for part in plan.partitions
-        if part.target is not None
-        and (committed := commits.get(part.key)) is not None
-        and part.target <= committed < (end := ends[part.key].readable) <= committed + TAIL_OFFSETS
-        and logs.starts.get(part.key, 0) <= committed
-    }
+    ranges = tail_spans(plan, commits, logs, ends)
     try:
         return (count_records(ranges) if ranges else {}), None
     except SourceUnreachableError as error:
@@ -186,7 +195,7 @@ class _Read:
     counts: Mapping[Partition, ReadCounts] | None = None
     before: Mapping[Partition, int] = field(default_factory=dict)
     key_ranges: Sequence[Mapping[str, Any]] = ()
-    late: int = 0
+    late: Mapping[Partition, Late] = field(default_factory=dict)
 
 
 def _read(
@@ -194,20 +203,20 @@ def _read(
     cluster: Cluster,
     logs: LogView,
     ends: Mapping[Partition, WindowEnd],
-    commits: Mapping[Partition, int],
+    behind: Mapping[Partition, tuple[int, int]],
     asked: CheckRequest,
 ) -> _Read:
     from workbench.replay import records
     from workbench.spark.session import session
 
     spark, bootstrap = session(), cluster.bootstrap or ""
-    ranges: dict[Partition, tuple[int, int] | Sequence[tuple[int, int]]] = {
-        part.key: (part.target, ends[part.key].readable)
+    spans = {
+        part.key: part.spans if plan.is_of_ranges else [(part.target, ends[part.key].readable)]
         for part in plan.partitions
-        if part.target is not None and part.target < ends[part.key].readable
+        if part.target is not None and (plan.is_of_ranges or part.target < ends[part.key].readable)
     }
-    if plan.is_of_ranges:
-        ranges = {part.key: part.spans for part in plan.partitions}
+    ranges = {key: _from(logs.starts.get(key, 0), some) for key, some in spans.items()}
+    gone = {key: _until(logs.starts.get(key, 0), some) for key, some in spans.items()}
     columns = ["topic", "partition", "offset", *(["key"] if asked.key_ranges else [])]
     frame = records.read_records(spark, bootstrap, cluster.kafka, ranges, columns)
     processed = records.read_processed(spark, asked.processed) if asked.processed is not None else None
@@ -221,6 +230,16 @@ def _read(
             counts[row["topic"], row["partition"]] = ReadCounts(
                 records=row["records"], processed=row["processed"], first_missing=row["first_missing"]
             )
+        for key, some in gone.items():
+            if some:
+                there = processed.where((processed["topic"] == key[0]) & (processed["partition"] == key[1]))
+                found = [
+                    there.where((there["offset"] >= low) & (there["offset"] < high)).select("offset").distinct().count()
+                    for low, high in some
+                ]
+                counts[key] = replace(
+                    counts[key], gone=sum(high - low for low, high in some), gone_processed=sum(found)
+                )
         starts = {part.key: part.target for part in plan.partitions if part.target is not None}
         lowest = processed.groupBy("topic", "partition").agg({"offset": "min"})
         for row in records.run(lowest.withColumnRenamed("min(offset)", "first")):
@@ -238,28 +257,30 @@ def _read(
         for row in records.run(counted):
             counts[row["topic"], row["partition"]] = ReadCounts(records=row["count"])
     key_counts = records.key_range_counts(frame, processed, asked.key_ranges) if asked.key_ranges else []
-    late = _late(plan, cluster, logs, ends, commits) if plan.until is not None else 0
+    late = _late(plan, cluster, behind) if behind else {}
     return _Read(counts=counts, before=before, key_ranges=key_counts, late=late)
 
 
-def _late(
-    plan: Plan,
-    cluster: Cluster,
-    logs: LogView,
-    ends: Mapping[Partition, WindowEnd],
-    commits: Mapping[Partition, int],
-) -> int:
-    """Count uncommitted records of the window after its last offset: their timestamps are out of order in the log."""
+def _from(log_start: int, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """What is still there of some ranges."""
+    return [(max(low, log_start), high) for low, high in spans if high > log_start]
+
+
+def _until(log_start: int, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """What is deleted of some ranges."""
+    return [(low, min(high, log_start)) for low, high in spans if low < log_start]
+
+
+def _late(plan: Plan, cluster: Cluster, behind: Mapping[Partition, tuple[int, int]]) -> dict[Partition, Late]:
+    """Records of the windows behind their ends: all of these offsets are read."""
     from workbench.replay import records
     from workbench.spark.session import session
 
-    ranges = {
-        part.key: (max(ends[part.key].stop, commits.get(part.key, 0)), logs.ends[part.key])
-        for part in plan.partitions
-        if part.target is not None and part.key in logs.ends
-    }
-    if not any(start < stop for start, stop in ranges.values()):
-        return 0
-    frame = records.read_records(session(), cluster.bootstrap or "", cluster.kafka, ranges, ["timestamp"])
-    within = f"unix_millis(timestamp) >= {plan.since_ms} and unix_millis(timestamp) < {plan.until_ms}"
-    return int(records.run(frame.where(within).groupBy().count())[0]["count"])
+    columns = ["topic", "partition", "offset", "timestamp"]
+    frame = records.read_records(session(), cluster.bootstrap or "", cluster.kafka, behind, columns)
+    within = " or ".join(
+        f"(unix_millis(timestamp) >= {since} and unix_millis(timestamp) < {until})" for since, until in plan.windows_ms
+    )
+    counted = frame.where(within).groupBy("topic", "partition").agg({"*": "count", "offset": "min"})
+    rows = records.run(counted.withColumnsRenamed({"count(1)": "records", "min(offset)": "first"}))
+    return {(row["topic"], row["partition"]): Late(records=row["records"], first=row["first"]) for row in rows}

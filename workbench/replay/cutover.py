@@ -22,6 +22,7 @@ from workbench.replay.guard import HINTS, Limits, check_cluster, wrong_kind
 from workbench.replay.journal import Journal, only_one
 from workbench.replay.planfile import Plan
 from workbench.replay.preflight import check_applied, check_old_commits, check_within_logs
+from workbench.replay.through import reading_ends
 from workbench.replay.window_end import TAIL_OFFSETS
 
 _LOOK_SECONDS = 0.5
@@ -378,6 +379,8 @@ class Gate:
         keys = sorted({part.key for part in cutover.plan.partitions} | held)
         logs = cutover.gateway.logs(keys, stable=True)
         ends = {key: min(end, logs.stable_ends.get(key, end)) for key, end in logs.ends.items()}
+        # An instance that stops at the plan's ranges leaves the rest of the log alone: that is no lag.
+        ends = reading_ends(cutover.plan, ends, stops_at_ranges=cutover.fleet.can.stops_at_ranges and not cutover.back)
         waiting = next((f"{names_of([key])} does not answer" for key in keys if key not in ends), None)
         return Look(waiting=waiting, members=members, rebalances=rebalances, commits=commits, ends=ends)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from workbench.commit_note import CommitNote, parse_note
 from workbench.errors import GuardError
 from workbench.replay.gateway import ClusterView, Gateway, LogView, Partition
 from workbench.replay.planfile import Plan
 from workbench.replay.progress import ReplayProgress, progress
+from workbench.replay.through import through
 from workbench.replay.window_end import TAIL_OFFSETS, WindowEnd, instants_of, window_ends
 
 _STILL_LOOKS = 3
@@ -29,6 +31,7 @@ class Follower:
     _without_records: frozenset[tuple[Partition, int, int]] = (
         frozenset()
     )  # between this commit and this end of the window
+    _lost: dict[Partition, str] = field(default_factory=dict)  # what retention has taken before the group came there
     _still: int = 0
     _left: Mapping[Partition, int] | None = None
 
@@ -43,6 +46,7 @@ class Follower:
         logs = self.gateway.logs(keys, instants_ms=instants_of(self.plan), stable=True)
         windows = window_ends(self.plan, logs, now_ms=self.now_ms())
         members = len(self.gateway.group(self.plan.new_group).members)
+        self._note_lost(new, logs, windows)
         found = self._progress(new, old, logs, windows, members)
         self._still = self._still + 1 if found.left == self._left else 0
         self._left = found.left
@@ -50,7 +54,18 @@ class Follower:
             self._still = 0
             self._look_for_markers(new, windows, found)
             found = self._progress(new, old, logs, windows, members)
+        if found.complete:
+            notes = {key: parse_note(text) for key, text in self.gateway.notes(self.plan.new_group).items()}
+            found = self._progress(new, old, logs, windows, members, notes)
         return found
+
+    def _note_lost(self, new: Mapping[Partition, int], logs: LogView, windows: Mapping[Partition, WindowEnd]) -> None:
+        """A commit below the log's start now: the group will be moved over what is deleted, and its later commits do not tell."""
+        for part in self.plan.partitions:
+            if part.key in new:
+                found = through(part, new[part.key], windows[part.key].stop, log_start=logs.starts.get(part.key))
+                if found.deleted and found.reservation is not None:
+                    self._lost[part.key] = found.reservation
 
     def _progress(
         self,
@@ -59,6 +74,7 @@ class Follower:
         logs: LogView,
         windows: Mapping[Partition, WindowEnd],
         members: int,
+        notes: Mapping[Partition, CommitNote] | None = None,
     ) -> ReplayProgress:
         return progress(
             self.plan,
@@ -68,6 +84,9 @@ class Follower:
             windows=windows,
             members=members,
             at=time.monotonic(),
+            starts=logs.starts,
+            notes=notes,
+            lost=self._lost,
             without_records=frozenset(
                 key
                 for key, committed, stop in self._without_records

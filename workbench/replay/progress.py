@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from workbench.commit_note import CommitNote
 from workbench.humanize import count, duration, plural, rate, shell_word
-from workbench.replay.gateway import Partition
+from workbench.replay.gateway import Partition, names_of
 from workbench.replay.planfile import Plan
+from workbench.replay.through import through
 from workbench.replay.window_end import WindowEnd
 
 # Time span of the rate: long enough to smooth commits every 5 s, short enough to follow a change.
@@ -36,6 +38,7 @@ class ReplayProgress:
         new_lag, old_lag: messages from the groups' commits to the current log end, over the planned partitions; None if one of them
         is not known. The new group may continue long after the window.
         members: of the new group.
+        doubt: why the commits do not prove that all was processed, even if nothing is left; None if nothing speaks against them.
         ranges, ranges_through: of a plan of ranges, and those that are below the new group's commits; 0 for other plans.
     """
 
@@ -46,6 +49,7 @@ class ReplayProgress:
     old_lag: int | None
     members: int
     waiting: str | None = None
+    doubt: str | None = None
     ranges: int = 0
     ranges_through: int = 0
 
@@ -61,7 +65,7 @@ class ReplayProgress:
 
     @property
     def complete(self) -> bool:
-        """Whether every partition's commit has certainly reached the window's end."""
+        """Whether every partition's commit has certainly reached the window's end; `doubt` says what that does not prove."""
         return not self.left and self.waiting is None
 
 
@@ -75,6 +79,9 @@ def progress(
     members: int,
     at: float,
     without_records: frozenset[Partition] = frozenset(),
+    starts: Mapping[Partition, int] | None = None,
+    notes: Mapping[Partition, CommitNote] | None = None,
+    lost: Mapping[Partition, str] | None = None,
 ) -> ReplayProgress:
     """Compare commits with a plan.
 
@@ -82,26 +89,37 @@ def progress(
         ends: of the logs.
         windows: the window's ends, as known now.
         without_records: partitions with no record between the commit and the window's end (transaction markers); they are done.
+        starts: of the logs.
+        notes: that the group's members have stored with their commits.
+        lost: what was certainly not read, by partition, in words.
     """
     done: dict[str, int] = dict.fromkeys(plan.topics, 0)
     total: dict[str, int] = dict.fromkeys(plan.topics, 0)
     left = {}
-    spans, through = 0, 0
+    doubts: dict[Partition, str] = dict(lost or {})
+    spans, passed = 0, 0
     for part in plan.partitions:
         stop = windows[part.key].stop
         if part.target is None or stop <= part.target:
             continue
         total[part.topic] += stop - part.target
-        committed = new.get(part.key)
-        reached = part.target if committed is None else min(max(committed, part.target), stop)
-        if part.key in without_records:
-            reached = stop
+        found = through(
+            part,
+            new.get(part.key),
+            stop,
+            log_start=(starts or {}).get(part.key),
+            tail=0 if part.key in without_records else None,
+            note=(notes or {}).get(part.key),
+        )
+        reached = found.reached
+        if found.reservation is not None:
+            doubts.setdefault(part.key, found.reservation)
         if part.ranges is not None:
             spans += len(part.spans)
-            through += sum(end <= reached for _, end in part.spans)
+            passed += sum(end <= reached for _, end in part.spans)
         done[part.topic] += reached - part.target
-        if reached < stop:
-            left[part.key] = stop - reached
+        if found.left:
+            left[part.key] = found.left
     planned = [part.key for part in plan.partitions if part.target is not None]
     return ReplayProgress(
         at=at,
@@ -111,9 +129,19 @@ def progress(
         old_lag=_lag([key for key in planned if key in old], old, ends),
         members=members,
         ranges=spans,
-        ranges_through=through,
+        ranges_through=passed,
+        doubt=_doubt(doubts),
         waiting=next((words for key in planned if (words := windows[key].open) is not None), None),
     )
+
+
+def _doubt(doubts: Mapping[Partition, str]) -> str | None:
+    """The first doubt, with its partition and the number of others."""
+    if not doubts:
+        return None
+    key, words = min(doubts.items())
+    more = f" (And {plural(len(doubts) - 1, 'partition')} more.)" if len(doubts) > 1 else ""
+    return f"{names_of([key])}: {words}{more}"
 
 
 def _lag(partitions: list[Partition], commits: Mapping[Partition, int], ends: Mapping[Partition, int]) -> int | None:
@@ -156,7 +184,8 @@ class Pace:
 def in_words(look: ReplayProgress, pace: Pace) -> str:
     """Describe rate, ETA, members and both groups' lag in one line."""
     eta = pace.eta_seconds
-    left = "done" if look.complete else f"ETA {duration(eta)}" if eta is not None else "no progress"
+    done = "done" if look.doubt is None else "at the window's end, but it cannot be told whether all was processed"
+    left = done if look.complete else f"ETA {duration(eta)}" if eta is not None else "no progress"
     if look.waiting is not None and not look.left:
         left = look.waiting.rstrip(".")
     members = plural(look.members, "member") if look.members else "NO MEMBERS in the group"

@@ -7,13 +7,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from workbench.commit_note import parse_note
 from workbench.errors import GuardError
-from workbench.humanize import plural
+from workbench.humanize import counted, plural
+from workbench.replay.carry import gaps_beyond
+from workbench.replay.gaps import left_to_old
 from workbench.replay.gateway import ABSENT, Gateway, Partition, names_of
 from workbench.replay.guard import WITHOUT_MEMBERS
 from workbench.replay.journal import Change, Journal, only_one
 from workbench.replay.planfile import Plan, write_file
 from workbench.replay.receipt import triples
+from workbench.replay.through import count_tails, through
 from workbench.replay.window_end import instants_of, window_ends
 
 
@@ -37,8 +41,22 @@ def retired_path(plan: Path) -> Path:
     return plan.with_suffix(".retired.json")
 
 
-def retire(plan: Plan, path: Path, gateway: Gateway, journal: Journal, *, stays: bool, now_ms: float) -> Retired:
+def retire(
+    plan: Plan,
+    path: Path,
+    gateway: Gateway,
+    journal: Journal,
+    *,
+    stays: bool,
+    now_ms: float,
+    allow_gap: bool = False,
+    allow_unproven: bool = False,
+) -> Retired:
     """Delete the new group, or (`stays`) the old one.
+
+    Args:
+        allow_gap: with `stays`: also if there are records that only the old group would process.
+        allow_unproven: also if the new group's commits do not prove that it processed the window.
 
     Raises:
         GuardError: if the group has members, or something is left that only it would process.
@@ -54,9 +72,9 @@ def retire(plan: Plan, path: Path, gateway: Gateway, journal: Journal, *, stays:
             )
         mine, theirs = gateway.commits(group), gateway.commits(other)
         if stays:
-            _check_takes_over(mine, theirs, group, other)
+            _check_takes_over(plan, journal, old=mine, new=theirs, allow_gap=allow_gap)
         else:
-            _check_done(plan, gateway, mine, theirs, now_ms)
+            _check_done(plan, gateway, mine, theirs, now_ms, allow_unproven=allow_unproven)
         file = retired_path(path)
         document = {
             "schema": "workbench.replay-retired/1",
@@ -97,21 +115,43 @@ def _delete(plan: Plan, gateway: Gateway, journal: Journal, group: str, changes:
 
 
 def _check_done(
-    plan: Plan, gateway: Gateway, new: Mapping[Partition, int], old: Mapping[Partition, int], now_ms: float
+    plan: Plan,
+    gateway: Gateway,
+    new: Mapping[Partition, int],
+    old: Mapping[Partition, int],
+    now_ms: float,
+    *,
+    allow_unproven: bool,
 ) -> None:
     """The new group has processed the whole window, and the old one reads on where the fleet continues."""
     keys = [part.key for part in plan.partitions]
     logs = gateway.logs(keys, instants_ms=instants_of(plan), stable=True)
     ends = window_ends(plan, logs, now_ms=now_ms)
-    left = [
-        part.key
+    tails = count_tails(plan, gateway, new, logs, ends)
+    notes = {key: parse_note(text) for key, text in gateway.notes(plan.new_group).items()}
+    found = {
+        part.key: through(
+            part,
+            new.get(part.key),
+            ends[part.key].stop,
+            log_start=logs.starts.get(part.key),
+            tail=tails.get(part.key) if ends[part.key].readable == ends[part.key].stop else None,
+            note=notes.get(part.key),
+        )
         for part in plan.partitions
-        if part.target is not None and new.get(part.key, part.target) < ends[part.key].stop
-    ]
-    if left and new:
+    }
+    left = [key for key, it in found.items() if it.left and key in new]
+    if left:
         raise GuardError(
             f"{plan.new_group!r} has not processed the whole window: {names_of(left)}.",
-            hint="See: workbench replay follow, and verify: the last offsets may have no record.",
+            hint="See: workbench replay follow, and verify.",
+        )
+    doubts = {key: it.reservation for key, it in found.items() if it.reservation is not None}
+    if doubts and new and not allow_unproven:
+        words = doubts[min(doubts)]
+        raise GuardError(
+            f"It cannot be told whether {plan.new_group!r} processed the whole window, on {names_of(doubts)}: {words}",
+            hint="Its instances or its log of processed records may: replay verify --fleet, --processed. Then: --allow-unproven.",
         )
     gone = [part.key for part in plan.partitions if part.old_committed is not None and part.key not in old]
     if gone:
@@ -127,12 +167,19 @@ def _check_done(
 
 
 def _check_takes_over(
-    old: Mapping[Partition, int], new: Mapping[Partition, int], old_group: str, new_group: str
+    plan: Plan, journal: Journal, *, old: Mapping[Partition, int], new: Mapping[Partition, int], allow_gap: bool
 ) -> None:
-    """The new group has a commit wherever the old one has, and none is behind records that only the old one would still read."""
+    """The new group has a commit wherever the old one has, and has not passed records that only the old one would still process."""
     missing = sorted(set(old) - set(new))
     if missing:
         raise GuardError(
-            f"{new_group!r} has no commit on {names_of(missing)}, which {old_group!r} has read.",
+            f"{plan.new_group!r} has no commit on {names_of(missing)}, which {plan.from_group!r} has read.",
             hint="Cut over with --carry-others first.",
+        )
+    gap = left_to_old(plan.partitions, old=old, new=new) | gaps_beyond(plan, journal, old=old, new=new)
+    if gap and not allow_gap:
+        raise GuardError(
+            f"{counted(sum(gap.values()), 'message is', 'messages are')} left to {plan.from_group!r} alone, on {names_of(gap)}: "
+            f"{plan.new_group!r} began behind them, or has passed them outside of its ranges.",
+            hint="Let the old group process them first; or --allow-gap to lose them.",
         )

@@ -1,7 +1,8 @@
 """Verification that the new group processed every record of the window. Pure: compares commits, counts and logs with the plan.
 
 Three kinds of evidence, each stronger than the one before: committed offsets, the instances' own counts (records completed since they
-got the partition), and a log of processed records. Contradictory evidence is always reported.
+got the partition), and a log of processed records. Contradictory evidence is always reported. A commit proves a position only: where
+retention has taken a part of the window, or its end is not certain, it takes the stronger kinds.
 """
 
 from __future__ import annotations
@@ -11,10 +12,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from workbench.commit_note import CommitNote
 from workbench.humanize import plural
 from workbench.replay.fleet import InstanceStatus
 from workbench.replay.gateway import LogView, Partition
+from workbench.replay.late import Late
 from workbench.replay.planfile import Plan, PlannedPartition
+from workbench.replay.through import ranges_in_words, through
 from workbench.replay.window_end import TAIL_OFFSETS, WindowEnd
 
 
@@ -55,11 +59,18 @@ class PartitionVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadCounts:
-    """Counts from reading the records of a partition."""
+    """Counts from reading the records of a partition.
+
+    Attributes:
+        gone: offsets of the window that are deleted, so nobody knows which of them had a record.
+        gone_processed: of these, by the log of processed records.
+    """
 
     records: int
     processed: int | None = None
     first_missing: int | None = None
+    gone: int = 0
+    gone_processed: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +84,8 @@ class VerifyEvidence:
         statuses: of the fleet's instances, if there is a fleet.
         counts: from reading the records, if requested.
         processed_before: processed records before the target, by partition, from the log of processed records.
+        notes: that the group's members have stored with their commits.
+        late: records of the window behind its end, where they were looked for.
     """
 
     commits: Mapping[Partition, int]
@@ -83,6 +96,8 @@ class VerifyEvidence:
     statuses: Sequence[InstanceStatus] = ()
     counts: Mapping[Partition, ReadCounts] | None = None
     processed_before: Mapping[Partition, int] = field(default_factory=dict)
+    notes: Mapping[Partition, CommitNote] = field(default_factory=dict)
+    late: Mapping[Partition, Late] = field(default_factory=dict)
 
 
 def verify(plan: Plan, evidence: VerifyEvidence) -> list[PartitionVerdict]:
@@ -125,6 +140,9 @@ def _partition(plan: Plan, part: PlannedPartition, evidence: VerifyEvidence) -> 
                 VerifyVerdict.CANNOT_TELL,
                 "The plan commits nothing here, but records of the window have arrived since.",
             )
+        late = evidence.late.get(part.key)
+        if late is not None and late.told is not None and first is not None and first.offset is not None:
+            return say(VerifyVerdict.CANNOT_TELL, f"The plan commits nothing here. {late.told}")
         return say(VerifyVerdict.NOT_PLANNED, "The plan commits nothing here.")
     if counts is not None and counts.processed is not None and counts.processed < counts.records:
         missing = counts.records - counts.processed
@@ -141,20 +159,42 @@ def _partition(plan: Plan, part: PlannedPartition, evidence: VerifyEvidence) -> 
         return say(VerifyVerdict.INCOMPLETE, "The new group has no commit.")
     if committed < target:
         return say(VerifyVerdict.INCOMPLETE, f"The commit {committed:,} is before the target.")
-    if committed < end.readable and evidence.tails.get(part.key) != 0:
-        start, left = evidence.logs.starts.get(part.key), end.readable - committed
-        if start is not None and start > committed:
-            return say(
-                VerifyVerdict.INCOMPLETE,
-                f"Retention has deleted the records {committed:,} to {min(start, end.readable):,} unprocessed.",
-            )
-        if evidence.unread is not None and part.key not in evidence.tails and left <= TAIL_OFFSETS:
+    found = through(
+        part,
+        committed,
+        end.readable,
+        log_start=evidence.logs.starts.get(part.key),
+        tail=evidence.tails.get(part.key),
+        note=evidence.notes.get(part.key),
+    )
+    if found.skipped and not _is_whole(counts):
+        return say(VerifyVerdict.INCOMPLETE, f"Its members have not read {ranges_in_words(found.skipped)}.")
+    if found.deleted:
+        return say(VerifyVerdict.INCOMPLETE, found.reservation or "")
+    if found.left:
+        if evidence.unread is not None and part.key not in evidence.tails and found.left <= TAIL_OFFSETS:
             return say(
                 VerifyVerdict.CANNOT_TELL,
-                f"{plural(left, 'offset is', 'offsets are')} not committed; what is there cannot be read: {evidence.unread}",
+                f"{plural(found.left, 'offset is', 'offsets are')} not committed; what is there cannot be read: {evidence.unread}",
             )
-        return say(VerifyVerdict.INCOMPLETE, f"{plural(left, 'offset is', 'offsets are')} not committed yet.")
-    return _by_counts(plan, part, target, committed, evidence, say)
+        return say(VerifyVerdict.INCOMPLETE, f"{plural(found.left, 'offset is', 'offsets are')} not committed yet.")
+    late = evidence.late.get(part.key)
+    if late is not None and late.records:
+        return say(VerifyVerdict.INCOMPLETE, late.told or "")
+    if late is not None and late.told is not None:
+        return _at_most_unknown(_by_counts(plan, part, target, committed, evidence, found.doubt, say), late.told, say)
+    return _by_counts(plan, part, target, committed, evidence, found.doubt, say)
+
+
+def _is_whole(counts: ReadCounts | None) -> bool:
+    """Whether a log of processed records has every record of the window, and every offset that is deleted."""
+    return counts is not None and counts.processed == counts.records and counts.gone_processed == counts.gone
+
+
+def _at_most_unknown(
+    found: PartitionVerdict, words: str, say: Callable[[VerifyVerdict, str], PartitionVerdict]
+) -> PartitionVerdict:
+    return say(VerifyVerdict.CANNOT_TELL, words) if found.verdict is VerifyVerdict.VERIFIED else found
 
 
 def _by_counts(
@@ -163,9 +203,10 @@ def _by_counts(
     target: int,
     committed: int,
     evidence: VerifyEvidence,
+    doubt: str | None,
     say: Callable[[VerifyVerdict, str], PartitionVerdict],
 ) -> PartitionVerdict:
-    """Compare a complete commit with the other evidence."""
+    """Compare a complete commit with the other evidence; with a doubt it proves nothing by itself."""
     end = evidence.logs.ends.get(part.key)
     if end is not None and committed > end:
         return say(
@@ -177,6 +218,12 @@ def _by_counts(
         return say(VerifyVerdict.CANNOT_TELL, window.open)
     counts = evidence.counts.get(part.key) if evidence.counts is not None else None
     if counts is not None and counts.processed is not None:
+        if not _is_whole(counts):
+            return say(
+                VerifyVerdict.CANNOT_TELL,
+                f"Retention has deleted {plural(counts.gone, 'offset')} of the window; {counts.gone_processed:,} of them are "
+                "in the log of processed records, and whether the others had a record is not known.",
+            )
         return say(
             VerifyVerdict.VERIFIED,
             f"{plural(counts.records, 'record')}, all in the log of processed records, and committed.",
@@ -189,20 +236,22 @@ def _by_counts(
         for held in member.partitions
         if (held.topic, held.partition) == part.key
     ]
+
+    def by_commit(words: str) -> PartitionVerdict:
+        return say(VerifyVerdict.VERIFIED, words) if doubt is None else say(VerifyVerdict.CANNOT_TELL, doubt)
+
     if not evidence.statuses or window.stop <= target:
-        return say(VerifyVerdict.VERIFIED, "Committed up to the window's end.")
+        return by_commit("Committed up to the window's end.")
     if not holders:
-        return say(
-            VerifyVerdict.VERIFIED,
-            "Committed up to the window's end. No instance of the fleet file owns it now, so there are no counts.",
+        return by_commit(
+            "Committed up to the window's end. No instance of the fleet file owns it now, so there are no counts."
         )
     held = max(holders, key=lambda item: item.completed or 0)
     if held.first_offset is None or held.committed is None or held.completed is None:
-        return say(VerifyVerdict.VERIFIED, "Committed up to the window's end. Its instance has no counts for it.")
+        return by_commit("Committed up to the window's end. Its instance has no counts for it.")
     expected = held.committed - held.first_offset
     if held.first_offset > target:
-        return say(
-            VerifyVerdict.VERIFIED,
+        return by_commit(
             f"Committed up to the window's end; its instance got it at {held.first_offset:,}, so counts cover only later records.",
         )
     if held.completed < expected and (counts is None or held.completed < counts.records):
