@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import threading
 from pathlib import Path
 
 import pytest
 
-from workbench.errors import GuardError
+from workbench.errors import GuardError, UsageError
 from workbench.files import atomic_write, exclusive_lock
 
 
@@ -91,3 +93,20 @@ def test_who_comes_second_may_wait_and_is_told_who_holds_the_lock(tmp_path: Path
     with exclusive_lock(tmp_path / "lock", GuardError("busy"), wait_seconds=60):
         entered.set()
     assert entered.is_set()
+
+
+@pytest.mark.parametrize("code", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])
+def test_a_file_system_without_locks_is_not_another_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """Some of NFS: waiting would not help, and the words say what does. So is a folder that is not there."""
+
+    def flock(*_: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with pytest.raises(UsageError, match=os.strerror(code)) as caught:
+        exclusive_lock(tmp_path / "lock", GuardError("busy"), wait_seconds=60).__enter__()
+    assert "local disk" in (caught.value.hint or "")
+    with pytest.raises(UsageError, match="No such file"):
+        exclusive_lock(tmp_path / "none" / "lock", GuardError("busy")).__enter__()

@@ -20,6 +20,12 @@ from typing import IO
 from workbench.errors import GuardError, OutputError, UsageError
 
 _LOOK_AGAIN_SECONDS = 0.1  # while another process holds a lock
+_HELD_BY_ANOTHER = (
+    errno.EWOULDBLOCK,
+    errno.EAGAIN,
+    errno.EACCES,
+    errno.EINTR,
+)  # flock(2), and fcntl(2) as NFS emulates it
 
 
 @contextmanager
@@ -229,14 +235,21 @@ def exclusive_lock(lock: Path, refusal: GuardError, *, wait_seconds: float = 0.0
 
     Raises:
         GuardError: `refusal`.
+        UsageError: if there can be no lock here: the file cannot be written, or its file system has no locks (some of NFS).
     """
     deadline = time.monotonic() + wait_seconds
-    with lock.open("a+", encoding="utf-8") as held:
+    try:
+        opened = lock.open("a+", encoding="utf-8")
+    except OSError as error:
+        raise _no_lock(lock, error) from None
+    with opened as held:
         while True:
             try:
                 fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
-            except OSError:
+            except OSError as error:
+                if error.errno not in _HELD_BY_ANOTHER:
+                    raise _no_lock(lock, error) from None
                 if time.monotonic() >= deadline:
                     raise _named(refusal, held) from None
             time.sleep(_LOOK_AGAIN_SECONDS)
@@ -247,6 +260,14 @@ def exclusive_lock(lock: Path, refusal: GuardError, *, wait_seconds: float = 0.0
             yield
         finally:
             held.truncate(0)
+
+
+def _no_lock(lock: Path, error: OSError) -> UsageError:
+    """Anything but a lock of another process: waiting for it would not help."""
+    return UsageError(
+        f"The lock {lock} cannot be taken: {error.strerror or error}.",
+        hint="Put its folder on a local disk: XDG_STATE_HOME, XDG_CACHE_HOME, or the output folder.",
+    )
 
 
 def _named(refusal: GuardError, held: IO[str]) -> GuardError:

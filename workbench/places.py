@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 from platformdirs import PlatformDirs
@@ -30,5 +31,8 @@ def profiles_dir() -> Path:
 
 
 def _made(folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
+    with suppress(
+        OSError
+    ):  # who only reads needs none; who writes into it gets the reason, and says what could not be written
+        folder.mkdir(parents=True, exist_ok=True)
     return folder

@@ -56,10 +56,12 @@ def main() -> int:
             ready = {"type": "Ready", "status": "True" if pod["ready"] else "False"}
             print(json.dumps({"metadata": {}, "spec": containers(pod["group"]), "status": {"conditions": [ready]}}))
         case ["get", kind, "-o", "json"] if kind == f"statefulset/{state['name']}":
-            strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": state["partition"]}}
-            print(
-                json.dumps({"spec": {"template": {"spec": containers(state["template"])}, "updateStrategy": strategy}})
-            )
+            strategy = {
+                "type": state.get("strategy", "RollingUpdate"),
+                "rollingUpdate": {"partition": state["partition"]},
+            }
+            shown = {"replicas": len(state["pods"]), "template": {"spec": containers(state["template"])}}
+            print(json.dumps({"spec": {**shown, "updateStrategy": strategy}}))
         case ["patch", kind, "--type=merge", "-p", patch] if kind == f"statefulset/{state['name']}":
             state["partition"] = json.loads(patch)["spec"]["updateStrategy"]["rollingUpdate"]["partition"]
         case ["set", "env", kind, variable] if kind == f"statefulset/{state['name']}":

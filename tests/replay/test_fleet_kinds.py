@@ -126,6 +126,17 @@ def test_a_unit_gets_a_drop_in_and_is_restarted(tmp_path: Path) -> None:
         {"kind": "systemd", "instances": ["../../etc/passwd"]},
         {"kind": "http", "instances": ["http://h"], "persist": []},
         {"kind": "http", "instances": ["http://h"], "persist": ["echo", "{nothing}"]},
+        *(
+            {"kind": "http", "instances": ["http://h"], "persist": words.split(" ", 3)}
+            for words in (
+                "kubectl set env deployment/payments",
+                "/usr/bin/kubectl -n shop rollout restart deploy/payments",
+                "sh -c kubectl --context=x patch deployments.apps/payments -p {}",
+                "kubectl scale --replicas=3 statefulset payments",
+                "oc set env sts/payments",
+                "helm upgrade payments chart",
+            )
+        ),
     ],
 )
 def test_a_fleet_file_that_does_not_fit_is_refused(fields: dict[str, Any]) -> None:
@@ -159,3 +170,81 @@ def test_the_persist_command_runs_before_each_switch(service: Service, tmp_path:
     with pytest.raises(GuardError, match="ended with 3"):
         service.cutover(back=True).run()
     assert service.fleet.switches == switches
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["kubectl", "patch", "configmap", "payments", "--type=merge", "-p", '{"data": {"group": "{group}"}}'],
+        ["kubectl", "exec", "deployment/payments", "--", "persist", "{group}"],
+        ["consul", "kv", "put", "deployment/group", "{group}"],
+    ],
+)
+def test_what_only_stores_the_group_may_persist_it(words: list[str]) -> None:
+    """No instance is replaced by it."""
+    assert FleetFile.model_validate({"kind": "http", "instances": ["http://h"], "persist": words}).persist == words
+
+
+def changed(cluster: Path, **values: Any) -> None:
+    """Change the state of the StatefulSet."""
+    cluster.write_text(json.dumps({**json.loads(cluster.read_text()), **values}))
+
+
+@pytest.mark.parametrize(
+    ("pods", "words"),
+    [
+        ((0, 1, 2, 3, 4, 5), "does not name payments-4 and payments-5"),
+        ((0, 1), "names payments-2 and payments-3, which it does not have"),
+    ],
+)
+def test_pods_that_the_file_does_not_know_stop_the_switch(cluster: Path, pods: tuple[int, ...], words: str) -> None:
+    """It was scaled since: with the first pod, all others above it would change their group unseen. Nothing is changed."""
+    changed(cluster, pods={f"payments-{number}": {"group": "old", "ready": True} for number in pods})
+    with pytest.raises(GuardError, match=words):
+        kubernetes(cluster).switch("payments-3", group="new", old_group="old", since="s")
+    assert set(groups(cluster)) == {"old"}
+    assert json.loads(cluster.read_text())["template"] == "old"
+
+
+def test_pods_that_are_replaced_by_hand_are_not_switched(cluster: Path) -> None:
+    """Its strategy is somebody's decision, and stays."""
+    changed(cluster, strategy="OnDelete")
+    with pytest.raises(GuardError, match="update strategy OnDelete") as caught:
+        kubernetes(cluster).switch("payments-3", group="new", old_group="old", since="s")
+    assert 'kind = "command"' in (caught.value.hint or "")
+    assert json.loads(cluster.read_text())["template"] == "old"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Logged in as x.\n{}",
+        '{"spec": {}}',
+        "[]",
+        "",
+        '{"spec": {"replicas": "many", "template": {"spec": {"containers": []}}}}',
+        "null",
+    ],
+)
+def test_what_kubectl_prints_besides_is_told(tmp_path: Path, service: Service, text: str) -> None:
+    """A login helper's banner, another kind of object, nothing: an error in words, the journal has an end, and no pod is healthy."""
+    (tmp_path / "out").write_text(text)
+    kubectl = [sys.executable, "-c", f"import pathlib; print(pathlib.Path({str(tmp_path / 'out')!r}).read_text())"]
+    file = FleetFile(kind="kubernetes", instances=["pay-0", "pay-1"], kubernetes={"name": "pay", "kubectl": kubectl})  # type: ignore[arg-type]
+    fleet = make_fleet(file)
+    with pytest.raises(GuardError, match="prints something else than the statefulset 'pay'"):
+        service.cutover(fleet=fleet, file=file).run()
+    assert [(it.phase, it.outcome) for it in service.journal.read()[0]] == [("begin", None), ("end", "failed")]
+    assert not fleet.healthy("pay-0", group="new")
+
+
+def test_an_error_that_nobody_foresaw_has_an_end_in_the_journal(service: Service) -> None:
+    """What is not known is written as unknown, before it is raised."""
+
+    def switch(*_: object, **__: object) -> None:
+        raise KeyError("spec")
+
+    service.fleet.switch = switch  # type: ignore[method-assign]
+    with pytest.raises(KeyError):
+        service.cutover().run()
+    assert [(it.phase, it.outcome) for it in service.journal.read()[0]] == [("begin", None), ("end", "unknown")]

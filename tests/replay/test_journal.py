@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tests.waiting import wait_for
 from workbench.errors import OutputError, UsageError
-from workbench.replay.journal import Journal
+from workbench.replay.journal import Journal, only_one
 
 _WRITER = """
 import sys
@@ -131,3 +131,16 @@ def test_a_line_that_cannot_be_written_says_whether_anything_was_changed(
             plan="p", cluster_id="c", group="g", action="apply", phase=phase, outcome="done" if phase == "end" else None
         )
     assert ("Nothing was changed" in (caught.value.hint or "")) == (phase == "begin")  # type: ignore[attr-defined]
+
+
+def test_a_state_folder_that_cannot_be_made_is_an_error_of_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file is in its place: nothing was changed, and it says so."""
+    (tmp_path / "state").write_text("x")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    with pytest.raises(UsageError, match="cannot be made: Not a directory"), only_one("new"):
+        pytest.fail("without a lock")
+    journal = Journal.of_user()
+    with pytest.raises(UsageError, match=r"cannot be (read|written)"):
+        journal.append(plan="p", cluster_id="c", group="g", action="apply", phase="begin")

@@ -345,3 +345,18 @@ def test_the_command_of_kafkas_own_tool_can_be_copied() -> None:
     """In a panel: whole, with a button beside it."""
     page = plan_html(plan_of(orders()), Path("plan.json"), "b:9092")
     assert re.search(r"<code>[^<]*--reset-offsets[^<]*</code><button class=\"copy\"", page), page[-600:]
+
+
+def test_who_else_reads_the_topic_is_told() -> None:
+    """Groups with commits there, active or not; not the two of the plan; and what is not known of that."""
+    gateway = orders()
+    gateway.groups |= {"billing": {("orders", 0): 1}, "audit": {("orders", 1): 1}, "far": {("other", 0): 1}, "new": {}}
+    gateway.members = {"billing": ["b-0", "b-1"]}
+    [words] = [it for it in plan_of(gateway).warnings if "read these topics" in it]
+    assert words.startswith("2 other groups read these topics: audit (0 members) and billing (2 members).")
+    gateway.others_unknown = "these credentials do not list all groups"
+    assert any("cannot be told who else reads" in it and "do not list" in it for it in plan_of(gateway).warnings)
+    assert not any("else reads" in it or "read these topics" in it for it in plan_of(orders()).warnings)
+    many = orders()
+    many.groups |= {f"group-{number}": {("orders", 0): 1} for number in range(12)}
+    assert any("12 other groups" in it and "and 4 more" in it for it in plan_of(many).warnings)

@@ -119,6 +119,11 @@ def retire_command(
 @click.option(
     "--allow-beyond", is_flag=True, help="Continue although the instances do not stop at the end of the plan's ranges."
 )
+@click.option(
+    "--allow-unnamed",
+    is_flag=True,
+    help="Continue although the group has members that the fleet file does not name: they stay, and process everything once more.",
+)
 @json_option
 @config_option
 def cutover_command(
@@ -133,6 +138,7 @@ def cutover_command(
     carry_others: bool,
     allow_forgetting: bool,
     allow_beyond: bool,
+    allow_unnamed: bool,
     as_json: bool,
     config: Path | None,
 ) -> int:
@@ -184,6 +190,7 @@ def cutover_command(
             allow_gap=allow_gap,
             allow_forgetting=allow_forgetting,
             allow_beyond=allow_beyond,
+            allow_unnamed=allow_unnamed,
         ),
     )
     with Steps(quiet=as_json).waiting(f"Waiting for the instances to switch to {where}"):

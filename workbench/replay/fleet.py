@@ -26,6 +26,8 @@ _MAX_ANSWER_BYTES = 50_000_000
 _UNIT = re.compile(r"[A-Za-z0-9:_.\\@-]{1,200}")
 _NAMES = ("instance", "group", "old_group", "since")
 _PROXY_ANSWERS = (502, 504)  # status codes of a proxy that forwarded the request and does not know the result
+_WORKLOAD = re.compile(r"(deploy|deployment|sts|statefulset|ds|daemonset|rs|replicaset)s?(\.apps)?(/|$)")
+_CHANGES = ("set", "patch", "edit", "apply", "replace", "scale", "delete")  # of kubectl
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")  # other braces, as in JSON for `kubectl patch`, are kept
 
 
@@ -152,10 +154,30 @@ class FleetFile(_Part):
             raise ValueError("with kind systemd every instance must be the name of a unit")
         if self.persist == []:
             raise ValueError("persist has no words")
+        if isinstance(self.persist, list) and (rolls := _rolls_out(self.persist)) is not None:
+            raise ValueError(
+                f"persist must only store the group, but {rolls} replaces the whole workload before the first instance was checked. "
+                'Use switch_file in the settings of the runtime, or a ConfigMap; or kind = "kubernetes"'
+            )
         remember(self.token, *(it for url in self.instances for it in secrets_in_url(url)))
         if self.kind == "http" and any(not url.startswith(("http://", "https://")) for url in self.instances):
             raise ValueError("with kind http every instance must be a URL")
         return self
+
+
+def _rolls_out(words: Sequence[str]) -> str | None:
+    """The part of a command that makes Kubernetes replace a workload's instances; None if none is known to."""
+    parts = " ".join(words).split()  # a shell has its command in one word
+    programs = {part.rpartition("/")[2] for part in parts}
+    if "helm" in programs:
+        return "'helm'"
+    if not programs & {"kubectl", "oc"}:
+        return None
+    if "rollout" in parts and "restart" in parts:
+        return "'rollout restart'"
+    workload = next((found[1] for part in parts if (found := _WORKLOAD.match(part)) is not None), None)
+    change = next((part for part in parts if part in _CHANGES), None)
+    return f"{change!r} of a {workload}" if change is not None and workload is not None else None
 
 
 def read_fleet(path: Path) -> FleetFile:
@@ -241,6 +263,7 @@ class ServiceFleet(Protocol):
         Raises:
             NoAnswerError: if it is unknown whether it switches.
             SourceUnreachableError: if it does not switch.
+            GuardError: if others would switch with it; nothing is changed then.
         """
 
     def healthy(self, instance: str, *, group: str) -> bool:

@@ -6,10 +6,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
-from workbench.errors import ConfigError, SourceUnreachableError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from workbench.errors import ConfigError, GuardError, SourceUnreachableError
 from workbench.files import write_text
+from workbench.humanize import listed, one_line, plural
+from workbench.inputs import first_problem
 from workbench.replay.fleet import (
     Capabilities,
     CommandFleet,
@@ -23,6 +27,91 @@ from workbench.replay.fleet import (
 )
 
 _DROP_IN = "workbench-group.conf"
+
+
+class _Shown(BaseModel):
+    """A part of what kubectl shows; what is not needed here is ignored."""
+
+    model_config = ConfigDict(hide_input_in_errors=True, extra="ignore", frozen=True, populate_by_name=True)
+
+
+M = TypeVar("M", bound=_Shown)
+
+
+class _Variable(_Shown):
+    name: str
+    value: str | None = None
+
+
+class _Container(_Shown):
+    name: str | None = None
+    env: list[_Variable] | None = None
+
+
+class _PodSpec(_Shown):
+    containers: list[_Container]
+
+
+class _Template(_Shown):
+    spec: _PodSpec
+
+
+class _Rolling(_Shown):
+    partition: int | None = None
+
+
+class _Strategy(_Shown):
+    type: str = "RollingUpdate"
+    rolling: _Rolling | None = Field(default=None, alias="rollingUpdate")
+
+
+class _Ordinals(_Shown):
+    start: int = 0
+
+
+class _Workload(_Shown):
+    replicas: int = 1
+    ordinals: _Ordinals | None = None
+    strategy: _Strategy = Field(default=_Strategy(), alias="updateStrategy")
+    of_pods: _Template = Field(alias="template")
+
+    @property
+    def template(self) -> _PodSpec:
+        """What new pods are made from."""
+        return self.of_pods.spec
+
+    @property
+    def start(self) -> int:
+        """Number of the first pod."""
+        return self.ordinals.start if self.ordinals is not None else 0
+
+    @property
+    def partition(self) -> int:
+        """Pods from this number on are replaced."""
+        return (self.strategy.rolling.partition if self.strategy.rolling is not None else None) or 0
+
+
+class _StatefulSet(_Shown):
+    spec: _Workload
+
+
+class _Condition(_Shown):
+    type: str
+    status: str
+
+
+class _PodStatus(_Shown):
+    conditions: list[_Condition] = []
+
+
+class _Metadata(_Shown):
+    deletion: str | None = Field(default=None, alias="deletionTimestamp")
+
+
+class _Pod(_Shown):
+    metadata: _Metadata = _Metadata()
+    spec: _PodSpec
+    status: _PodStatus = _PodStatus()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +142,25 @@ class KubernetesFleet:
         del instance
 
     def switch(self, instance: str, *, group: str, old_group: str, since: str) -> None:
-        """Set the variable, and let the workload replace this pod and those with higher numbers. Running it twice is safe."""
+        """Set the variable, and let the workload replace this pod and those with higher numbers. Running it twice is safe.
+
+        Raises:
+            GuardError: if the file does not name exactly the pods of the StatefulSet, or they are replaced by hand.
+        """
         del old_group, since
         variable = f"{self.told.variable}={group}"
         if self.told.workload == "deployment":
             self._kubectl("set", "env", f"deployment/{instance}", *self._container(), variable, of=instance)
             return
-        name = f"statefulset/{self.told.name}"
-        if self._template_group() != group:
+        there = self._checked()
+        partition = there.partition
+        if self._group_in(there.template) != group:
             # First no pod may be replaced: setting the variable would otherwise replace all of them.
-            self._partition(max(_number(it) for it in self.file.instances) + 1, of=instance)
+            partition = there.start + there.replicas
+            self._partition(partition, of=instance)
+            name = f"statefulset/{self.told.name}"
             self._kubectl("set", "env", name, *self._container(), variable, of=instance)
-        if self._partition_now() > _number(instance):
+        if partition > _number(instance):
             self._partition(_number(instance), of=instance)
 
     def healthy(self, instance: str, *, group: str) -> bool:
@@ -73,36 +169,60 @@ class KubernetesFleet:
             if self.told.workload == "deployment":
                 self._kubectl("rollout", "status", f"deployment/{instance}", "--timeout=1s", of=instance)
                 return True
-            pod = json.loads(self._kubectl("get", "pod", instance, "-o", "json", of=instance))
-        except (SourceUnreachableError, ValueError):
+            pod = self._told(_Pod, "pod", instance)
+        except SourceUnreachableError:
             return False
-        ready = {it.get("type"): it.get("status") for it in pod.get("status", {}).get("conditions", [])}.get("Ready")
-        return (
-            ready == "True"
-            and "deletionTimestamp" not in pod.get("metadata", {})
-            and self._group_in(pod["spec"]) == group
-        )
+        ready = any(it.type == "Ready" and it.status == "True" for it in pod.status.conditions)
+        return ready and pod.metadata.deletion is None and self._group_in(pod.spec) == group
 
-    def _template_group(self) -> str | None:
-        return self._group_in(self._workload()["spec"]["template"]["spec"])
+    def _checked(self) -> _Workload:
+        """The StatefulSet, if its pods can be switched one by one and the file names all of them."""
+        there = self._told(_StatefulSet, "statefulset", str(self.told.name)).spec
+        if there.strategy.type != "RollingUpdate":
+            raise GuardError(
+                f"The StatefulSet {self.told.name!r} has the update strategy {there.strategy.type}: pods are not replaced by number.",
+                hint='Set updateStrategy to RollingUpdate first; or kind = "command", with a switch that deletes one pod.',
+            )
+        pods: set[str] = {f"{self.told.name}-{number}" for number in range(there.start, there.start + there.replicas)}
+        named = set(self.file.instances)
+        if pods != named:
+            lacking, surplus = sorted(pods - named, key=_number), sorted(named - pods, key=_number)
+            words = [f"does not name {listed(lacking)}"] if lacking else []
+            words += [f"names {listed(surplus)}, which it does not have"] if surplus else []
+            raise GuardError(
+                f"The StatefulSet {self.told.name!r} has {plural(there.replicas, 'pod')}, and the fleet file {' and '.join(words)}.",
+                hint="Name all of its pods in the fleet file, and keep it from being scaled until the cutover is done.",
+            )
+        return there
 
-    def _partition_now(self) -> int:
-        strategy = self._workload()["spec"].get("updateStrategy", {})
-        return int((strategy.get("rollingUpdate") or {}).get("partition") or 0)
+    def _told(self, model: type[M], kind: str, name: str) -> M:
+        """What kubectl shows of an object.
 
-    def _workload(self) -> Any:
-        return json.loads(self._kubectl("get", f"statefulset/{self.told.name}", "-o", "json", of=str(self.told.name)))
+        Raises:
+            SourceUnreachableError: if it is something else.
+        """
+        words = ["get", f"{kind}/{name}"] if kind == "statefulset" else ["get", kind, name]
+        text = self._kubectl(*words, "-o", "json", of=name)
+        try:
+            return model.model_validate_json(text)
+        except ValidationError as error:
+            start = one_line(text[:100]) or "nothing"
+            raise SourceUnreachableError(
+                f"{self.told.kubectl[0]} prints something else than the {kind} {name!r} "
+                f"({first_problem(error, whole='the output')}): {start}",
+                hint="It must print JSON and nothing else.",
+            ) from None
 
     def _partition(self, number: int, *, of: str) -> None:
         patch = {"spec": {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": number}}}}
         self._kubectl("patch", f"statefulset/{self.told.name}", "--type=merge", "-p", json.dumps(patch), of=of)
 
-    def _group_in(self, spec: Any) -> str | None:
-        for container in spec.get("containers", []):
-            if self.told.container in (None, container.get("name")):
-                for variable in container.get("env") or []:
-                    if variable.get("name") == self.told.variable:
-                        return str(variable.get("value"))
+    def _group_in(self, spec: _PodSpec) -> str | None:
+        for container in spec.containers:
+            if self.told.container in (None, container.name):
+                for variable in container.env or []:
+                    if variable.name == self.told.variable:
+                        return variable.value
         return None
 
     def _container(self) -> list[str]:

@@ -40,6 +40,7 @@ class Limits:
         on a partition that the old one reads.
         allow_forgetting: cut over although a restart of an instance brings it back to the old group.
         allow_beyond: cut over to a plan of ranges although the instances do not stop at their ends.
+        allow_unnamed: cut over although the group has members that the fleet file does not name.
     """
 
     retention_margin_seconds: float = 600.0
@@ -48,6 +49,7 @@ class Limits:
     allow_gap: bool = False
     allow_forgetting: bool = False
     allow_beyond: bool = False
+    allow_unnamed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -164,9 +164,16 @@ def only_one(group: str) -> Iterator[None]:
 
     Raises:
         GuardError: if another process has the lock.
+        UsageError: if the state folder cannot hold one; nothing was changed then.
     """
     folder = state_dir() / "replay" / "locks"
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"The state folder {folder} cannot be made: {error.strerror}.",
+            hint="Nothing was changed. Set XDG_STATE_HOME to a folder of this machine that you may write to.",
+        ) from None
     refusal = GuardError(f"Another process is changing the group {group!r} now.", hint="See: workbench replay log.")
     with exclusive_lock(folder / hashlib.sha256(group.encode()).hexdigest()[:32], refusal):
         yield
