@@ -147,9 +147,12 @@ class Answer:
         return self.maybe_text() or ""
 
     def lossy_text(self) -> str:
-        """A compact string of others that may hold anything; null is empty, and what is not UTF-8 is replaced."""
+        """A compact string of others that may hold anything; null is empty, and what is not UTF-8 is replaced.
+
+        It ends at a zero byte: confluent-kafka (2.16) sends that of a C string as a part of a commit's metadata.
+        """
         size = self.uvarint()
-        return self.raw(size - 1).decode(errors="replace") if size > 1 else ""
+        return self.raw(size - 1).partition(b"\0")[0].decode(errors="replace") if size > 1 else ""
 
     def skip_bytes(self) -> None:
         """Compact bytes that nobody needs."""

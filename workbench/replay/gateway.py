@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from workbench.collect.kafka_views import GroupView
-from workbench.humanize import listed, size
+from workbench.humanize import listed, plural, size
 
 Partition = tuple[str, int]
 
@@ -82,7 +82,7 @@ class ReadLimits:
 
     def __str__(self) -> str:
         """In words."""
-        return f"{self.records:,} records, {size(self.bytes)} or {self.seconds:g} s"
+        return f"{plural(self.records, 'record')}, {size(self.bytes)} or {self.seconds:g} s"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,7 @@ def audience_of(bootstrap: str, properties: Mapping[str, Any], topics: Collectio
             unknown.append("these credentials do not list all groups")
         names = sorted(others.consumers)
         if len(names) > _MOST_GROUPS:
-            unknown.append(f"only {_MOST_GROUPS:,} of {len(names):,} groups were asked")
+            unknown.append(f"{plural(len(names) - _MOST_GROUPS, 'group was', 'groups were')} not asked")
         limits = Limits(deadline=deadline, moved_until=0.0, lost_until=0.0, silence_seconds=_ANSWER_SECONDS)
         told = read_commits(kafka.own_servers, kafka.properties, names[:_MOST_GROUPS], limits)
     except (NotListedError, WorkbenchError) as error:

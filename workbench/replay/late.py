@@ -37,7 +37,7 @@ class Late:
             why = f" ({self.why.rstrip('.')})" if self.why else f" (limit: {TAIL_LIMITS})"
             return (
                 f"It is not known whether records of the window lie behind its end: timestamps may be out of order, and "
-                f"{plural(self.unread, 'offset')} were not read{why}."
+                f"{plural(self.unread, 'offset was', 'offsets were')} not read{why}."
             )
         return None
 

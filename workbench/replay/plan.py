@@ -294,7 +294,7 @@ def _resolution(request: PlanRequest, first: Found, log_start: int, span: Window
         return Resolution.UNREAD
     if span.start == span.stop and until_ms is not None and (first.timestamp_ms or 0) >= until_ms:
         return Resolution.NONE_INSIDE
-    if span.late or older or span.start != first.offset:
+    if until_ms is not None and (span.late or older or span.start != first.offset):
         return Resolution.UNORDERED
     before = span.start == log_start and first.timestamp_ms is not None and first.timestamp_ms > since_ms
     return Resolution.BEFORE_START if before else Resolution.EXACT

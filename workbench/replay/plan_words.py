@@ -131,24 +131,26 @@ def order_words(spans: Mapping[Partition, WindowSpan], older: Mapping[Partition,
         late = [span for span in mine if span.late]
         if late:
             others = sum(span.others for span in late)
+            missed = counted(sum(span.late for span in late), "message")
             lines.append(
                 f"{topic}: timestamps are out of order in {plural(len(late), 'partition')}. "
-                f"{counted(sum(span.late for span in late), 'message')} of the window lie behind its end by Kafka's lookup: the plan "
+                f"Kafka's lookup leaves out {missed} of the window, behind its end: the plan "
                 f"goes on to the last of them, and so covers at least {counted(others, 'message')} of other times."
             )
         early = {key: number for key, number in older.items() if key[0] == topic}
         if early:
             lines.append(
                 f"{topic}: timestamps are out of order in {plural(len(early), 'partition')}. At least "
-                f"{counted(sum(early.values()), 'message')} behind the start are older than it, and are processed again too."
+                f"{counted(sum(early.values()), 'message')} older than the start after it are processed again, too."
             )
         unread = [span for span in mine if span.unread is not None]
         if unread:
+            places = plural(len(unread), "partition")
             number = sum(span.unread[1] - span.unread[0] for span in unread if span.unread is not None)
             why = next((it.why_unread for it in unread if it.why_unread), None)
             lines.append(
                 f"{topic}: it cannot be told whether all messages of the window are in the plan. Timestamps may be out of order, and "
-                f"{plural(number, 'offset')} behind the window's end (in {plural(len(unread), 'partition')}) were not read "
+                f"{plural(number, 'offset was', 'offsets were')} not read behind the window's end, in {places} "
                 + (f"({why.rstrip('.')}). " if why else f"(limit: {TAIL_LIMITS}). ")
                 + "Without an end the plan has them all; `verify` needs a log of processed records, or --records."
             )
