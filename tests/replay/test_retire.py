@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.replay.fakes import FakeGateway, orders
+from tests.replay.fakes import FakeGateway, instant, now_ms, orders, request
 from tests.replay.fakes import plan_of as plan_of_window
 from tests.replay.test_plan_ranges import gateway, plan_of
 from workbench.errors import GuardError
@@ -72,6 +72,9 @@ def test_what_is_left_only_to_it_keeps_it(place: Path) -> None:
 
     source = replayed()
     source.groups["new"]["orders", 1] = 9
+    refused(source, "has not processed the whole window: orders-1")
+    source = replayed()
+    del source.groups["new"]["orders", 1]
     refused(source, "has not processed the whole window: orders-1")
     source = replayed()
     del source.groups["old"]["orders", 0]
@@ -157,3 +160,23 @@ def test_the_old_group_is_kept_while_records_are_left_to_it(place: Path) -> None
         once()
     once(allow_gap=True)
     assert set(source.groups) == {"new"}
+
+
+def test_a_window_that_is_not_over_is_not_retired(place: Path) -> None:
+    """All that is there is committed, but more may come; or a transaction is open, which decides what counts."""
+    source = orders()
+    until = now_ms() + 3_600_000
+    plan = plan_of_window(source, request(until=instant(until)))
+    source.groups["new"] = dict.fromkeys(source.records, 10)
+
+    def once(ms: int) -> None:
+        retire(plan, place / "plan.json", source, Journal(path=place / "j"), stays=False, now_ms=ms)
+
+    with pytest.raises(GuardError, match="more of its records may still arrive"):
+        once(now_ms())
+    source.stable = {("orders", 0): 9}
+    with pytest.raises(GuardError, match="A transaction is open at 9"):
+        once(until + 1)
+    source.stable.clear()
+    once(until + 1)
+    assert "new" not in source.groups

@@ -93,11 +93,13 @@ class ReadTimes:
         records: offset and timestamp (ms since the epoch, -1: none) in the order of the log.
         through: every record of the requested range below this offset was read.
         by_broker: whether the broker has set all of these timestamps; true without a record.
+        why: the rest cannot be read, if there is a reason besides the limits.
     """
 
     records: Sequence[tuple[int, int]]
     through: int
     by_broker: bool = False
+    why: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

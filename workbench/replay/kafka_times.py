@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from workbench.collect.kafka_connection import KafkaConnection
+from workbench.collect.kafka_errors import error_words
 from workbench.replay.gateway import Partition, ReadLimits, ReadTimes
 
 _BATCH = 1_000
@@ -22,6 +23,7 @@ class _Reading:
     through: int
     stop: int
     by_broker: bool = True
+    why: str | None = None
     records: list[tuple[int, int]] = field(default_factory=list)
 
 
@@ -60,7 +62,7 @@ def read_times(
         finally:
             consumer.close()
     return {
-        key: ReadTimes(records=it.records, through=min(it.through, it.stop), by_broker=it.by_broker)
+        key: ReadTimes(records=it.records, through=min(it.through, it.stop), by_broker=it.by_broker, why=it.why)
         for key, it in found.items()
     }
 
@@ -84,6 +86,8 @@ def _read(consumer: Any, found: Mapping[Partition, _Reading], left: set[Partitio
                     continue
                 if error.code() == KafkaError._PARTITION_EOF:
                     reading.through = max(reading.through, message.offset())
+                else:
+                    reading.why = error_words(error)
                 left.discard(key)
                 continue
             offset = message.offset()

@@ -73,7 +73,7 @@ def find_late(plan: Plan, gateway: Gateway, spans: Mapping[Partition, tuple[int,
     """
     if not spans:
         return {}
-    tails = read_tails(gateway, spans, gateway.settings(sorted({topic for topic, _ in spans})))
+    tails = read_tails(gateway, spans, gateway.settings(sorted({topic for topic, _ in spans})), committed=True)
     found = {}
     for key, tail in tails.items():
         inside = tail.inside(plan.windows_ms)

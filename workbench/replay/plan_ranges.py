@@ -73,9 +73,9 @@ def make_range_plan(request: PlanRequest, gateway: Gateway, *, ranges: OffsetRan
             planned.append(_planned(key, mine, found))
     unread = [(*key, *span.unread) for (key, _), span in sorted(spans.items()) if span.unread is not None]
     if not planned and unread:
-        number = plural(sum(stop - start for *_, start, stop in unread), "offset was", "offsets were")
+        offsets = plural(sum(stop - start for *_, start, stop in unread), "offset was", "offsets were")
         raise GuardError(
-            f"No message of the windows was found, and {number} not read: it cannot be told whether there is one.",
+            f"No message of the windows was found, and {offsets} not read: it cannot be told whether there is one.",
             hint="Timestamps may be out of order. Use --since without an end, or exact offsets: --range.",
         )
     if not planned:

@@ -140,13 +140,14 @@ def _check_done(
         )
         for part in plan.partitions
     }
-    left = [key for key, it in found.items() if it.left and key in new]
-    if left:
+    left = [key for key, it in found.items() if it.left]
+    if left and new:
         raise GuardError(
             f"{plan.new_group!r} has not processed the whole window: {names_of(left)}.",
             hint="See: workbench replay follow, and verify.",
         )
-    doubts = {key: it.reservation for key, it in found.items() if it.reservation is not None}
+    planned = {part.key for part in plan.partitions if part.target is not None}
+    doubts = {key: words for key, it in found.items() if key in planned and (words := ends[key].open or it.reservation)}
     if doubts and new and not allow_unproven:
         words = doubts[min(doubts)]
         raise GuardError(

@@ -71,11 +71,15 @@ def read_tails(
     gateway: Gateway,
     spans: Mapping[Partition, tuple[int, int]],
     settings: Mapping[str, TopicSettings],
-    limits: ReadLimits = TAIL_LIMITS,
+    *,
+    committed: bool = False,
 ) -> dict[Partition, Tail]:
     """Read the timestamps of these offset ranges [start, stop), as far as the limits go. Where the broker sets them, they are in order.
 
     That records cannot be read is no error: then nothing is known of them.
+
+    Args:
+        committed: only records of committed transactions.
     """
     wanted = {key: span for key, span in spans.items() if span[0] < span[1]}
     if not wanted:
@@ -83,16 +87,16 @@ def read_tails(
     ordered = {key for key in wanted if (topic := settings.get(key[0])) is not None and topic.appends_time}
     asked = {key: (start, min(stop, start + _PROBE_OFFSETS)) for key, (start, stop) in wanted.items() if key in ordered}
     try:
-        probes = dict(gateway.times(asked, limits)) if asked else {}
+        probes = dict(gateway.times(asked, TAIL_LIMITS, committed=committed)) if asked else {}
         exempt = {key for key, it in probes.items() if it.by_broker and it.through >= asked[key][1]}
         left = {key: span for key, span in wanted.items() if key not in exempt}
-        read = dict(gateway.times(left, limits)) if left else {}
+        read = dict(gateway.times(left, TAIL_LIMITS, committed=committed)) if left else {}
     except SourceUnreachableError as error:
         return {key: Tail(unread=span, why=error.message) for key, span in wanted.items()}
     found = {key: Tail(records=probes[key].records) for key in exempt}
     for key, (_, stop) in left.items():
         it = read[key]
-        found[key] = Tail(records=it.records, unread=(it.through, stop) if it.through < stop else None)
+        found[key] = Tail(records=it.records, unread=(it.through, stop) if it.through < stop else None, why=it.why)
     return found
 
 
