@@ -126,3 +126,23 @@ def test_two_fleets_in_one_group_are_two(tmp_path: Path) -> None:
     service.gateway.members["new"].append("other-0")
     with pytest.raises(GuardError, match="other-0"):
         service.cutover(back=True).run()
+
+
+def test_the_former_self_of_an_instance_is_waited_for(tmp_path: Path) -> None:
+    """It was killed and is back: until its session has timed out, its client id is there twice. A second process stays."""
+    service = Service(tmp_path)
+    service.gateway.members["old"].append("i2")
+    sleep = service.sleep
+
+    def sleeping(seconds: float) -> None:
+        sleep(seconds)
+        if service.now > 40:
+            service.gateway.members["old"] = [f"i{n}" for n in range(5)]
+
+    cutover = service.cutover(sleep=sleeping)
+    cutover._check_named([service.fleet.status(f"i{n}") for n in range(5)])
+    assert 40 < service.now < 60
+    service.gateway.members["old"].append("i2")
+    with pytest.raises(GuardError, match=r"1 member that the fleet file does not name: i2"):
+        service.cutover().run()
+    assert service.now > 180

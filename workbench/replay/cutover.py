@@ -22,7 +22,7 @@ from workbench.replay.guard import HINTS, Limits, check_cluster, wrong_kind
 from workbench.replay.journal import Journal, only_one
 from workbench.replay.planfile import Plan
 from workbench.replay.preflight import check_applied, check_old_commits, check_within_logs
-from workbench.replay.strangers import names_of_members, strangers
+from workbench.replay.strangers import is_namesake, names_of_members, strangers
 from workbench.replay.through import reading_ends
 from workbench.replay.window_end import TAIL_OFFSETS
 
@@ -153,8 +153,8 @@ class Cutover:
 
     def _check_named(self, statuses: Sequence[InstanceStatus | None]) -> None:
         """Refuse to leave behind members that the fleet file does not name; say it where their number alone speaks for it."""
-        view = self.gateway.group(self.old_group)
         told = [status for status in statuses if status is not None]
+        view = self.gateway.group(self.old_group)
         if len(told) < len(statuses):
             expected = self.file.members_per_instance * len(statuses)
             if len(view.members) > expected:
@@ -163,7 +163,14 @@ class Cutover:
                     f"others are among them cannot be told: {names_of_members(view.members)}. Who is left at the end is."
                 )
             return
-        if not (others := strangers(view, told)):
+        deadline = self.clock() + self.file.health.timeout_seconds
+        others = strangers(view, told)
+        while others and all(is_namesake(it, told) for it in others) and self.clock() < deadline:
+            self.sleep(
+                _LOOK_SECONDS
+            )  # an instance that was killed and is back: its former self is a member until its session ends
+            others = strangers(self.gateway.group(self.old_group), told)
+        if not others:
             return
         words = (
             f"{self.old_group!r} has {plural(len(others), 'member')} that the fleet file does not name: {names_of_members(others)}. "

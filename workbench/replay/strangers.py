@@ -26,6 +26,11 @@ def strangers(view: GroupView, statuses: Sequence[InstanceStatus]) -> list[Membe
     return others
 
 
+def is_namesake(member: Member, statuses: Sequence[InstanceStatus]) -> bool:
+    """Whether an instance of the fleet, or a consumer of it, has this member's client id."""
+    return any(member.client_id in {status.client_id, *(it.member for it in status.members)} for status in statuses)
+
+
 def _spare(ours: Counter[str], client_id: str) -> bool:
     """Take a consumer of this instance that was not matched: some clients call all of them by the instance's name."""
     for name in ours:
