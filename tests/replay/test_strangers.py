@@ -13,7 +13,7 @@ from workbench.collect.kafka_views import GroupView, Member
 from workbench.errors import GuardError
 from workbench.replay.fleet import InstanceStatus, MemberStatus
 from workbench.replay.guard import Limits
-from workbench.replay.strangers import names_of_members, strangers
+from workbench.replay.strangers import check_named, names_of_members, strangers
 
 
 def group_of(*clients: str) -> GroupView:
@@ -94,7 +94,7 @@ def test_who_is_still_there_at_the_end_is_told(tmp_path: Path, asked: bool) -> N
     service = Service(tmp_path, asked=asked)
     stay(service, after=1 if asked else 0)
     with pytest.raises(
-        GuardError, match=r"All 5 instances switched to 'new', but 'old' still has 1 member: i9"
+        GuardError, match=r"Every instance of the fleet file switched to 'new', but 'old' still has 1 member: i9"
     ) as caught:
         service.cutover().run()
     assert "--allow-unnamed" in (caught.value.hint or "")
@@ -139,8 +139,7 @@ def test_the_former_self_of_an_instance_is_waited_for(tmp_path: Path) -> None:
         if service.now > 40:
             service.gateway.members["old"] = [f"i{n}" for n in range(5)]
 
-    cutover = service.cutover(sleep=sleeping)
-    cutover._check_named([service.fleet.status(f"i{n}") for n in range(5)])
+    check_named(service.cutover(sleep=sleeping), [service.fleet.status(f"i{n}") for n in range(5)])
     assert 40 < service.now < 60
     service.gateway.members["old"].append("i2")
     with pytest.raises(GuardError, match=r"1 member that the fleet file does not name: i2"):

@@ -22,7 +22,7 @@ from workbench.replay.guard import HINTS, Limits, check_cluster, wrong_kind
 from workbench.replay.journal import Journal, only_one
 from workbench.replay.planfile import Plan
 from workbench.replay.preflight import check_applied, check_old_commits, check_within_logs
-from workbench.replay.strangers import is_namesake, names_of_members, strangers
+from workbench.replay.strangers import check_left, check_named
 from workbench.replay.through import reading_ends
 from workbench.replay.window_end import TAIL_OFFSETS
 
@@ -90,27 +90,7 @@ class Cutover:
                 self.say(f"Batch {number} of {len(waves)}: healthy.")
                 if number < len(waves):
                     self.sleep(self.file.pause_seconds)
-            self._check_left()
-
-    def _check_left(self) -> None:
-        """All instances of the file have switched: who is still in the group that they left is none of them, or has not gone yet."""
-        deadline = self.clock() + self.file.health.timeout_seconds
-        while (view := self.gateway.group(self.old_group)).members:
-            if self.limits.allow_unnamed or self.clock() >= deadline:
-                break
-            self.sleep(_LOOK_SECONDS)
-        if not view.members:
-            return
-        words = (
-            f"{self.old_group!r} still has {plural(len(view.members), 'member')}: {names_of_members(view.members)}. "
-            "What the fleet has left is processed there, too: every record twice."
-        )
-        if not self.limits.allow_unnamed:
-            raise GuardError(
-                f"All {plural(len(self.fleet.instances), 'instance')} switched to {self.group!r}, but {words}",
-                hint="Stop it, or add it to the fleet file and repeat the command; --allow-unnamed accepts it.",
-            )
-        self.say(words)
+            check_left(self)
 
     def _ways_on(self, batch: Sequence[str]) -> str:
         other = "" if self.back else " --back"
@@ -147,38 +127,9 @@ class Cutover:
                     f"The instance {instance} is in the group {status.group!r}, which is not in the plan.",
                     hint="Is this the correct fleet?",
                 )
-        self._check_named(statuses)
+        check_named(self, statuses)
         if not self.back:
             self._carry(cluster, old, new)
-
-    def _check_named(self, statuses: Sequence[InstanceStatus | None]) -> None:
-        """Refuse to leave behind members that the fleet file does not name; say it where their number alone speaks for it."""
-        told = [status for status in statuses if status is not None]
-        view = self.gateway.group(self.old_group)
-        if len(told) < len(statuses):
-            expected = self.file.members_per_instance * len(statuses)
-            if len(view.members) > expected:
-                self.say(
-                    f"{self.old_group!r} has {plural(len(view.members), 'member')}, the fleet file accounts for {expected}. Whether "
-                    f"others are among them cannot be told: {names_of_members(view.members)}. Who is left at the end is."
-                )
-            return
-        deadline = self.clock() + self.file.health.timeout_seconds
-        others = strangers(view, told)
-        while others and all(is_namesake(it, told) for it in others) and self.clock() < deadline:
-            self.sleep(
-                _LOOK_SECONDS
-            )  # an instance that was killed and is back: its former self is a member until its session ends
-            others = strangers(self.gateway.group(self.old_group), told)
-        if not others:
-            return
-        words = (
-            f"{self.old_group!r} has {plural(len(others), 'member')} that the fleet file does not name: {names_of_members(others)}. "
-            "What stays there processes everything once more."
-        )
-        if not self.limits.allow_unnamed:
-            raise GuardError(words, hint="Add their instances to the fleet file; or --allow-unnamed.")
-        self.say(words)
 
     def _check_keeps(self, plan: Plan) -> None:
         """Refuse a switch that the next restart of an instance would undo, and ranges without an end."""

@@ -1,16 +1,22 @@
 """Members of a group that a fleet file does not name: they stay when the fleet leaves, take over its partitions, and process everything
-once more. Pure."""
+once more."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from workbench.collect.kafka_views import GroupView, Member
-from workbench.humanize import listed
+from workbench.errors import GuardError
+from workbench.humanize import listed, plural
 from workbench.replay.fleet import InstanceStatus
 
+if TYPE_CHECKING:
+    from workbench.replay.cutover import Cutover
+
 _MOST_NAMED = 8
+_LOOK_SECONDS = 0.5
 
 
 def strangers(view: GroupView, statuses: Sequence[InstanceStatus]) -> list[Member]:
@@ -47,3 +53,63 @@ def names_of_members(members: Sequence[Member]) -> str:
     )
     more = f" and {len(found) - _MOST_NAMED:,} more" if len(found) > _MOST_NAMED else ""
     return listed(found[:_MOST_NAMED]) + more
+
+
+def check_named(cutover: Cutover, statuses: Sequence[InstanceStatus | None]) -> None:
+    """Refuse to leave behind members that the fleet file does not name; say it where their number alone speaks for it.
+
+    Args:
+        statuses: of all instances; None where the fleet has none.
+
+    Raises:
+        GuardError: if there are some, and that is not allowed.
+    """
+    told = [status for status in statuses if status is not None]
+    view = cutover.gateway.group(cutover.old_group)
+    if len(told) < len(statuses):
+        expected = cutover.file.members_per_instance * len(statuses)
+        if len(view.members) > expected:
+            cutover.say(
+                f"{cutover.old_group!r} has {plural(len(view.members), 'member')}, the fleet file accounts for {expected}. Whether "
+                f"others are among them cannot be told: {names_of_members(view.members)}. Who is left at the end is."
+            )
+        return
+    deadline = cutover.clock() + cutover.file.health.timeout_seconds
+    others = strangers(view, told)
+    while others and all(is_namesake(it, told) for it in others) and cutover.clock() < deadline:
+        # An instance that was killed and is back: its former self is a member until its session has timed out.
+        cutover.sleep(_LOOK_SECONDS)
+        others = strangers(cutover.gateway.group(cutover.old_group), told)
+    if not others:
+        return
+    words = (
+        f"{cutover.old_group!r} has {plural(len(others), 'member')} that the fleet file does not name: {names_of_members(others)}. "
+        "What stays there processes everything once more."
+    )
+    if not cutover.limits.allow_unnamed:
+        raise GuardError(words, hint="Add their instances to the fleet file; or --allow-unnamed.")
+    cutover.say(words)
+
+
+def check_left(cutover: Cutover) -> None:
+    """All instances of the file have switched: who is still in the group that they left is none of them, or has not gone yet.
+
+    Raises:
+        GuardError: if somebody stays, and that is not allowed.
+    """
+    health = cutover.file.health
+    deadline = cutover.clock() + (health.settle_seconds if cutover.limits.allow_unnamed else health.timeout_seconds)
+    while (view := cutover.gateway.group(cutover.old_group)).members and cutover.clock() < deadline:
+        cutover.sleep(_LOOK_SECONDS)
+    if not view.members:
+        return
+    words = (
+        f"{cutover.old_group!r} still has {plural(len(view.members), 'member')}: {names_of_members(view.members)}. "
+        "What the fleet has left is processed there, too: every record twice."
+    )
+    if not cutover.limits.allow_unnamed:
+        raise GuardError(
+            f"Every instance of the fleet file switched to {cutover.group!r}, but {words}",
+            hint="Stop it, or add it to the fleet file and repeat the command; --allow-unnamed accepts it.",
+        )
+    cutover.say(words)
