@@ -43,18 +43,14 @@ from workbench.replay.gateway import (
 from workbench.replay.kafka_audience import audience_of
 from workbench.replay.kafka_commits import commits_of_group, notes_of_group
 from workbench.replay.kafka_lookup import Lookup, topics_for
-from workbench.replay.kafka_times import read_times
+from workbench.replay.kafka_times import read_times, sample_bytes
 
 # A coordinator writes the offsets of one request as one batch, which must fit into the `message.max.bytes` of its topic (1 MiB by
 # default); half of that leaves a margin for this estimate.
 _COMMIT_BATCH = 2_000
 _COMMIT_BATCH_BYTES = 500_000
 _COMMIT_RECORD_BYTES = 70  # of one offset, without the names of group and topic
-_SAMPLED_PARTITIONS = 32
-_SAMPLED_PER_TOPIC = 8
-_SAMPLED_RECORDS = 2_000
 _QUOTA_SECONDS = 3.0
-_SAMPLE_SECONDS = 5.0  # including the connection; ends early with enough records or at the log end
 _CLIENT_ID = (
     "workbench-replay"  # a separate client id, so that quotas and broker logs can distinguish it from the service
 )
@@ -294,40 +290,7 @@ class KafkaGateway:
 
     def record_bytes(self, starts: Mapping[Partition, int]) -> dict[str, float]:
         """See `Gateway.record_bytes`. Reads by assignment and never commits; bounded in partitions, records and time."""
-        from confluent_kafka import Consumer, KafkaException, TopicPartition
-
-        chosen: dict[str, list[TopicPartition]] = {}
-        for (topic, number), offset in starts.items():
-            mine = chosen.setdefault(topic, [])
-            if len(mine) < _SAMPLED_PER_TOPIC and sum(map(len, chosen.values())) < _SAMPLED_PARTITIONS:
-                mine.append(TopicPartition(topic, number, offset))
-        assigned = [part for parts in chosen.values() for part in parts]
-        if not assigned:
-            return {}
-        consumer = Consumer(reading_properties(self.bootstrap, self.properties))
-        sizes: dict[str, tuple[int, int]] = {}
-        ended: set[Partition] = set()
-        deadline = time.monotonic() + _SAMPLE_SECONDS
-        try:
-            consumer.assign(assigned)
-            seen = 0
-            while seen < _SAMPLED_RECORDS and len(ended) < len(assigned) and time.monotonic() < deadline:
-                message: Any  # a consumed record has topic, partition and offset; the client's types do not say so
-                for message in consumer.consume(200, 0.1):
-                    if message.error() is not None:
-                        ended.add((message.topic(), message.partition()))
-                        continue
-                    size, number = sizes.get(message.topic(), (0, 0))
-                    sizes[message.topic()] = (
-                        size + len(message.value() or b"") + len(message.key() or b""),
-                        number + 1,
-                    )
-                    seen += 1
-        except KafkaException as error:
-            raise self._kafka.unreachable(error) from None
-        finally:
-            consumer.close()
-        return {topic: size / number for topic, (size, number) in sizes.items()}
+        return sample_bytes(self._kafka, reading_properties(self.bootstrap, self.properties), starts)
 
     def read_quota(self, clients: Collection[str]) -> float | None:
         """See `Gateway.read_quota`."""

@@ -1,4 +1,4 @@
-"""Timestamps of records, read from Kafka by assignment within limits; nothing is committed, and no group is joined."""
+"""Timestamps and sizes of records, read from Kafka by assignment within limits; nothing is committed, and no group is joined."""
 
 from __future__ import annotations
 
@@ -13,6 +13,10 @@ from workbench.replay.gateway import Partition, ReadLimits, ReadTimes
 
 _BATCH = 1_000
 _CONSUME_SECONDS = 0.1
+_SAMPLED_PARTITIONS = 32
+_SAMPLED_PER_TOPIC = 8
+_SAMPLED_RECORDS = 2_000
+_SAMPLE_SECONDS = 5.0  # including the connection; ends early with enough records or at the log end
 _LOG_APPEND_TIME = 2  # type of a timestamp that the broker has set
 
 
@@ -103,3 +107,47 @@ def _read(consumer: Any, found: Mapping[Partition, _Reading], left: set[Partitio
                 over.append(TopicPartition(*key))
         if over and left:
             consumer.pause(over)
+
+
+def sample_bytes(
+    kafka: KafkaConnection, properties: Mapping[str, Any], starts: Mapping[Partition, int]
+) -> dict[str, float]:
+    """Mean bytes of key and value of records sampled from these offsets on, by topic; see `Gateway.record_bytes`.
+
+    Raises:
+        SourceUnreachableError: if the client cannot read at all.
+    """
+    from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+    chosen: dict[str, list[TopicPartition]] = {}
+    for (topic, number), offset in starts.items():
+        mine = chosen.setdefault(topic, [])
+        if len(mine) < _SAMPLED_PER_TOPIC and sum(map(len, chosen.values())) < _SAMPLED_PARTITIONS:
+            mine.append(TopicPartition(topic, number, offset))
+    assigned = [part for parts in chosen.values() for part in parts]
+    if not assigned:
+        return {}
+    consumer = Consumer(dict(properties))
+    sizes: dict[str, tuple[int, int]] = {}
+    ended: set[Partition] = set()
+    deadline = time.monotonic() + _SAMPLE_SECONDS
+    try:
+        consumer.assign(assigned)
+        seen = 0
+        while seen < _SAMPLED_RECORDS and len(ended) < len(assigned) and time.monotonic() < deadline:
+            message: Any  # a consumed record has topic, partition and offset; the client's types do not say so
+            for message in consumer.consume(200, 0.1):
+                if message.error() is not None:
+                    ended.add((message.topic(), message.partition()))
+                    continue
+                size, number = sizes.get(message.topic(), (0, 0))
+                sizes[message.topic()] = (
+                    size + len(message.value() or b"") + len(message.key() or b""),
+                    number + 1,
+                )
+                seen += 1
+    except KafkaException as error:
+        raise kafka.unreachable(error) from None
+    finally:
+        consumer.close()
+    return {topic: size / number for topic, (size, number) in sizes.items()}
