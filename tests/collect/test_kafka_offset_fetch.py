@@ -78,7 +78,16 @@ def test_commits_of_groups_with_and_without() -> None:
         found = read(broker, *told)
     assert found.offsets == {("g", "t", 0): 5, ("g", "t", 1): 0, ("g", "u", 7): None, ("", "t", 0): 9}
     assert (found.denied, found.missing, found.errors) == ([], {}, {})
+    assert found.notes == dict.fromkeys(found.offsets, "note")
     assert found.requests == len(broker.asked)
+
+
+@pytest.mark.parametrize(
+    ("raw", "read"), [(b"\x00", ""), (b"\x01", ""), (b"\x04abc", "abc"), (b"\x05abc\0", "abc"), (b"\x03\xff\xfe", "��")]
+)
+def test_a_note_of_others_may_hold_anything(raw: bytes, read: str) -> None:
+    """Null, empty, with the zero byte of a C string, or no text at all: never an error that hides the commit."""
+    assert Answer(raw).lossy_text() == read
 
 
 def test_many_groups_are_few_requests() -> None:

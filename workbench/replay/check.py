@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -106,7 +107,12 @@ def check(plan: Plan, cluster: Cluster, gateway: Gateway, count_records: CountRe
     notes: list[str] = []
     statuses = _statuses(asked.fleet, notes)
     behind = late_spans(plan, logs, ends, commits)
-    read = _read(plan, cluster, logs, ends, behind, asked) if reading else _Read(late=find_late(plan, gateway, behind))
+    with ExitStack() as kept:
+        read = (
+            _read(plan, cluster, logs, ends, behind, asked, kept)
+            if reading
+            else _Read(late=find_late(plan, gateway, behind))
+        )
     tails, unread = _tails(plan, commits, logs, ends, count_records)
     found = VerifyEvidence(
         commits=commits,
@@ -205,6 +211,7 @@ def _read(
     ends: Mapping[Partition, WindowEnd],
     behind: Mapping[Partition, tuple[int, int]],
     asked: CheckRequest,
+    kept: ExitStack,
 ) -> _Read:
     from workbench.replay import records
     from workbench.spark.session import session
@@ -222,10 +229,12 @@ def _read(
     processed = records.read_processed(spark, asked.processed) if asked.processed is not None else None
     if asked.key_ranges and (asked.records or processed is not None):
         frame = frame.persist()
+        kept.callback(frame.unpersist)
     counts = dict.fromkeys(ranges, ReadCounts(records=0, processed=None if processed is None else 0))
     before: dict[Partition, int] = {}
     if processed is not None:
         processed = processed.persist()
+        kept.callback(processed.unpersist)  # the next check of this session reads the log as it is then
         for row in records.processed_counts(frame, processed):
             counts[row["topic"], row["partition"]] = ReadCounts(
                 records=row["records"], processed=row["processed"], first_missing=row["first_missing"]
