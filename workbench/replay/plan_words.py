@@ -156,9 +156,7 @@ def order_words(spans: Mapping[Partition, WindowSpan], older: Mapping[Partition,
             )
         none = sum(span.start == span.stop and span.unread is None for span in mine)
         if none:
-            lines.append(
-                f"{topic}: no message of the window is in {plural(none, 'partition')}; all that follow were read."
-            )
+            lines.append(f"{topic}: no message of the window is in {plural(none, 'partition')}.")
     return lines
 
 
