@@ -130,12 +130,12 @@ def order_words(spans: Mapping[Partition, WindowSpan], older: Mapping[Partition,
         mine = [span for key, span in spans.items() if key[0] == topic]
         late = [span for span in mine if span.late]
         if late:
-            others = sum(span.others for span in late)
             missed = counted(sum(span.late for span in late), "message")
+            others = sum(span.others for span in late)
+            also = f", and so covers at least {counted(others, 'message')} of other times" if others else ""
             lines.append(
-                f"{topic}: timestamps are out of order in {plural(len(late), 'partition')}. "
-                f"Kafka's lookup leaves out {missed} of the window, behind its end: the plan "
-                f"goes on to the last of them, and so covers at least {counted(others, 'message')} of other times."
+                f"{topic}: timestamps are out of order in {plural(len(late), 'partition')}. Kafka's lookup leaves out {missed} of the "
+                f"window, behind its end: the plan goes on to the last of them{also}."
             )
         early = {key: number for key, number in older.items() if key[0] == topic}
         if early:
