@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import re
 import threading
 import time
@@ -14,8 +13,8 @@ from typing import Any
 
 from workbench.errors import SetupError, UsageError
 from workbench.humanize import one_line
-from workbench.serve.schema import TABLES, VERSION, newer
-from workbench.serve.store import Clock, Database, Result, Store, answering
+from workbench.serve.schema import VERSION, newer, statements
+from workbench.serve.store import Clock, Database, Result, Store, answering, fit
 
 try:
     import psycopg
@@ -45,7 +44,7 @@ _END_OF_FROZEN = """
     SELECT pg_terminate_backend(pid, 5000) FROM pg_locks, workbench_serve
     WHERE locktype = 'advisory' AND granted AND objsubid = 2 AND classid = %s AND objid = hashtext(current_schema())::oid
     AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-    AND awake < clock_timestamp() - make_interval(secs => %s)
+    AND NOT awake BETWEEN clock_timestamp() - make_interval(secs => %s) AND clock_timestamp() + interval '1 minute'
 """
 _TYPES = {
     r"\bINTEGER PRIMARY KEY\b": "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
@@ -77,7 +76,7 @@ class DatabaseStore(Store):
         self._connection = {**_PATIENCE, **given}
         self._leading: psycopg.Connection[Any] | None = None
         self._leading_lock = threading.Lock()
-        with answering(psycopg.Error, self.name):
+        with answering(psycopg.Error, self.name, unfit=_is_unfit):
             with self._connect() as connection:
                 _prepare(connection, self.name)
             self._pool = ConnectionPool(
@@ -96,16 +95,20 @@ class DatabaseStore(Store):
         return connection
 
     @contextmanager
-    def writing(self) -> Iterator[Database]:
+    def _transaction(self) -> Iterator[Database]:
         """See `Store`."""
-        with answering(psycopg.Error, self.name), self._pool.connection() as connection, connection.transaction():
+        with (
+            answering(psycopg.Error, self.name, unfit=_is_unfit),
+            self._pool.connection() as connection,
+            connection.transaction(),
+        ):
             _lock(connection, "pg_advisory_xact_lock", _WRITING)
             yield _Connection(connection)
 
     @contextmanager
     def reading(self) -> Iterator[Database]:
         """See `Store`."""
-        with answering(psycopg.Error, self.name), self._pool.connection() as connection:
+        with answering(psycopg.Error, self.name, unfit=_is_unfit), self._pool.connection() as connection:
             yield _Connection(connection)
 
     def leads(self) -> bool:
@@ -120,6 +123,9 @@ class DatabaseStore(Store):
                     if not self._taken(self._leading):
                         self._let_go()
                         return False
+                    # By the connection that holds the lock: one that has lost it cannot raise the number after its successor has.
+                    raised = self._leading.execute("UPDATE lead SET number = number + 1 RETURNING number").fetchone()
+                    self.lead = raised[0] if raised is not None else None
                 self._leading.execute("UPDATE workbench_serve SET awake = clock_timestamp()")
                 return True
             except psycopg.Error:
@@ -172,11 +178,11 @@ class _Connection:
         self._connection = connection
 
     def execute(self, query: str, values: Sequence[Any] = (), /) -> Result:
-        return self._connection.execute(_translated(query), [_plain(it) for it in values])
+        return self._connection.execute(_translated(query), [fit(it) for it in values])
 
     def executemany(self, query: str, values: Iterable[Sequence[Any]], /) -> object:
         with self._connection.cursor() as cursor:
-            cursor.executemany(_translated(query), [[_plain(it) for it in row] for row in values])
+            cursor.executemany(_translated(query), [[fit(it) for it in row] for row in values])
         return None
 
 
@@ -185,11 +191,9 @@ def _translated(query: str) -> bytes:
     return query.replace("%", "%%").replace("?", "%s").encode()
 
 
-def _plain(value: Any) -> Any:
-    """A value that PostgreSQL can hold: no NUL, no lone surrogate; NaN is NULL, as in SQLite."""
-    if isinstance(value, str):  # an enum's member is written by its value
-        return value.encode(errors="backslashreplace").decode().replace("\0", "\\x00")
-    return None if isinstance(value, float) and math.isnan(value) else value
+def _is_unfit(error: Exception) -> bool:
+    """Cardinality, data, constraints, limits: about what was to be written, not about the server."""
+    return isinstance(error, psycopg.Error) and (error.sqlstate or "")[:2] in ("21", "22", "23", "54")
 
 
 def _configure(connection: psycopg.Connection[Any]) -> None:
@@ -210,9 +214,11 @@ def _prepare(connection: psycopg.Connection[Any], name: str) -> None:
         found = row[0] if row is not None else None
         if found is not None and found > VERSION:
             raise newer(name)
+        for statement in statements(found or 0):
+            for mine, theirs in _TYPES.items():
+                statement = re.sub(mine, theirs, statement)
+            connection.execute(statement.encode())
         if found is None:
-            for statement in TABLES:
-                for mine, theirs in _TYPES.items():
-                    statement = re.sub(mine, theirs, statement)
-                connection.execute(statement.encode())
             connection.execute("INSERT INTO workbench_serve (version) VALUES (%s)", (VERSION,))
+        elif found < VERSION:
+            connection.execute("UPDATE workbench_serve SET version = %s", (VERSION,))

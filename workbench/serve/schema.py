@@ -1,11 +1,10 @@
-"""Tables of the memory."""
+"""Tables of the memory, as steps from one version to the next: an older memory is brought up to date when it is opened."""
 
 from __future__ import annotations
 
 from workbench.errors import UsageError
 
-VERSION = 1
-_TABLES = """
+_FIRST = """
 CREATE TABLE incident (
   id TEXT PRIMARY KEY,
   cluster TEXT NOT NULL, cause TEXT NOT NULL, verdict TEXT NOT NULL, state TEXT NOT NULL, headline TEXT NOT NULL,
@@ -66,7 +65,56 @@ CREATE TABLE note (
 CREATE INDEX note_of ON note (incident, at);
 CREATE TABLE visit (hash TEXT PRIMARY KEY, csrf TEXT NOT NULL, until REAL NOT NULL, token TEXT NOT NULL);
 """
-TABLES = tuple(it for it in _TABLES.split(";\n") if it.strip())
+# ending: why an incident was closed (`incidents`). truncated: alerts that Alertmanager left out of the same message. joined: the
+# incident's revision when a member began to concern people. advice: JSON. lead: raised by each take-over. telling: see `telling`; `lane` is
+# the incident whose messages it is told in. had: verdicts of incidents, also with an empty topic and group, to find earlier ones.
+_SECOND = """
+ALTER TABLE incident ADD COLUMN ending TEXT;
+ALTER TABLE alert ADD COLUMN truncated INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE member ADD COLUMN muted TEXT;
+ALTER TABLE member ADD COLUMN joined INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE member ADD COLUMN advice TEXT;
+CREATE TABLE lead (number INTEGER NOT NULL);
+INSERT INTO lead (number) VALUES (0);
+CREATE TABLE telling (
+  id INTEGER PRIMARY KEY,
+  incident TEXT NOT NULL REFERENCES incident(id), target TEXT NOT NULL,
+  state TEXT NOT NULL,
+  lane TEXT,
+  verdict TEXT NOT NULL DEFAULT '', well INTEGER NOT NULL DEFAULT 0,
+  revision INTEGER NOT NULL DEFAULT 0,
+  first_at REAL, last_at REAL NOT NULL DEFAULT 0, due REAL,
+  UNIQUE (incident, target)
+);
+CREATE INDEX telling_state ON telling (target, state);
+CREATE INDEX telling_due ON telling (due);
+CREATE INDEX telling_first ON telling (target, first_at);
+INSERT INTO telling (incident, target, state, lane, verdict, revision, first_at, last_at)
+  SELECT incident.id, outbox.target, 'told', incident.id, incident.told_verdict, incident.revision, incident.opened, incident.told_at
+  FROM incident JOIN outbox ON outbox.incident = incident.id WHERE incident.closed IS NULL
+  GROUP BY incident.id, outbox.target, incident.told_verdict, incident.revision, incident.opened, incident.told_at;
+CREATE INDEX outbox_lane ON outbox (incident, target, id);
+CREATE TABLE had (
+  cluster TEXT NOT NULL, verdict TEXT NOT NULL, grp TEXT NOT NULL, topic TEXT NOT NULL,
+  incident TEXT NOT NULL, opened REAL NOT NULL,
+  PRIMARY KEY (incident, grp, topic, verdict)
+);
+CREATE INDEX had_like ON had (cluster, verdict, grp, topic, opened);
+INSERT INTO had (cluster, verdict, grp, topic, incident, opened)
+  SELECT DISTINCT finding.cluster, finding.verdict, finding.grp, finding.topic, incident.id, incident.opened
+  FROM finding JOIN incident ON incident.id = finding.incident WHERE finding.state NOT IN ('healthy', 'cannot_tell');
+INSERT INTO had (cluster, verdict, grp, topic, incident, opened)
+  SELECT DISTINCT cluster, verdict, grp, '', incident, opened FROM had WHERE topic <> '' AND grp <> '' ON CONFLICT DO NOTHING;
+INSERT INTO had (cluster, verdict, grp, topic, incident, opened)
+  SELECT DISTINCT cluster, verdict, '', '', incident, opened FROM had WHERE grp <> '' ON CONFLICT DO NOTHING;
+"""
+_STEPS = (_FIRST, _SECOND)
+VERSION = len(_STEPS)
+
+
+def statements(version: int) -> list[str]:
+    """What brings tables of a version (0: none) to the present one."""
+    return [it for step in _STEPS[version:] for it in step.split(";\n") if it.strip()]
 
 
 def newer(where: str) -> UsageError:

@@ -1,17 +1,19 @@
-"""The memory in one file, for one instance."""
+"""The memory in one file: of several processes that use it, one leads."""
 
 from __future__ import annotations
 
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
-from workbench.errors import OutputError
-from workbench.serve.schema import TABLES, VERSION, newer
-from workbench.serve.store import Clock, Database, Store, answering
+from workbench.errors import GuardError, OutputError
+from workbench.files import exclusive_lock
+from workbench.serve.schema import VERSION, newer, statements
+from workbench.serve.store import Clock, Database, Result, Store, answering, fit
 
 
 class FileStore(Store):
@@ -33,14 +35,15 @@ class FileStore(Store):
         self._lock = threading.RLock()
         self._readers = threading.local()
         self._opened: list[sqlite3.Connection] = []
+        self._leading: ExitStack | None = None
 
     @contextmanager
-    def writing(self) -> Iterator[Database]:
+    def _transaction(self) -> Iterator[Database]:
         """See `Store`."""
-        with self._lock, answering(sqlite3.Error, str(self.path)):
+        with self._lock, answering(sqlite3.Error, str(self.path), unfit=_is_unfit):
             self._writer.execute("BEGIN IMMEDIATE")
             try:
-                yield self._writer
+                yield _Connection(self._writer)
                 self._writer.execute("COMMIT")
             except BaseException:
                 if self._writer.in_transaction:  # a full disk has ended it already
@@ -50,18 +53,62 @@ class FileStore(Store):
     @contextmanager
     def reading(self) -> Iterator[Database]:
         """See `Store`."""
-        with answering(sqlite3.Error, str(self.path)):
+        with answering(sqlite3.Error, str(self.path), unfit=_is_unfit):
             reader: sqlite3.Connection | None = getattr(self._readers, "connection", None)
             if reader is None:
                 reader = self._readers.connection = connect(self.path)
                 self._opened.append(reader)
-            yield reader
+            yield _Connection(reader)
+
+    def leads(self) -> bool:
+        """See `Store`. The lock is a file beside the memory, and is free when its process ends."""
+        with self._lock:
+            if self._leading is None:
+                stack = ExitStack()
+                refusal = GuardError(f"Another process leads with the memory {self.path}.")
+                try:
+                    stack.enter_context(exclusive_lock(self.path.with_name(f"{self.path.name}.lead"), refusal))
+                except GuardError:
+                    return False
+                except OSError as error:
+                    raise OutputError(f"The lock beside {self.path} cannot be made: {error.strerror}.") from None
+                with stack:
+                    with self.writing() as db:
+                        db.execute("UPDATE lead SET number = number + 1")
+                        self.lead = db.execute("SELECT number FROM lead").fetchone()[0]
+                    self._leading = stack.pop_all()
+            return True
+
+    def resign(self) -> None:
+        """Let another process lead."""
+        with self._lock:
+            if self._leading is not None:
+                self._leading.close()
+            self._leading = None
 
     def close(self) -> None:
         """See `Store`."""
         with self._lock:
+            self.resign()
             for connection in (*self._opened, self._writer):
                 connection.close()
+
+
+class _Connection:
+    """A connection that is given values which it can hold."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def execute(self, query: str, values: Sequence[Any] = (), /) -> Result:
+        return self._connection.execute(query, [fit(it) for it in values])
+
+    def executemany(self, query: str, values: Iterable[Sequence[Any]], /) -> object:
+        return self._connection.executemany(query, ([fit(it) for it in row] for row in values))
+
+
+def _is_unfit(error: Exception) -> bool:
+    return isinstance(error, sqlite3.DataError | sqlite3.IntegrityError | sqlite3.InterfaceError)
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -98,10 +145,9 @@ def prepare(path: Path) -> None:
         found = with_tables.execute("PRAGMA user_version").fetchone()[0]
         if found > VERSION:
             raise newer(str(path))
-        if found == 0:
-            for statement in TABLES:
-                with_tables.execute(statement)
-            with_tables.execute(f"PRAGMA user_version = {VERSION}")
+        for statement in statements(found):
+            with_tables.execute(statement)
+        with_tables.execute(f"PRAGMA user_version = {VERSION}")
         with_tables.execute("COMMIT")
     except sqlite3.Error as error:
         raise OutputError(

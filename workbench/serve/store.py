@@ -2,29 +2,59 @@
 
 from __future__ import annotations
 
+import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from numbers import Integral, Real
 from typing import Any, Protocol
 
-from workbench.errors import SourceUnreachableError
+from workbench.errors import SourceUnreachableError, WorkbenchError
 from workbench.humanize import one_line
 
 Clock = Callable[[], float]
+_MOST = 2**63  # integers of both kinds of memory have 64 bits
 
 
 class StoreError(SourceUnreachableError):
     """The memory does not answer, or cannot be written: what was asked of it has not happened, or nobody knows."""
 
 
+class LeadLostError(StoreError):
+    """Another instance has taken the lead since this step began: what it found is not written."""
+
+
+class UnfitError(WorkbenchError):
+    """The memory works, and refuses this value or row: another one may be fit."""
+
+
 @contextmanager
-def answering(errors: type[Exception], where: str) -> Iterator[None]:
-    """Turn a driver's errors into `StoreError`."""
+def answering(errors: type[Exception], where: str, *, unfit: Callable[[Exception], bool]) -> Iterator[None]:
+    """Turn a driver's errors into `StoreError`, or into `UnfitError` if they are about what was to be written."""
     try:
         yield
     except errors as error:
-        raise StoreError(f"The memory {where} cannot be used: {one_line(str(error))}.") from error
+        kind = UnfitError if unfit(error) else StoreError
+        raise kind(f"The memory {where} cannot be used: {one_line(str(error))}.") from error
+
+
+def fit_text(text: str) -> str:
+    """A text that both kinds can hold: a lone surrogate and NUL become escapes. An enum's member is written by its value."""
+    return text.encode(errors="backslashreplace").decode().replace("\0", "\\x00")
+
+
+def fit(value: Any) -> Any:
+    """A value that both kinds can hold. A number that is none, or that nothing can have, is not known: NULL."""
+    if isinstance(value, str):
+        return fit_text(value)
+    if value is None or isinstance(value, bool | bytes):
+        return value
+    if isinstance(value, Integral):  # of numpy, too
+        return int(value) if -_MOST <= value < _MOST else None
+    if isinstance(value, Real):
+        return float(value) if math.isfinite(value) else None
+    return value
 
 
 class Row(Protocol):
@@ -71,14 +101,27 @@ class Store(ABC):
 
     def __init__(self, *, clock: Clock = time.time) -> None:
         self.clock = clock
+        self.lead: int | None = None
 
-    @abstractmethod
-    def writing(self) -> AbstractContextManager[Database]:
+    @contextmanager
+    def writing(self, *, lead: int | None = None) -> Iterator[Database]:
         """A transaction, after those of all others: on the disk when the block ends, and without effect if it raises.
 
+        Args:
+            lead: number of the lead under which the step began; each take-over raises it. None: whoever leads may write this.
+
         Raises:
-            StoreError: if the memory does not answer.
+            LeadLostError: if another instance has taken the lead since. StoreError: if the memory does not answer.
+            UnfitError: if it cannot hold a value.
         """
+        with self._transaction() as db:
+            if lead is not None and db.execute("SELECT number FROM lead").fetchone()[0] != lead:
+                raise LeadLostError("Another instance leads now: what this one found before is not written.")
+            yield db
+
+    @abstractmethod
+    def _transaction(self) -> AbstractContextManager[Database]:
+        """A transaction, after those of all others."""
 
     @abstractmethod
     def reading(self) -> AbstractContextManager[Database]:
@@ -89,7 +132,10 @@ class Store(ABC):
         """
 
     def leads(self) -> bool:
-        """Whether this process is the one that judges and sends; of several with one memory it is one, until it ends."""
+        """Whether this process is the one that judges and sends; of several with one memory it is one, until it ends.
+
+        `lead` is then the number of its lead: one more than that of the lead before.
+        """
         return True
 
     @abstractmethod
