@@ -201,6 +201,7 @@ class _Api:
         counts = {"new": found.new, "known": found.known, "resolved": found.resolved}
         for kind, number in counts.items():
             server.metrics.alerts.labels(kind).inc(number)
+        server.metrics.truncated.inc(found.truncated)
         return JSONResponse({"accepted": counts})
 
     async def incidents(self, _request: Request) -> Response:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from workbench.serve.judged import Judged
+from workbench.serve import outbox
+from workbench.serve.alone import each_alone
+from workbench.serve.judged import Judged, fitted
 from workbench.serve.store import Store
 from workbench.triage.verdict import State
 
@@ -13,14 +15,37 @@ _SENT_KEPT_SECONDS = 14 * 86_400.0
 _FORGOTTEN_AFTER = 3  # rounds without a subscription, after which the fleet's page leaves it out
 
 
-def record(store: Store, cluster: str, judged: Sequence[Judged], *, every_seconds: float) -> None:
-    """Keep a triage of a whole cluster; `judged` is worst first."""
+def record(
+    store: Store,
+    cluster: str,
+    judged: Sequence[Judged],
+    *,
+    every_seconds: float,
+    lead: int | None = None,
+    skipped: Callable[[], object] = lambda: None,
+) -> None:
+    """Keep a triage of a whole cluster; `judged` is worst first.
+
+    Args:
+        lead: see `Store.writing`. skipped: called for a subscription that cannot be kept.
+
+    Raises:
+        StoreError: if the memory does not answer, or the lead is lost.
+    """
+    ranked = list(enumerate(fitted(it) for it in judged))
+    each_alone(ranked, lambda part: _record(store, cluster, part, lead=lead), lambda _one, _error: skipped())
+    with store.writing(lead=lead) as db:
+        gone = store.clock() - _FORGOTTEN_AFTER * max(every_seconds, 60.0)
+        db.execute("DELETE FROM fleet WHERE cluster = ? AND at < ?", (cluster, gone))
+
+
+def _record(store: Store, cluster: str, ranked: Sequence[tuple[int, Judged]], *, lead: int | None) -> None:
     now = store.clock()
     before = {
         (row["grp"], row["topic"]): row for row in store.rows("SELECT * FROM fleet WHERE cluster = ?", (cluster,))
     }
     rows, changes = [], []
-    for rank, it in enumerate(judged):
+    for rank, it in ranked:
         last = before.get((it.group, it.topic))
         same = last is not None and last["verdict"] == it.verdict
         values = (it.verdict, it.state, it.headline, it.time_lag_seconds, it.lag_messages)
@@ -30,7 +55,7 @@ def record(store: Store, cluster: str, judged: Sequence[Judged], *, every_second
         hour = last is not None and last["at"] // _REPEAT_SECONDS != now // _REPEAT_SECONDS
         if not same or (hour and it.state != State.HEALTHY):
             changes.append((cluster, it.group, it.topic, now, *values))
-    with store.writing() as db:
+    with store.writing(lead=lead) as db:
         db.executemany(
             "INSERT INTO fleet (cluster, grp, topic, rank, verdict, state, headline, time_lag, lag, at, since) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (cluster, grp, topic) DO UPDATE SET rank = excluded.rank, "
@@ -43,18 +68,17 @@ def record(store: Store, cluster: str, judged: Sequence[Judged], *, every_second
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             changes,
         )
-        gone = now - _FORGOTTEN_AFTER * max(every_seconds, 60.0)
-        db.execute("DELETE FROM fleet WHERE cluster = ? AND at < ?", (cluster, gone))
 
 
-def forget(store: Store, *, keep_seconds: float) -> None:
+def forget(store: Store, *, keep_seconds: float, lead: int | None = None) -> None:
     """Delete what is older than the settings say: findings, closed incidents with their notes, sent messages, ended visits."""
     now = store.clock()
     old = now - keep_seconds
-    with store.writing() as db:
+    with store.writing(lead=lead) as db:
+        outbox.give_up_old(db, now=now)
         db.execute("DELETE FROM finding WHERE at < ?", (old,))
         ended = "SELECT id FROM incident WHERE closed < ?"
-        for table in ("note", "member", "alert", "finding", "outbox"):
+        for table in ("note", "member", "alert", "finding", "outbox", "telling", "had"):
             db.execute(f"DELETE FROM {table} WHERE incident IN ({ended})", (old,))  # noqa: S608 - our own names
         db.execute(
             'UPDATE incident SET "similar" = NULL WHERE "similar" IN (SELECT id FROM incident WHERE closed < ?)', (old,)

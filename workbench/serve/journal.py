@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,7 +11,9 @@ from workbench.alerts import OWN_ALERT, Alert
 from workbench.errors import WorkbenchError
 from workbench.humanize import plural
 from workbench.masking import masked
-from workbench.serve.store import Database, Row, Store
+from workbench.serve.store import Database, Row, Store, fit_text
+
+_log = logging.getLogger(__name__)
 
 
 class FullError(WorkbenchError):
@@ -19,11 +22,12 @@ class FullError(WorkbenchError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accepted:
-    """How many alerts of a message were new, known, or the end of a known one."""
+    """How many alerts of a message were new, known, or the end of a known one; `truncated`: that Alertmanager left out."""
 
     new: int = 0
     known: int = 0
     resolved: int = 0
+    truncated: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +36,7 @@ class Waiting:
 
     Attributes:
         started: when it began to fire, ISO 8601, or empty. received: seconds since 1970.
-        incident: of a former verdict, or of a message that said that there is none yet.
+        incident: of a former verdict, or of a message that said that there is none yet. late: it was passed on without one.
     """
 
     id: int
@@ -43,12 +47,13 @@ class Waiting:
     started: str
     received: float
     incident: str | None
+    late: bool = False
 
 
 def fingerprint_of(alert: Alert) -> str:
     """Alertmanager's fingerprint of the labels, or one of those that a triage uses."""
     if alert.fingerprint:
-        return alert.fingerprint[:200]
+        return fit_text(alert.fingerprint)[:200]
     labels = "\0".join((alert.name, alert.cluster, alert.group, alert.topic))
     return hashlib.sha256(labels.encode(errors="surrogatepass")).hexdigest()[:32]
 
@@ -83,11 +88,12 @@ def accept(store: Store, alerts: Sequence[Alert], *, cluster: str | None, most_w
                     continue  # it began and ended before this server knew of it
                 new += 1
                 db.execute(
-                    "INSERT INTO alert (fingerprint, started, received, name, cluster, grp, topic, state, firing) "
-                    "VALUES (?, ?, ?, ?, ?, ?, ?, 'waiting', 1)",
+                    "INSERT INTO alert (fingerprint, started, received, truncated, name, cluster, grp, topic, state, firing) "
+                    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'waiting', 1)",
                     (
                         *key,
                         now,
+                        alert.truncated,
                         *map(_text, (masked(alert.name), alert.cluster or cluster or "", alert.group, alert.topic)),
                     ),
                 )
@@ -96,7 +102,10 @@ def accept(store: Store, alerts: Sequence[Alert], *, cluster: str | None, most_w
             else:
                 known += 1
                 _again(db, row, now)
-    return Accepted(new=new, known=known, resolved=resolved)
+    left_out = max((it.truncated for it in alerts), default=0)
+    if left_out:
+        _log.warning("Alertmanager left out %d alerts of a message (max_alerts): they are not judged", left_out)
+    return Accepted(new=new, known=known, resolved=resolved, truncated=left_out)
 
 
 def _end(db: Database, row: Row) -> int:
@@ -109,7 +118,9 @@ def _end(db: Database, row: Row) -> int:
 
 
 def _again(db: Database, row: Row, now: float) -> None:
-    """Judge an alert again that still fires after its incident was closed."""
+    """An alert fires, perhaps again; judge it anew if its incident was closed."""
+    if not row["firing"]:  # a message about its end came before this one
+        db.execute("UPDATE alert SET firing = 1 WHERE id = ?", (row["id"],))
     if row["state"] == "judged" and row["closed"] is not None:
         db.execute(
             "UPDATE alert SET state = 'waiting', firing = 1, late = 0, received = ? WHERE id = ?", (now, row["id"])
@@ -117,8 +128,8 @@ def _again(db: Database, row: Row, now: float) -> None:
 
 
 def _text(text: str) -> str:
-    """Text that SQLite can hold; a lone surrogate becomes an escape."""
-    return text.encode(errors="backslashreplace").decode()[:1000]
+    """Text that the memory can hold, so that a verdict about it is found again."""
+    return fit_text(text)[:1000]
 
 
 def waiting(store: Store, *, most: int = 2000) -> list[Waiting]:
@@ -129,8 +140,9 @@ def waiting(store: Store, *, most: int = 2000) -> list[Waiting]:
 
 def late(store: Store, *, seconds: float) -> list[Waiting]:
     """Alerts that wait for longer than the deadline, and were not passed on yet."""
-    before = store.clock() - seconds
-    rows = store.rows("SELECT * FROM alert WHERE state = 'waiting' AND late = 0 AND received < ?", (before,))
+    now = store.clock()
+    query = "SELECT * FROM alert WHERE state = 'waiting' AND late = 0 AND (received < ? OR received > ?)"
+    rows = store.rows(query, (now - seconds, now + seconds))  # later than now: the clock was set back
     return [_waiting(row) for row in rows]
 
 
@@ -138,4 +150,5 @@ def _waiting(row: Row) -> Waiting:
     return Waiting(
         id=row["id"], name=row["name"], cluster=row["cluster"], group=row["grp"], topic=row["topic"],
         started=row["started"], received=row["received"], incident=row["incident"],
+        late=bool(row["late"]),
     )  # fmt: skip

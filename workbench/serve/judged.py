@@ -12,6 +12,7 @@ import numpy as np
 
 from workbench.errors import NoSeriesError, WorkbenchError
 from workbench.humanize import duration, plural
+from workbench.serve.store import fit_text
 from workbench.triage.verdict import State, Verdict
 
 if TYPE_CHECKING:
@@ -85,6 +86,12 @@ def worse(judged: Judged) -> tuple[int, float]:
 
 def _groups_in(measured: Measured) -> set[str]:
     return {str(it) for it in measured.capture.samples["group"].unique().to_pylist() if it}
+
+
+def fitted(judged: Judged) -> Judged:
+    """With texts as the memory holds them, so that what is read from it is found among what a triage says."""
+    group, topic = fit_text(judged.group), fit_text(judged.topic)
+    return judged if (group, topic) == (judged.group, judged.topic) else replace(judged, group=group, topic=topic)
 
 
 def unknown(group: str, topic: str, reason: str, *, cause: str) -> Judged:

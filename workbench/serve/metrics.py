@@ -36,6 +36,17 @@ class Metrics:
         self.late = Counter(
             "workbench_serve_late_alerts", "Alerts passed on without a verdict.", registry=self.registry
         )
+        self.truncated = Counter(
+            "workbench_serve_truncated_alerts",
+            "Alerts that Alertmanager left out of its messages.",
+            registry=self.registry,
+        )
+        self.skipped = Counter(
+            "workbench_serve_skipped",
+            "Alerts, incidents and subscriptions that an internal error has cost; the others go on.",
+            ["kind"],
+            registry=self.registry,
+        )
         self._waiting = Gauge("workbench_serve_alerts_waiting", "Alerts without a verdict.", registry=self.registry)
         self._open = Gauge("workbench_serve_incidents_open", "Open incidents.", registry=self.registry)
         self._unsent = Gauge("workbench_serve_messages_waiting", "Messages to be sent.", registry=self.registry)

@@ -7,7 +7,7 @@ import zlib
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.serve.incidents import words_of_similar
+from workbench.serve.likeness import words_of_similar
 from workbench.serve.store import Row, Store
 
 _WORST_FIRST = "CASE state WHEN 'lagging' THEN 0 WHEN 'cannot_tell' THEN 1 WHEN 'draining' THEN 2 ELSE 3 END, time_lag DESC NULLS LAST"

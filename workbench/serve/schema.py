@@ -66,8 +66,8 @@ CREATE INDEX note_of ON note (incident, at);
 CREATE TABLE visit (hash TEXT PRIMARY KEY, csrf TEXT NOT NULL, until REAL NOT NULL, token TEXT NOT NULL);
 """
 # ending: why an incident was closed (`incidents`). truncated: alerts that Alertmanager left out of the same message. joined: the
-# incident's revision when a member began to concern people. advice: JSON. lead: raised by each take-over. telling: see `telling`; `lane` is
-# the incident whose messages it is told in. had: verdicts of incidents, also with an empty topic and group, to find earlier ones.
+# incident's revision when a member began to concern people. advice: JSON. lead: raised by each take-over. telling: see `telling`;
+# its lane is the incident whose messages tell it. had: verdicts of incidents, also without topic and group, to find earlier ones.
 _SECOND = """
 ALTER TABLE incident ADD COLUMN ending TEXT;
 ALTER TABLE alert ADD COLUMN truncated INTEGER NOT NULL DEFAULT 0;

@@ -18,13 +18,17 @@ from workbench.serve.outbox import Parcel
 
 _SLACK_TEXT = 2900  # a section has room for 3,000 characters
 _HEADER_TEXT = 140
+_LINES, _LINE_TEXT = 12, 200  # of causes in one paragraph
+_ENDS_SECONDS = 3600.0  # four times the pause after which `telling` repeats an alert
 _TITLES = {
     "new": "{verdict}",
     "verdict": "{verdict} (before: {before})",
     "grows": "{verdict}, now {total}",
     "recovered": "recovered (was: {before})",
     "healthy": "an alert, but the subscription is healthy",
-    "digest": "{verdict}, and {others} more causes",
+    "ended": "closed (was: {before})",
+    "digest": "{verdict}{more}",
+    "ends": "{ended} that were told together",
 }
 _MARKS = {"lagging": "🔴", "cannot_tell": "🟣", "draining": "🟡", "healthy": "🟢"}
 
@@ -34,8 +38,12 @@ def title(parcel: Parcel) -> str:
     it = parcel.message
     members = plural(it.total, "subscription")
     words = _TITLES[it.kind].format(
-        verdict=it.verdict.replace("_", " "), before=(it.before or "").replace("_", " "), total=members, others=len(it.others)
+        verdict=it.verdict.replace("_", " "), before=(it.before or "no verdict").replace("_", " "), total=members,
+        more=f", and {plural(len(it.others), 'more cause', 'more causes')}" if it.others else "",
+        ended=plural(len(it.others), "cause is over", "causes are over"),
     )  # fmt: skip
+    if it.kind == "ends":
+        return masked(one_line(f"{printable(it.cluster)}: {words}"))
     who = f"{printable(it.members[0][0])} ← {printable(it.members[0][1])}" if it.total == 1 and it.members else members
     return masked(one_line(f"{printable(it.cluster)}: {words} · {who}"))
 
@@ -44,18 +52,26 @@ def paragraphs(parcel: Parcel, shown: Callable[[str], str]) -> list[str]:
     """The rest, worst first: headline, members, what to do, an earlier incident; `shown` makes foreign text harmless."""
     it = parcel.message
     found = [shown(it.headline), *([it.trend] if it.trend else [])]
-    if it.total > 1:
+    if it.total > 1 and it.members:
         found.append(
             "\n".join(f"• {shown(printable(group))} ← {shown(printable(topic))}" for group, topic, _ in it.members)
         )
         if it.total > len(it.members):
             found[-1] += f"\n… and {it.total - len(it.members):,} more"
-    if it.others:
-        found.append("Also:\n" + "\n".join(f"• {shown(text)}" for text in it.others[:10]))
+    lines = [f"• {shown(text)}"[:_LINE_TEXT] for text in it.others]
+    for start in range(0, len(lines), _LINES):  # each cause is named; a chat's block has room for so many
+        found.append(
+            "\n".join(
+                [*(["Over:" if it.kind == "ends" else "Also:"] if not start else []), *lines[start : start + _LINES]]
+            )
+        )
     if it.actions:
         found.append("What to do:\n" + "\n".join(f"{n}. {shown(text)}" for n, text in enumerate(it.actions, 1)))
     if it.like:
         found.append(f"Like the one of {shown(it.like)}")
+    if it.left_out:
+        left = plural(it.left_out, "more alert", "more alerts")
+        found.append(f"Alertmanager left out {left} of this message (max_alerts): they are not judged.")
     notes = [f"Alert: {', '.join(shown(printable(name)) for name in it.alerts)}"] if any(it.alerts) else []
     notes += [f"Owner: {shown(printable(it.owner))}"] if it.owner else []
     notes += [f"Runbook: {it.runbook if _ours(it.runbook) else shown(it.runbook)}"] if it.runbook else []
@@ -130,6 +146,8 @@ def document(parcel: Parcel, url: str | None) -> dict[str, Any]:
             "subscriptions": it.total,
             "worst": [{"group": group, "topic": topic, "headline": words} for group, topic, words in it.members],
             "other_causes": list(it.others),
+            "other_incidents": list(it.other_incidents),
+            "left_out": it.left_out,
             "alerts": list(it.alerts),
             "actions": list(it.actions),
             "runbook": it.runbook,
@@ -148,9 +166,9 @@ def grafana(parcel: Parcel, url: str | None) -> dict[str, Any]:
 
 
 def alertmanager(parcel: Parcel, url: str | None, *, now: datetime) -> list[dict[str, Any]]:
-    """An alert of our own beside those that led to it; it ends with the incident, and by itself after a day."""
+    """An alert of our own beside those that led to it; it ends with the incident, and by itself if nobody repeats it."""
     it = parcel.message
-    over = it.kind in ("recovered", "healthy")
+    over = it.kind in ("recovered", "healthy", "ended")
     labels = {"alertname": OWN_ALERT, "cluster": printable(it.cluster), "incident": it.incident}
     annotations = {
         "summary": title(parcel),
@@ -163,7 +181,7 @@ def alertmanager(parcel: Parcel, url: str | None, *, now: datetime) -> list[dict
         "labels": {name: masked(text) for name, text in labels.items() if text},
         "annotations": {name: masked(text) for name, text in annotations.items()},
         "startsAt": min(made, now - timedelta(seconds=1)).isoformat(),
-        "endsAt": (now if over else now + timedelta(days=1)).isoformat(),
+        "endsAt": (now if over else now + timedelta(seconds=_ENDS_SECONDS)).isoformat(),
     }
     address = link(parcel, url)
     return [{**found, "generatorURL": address} if address else found]

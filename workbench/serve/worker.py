@@ -17,11 +17,12 @@ from itertools import groupby
 from workbench.delivery import ServeSettings, Target
 from workbench.errors import WorkbenchError
 from workbench.humanize import duration
-from workbench.serve import fleet, incidents, journal, outbox
+from workbench.serve import fleet, incidents, journal, outbox, telling
+from workbench.serve.alone import each_alone
 from workbench.serve.judged import AT_ONCE, GivenWayError, Judge, Judged, Question, unknown
 from workbench.serve.metrics import Metrics
 from workbench.serve.send import NotTakenError, Send, send
-from workbench.serve.store import Store, StoreError
+from workbench.serve.store import LeadLostError, Store, StoreError
 
 _log = logging.getLogger(__name__)
 _TICK_SECONDS = 0.1
@@ -66,14 +67,25 @@ class Worker:
     def start(self) -> None:
         """Start the threads; messages that were being sent at a former end are sent again."""
         self.take_lead()
-        names = [("judge", self._judging), ("watch", self._watching), ("lead", self._keeping_lead)]
-        self._threads = [threading.Thread(target=run, name=f"serve-{name}", daemon=True) for name, run in names]
-        self._threads += [
-            threading.Thread(target=self._sending, args=(it,), name=f"serve-send-{number}", daemon=True)
-            for number, it in enumerate(self.settings.targets)
+        runs = {"judge": self._judging, "watch": self._watching, "lead": self._keeping_lead}
+        for number, target in enumerate(self.settings.targets):
+            runs[f"send-{number}"] = partial(self._sending, target)
+        self._threads = [
+            threading.Thread(target=self._until_stopped, args=(run,), name=f"serve-{name}", daemon=True)
+            for name, run in runs.items()
         ]
         for thread in self._threads:
             thread.start()
+
+    def _until_stopped(self, run: Callable[[], None]) -> None:
+        """Run a thread; if it ends before the server does, the process ends, to be started anew: no part is missing unseen."""
+        try:
+            run()
+        except BaseException:
+            _log.exception("the thread %s failed", threading.current_thread().name)
+        if not self._stop.is_set():
+            _log.error("the thread %s has ended; ending, to be started anew", threading.current_thread().name)
+            self._give_up()
 
     def stop(self, *, seconds: float = 10.0) -> None:
         """Stop after the present steps; a triage that takes longer is left to the end of the process."""
@@ -103,7 +115,10 @@ class Worker:
         """Begin to lead if no other instance does, or cease if the way to the memory was lost."""
         leads = self.store.leads()
         if leads and not self._leading.is_set():
-            if again := outbox.resume(self.store):
+            with self.store.writing(lead=self.store.lead) as db:
+                again = outbox.resume(db, self.settings.targets)
+                telling.resume(db, self.settings)
+            if again:
                 _log.warning("%d messages may already have been sent before; they are sent again", again)
             self._leading.set()
         elif not leads and self._leading.is_set():
@@ -117,6 +132,8 @@ class Worker:
                 self.take_lead()
             except StoreError as error:
                 _log.warning("%s", error)
+            except Exception:
+                _log.exception("taking the lead failed; it is tried again")
 
     def _while_leading(self, step: Callable[[], bool], rest: Callable[[], object]) -> None:
         """Take steps until the end, as long as this instance leads; `rest` after one that had nothing to do."""
@@ -153,18 +170,24 @@ class Worker:
 
     def judge_alerts(self) -> bool:
         """Judge what waits, one triage for each cluster; return whether there was anything."""
-        waiting = journal.waiting(self.store)
+        lead, waiting = self.store.lead, journal.waiting(self.store)
         if not waiting:
             return False
         rest = self.settings.gather.total_seconds() - (self.store.clock() - waiting[0].received)
         if rest > 0:
             self._stop.wait(min(rest, self.settings.gather.total_seconds()))
             waiting = journal.waiting(self.store)
-        in_order = sorted(waiting, key=lambda it: it.cluster)
+        in_order, left = sorted(waiting, key=lambda it: it.cluster), len(waiting)
+        skipped = self._skipping("alert")
         for cluster, found in groupby(in_order, key=lambda it: it.cluster):
             for alerts in _parts(list(found)):
-                incidents.conclude(self.store, alerts, self._verdicts(cluster, alerts), self.settings)
-        return True
+                judged = self._verdicts(cluster, alerts)
+                incidents.conclude(self.store, alerts, judged, self.settings, lead=lead, skipped=skipped)
+        left -= sum(it.id in {one.id for one in waiting} for it in journal.waiting(self.store))
+        return left > 0  # what cannot be concluded must not keep incidents and the fleet from their turn
+
+    def _skipping(self, kind: str) -> Callable[[], None]:
+        return self.metrics.skipped.labels(kind).inc
 
     def _verdicts(self, cluster: str, alerts: Sequence[journal.Waiting]) -> Sequence[Judged]:
         if not cluster:
@@ -172,8 +195,8 @@ class Worker:
                 alerts, "the alert names no cluster. Set `cluster` under [serve], or a label.", "no cluster"
             )
         groups = () if any(not it.group for it in alerts) else tuple(dict.fromkeys(it.group for it in alerts))
-        since = min((datetime.fromisoformat(it.started) for it in alerts if it.started), default=None)
         try:
+            since = min((datetime.fromisoformat(it.started) for it in alerts if it.started), default=None)
             return self._asked(Question(cluster=cluster, groups=groups, since=since), "alert")
         except WorkbenchError as error:
             return _without(alerts, error.message, f"error:{type(error).__name__}")
@@ -202,6 +225,8 @@ class Worker:
 
     def look_again(self) -> bool:
         """Judge open incidents again, one triage for each cluster; return whether there was anything."""
+        lead = self.store.lead
+        self.tell_due()
         found = incidents.due(self.store, self.settings)
         found = [it for it in found if self._look_at.get(it.cluster, 0.0) <= time.monotonic()]
         for cluster in dict.fromkeys(it.cluster for it in found):
@@ -218,12 +243,29 @@ class Worker:
                 except Exception:
                     _log.exception("looking again at %s failed", cluster)
                     self._failed()
-            for it in mine:
-                incidents.followed(self.store, it, judged, self.settings)
-            self._look_at[cluster] = _rested(begun, self.settings.look_again.total_seconds())
+            try:
+                for it in mine:
+                    self._follow(it, judged, lead)
+            finally:
+                self._look_at[cluster] = _rested(begun, self.settings.look_again.total_seconds())
             if journal.waiting(self.store, most=1):
                 break
         return bool(found)
+
+    def _follow(self, incident: incidents.Open, judged: Sequence[Judged] | None, lead: int | None) -> None:
+        try:
+            incidents.followed(self.store, incident, judged, self.settings, lead=lead)
+        except StoreError:
+            raise
+        except Exception:
+            _log.exception("the incident %s could not be followed; the others are", incident.id)
+            self._skipping("incident")()
+
+    def tell_due(self) -> None:
+        """Close what has ended, and tell what had to wait; this needs no triage."""
+        lead = self.store.lead
+        incidents.expire(self.store, self.settings, lead=lead)
+        telling.tell_due(self.store, self.settings, lead=lead)
 
     def _is_wanted(self) -> bool:
         """Whether new alerts wait."""
@@ -232,19 +274,25 @@ class Worker:
     def judge_fleet(self) -> bool:
         """Judge one whole cluster if its turn has come; return whether there was one."""
         every = self.settings.fleet_every.total_seconds()
-        now = time.monotonic()
+        lead, now = self.store.lead, time.monotonic()
         cluster = next((it for it in self._clusters() if self._fleet_at.get(it, 0.0) <= now), None)
         if cluster is None:
             return False
         try:
             judged = self._asked(Question(cluster=cluster, pictures=False, give_way=self._is_wanted), "fleet")
+            skipped = self._skipping("subscription")
+            fleet.record(self.store, cluster, judged, every_seconds=every, lead=lead, skipped=skipped)
         except GivenWayError:
-            return True  # its turn comes again after the alerts
+            every = 0.0  # its turn comes again after the alerts
+        except StoreError:
+            raise
         except WorkbenchError as error:
             _log.warning("the fleet of %s was not judged: %s", cluster, error)
-        else:
-            fleet.record(self.store, cluster, judged, every_seconds=every)
-        self._fleet_at[cluster] = max(now + every, _rested(now, every))
+        except Exception:
+            _log.exception("judging the fleet of %s failed", cluster)
+            self._failed()
+        finally:
+            self._fleet_at[cluster] = max(now + every, _rested(now, every)) if every else now
         return True
 
     # Sending
@@ -254,7 +302,7 @@ class Worker:
 
     def send_one(self, target: Target) -> bool:
         """Send the oldest due message of a target; return whether there was one."""
-        parcel = outbox.claim(self.store, target.name)
+        parcel = outbox.claim(self.store, target.name, lead=self.store.lead)
         if parcel is None:
             return False
         try:
@@ -278,6 +326,8 @@ class Worker:
         while True:
             try:
                 return note()
+            except LeadLostError:
+                raise  # whoever leads now sends it again, with the same key
             except StoreError as error:
                 _log.warning("%s", error)
                 if self._stop.wait(_PAUSE_WITHOUT_MEMORY_SECONDS):
@@ -290,23 +340,32 @@ class Worker:
         while not self._stop.wait(_TICK_SECONDS * 10):
             if not self.leading:
                 continue
-            try:
-                self.pass_on_late()
-                if time.monotonic() - forgotten > _FORGET_SECONDS or not forgotten:
-                    fleet.forget(self.store, keep_seconds=self.settings.keep.total_seconds())
-                    forgotten = time.monotonic()
-            except StoreError as error:
-                _log.warning("%s", error)
+            steps: list[Callable[[], object]] = [self.pass_on_late, self.tell_due]
+            if time.monotonic() - forgotten > _FORGET_SECONDS or not forgotten:
+                steps.append(self._forget)
+                forgotten = time.monotonic()
+            for step in steps:
+                try:
+                    step()
+                except StoreError as error:
+                    _log.warning("%s", error)
+                except Exception:  # deadlines are watched whatever else fails
+                    _log.exception("the thread %s failed; it goes on", threading.current_thread().name)
+
+    def _forget(self) -> None:
+        fleet.forget(self.store, keep_seconds=self.settings.keep.total_seconds(), lead=self.store.lead)
 
     def pass_on_late(self) -> int:
         """Pass on alerts that have waited for too long; return their number."""
+        lead = self.store.lead
         found = journal.late(self.store, seconds=self.settings.deadline.total_seconds())
         for cluster in dict.fromkeys(it.cluster for it in found):
             mine = [it for it in found if it.cluster == cluster]
             _log.warning(
                 "%d alerts have no verdict after %s", len(mine), duration(self.settings.deadline.total_seconds())
             )
-            incidents.pass_on_late(self.store, mine, self.settings)
+            passed = partial(incidents.pass_on_late, self.store, settings=self.settings, lead=lead)
+            each_alone(mine, passed, lambda _one, _error: self._skipping("alert")())
             self.metrics.late.inc(len(mine))
         return len(found)
 
