@@ -141,10 +141,13 @@ def message_of(text: str) -> Message:
     return Message(**{**values, "members": tuple(tuple(it) for it in values["members"])})
 
 
-def sent(store: Store, parcel: Parcel) -> None:
-    """Note that a target has accepted a message."""
+def sent(store: Store, parcel: Parcel, *, but: str | None = None) -> None:
+    """Note that a target has accepted a message; `but`: not for everybody."""
     with store.writing(lead=parcel.lead) as db:
-        db.execute("UPDATE outbox SET state = 'sent', sent = ?, error = NULL WHERE id = ?", (store.clock(), parcel.id))
+        db.execute(
+            "UPDATE outbox SET state = 'sent', sent = ?, error = ? WHERE id = ?",
+            (store.clock(), but[:500] if but else None, parcel.id),
+        )
 
 
 def refused(store: Store, parcel: Parcel, error: str, *, passing: bool) -> None:

@@ -146,10 +146,14 @@ class DatabaseStore(Store):
                 self._leading.close()
         self._leading = None
 
-    def close(self) -> None:
+    def resign(self) -> None:
         """See `Store`."""
         with self._leading_lock:
             self._let_go()
+
+    def close(self) -> None:
+        """See `Store`."""
+        self.resign()
         self._pool.close()
 
 
@@ -193,7 +197,11 @@ def _translated(query: str) -> bytes:
 
 def _is_unfit(error: Exception) -> bool:
     """Cardinality, data, constraints, limits: about what was to be written, not about the server."""
-    return isinstance(error, psycopg.Error) and (error.sqlstate or "")[:2] in ("21", "22", "23", "54")
+    if not isinstance(error, psycopg.Error):
+        return False
+    if isinstance(error, psycopg.ProgrammingError) and error.sqlstate is None:  # a value of a type that it does not know
+        return True
+    return (error.sqlstate or "")[:2] in ("21", "22", "23", "54")
 
 
 def _configure(connection: psycopg.Connection[Any]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import smtplib
-import ssl
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
@@ -13,12 +12,18 @@ import requests
 
 from workbench.delivery import Target
 from workbench.serve import words
+from workbench.serve.mail import MailRefusedError, deliver
 from workbench.serve.outbox import Parcel
 from workbench.web import WebSession, cause
 
 _SECONDS = 10.0
 _ANSWER_BYTES = 1 << 16
 _PATHS = {"grafana": "/api/annotations", "alertmanager": "/api/v2/alerts"}  # their settings name the server
+# A token that is rotated, a route or a proxy that is being set up: the message is tried again for some hours.
+_PASSING = (401, 403, 404, 407, 408, 425, 429)
+_SERVER_FAILS = 500
+_MAIL_FOR_GOOD = 500
+_MAIL_LOGIN = (530, 534, 535, 538)
 
 
 class NotTakenError(Exception):
@@ -27,6 +32,13 @@ class NotTakenError(Exception):
     def __init__(self, reason: str, *, passing: bool) -> None:
         super().__init__(reason)
         self.passing = passing
+
+
+class PartlyTakenError(NotTakenError):
+    """A mail was taken for some of its recipients: it is not sent again, and the others are named."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason, passing=False)
 
 
 Send = Callable[[Parcel, Target, str | None], None]
@@ -65,24 +77,24 @@ def _post(url: str, body: Any, headers: dict[str, str]) -> None:
     except requests.RequestException as error:
         raise NotTakenError(cause(error), passing=True) from None
     if not 200 <= status < 300:
-        raise NotTakenError(f"it answers {status}", passing=status in (408, 425, 429) or status >= 500)
+        raise NotTakenError(f"it answers {status}", passing=status in _PASSING or status >= _SERVER_FAILS)
 
 
 def _mail(parcel: Parcel, target: Target, url: str | None) -> None:
     letter = words.mail(parcel, target, url, now=datetime.now(UTC))
     try:
-        context = ssl.create_default_context()
-        if target.security == "tls":
-            server: smtplib.SMTP = smtplib.SMTP_SSL(target.host or "", target.port, timeout=_SECONDS, context=context)
-        else:
-            server = smtplib.SMTP(target.host or "", target.port, timeout=_SECONDS)
-        with server:
-            if target.security == "starttls":
-                server.starttls(context=context)
-            if target.user is not None:
-                server.login(target.user, target.password or "")
-            server.send_message(letter)
+        refused = deliver(letter, target, seconds=_SECONDS)
+    except MailRefusedError as error:
+        raise NotTakenError(str(error), passing=_is_passing_mail(error.code)) from None
     except smtplib.SMTPResponseException as error:
-        raise NotTakenError(f"it answers {error.smtp_code}", passing=400 <= error.smtp_code < 500) from None
+        passing = _is_passing_mail(error.smtp_code)
+        raise NotTakenError(f"it answers {error.smtp_code}", passing=passing) from None
     except (OSError, smtplib.SMTPException) as error:
         raise NotTakenError(cause(error), passing=True) from None
+    if refused:
+        raise PartlyTakenError(f"it has taken the mail, but not for {', '.join(refused)}")
+
+
+def _is_passing_mail(code: int) -> bool:
+    """4xx passes; and so does a login that is refused while a password is being changed."""
+    return code < _MAIL_FOR_GOOD or code in _MAIL_LOGIN

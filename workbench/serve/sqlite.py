@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import threading
 import time
@@ -14,6 +15,8 @@ from workbench.errors import GuardError, OutputError
 from workbench.files import exclusive_lock
 from workbench.serve.schema import VERSION, newer, statements
 from workbench.serve.store import Clock, Database, Result, Store, answering, fit
+
+_log = logging.getLogger(__name__)
 
 
 class FileStore(Store):
@@ -36,6 +39,7 @@ class FileStore(Store):
         self._readers = threading.local()
         self._opened: list[sqlite3.Connection] = []
         self._leading: ExitStack | None = None
+        self._waits = False
 
     @contextmanager
     def _transaction(self) -> Iterator[Database]:
@@ -68,7 +72,10 @@ class FileStore(Store):
                 refusal = GuardError(f"Another process leads with the memory {self.path}.")
                 try:
                     stack.enter_context(exclusive_lock(self.path.with_name(f"{self.path.name}.lead"), refusal))
-                except GuardError:
+                except GuardError as refused:
+                    if not self._waits:
+                        _log.warning("%s %s", refused.message, "This one leads when that one has ended.")
+                    self._waits = True
                     return False
                 except OSError as error:
                     raise OutputError(f"The lock beside {self.path} cannot be made: {error.strerror}.") from None
@@ -80,7 +87,7 @@ class FileStore(Store):
             return True
 
     def resign(self) -> None:
-        """Let another process lead."""
+        """See `Store`."""
         with self._lock:
             if self._leading is not None:
                 self._leading.close()
@@ -108,6 +115,8 @@ class _Connection:
 
 
 def _is_unfit(error: Exception) -> bool:
+    if isinstance(error, sqlite3.ProgrammingError):  # a value of a type that it does not know
+        return "closed" not in str(error)
     return isinstance(error, sqlite3.DataError | sqlite3.IntegrityError | sqlite3.InterfaceError)
 
 

@@ -51,7 +51,8 @@ def fit(value: Any) -> Any:
     if value is None or isinstance(value, bool | bytes):
         return value
     if isinstance(value, Integral):  # of numpy, too
-        return int(value) if -_MOST <= value < _MOST else None
+        number = int(value)
+        return number if -_MOST <= number < _MOST else None
     if isinstance(value, Real):
         return float(value) if math.isfinite(value) else None
     return value
@@ -137,6 +138,10 @@ class Store(ABC):
         `lead` is then the number of its lead: one more than that of the lead before.
         """
         return True
+
+    @abstractmethod
+    def resign(self) -> None:
+        """Let another process lead; `leads` asks for the lead again."""
 
     @abstractmethod
     def close(self) -> None:

@@ -21,7 +21,7 @@ from workbench.serve import fleet, incidents, journal, outbox, telling
 from workbench.serve.alone import each_alone
 from workbench.serve.judged import AT_ONCE, GivenWayError, Judge, Judged, Question, unknown
 from workbench.serve.metrics import Metrics
-from workbench.serve.send import NotTakenError, Send, send
+from workbench.serve.send import NotTakenError, PartlyTakenError, Send, send
 from workbench.serve.store import LeadLostError, Store, StoreError
 
 _log = logging.getLogger(__name__)
@@ -305,8 +305,13 @@ class Worker:
         parcel = outbox.claim(self.store, target.name, lead=self.store.lead)
         if parcel is None:
             return False
+        but = None
         try:
-            self._send(parcel, target, self.settings.url)
+            try:
+                self._send(parcel, target, self.settings.url)
+            except PartlyTakenError as error:
+                _log.warning("%s: %s", target.name, error)
+                but = str(error)
         except NotTakenError as error:
             self.metrics.messages.labels(target.kind, "failed").inc()
             _log.warning("%s has not taken the message %s: %s", target.name, parcel.key, error)
@@ -315,7 +320,7 @@ class Worker:
             _log.exception("a message failed")
             self._noted(partial(outbox.refused, self.store, parcel, type(error).__name__, passing=False))
         else:
-            self._noted(partial(outbox.sent, self.store, parcel))
+            self._noted(partial(outbox.sent, self.store, parcel, but=but))
             self.metrics.messages.labels(target.kind, "sent").inc()
             if parcel.message.received is not None:
                 self.metrics.answer_seconds.observe(max(0.0, self.store.clock() - parcel.message.received))
