@@ -153,12 +153,13 @@ class World:
         def meanwhile() -> None:
             self.take_over()
             for it in self.health.values():
-                it.poisoned = False
+                it.poisoned, it.verdict = False, "stuck_partition" if it.verdict == "healthy" else "healthy"
             nonlocal state
             self.judge()
             state = self._incidents()
 
         self.meanwhile = meanwhile
+        self.clock.now += 61
         frozen._look_at.clear()
         with suppress(LeadLostError):
             _ = frozen.judge_alerts() or frozen.look_again() or frozen.judge_fleet()

@@ -24,7 +24,8 @@ STEPS_EACH = 50
 WORK = ("alert",) * 8 + ("judge",) * 8 + ("send",) * 6 + ("watch",) * 3 + ("time_passes",) * 6 + ("health",) * 6
 TROUBLES = (
     *("mute", "target", "poison", "resolve", "resolve") * 2,
-    *("the_deadline_passes", "frozen", "take_over", "clock_back", "settle"),
+    *("late", "away", "frozen") * 2,
+    *("the_deadline_passes", "take_over", "clock_back", "settle"),
 )
 Draw = Callable[[Any], Any]
 groups, numbers = st.sampled_from(GROUPS), st.integers(0, 2)
@@ -93,6 +94,24 @@ class Machine(RuleBasedStateMachine):
     def _target(self, draw: Draw) -> None:
         box = self.world.boxes[draw(st.sampled_from(sorted(self.world.boxes)))]
         box.up = not box.up
+
+    def _late(self, draw: Draw) -> None:
+        self._alert(draw)
+        self._the_deadline_passes(draw)
+        for _ in range(draw(st.integers(0, 3))):
+            self._health(draw)
+        self.world.judge()
+
+    def _away(self, draw: Draw) -> None:
+        box = self.world.boxes[draw(st.sampled_from(sorted(self.world.boxes)))]
+        box.up = False
+        for _ in range(draw(st.integers(1, 6))):
+            self.world.send()
+            self.world.clock.now += 61
+            self._health(draw)
+            self.world.judge()
+        box.up = True
+        self.world.send()
 
     def _take_over(self, draw: Draw) -> None:
         self.world.take_over()

@@ -141,12 +141,12 @@ def test_a_webhook_gets_the_document_and_its_key() -> None:
         [(path, _, headers)] = server.requests
         assert (path, headers["Authorization"]) == ("/in", "Bearer a-token-for-the-webhook")
         assert headers["Idempotency-Key"] == "20261123-0123456789ab-1"
-        for status, passing in ((302, False), (404, False), (429, True), (503, True)):
+        for status, passing in ((302, False), (400, False), (401, True), (404, True), (429, True), (503, True)):
             server.status, server.headers = status, {"Location": "http://169.254.169.254/"}
             with pytest.raises(NotTakenError) as refusal:
                 send(parcel(), target, URL)
             assert refusal.value.passing is passing
-        assert len(server.requests) == 5
+        assert len(server.requests) == 7
 
 
 def test_a_trend_is_in_every_message() -> None:

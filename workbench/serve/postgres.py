@@ -199,7 +199,9 @@ def _is_unfit(error: Exception) -> bool:
     """Cardinality, data, constraints, limits: about what was to be written, not about the server."""
     if not isinstance(error, psycopg.Error):
         return False
-    if isinstance(error, psycopg.ProgrammingError) and error.sqlstate is None:  # a value of a type that it does not know
+    if (
+        isinstance(error, psycopg.ProgrammingError) and error.sqlstate is None
+    ):  # a value of a type that it does not know
         return True
     return (error.sqlstate or "")[:2] in ("21", "22", "23", "54")
 

@@ -34,6 +34,7 @@ MOST_NAMED = 100  # in one digest, so that it fits into a chat's message; the ot
 REPOST_SECONDS = 900.0  # an Alertmanager forgets what is not repeated
 _TOLD_MEMBERS = 10
 _LEAST_QUIET_SECONDS = 60.0
+_GATHER_SECONDS = 30.0
 _LONGEST_WAIT_SECONDS = 86_400.0
 _ENDINGS = {
     "ended": "Closed: none of its alerts fires any more. Last seen: ",
@@ -144,8 +145,12 @@ class Telling:
                     (incident, target.name, Phase.OWED),
                 )
 
-    def tell(self, incidents: Iterable[str]) -> None:
-        """Write what follows for these incidents, and for all that is still owed about their clusters."""
+    def tell(self, incidents: Iterable[str], *, ends: bool = False) -> None:
+        """Write what follows for these incidents, and for all that is still owed about their clusters.
+
+        Args:
+            ends: also of what a digest named; otherwise those wait a little, so that ends which come together are one message.
+        """
         names = list(dict.fromkeys(incidents))
         clusters: dict[str, None] = {}
         for name in names:
@@ -162,7 +167,14 @@ class Telling:
             for cluster in clusters:
                 if wants(target, cluster):
                     self._owed(cluster, target)
-                    self._ended(cluster, target)
+                    if ends:
+                        self._ended(cluster, target)
+        if not ends:
+            self.db.execute(
+                "UPDATE telling SET due = ? WHERE state = 'named' AND due IS NULL AND incident IN "
+                "(SELECT id FROM incident WHERE closed IS NOT NULL)",
+                (self.now + _GATHER_SECONDS,),
+            )
 
     @contextmanager
     def _alone(self, incident: str) -> Iterator[None]:
@@ -423,7 +435,7 @@ def tell_due(store: Store, settings: ServeSettings, *, lead: int | None = None) 
     with store.writing(lead=lead) as db:
         rows = db.execute(f"SELECT incident FROM telling WHERE {waits} ORDER BY id", limits).fetchall()  # noqa: S608 - our own words
         db.execute(f"UPDATE telling SET due = NULL WHERE {waits}", limits)  # noqa: S608 - our own words
-        Telling(db, settings, now).tell(row["incident"] for row in rows)
+        Telling(db, settings, now).tell((row["incident"] for row in rows), ends=True)
         for name in again:
             for number in _to_repeat(store, name, now):
                 db.execute("UPDATE outbox SET state = 'waiting', due = ? WHERE id = ?", (now, number))
