@@ -97,7 +97,8 @@ class World:
             raise NotTakenError("it is away", passing=True)
         if target.kind == "alertmanager":
             [posted] = words.alertmanager(parcel, None, now=datetime.fromtimestamp(self.clock.now, UTC))
-            box.ends_at[parcel.message.incident] = datetime.fromisoformat(posted["endsAt"]).timestamp()
+            ends = datetime.fromisoformat(posted["endsAt"]).timestamp()
+            box.ends_at[parcel.message.incident] = ends if ends > self.clock.now else 0.0
         if parcel.key not in box.keys:
             box.keys.add(parcel.key)
             box.messages.append(parcel)
@@ -218,6 +219,7 @@ class World:
         rows = self.worker.store.rows
         assert not rows("SELECT * FROM alert WHERE state = 'waiting'")
         assert not rows("SELECT * FROM alert WHERE incident IS NULL")
+        assert not rows("SELECT * FROM incident WHERE closed IS NULL AND cause = 'late'"), "a verdict never came"
         assert not rows("SELECT * FROM outbox WHERE state <> 'sent'")
         for row in rows("SELECT * FROM incident"):
             members = rows("SELECT * FROM member WHERE incident = ? AND muted IS NULL", (row["id"],))

@@ -65,7 +65,7 @@ class Poster:
 
 def killed_often(folder: Path, kills: int, *, instances: int = 1, store: str | None = None) -> None:
     """Kill an instance that often while alerts come in, then let them finish, and count."""
-    draw = random.Random(kills)
+    draw = random.Random(int(os.environ.get("SERVE_SEED", str(kills))))
     ports = [free_port() for _ in range(instances)]
     children: dict[int, subprocess.Popen[bytes]] = {}
     stop = threading.Event()
@@ -110,6 +110,11 @@ def counted(poster: Poster, messages: Sequence[Mapping[str, Any]], kills: int) -
 def test_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
     """Five kills on every commit."""
     killed_often(tmp_path, int(os.environ.get("SERVE_KILLS", "5")))
+
+
+def test_nothing_acknowledged_is_lost_by_two_processes_of_one_file(tmp_path: Path) -> None:
+    """Both take alerts; one judges and sends, and the other one when it is killed."""
+    killed_often(tmp_path, int(os.environ.get("SERVE_KILLS", "5")), instances=2)
 
 
 @pytest.mark.slow

@@ -21,8 +21,8 @@ from workbench.serve.outbox import claim, refused
 from workbench.serve.reading import Reading
 from workbench.serve.send import NotTakenError
 from workbench.serve.sqlite import FileStore
+from workbench.serve.steps import Phase, Step, Told, Truth, decide
 from workbench.serve.store import LeadLostError
-from workbench.serve.telling import Phase, Step, Told, Truth, decide
 
 MANAGER = Target(name="am", kind="alertmanager", url="http://127.0.0.1:9")
 
@@ -254,8 +254,8 @@ def test_a_memory_of_the_first_version_opens_and_goes_on(tmp_path: Path) -> None
     for statement in schema._FIRST.split(";\n"):
         db.execute(statement)
     db.execute("PRAGMA user_version = 1")
-    row = "INSERT INTO incident VALUES (?, 'prod', 'slow_processor', 'slow_processor', 'lagging', 'h', 1, 1, ?, 1, 1, 'slow_processor', 1, 1, "
-    row += "NULL, NULL)"
+    row = "INSERT INTO incident VALUES (?, 'prod', 'slow_processor', 'slow_processor', 'lagging', 'h', 1, 1, ?, 1, 1, "
+    row += "'slow_processor', 1, 1, NULL, NULL)"
     db.execute(row, ("open", None))
     db.execute(row, ("closed", 2.0))
     for incident in ("open", "closed"):

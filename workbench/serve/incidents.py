@@ -16,8 +16,9 @@ from workbench.serve.grouping import Cause, causes, leading
 from workbench.serve.journal import Waiting
 from workbench.serve.judged import Judged, fitted, unknown
 from workbench.serve.likeness import remember, similar
+from workbench.serve.steps import LATE, is_recent
 from workbench.serve.store import Database, Row, Store
-from workbench.serve.telling import LATE, Telling, is_recent, members_of
+from workbench.serve.telling import Telling, members_of
 from workbench.triage.verdict import State, Verdict
 
 __all__ = ["LATE", "Open", "conclude", "due", "expire", "followed", "pass_on_late", "similar"]

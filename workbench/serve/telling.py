@@ -16,7 +16,6 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import StrEnum
 
 from workbench.delivery import ServeSettings, Target
 from workbench.humanize import plural
@@ -24,11 +23,11 @@ from workbench.serve.grouping import leading
 from workbench.serve.judged import Judged, worse
 from workbench.serve.likeness import words_of_similar
 from workbench.serve.outbox import Message, put
+from workbench.serve.steps import LATE, Phase, Told, Truth, decide, is_recent
 from workbench.serve.store import Database, Row, Store, StoreError
 from workbench.triage.verdict import State, Verdict
 
 _log = logging.getLogger(__name__)
-LATE = "late"  # cause of an incident without a verdict
 MOST_FIRST = 4  # first messages about a cluster to a target within `quiet`; the last of them names all that wait
 MOST_NAMED = 100  # in one digest, so that it fits into a chat's message; the others wait for the next one
 REPOST_SECONDS = 900.0  # an Alertmanager forgets what is not repeated
@@ -40,84 +39,6 @@ _ENDINGS = {
     "ended": "Closed: none of its alerts fires any more. Last seen: ",
     "moved": "Closed: its alerts have their verdicts in other incidents. ",
 }
-
-
-class Phase(StrEnum):
-    """What a target knows of an incident."""
-
-    OWED = "owed"
-    TOLD = "told"
-    NAMED = "named"
-    OVER = "over"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Truth:
-    """What is true of an incident, for those who are not muted.
-
-    Attributes:
-        verdict: `late` while there is none. concerned: whether any member is not muted. well: whether all of those are healthy.
-        joined: revision at which the last of them came. ending: why it was closed; None: it is open.
-    """
-
-    verdict: str
-    concerned: bool
-    well: bool
-    joined: int
-    ending: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """What a target knows: the verdict, up to which revision, and when it was last told (seconds since 1970)."""
-
-    phase: Phase
-    verdict: str
-    well: bool
-    revision: int
-    at: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """What to do: a message of this kind now, or look again at `due`; `over`: nothing follows."""
-
-    kind: str | None = None
-    due: float | None = None
-    over: bool = False
-
-
-def decide(truth: Truth, told: Told, *, now: float, quiet: float) -> Step:
-    """The next step of one target; "first" and "ends" are for `Telling` to group with those of other incidents."""
-    rests = is_recent(told.at, now, quiet)
-    if told.phase is Phase.OVER:
-        return Step(over=True)
-    if told.phase is Phase.OWED:
-        return Step(kind="first") if truth.concerned else Step(over=truth.ending is not None)
-    if told.phase is Phase.NAMED:
-        if truth.ending is None:
-            return Step()
-        return Step(due=told.at + quiet) if rests else Step(kind="ends")
-    if truth.ending is not None:
-        kind = truth.ending if truth.ending in ("healthy", "recovered") else "ended"
-        return Step(kind=None if told.well else kind, over=True)
-    if not truth.concerned:
-        return Step()
-    if truth.well:
-        return Step() if told.well else Step(kind="recovered")
-    if truth.verdict != told.verdict or told.well:
-        # A verdict that gets lost for a short time, for instance while data are missing, is no news.
-        if rests and truth.verdict == Verdict.CANNOT_TELL and told.verdict != LATE:
-            return Step(due=told.at + quiet)
-        return Step(kind="verdict")
-    if truth.joined > told.revision:
-        return Step(due=told.at + quiet) if rests else Step(kind="grows")
-    return Step()
-
-
-def is_recent(at: float, now: float, seconds: float) -> bool:
-    """Whether something was so lately; a time in the future comes from a clock that was set back, and says nothing."""
-    return 0 <= now - at < seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
