@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,13 +16,14 @@ import psycopg
 import pytest
 import requests
 
-from tests.serve import serving, test_app, test_fleet, test_incidents, test_killed
+from tests.serve import serving, test_app, test_fleet, test_incidents, test_killed, test_telling, test_telling_machine
 from tests.serve.postgresql import Cluster, postgresql
 from tests.serve.serving import Clock, Office, alert, judged, running, webhook
 from tests.serve.test_incidents import post
 from tests.serve.test_killed import BEARER
 from workbench.errors import UsageError
 from workbench.lab.process import free_port
+from workbench.serve import postgres, schema
 from workbench.serve.incidents import conclude
 from workbench.serve.journal import waiting
 from workbench.serve.outbox import claim
@@ -66,8 +68,39 @@ def _tests_of(*modules: ModuleType) -> dict[str, Any]:
     }
 
 
-globals().update(_tests_of(test_incidents, test_fleet, test_app))
-del globals()["test_no_secret_is_in_the_memory_or_the_log"]  # it reads the file
+globals().update(_tests_of(test_incidents, test_fleet, test_app, test_telling))
+for _of_a_file in (
+    "test_no_secret_is_in_the_memory_or_the_log",
+    "test_a_memory_of_the_first_version_opens_and_goes_on",
+):
+    del globals()[_of_a_file]
+
+
+def test_tables_of_the_first_version_are_brought_up_to_date(url: str) -> None:
+    """As those of a file."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CREATE TABLE workbench_serve (version BIGINT NOT NULL, awake TIMESTAMPTZ)")
+        for statement in schema._FIRST.split(";\n"):
+            for mine, theirs in postgres._TYPES.items():
+                statement = re.sub(mine, theirs, statement)
+            connection.execute(statement.encode())
+        connection.execute("INSERT INTO workbench_serve (version) VALUES (1)")
+    store = DatabaseStore(url)
+    assert store.leads() and store.lead == 1
+    assert store.number("SELECT version FROM workbench_serve") == schema.VERSION
+    store.close()
+
+
+def test_everybody_is_told_once_and_in_order(cluster: Cluster) -> None:
+    """The model of the messages; some hundred steps, for each begins with a database of its own."""
+
+    class Machine(test_telling_machine.Machine):
+        @staticmethod
+        def make(clock: Clock) -> tuple[Store, Store]:
+            found = cluster.database(f"model{next(_NUMBERS)}")
+            return DatabaseStore(found, clock=clock), DatabaseStore(found, clock=clock)
+
+    test_telling_machine.run(Machine, int(os.environ.get("TELLING_STEPS", "200")))
 
 
 def test_of_two_instances_one_judges_and_the_other_takes_over(tmp_path: Path) -> None:
