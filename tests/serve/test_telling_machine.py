@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -128,6 +129,9 @@ class Machine(RuleBasedStateMachine):
             self.world.settle()
         finally:
             self.world.close()
+            for store in self.world.stores:
+                if isinstance(store, FileStore):
+                    shutil.rmtree(store.path.parent, ignore_errors=True)
 
 
 def run(machine: type[Machine], steps: int) -> None:
@@ -145,12 +149,12 @@ def run(machine: type[Machine], steps: int) -> None:
         logging.disable(logging.NOTSET)
 
 
-def test_everybody_is_told_once_and_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_everybody_is_told_once_and_in_order() -> None:
     """2,000 steps."""
     run(Machine, STEPS)
 
 
 @pytest.mark.slow
-def test_everybody_is_told_once_and_in_order_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_everybody_is_told_once_and_in_order_for_long() -> None:
     """20,000 steps."""
     run(Machine, 10 * STEPS)
