@@ -43,6 +43,12 @@ class Topic:
         yield [Letter(3, 41, 1_700_000_000_000, EVIL.encode(), self.value, [("event_type", EVIL.encode())])], {3: 42}
 
 
+def test_a_record_that_no_reader_can_take_costs_no_finding() -> None:
+    """Whatever the client raises for it, the finding stands without its record."""
+    [found] = with_records([stuck()], Cluster(name="c"), reader=lambda _topic: Topic(error=SystemError("bad header")))
+    assert found.record is None
+
+
 def stuck(cause: str | None = "poison_record", offset: int | None = 41) -> Finding:
     """A finding of a stuck partition."""
     return finding(verdict=Verdict.STUCK_PARTITION, scope=Scope(partitions=(3,), offset=offset, cause=cause))

@@ -104,6 +104,24 @@ def test_columns_of_every_kind_of_record() -> None:
     assert same == batch.select(["topic", "partition"])
 
 
+def test_headers_that_cannot_be_read_spoil_their_record_only() -> None:
+    """They are null, which is not "none"; the message is asked once, whatever columns need them: asked again, the client may crash."""
+
+    class Bad(Message):
+        asked = 0
+
+        def headers(self) -> Any:
+            Bad.asked += 1
+            raise SystemError("returned a result with an exception set")
+
+    messages = [Message(timestamp=(1, 1), headers=[("event_type", b"a")]), Bad(offset=2, timestamp=(1, 1))]
+    messages.append(Message(offset=3, timestamp=(1, 1)))
+    rows = to_arrow(messages, list(SCHEMA), "event_type").to_pylist()
+    assert [row["headers"] for row in rows] == [[{"key": "event_type", "value": b"a"}], None, []]
+    assert [row["event_type"] for row in rows] == ["a", None, None]
+    assert Bad.asked == 1
+
+
 def test_the_schema_is_what_was_asked_for() -> None:
     """In the order that was asked."""
     assert KafkaRecords({"columns": "offset, topic"}).schema() == "offset bigint, topic string"

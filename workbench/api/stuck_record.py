@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from workbench.errors import WorkbenchError
 from workbench.masking import masked
 from workbench.triage.finding import StuckRecord
 from workbench.triage.verdict import Verdict
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from workbench.settings import Cluster
     from workbench.triage.finding import Finding
 
+_log = logging.getLogger(__name__)
 _MOST = 5  # findings whose record is read: each costs a connection
 _TIMEOUT_SECONDS = 5.0  # a record that does not come in this time is left out; the finding stands without it
 _CAUSES = (None, "poison_record")  # of the others, no record is to blame
@@ -51,7 +52,6 @@ def _reader(cluster: Cluster) -> Callable[[str], LetterReader]:
 
 def _record(it: Finding, cluster: Cluster, reader: Callable[[str], LetterReader]) -> StuckRecord | None:
     from workbench.payloads.decode import Decoder
-    from workbench.redrive.gateway import LettersGoneError
     from workbench.redrive.show import text_of_key, type_of
 
     number, offset = it.scope.partitions[0], it.scope.offset or 0
@@ -70,6 +70,9 @@ def _record(it: Finding, cluster: Cluster, reader: Callable[[str], LetterReader]
                     value=masked(value.line()) if shown else None,
                     problem=masked(value.problem) if value.problem is not None else None,
                 )
-    except (WorkbenchError, LettersGoneError):
-        return None  # no right to read the topic, or the record is gone: the finding's action says how to look
+    except Exception as error:
+        # No right to read the topic, or the record is gone: the finding's action says how to look. Whatever else a record of other
+        # people does to its reader, it must not cost the findings.
+        _log.debug("the record %s-%d@%d is left out: %s", it.topic, number, offset, type(error).__name__)
+        return None
     return None

@@ -1,8 +1,8 @@
 """`spark.read.format("kafka_records")`: records of Kafka topics as a Spark frame, without a jar.
 
 A Python Data Source with confluent-kafka. The offset ranges are fixed during planning, so a retried task reads the same records.
-Consumers use assign(), join no group and never commit. This module imports nothing from the package: if Spark's executors do not have
-it, `spark.addArtifacts(path, pyfile=True)` with this file is enough.
+Consumers use assign(), join no group and never commit. Of the package it needs `kafka_headers.py` alone: if Spark's executors
+do not have the package, `spark.addArtifacts(path, pyfile=True)` with a zip of these two files at their places is enough.
 
     from workbench.collect.kafka_records import KafkaRecords
     spark.dataSource.register(KafkaRecords)
@@ -33,7 +33,10 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-# Column to Spark type. `timestamp` is null if the record has none; `value_bytes` is the length of the value, 0 for null.
+from workbench.kafka_headers import UNREADABLE, Headers, headers_of
+
+# Column to Spark type. `timestamp` is null if the record has none; `value_bytes` is the length of the value, 0 for null. `headers` is
+# empty without headers, and null where the client cannot decode them.
 SCHEMA = {
     "topic": "string",
     "partition": "int",
@@ -281,6 +284,7 @@ def to_arrow(messages: Sequence[Any], columns: Sequence[str], type_header: str, 
     def all_of(method: Any) -> list[Any]:
         return list(map(method, messages))  # a method of a C class: no Python byte code per message
 
+    headers = [headers_of(message) for message in messages] if {"headers", "event_type"} & {*columns} else []
     made = {
         "topic": lambda: pa.repeat(of[0], many) if of else pa.array(all_of(kind.topic), pa.string()),
         "partition": lambda: (
@@ -291,10 +295,10 @@ def to_arrow(messages: Sequence[Any], columns: Sequence[str], type_header: str, 
         "key": lambda: pa.array(all_of(kind.key), pa.binary()),
         "value": lambda: pa.array(all_of(kind.value), pa.binary()),
         "headers": lambda: pa.array(
-            [[{"key": name, "value": value} for name, value in m.headers() or ()] for m in messages],
+            [None if some is UNREADABLE else [{"key": k, "value": v} for k, v in some or ()] for some in headers],
             pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
         ),
-        "event_type": lambda: pa.array([_header(m.headers(), type_header) for m in messages], pa.string()),
+        "event_type": lambda: pa.array([_header(some, type_header) for some in headers], pa.string()),
         "value_bytes": lambda: pa.array([len(value or b"") for value in all_of(kind.value)], pa.int32()),
     }
     return pa.record_batch([made[column]() for column in columns], names=list(columns))
@@ -311,7 +315,9 @@ def _timestamps(pairs: Sequence[tuple[int, int]]) -> Any:
     return pa.array(np.where(unknown, 0, values) * 1000, pa.timestamp("us", tz="UTC"), mask=unknown)
 
 
-def _header(headers: Sequence[tuple[str, bytes | None]] | None, name: str) -> str | None:
+def _header(headers: Headers | None, name: str) -> str | None:
+    if headers is UNREADABLE:
+        return None
     for key, value in reversed(headers or ()):
         if key == name:
             return value.decode(errors="replace") if value is not None else None

@@ -21,6 +21,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from prometheus_client import REGISTRY, CollectorRegistry, Gauge, Histogram, start_http_server
 
 from workbench.files import write_text
+from workbench.kafka_headers import headers_of
 from workbench.lab.instance import Handlers
 from workbench.lab.spec import POISON_HEADER, Behaviour, LoopConfig, Watched
 from workbench.runtime.event import EVENT_TYPE_HEADER
@@ -150,7 +151,7 @@ class Loop:
     def _take(self, message: Message) -> None:
         partition, offset = message.partition(), message.offset()
         assert partition is not None and offset is not None  # noqa: S101 - of a message that was read
-        headers = dict(message.headers() or ())
+        headers = dict(headers_of(message) or ())
         progress = self._progress.setdefault(partition, _Progress(offset))
         progress.open.add(offset)
         progress.next = offset + 1

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from workbench.errors import SourceUnreachableError
+from workbench.kafka_headers import headers_of
 from workbench.redrive.gateway import LettersGoneError, Positions
-from workbench.redrive.letters import UNREADABLE, Headers, Letter
+from workbench.redrive.letters import Headers, Letter
 from workbench.replay.kafka_gateway import reading_properties
 
 _BATCH = 5_000
@@ -92,8 +93,5 @@ class KafkaLetters:
 
 
 def _letter(message: Any, number: int, offset: int) -> Letter:
-    try:
-        headers = message.headers() or _NO_HEADERS
-    except (UnicodeDecodeError, ValueError):
-        headers = UNREADABLE
+    headers = headers_of(message) or _NO_HEADERS
     return Letter(number, offset, message.timestamp()[1], message.key(), message.value(), headers)

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-Headers = Sequence[tuple[str, bytes | None]]
+from workbench.kafka_headers import UNREADABLE, Headers
 
-# Stands for headers that the client cannot decode; compared by identity.
-UNREADABLE: Headers = (("", b"unreadable"),)
+__all__ = ["UNREADABLE", "Headers"]  # from there, for the readers of letters
 
 ROUND_HEADER = "wb_redrive_round"  # how often the record was redriven; the poison guard reads it
 PLAN_HEADER = "wb_redrive_plan"  # the plan that produced the record

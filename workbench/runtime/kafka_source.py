@@ -12,6 +12,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_fi
 
 from workbench.errors import SourceUnreachableError
 from workbench.humanize import plural
+from workbench.kafka_headers import UNREADABLE, headers_of
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.event import Headers, Record, UnreadableHeaders
 from workbench.runtime.event import TopicPartition as Partition
@@ -254,10 +255,9 @@ class KafkaSource:
             if failure is None:
                 if self._seeks and (message.topic(), message.partition()) in self._seeks:
                     continue  # it comes again once it was sent there
-                try:
-                    headers = message.headers()
-                except Exception as error:
-                    headers = _unreadable(message, error)
+                headers = headers_of(message)
+                if headers is UNREADABLE:
+                    headers = _unreadable(message)
                 records.append(
                     Record(
                         message.topic(),
@@ -374,12 +374,9 @@ class KafkaSource:
         self._consumer.close()
 
 
-def _unreadable(message: Any, error: Exception) -> Headers:
-    """SystemError for a name that is no UTF-8 (2.16); one such record must not end each owner in turn.
-
-    Not to be asked for again: what the client has kept of them ends the process.
-    """
-    _log.warning("unreadable headers of %s-%d@%d: %s", message.topic(), message.partition(), message.offset(), error)
+def _unreadable(message: Any) -> Headers:
+    """One such record must not end each owner in turn."""
+    _log.warning("unreadable headers of %s-%d@%d", message.topic(), message.partition(), message.offset())
     return UnreadableHeaders()
 
 
