@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from workbench.errors import GuardError
-from workbench.redrive.gateway import LettersGoneError, Positions
+from workbench.redrive.gateway import FencedError, LettersGoneError, Marks, Positions
 from workbench.redrive.letters import Headers, Letter
+from workbench.redrive.marks import Mark, Progress
 
 Produced = tuple[str, int | None, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
 
@@ -29,6 +29,7 @@ class FakeCluster:
     records: list[Produced] = field(default_factory=list)
     positions: dict[int, int] = field(default_factory=dict)
     ordered: int | None = None
+    marks: dict[int, str] = field(default_factory=dict)
     epoch: int = 0
     steps_left: int | None = None
     steps: int = 0
@@ -64,23 +65,33 @@ class FakeSink:
 
     cluster: FakeCluster
     epoch: int = -1
+    takes_at_once: bool = False
     pending: list[Produced] = field(default_factory=list)
 
-    def begin(self) -> None:
+    def begin(self, *, careful: bool = False) -> None:
         """A new epoch fences all earlier sinks."""
         self.cluster.step()
         self.cluster.epoch += 1
         self.epoch = self.cluster.epoch
         self.cluster.step()
 
-    def progress(self) -> tuple[Positions, int | None]:
+    def progress(self) -> Progress:
         """What is committed."""
         self.cluster.step()
-        return dict(self.cluster.positions), self.cluster.ordered
+        it = self.cluster
+        marks = {number: Mark.parse(it.marks.get(number)) for number in it.positions}
+        return Progress(positions=dict(it.positions), ordered=it.ordered, marks=marks)
+
+    def claim(self, positions: Positions, ordered: int | None, marks: Marks, check: Callable[[], None]) -> Progress:
+        """One after the other; here nobody else claims."""
+        check()
+        if not self.cluster.positions:
+            self.commit(positions, ordered, marks)
+        return self.progress()
 
     def _check(self) -> None:
         if self.epoch != self.cluster.epoch:
-            raise GuardError("Another process has taken over the plan.")
+            raise FencedError("Another process has taken over the plan.")
 
     def send(
         self, topic: str, partition: int | None, letter: Letter, headers: Headers, timestamp_ms: int | None
@@ -90,12 +101,13 @@ class FakeSink:
         self._check()
         self.pending.append((topic, partition, letter.key, letter.value, tuple(headers)))
 
-    def commit(self, positions: Positions, ordered: int | None) -> None:
+    def commit(self, positions: Positions, ordered: int | None, marks: Marks) -> None:
         """All or nothing; a kill may come before or after it took effect."""
         self.cluster.step()
         self._check()
         self.cluster.records += self.pending
         self.cluster.positions |= positions
+        self.cluster.marks |= marks
         if ordered is not None:
             self.cluster.ordered = ordered
         self.pending = []

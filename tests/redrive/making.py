@@ -69,6 +69,7 @@ def now_of(
         logs=gateway.logs([(plan.topic, part.partition) for part in plan.partitions]),
         settings=gateway.settings([plan.topic]),
         positions=dict(cluster.positions),
+        ordered=cluster.ordered,
         handled=handled or {},
         now_ms=(time.time() + age_seconds) * 1000,
         offsets_retention_seconds=7 * 86_400.0,

@@ -153,7 +153,7 @@ def plan_redrive(
         source: source topic of letters whose headers do not name it; None: by the topic's name.
         partition_by, timestamps, dedup, order, max_rounds: as the options of `workbench dlq plan`.
         max_records_per_second, max_bytes_per_second: cap of the redrive; None: none.
-        known_plans: plans that were applied from another machine; their letters are left out.
+        known_plans: plans that were applied or discarded on another machine; their letters are left out.
         again: also plan letters that earlier plans have produced or discarded.
         reason: stored in the plan and the journal.
 
@@ -176,7 +176,7 @@ def plan_redrive(
     settings, kafka = letters_setup(cluster, config)
     ledger = Ledger.of_user()
     for path in known_plans:
-        ledger.keep(read_redrive_plan(path))
+        ledger.know(read_redrive_plan(path))
     request = RedriveRequest(
         cluster=settings.name,
         topic=topic,
@@ -235,7 +235,7 @@ def apply_redrive(
         on_progress: called with the number of records produced so far.
 
     Returns:
-        The receipt; its outcome is `done`, `dry_run` or `refused`, with the reasons.
+        The receipt; its outcome is `done`, `partial` (with the letters that the target refuses), `dry_run` or `refused`.
 
     Raises:
         GuardError: if `confirm` is not the plan's hash, or another process applies the plan.

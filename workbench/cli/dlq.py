@@ -10,7 +10,7 @@ import click
 
 from workbench.api.letters import apply_redrive, dead_letters, letters_setup, plan_redrive
 from workbench.cli.dlq_options import selection_options_of_letters
-from workbench.cli.dlq_watch import discard_command, follow_command, verify_command
+from workbench.cli.dlq_watch import discard_command, follow_command, give_up_command, verify_command
 from workbench.cli.help import Group
 from workbench.cli.options import cluster_option, config_option, json_option
 from workbench.cli.replay_options import PLAN_FILE, collect_no_garbage, confirm_hash, seconds_of
@@ -162,7 +162,7 @@ def show_command(
     "known_plans",
     type=PLAN_FILE,
     multiple=True,
-    help="A plan applied from another machine; its letters are left out.",
+    help="A plan applied or discarded on another machine; its letters are left out.",
 )
 @click.option("--again", is_flag=True, help="Also plan letters that earlier plans have produced or discarded.")
 @click.option("--reason", help="Reason for the redrive; stored in the plan.")
@@ -223,7 +223,8 @@ def apply_command(
 ) -> int:
     """Run the safety checks of a plan; with --apply, produce its records in transactions.
 
-    It is safe to repeat after any failure or kill: it continues exactly where the last transaction ended. Exit code 6 if refused.
+    It is safe to repeat after any failure or kill: it continues exactly where the last transaction ended. A letter that the target
+    refuses is left out and named: exit code 3. Exit code 6 if the redrive is refused.
     """
     from workbench.cli.dlq_show import ApplyBar, show_redrive_receipt
     from workbench.cli.progress import Steps
@@ -254,9 +255,11 @@ def apply_command(
     show_redrive_receipt(receipt, plan_file, as_json=as_json)
     if receipt.outcome is RedriveOutcome.DRY_RUN and not as_json:
         say(f"Nothing was written. Produce with: workbench dlq apply {plan_file} --apply --confirm {plan.short_hash}")
-    return ExitCode.GUARD if receipt.outcome is RedriveOutcome.REFUSED else ExitCode.OK
+    codes = {RedriveOutcome.REFUSED: ExitCode.GUARD, RedriveOutcome.PARTIAL: ExitCode.FINDINGS}
+    return codes.get(receipt.outcome, ExitCode.OK)
 
 
 command.add_command(verify_command)
 command.add_command(follow_command)
 command.add_command(discard_command)
+command.add_command(give_up_command)

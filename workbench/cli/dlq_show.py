@@ -142,7 +142,7 @@ def show_redrive_plan(plan: RedrivePlan, path: Path | None) -> None:
 
 def show_redrive_receipt(receipt: RedriveReceipt, path: Path, *, as_json: bool) -> None:
     """Show the outcome, the reasons, and what to do. With JSON, all on stderr."""
-    good = receipt.outcome.value != "refused"
+    good = receipt.outcome.value not in ("refused", "partial")
     console = SafeConsole(stderr=as_json or not good)
     console.line_of(receipt.sentence, style="bold green" if good else "bold red")
     for reason in receipt.reasons[:10]:
@@ -151,7 +151,7 @@ def show_redrive_receipt(receipt: RedriveReceipt, path: Path, *, as_json: bool) 
         console.line_of(f"  {note}")
     for hint in receipt.hints:
         console.line_of(f"Hint: {hint}")
-    if receipt.outcome.value == "done":
+    if receipt.outcome.value in ("done", "partial"):
         console.line_of(f"Next: workbench dlq verify {path}")
 
 

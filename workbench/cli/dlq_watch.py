@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 
 import click
@@ -121,6 +122,7 @@ def discard_command(
     from workbench.cli.progress import Steps
     from workbench.redrive.discard import discard
     from workbench.redrive.ledger import Ledger
+    from workbench.redrive.marks import PlanState
     from workbench.redrive.planfile import read_redrive_plan
     from workbench.replay.journal import Journal
 
@@ -133,7 +135,8 @@ def discard_command(
     confirm_hash(plan.hash, confirm, summary)
     letters, journal, ledger = kafka.letters(plan.topic), Journal.of_user(), Ledger.of_user()
     with Steps(quiet=as_json).waiting(f"Reading the letters of {plan.topic}"):
-        found = discard(plan, kafka.gateway, letters, journal, ledger, reason=reason, group=group)
+        claim = partial(kafka.end, plan, PlanState.DISCARDED, ledger)
+        found = discard(plan, kafka.gateway, letters, journal, ledger, reason=reason, group=group, claim=claim)
     if as_json:
         moved = {f"{topic}-{number}": at for (topic, number), at in sorted(found.moved.items())}
         held = {f"{topic}-{number}": at for (topic, number), at in sorted(found.held.items())}
@@ -146,4 +149,49 @@ def discard_command(
             say(f"{group}: {topic}-{number} is now at {at:,}.")
         for (topic, number), at in sorted(found.held.items()):
             say(f"{group}: {topic}-{number} stays before the letter {at:,}, which is not in the plan.")
+    return ExitCode.OK
+
+
+@click.command(name="give-up")
+@click.argument("plan_file", metavar="PLAN", type=PLAN_FILE)
+@cluster_option(required=False)
+@click.option("--reason", required=True, help="Why the rest of the plan is given up; stored in the journal.")
+@click.option("--apply", "is_real", is_flag=True, help="Do it. Without it, the command only says what it would do.")
+@click.option("--confirm", help="The plan's hash, or its first 8 characters. On a terminal you are asked for it.")
+@json_option
+@config_option
+def give_up_command(
+    plan_file: Path,
+    cluster: str | None,
+    reason: str,
+    is_real: bool,
+    confirm: str | None,
+    as_json: bool,
+    config: Path | None,
+) -> int:
+    """End a plan that was begun: it produces nothing more, and other plans may take the letters that it has not produced."""
+    from workbench.cli.progress import Steps
+    from workbench.redrive.ending import give_up
+    from workbench.redrive.ledger import Ledger
+    from workbench.redrive.marks import PlanState
+    from workbench.redrive.planfile import read_redrive_plan
+    from workbench.replay.journal import Journal
+
+    plan = read_redrive_plan(plan_file)
+    summary = f"Give up what is left of the redrive of {plural(plan.letters, 'letter')} of {plan.topic}."
+    if not is_real:
+        say(f"{summary} Nothing was changed; do it with --apply --confirm {plan.short_hash}.")
+        return ExitCode.OK
+    _, kafka = letters_setup(cluster or plan.cluster, config)
+    confirm_hash(plan.hash, confirm, summary)
+    ledger = Ledger.of_user()
+    with Steps(quiet=as_json).waiting(f"Ending the redrive of {plan.topic}"):
+        end = partial(kafka.end, plan, PlanState.GIVEN_UP, ledger)
+        produced = give_up(plan, Journal.of_user(), ledger, end, reason=reason)
+    left = plan.letters - produced
+    if as_json:
+        document = {"schema": "workbench.dlq-given-up/1", "plan": plan.hash, "letters": plan.letters}
+        write_json({**document, "produced": produced, "left": left})
+    else:
+        say(f"Given up: {plural(produced, 'letter was', 'letters were')} produced, {left:,} can be planned again.")
     return ExitCode.OK

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 
-from workbench.errors import GuardError
+from workbench.errors import GuardError, WorkbenchError
 from workbench.humanize import listed, plural
 from workbench.redrive.gateway import LetterReader
-from workbench.redrive.ledger import Ended, Ledger
+from workbench.redrive.ledger import Ledger, ended_of
+from workbench.redrive.marks import Progress
 from workbench.redrive.planfile import RedrivePlan
 from workbench.replay.gateway import Gateway, Partition
 from workbench.replay.guard import WITHOUT_MEMBERS
@@ -41,10 +41,12 @@ def discard(
     *,
     reason: str,
     group: str | None = None,
+    claim: Callable[[], object] | None = None,
 ) -> Discarded:
     """Mark a plan's letters as discarded, instead of producing them.
 
     Args:
+        claim: writes the end of the plan to Kafka, so that other machines know it; None: only this machine knows.
         group: a group without members, whose position is moved past them: forward only, and never past another letter.
 
     Raises:
@@ -54,10 +56,15 @@ def discard(
     with only_one(plan.id):
         if (ended := ledger.ended(plan)) is not None and ended.outcome == "done":
             raise GuardError(f"The plan {plan.short_hash} was applied: its letters were produced.")
-        if ended is None and (ledger.was_started(plan) or gateway.commits(plan.id)):
+        if ended is not None and ended.outcome == "given_up":
+            raise GuardError(
+                f"The plan {plan.short_hash} was given up.",
+                hint="Plan the letters that are left, and discard that plan.",
+            )
+        if ended is None and (ledger.was_started(plan) or (claim is None and gateway.commits(plan.id))):
             raise GuardError(
                 f"The plan {plan.short_hash} was begun: some of its letters were produced.",
-                hint="Apply it to the end, or make a new plan of the rest and discard that.",
+                hint="Apply it to the end; or give it up (dlq give-up), make a new plan of the rest, and discard that.",
             )
         before = gateway.commits(group) if group is not None else {}
         target, held = _positions(plan, gateway, letters, before) if group is not None else ({}, {})
@@ -73,7 +80,13 @@ def discard(
         )
         note(phase="begin", detail=reason, changes=changes)
         ledger.keep(plan)
-        ledger.end(plan, Ended(outcome="discarded", at=datetime.now(UTC).isoformat(timespec="seconds"), reason=reason))
+        if claim is not None and ended is None:
+            try:
+                claim()
+            except WorkbenchError as error:
+                note(phase="end", outcome="failed", detail=error.message)
+                raise
+        ledger.end(plan, ended_of("discarded", plan, Progress(), reason=reason))
         if target and group is not None:
             errors = gateway.commit(group, target)
             after = gateway.commits(group)

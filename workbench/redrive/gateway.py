@@ -2,16 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
+from workbench.errors import GuardError
 from workbench.redrive.letters import Headers, Letter
+from workbench.redrive.marks import Place, Progress
 
 Positions = Mapping[int, int]  # partition to the next offset
+Marks = Mapping[int, str]  # partition to the text of its commit
 
 
 class LettersGoneError(Exception):
     """Letters that a reader must read are deleted."""
+
+
+class LettersRefusedError(Exception):
+    """The target refuses letters of the open transaction, and will refuse them again.
+
+    Attributes:
+        code: Kafka's name of the error.
+        named: the letters, with their errors, as far as they are known.
+    """
+
+    def __init__(self, code: str, words: str, named: Mapping[Place, str] | None = None) -> None:
+        super().__init__(words)
+        self.code, self.named = code, named or {}
+
+
+class SlowError(Exception):
+    """The open transaction cannot end in time, although the target takes records: it was too large."""
+
+
+class FencedError(GuardError):
+    """A newer producer of the plan was begun, or the transaction was open for too long: the client cannot tell which."""
 
 
 class LetterReader(Protocol):
@@ -31,26 +55,49 @@ class LetterReader(Protocol):
 class Sink(Protocol):
     """Takes records in batches. After any error it must not be used again; a new one begins at `progress`."""
 
-    def begin(self) -> None:
+    takes_at_once: (
+        bool  # whether `send` takes effect before `commit`; then it is committed also when the next one fails
+    )
+
+    def begin(self, *, careful: bool = False) -> None:
         """Fence every earlier sink of the same plan; what it had not committed is gone.
+
+        Args:
+            careful: find out which letters are refused, which takes longer.
 
         Raises:
             SourceUnreachableError: if Kafka does not answer. GuardError: if a permission is lacking.
         """
 
-    def progress(self) -> tuple[Positions, int | None]:
-        """Committed positions by partition, and the number of ordered letters that were produced (None: no commit)."""
+    def progress(self) -> Progress:
+        """What is committed, once no transaction is about to change it. Needs no `begin`, and fences nobody."""
+
+    def claim(self, positions: Positions, ordered: int | None, marks: Marks, check: Callable[[], None]) -> Progress:
+        """Commit the plan's first positions, unless `check` raises; with a mark of its end, the plan is over before it has begun.
+
+        Of all processes that claim letters of the topic at the same time, from any machine, one after the other checks and commits. If
+        the plan has positions by then, they stay.
+
+        Returns:
+            What is committed now.
+        """
 
     def send(
         self, topic: str, partition: int | None, letter: Letter, headers: Headers, timestamp_ms: int | None
     ) -> None:
-        """Take one record; it counts once `commit` has returned."""
-
-    def commit(self, positions: Positions, ordered: int | None) -> None:
-        """Make the records and the positions take effect, all or none.
+        """Take one record; it counts once `commit` has returned.
 
         Raises:
-            GuardError: if another process has taken over this plan.
+            As `commit`; GuardError if a service refuses the letter.
+        """
+
+    def commit(self, positions: Positions, ordered: int | None, marks: Marks) -> None:
+        """Make the records, the positions and their marks take effect, all or none.
+
+        Raises:
+            FencedError: if another process has taken over this plan, or a time-out has ended the transaction.
+            LettersRefusedError: if the target refuses some records for good. SlowError: if it does not take them in time.
+            GuardError: if a permission is lacking, or a target has gained partitions.
             SourceUnreachableError: if it is unknown whether they took effect; `progress` of a new sink says it.
         """
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from workbench.collect.kafka_quotas import Quotas
 from workbench.humanize import duration, plural
+from workbench.redrive.marks import Place, PlanState
 from workbench.redrive.picks import Picks
 from workbench.redrive.plan import margin_seconds, seconds_of
 from workbench.redrive.planfile import RedrivePlan
@@ -32,11 +33,12 @@ class RedriveNow:
     """Current state of the cluster.
 
     Attributes:
-        positions: committed positions of the plan, by partition.
+        positions, ordered, state, refused: what Kafka says about the plan; see `Progress`.
         handled: letters that other plans have handled.
         offsets_retention_seconds: how long Kafka keeps the position of a group without members.
         lacking: permissions that the broker says are lacking, in words.
         quotas: of this user; None if they cannot be told.
+        audience: who gets the records again, in words.
     """
 
     cluster: ClusterView
@@ -47,6 +49,10 @@ class RedriveNow:
     now_ms: float
     offsets_retention_seconds: float | None = None
     was_started: bool = False
+    ordered: int | None = None
+    state: PlanState | None = None
+    refused: Mapping[Place, str] = field(default_factory=dict)
+    audience: tuple[str, ...] = ()
     lacking: tuple[str, ...] = ()
     quotas: Quotas | None = None
 
@@ -56,6 +62,8 @@ def check_redrive(plan: RedrivePlan, now: RedriveNow, limits: RedriveLimits) -> 
     if now.cluster.cluster_id != plan.cluster_id:
         text = f"The plan is for the cluster {plan.cluster_id}, this one is {now.cluster.cluster_id}."
         return [Refusal(code="other_cluster", message=text)]
+    if now.state in (PlanState.DISCARDED, PlanState.GIVEN_UP):
+        return [Refusal(code=now.state.value, message=f"{ended_words(plan, now.state)}.")]
     found = [*_topics(plan, now.cluster), *_position(plan, now), *_letters(plan, now, limits)]
     found += [Refusal(code="not_allowed", message=words) for words in now.lacking]
     short = now.cluster.under_replicated
@@ -65,9 +73,15 @@ def check_redrive(plan: RedrivePlan, now: RedriveNow, limits: RedriveLimits) -> 
     twice = sum(part.parsed.overlap(now.handled.get(part.partition, Picks((), ()))) for part in plan.partitions)
     twice += sum(offset in now.handled.get(number, Picks((), ())) for number, offset in plan.ordered)
     if twice and not plan.again:
-        text = f"{plural(twice, 'letter')} of the plan were redriven or discarded by another plan since."
+        text = f"{plural(twice, 'letter')} of the plan were redriven, discarded or claimed by another plan since."
         found.append(Refusal(code="handled", message=text))
     return found
+
+
+def ended_words(plan: RedrivePlan, outcome: str) -> str:
+    """How a plan ended without all of its records."""
+    what = "discarded: its letters are not produced" if outcome == "discarded" else "given up: it produces nothing more"
+    return f"The plan {plan.short_hash} was {what}"
 
 
 def _topics(plan: RedrivePlan, view: ClusterView) -> list[Refusal]:
@@ -143,8 +157,10 @@ HINTS = {
     **REPLAY_HINTS,
     "partitions_changed": "Make a new plan.",
     "position_expired": "See what it has produced with: workbench dlq verify. Then plan the rest by --offset.",
+    "discarded": "Letters that shall be produced all the same: plan them with --again.",
+    "given_up": "Make a new plan of the letters that are left.",
     "too_old": "Make a new plan.",
     "letters_deleted": "Make a new plan with the letters that are left.",
-    "handled": "Make a new plan: it leaves them out.",
+    "handled": "Make a new plan: it leaves them out. A plan that was begun keeps its letters until it is done or given up.",
     "retention_margin": "Raise retention.ms of the topic first, or --retention-margin 0s.",
 }

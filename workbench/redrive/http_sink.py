@@ -1,19 +1,20 @@
 """Redrive to a REST service: one request per letter, in order; the position is committed after each batch.
 
-HTTP has no transactions. After a crash the requests since the last commit are sent again, with the same Idempotency-Key: no more than
-a batch (`HTTP_BATCH`).
+HTTP has no transactions. What the service has taken is committed also when the next letter is refused. After a crash, the requests
+since the last commit are sent again, with the same Idempotency-Key: no more than a batch (`HTTP_BATCH`).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from workbench.errors import GuardError, SourceUnreachableError
-from workbench.redrive.gateway import Positions
+from workbench.redrive.gateway import Marks, Positions
 from workbench.redrive.kafka_sink import KafkaSink
 from workbench.redrive.letters import Headers, Letter
+from workbench.redrive.marks import Progress
 from workbench.redrive.planfile import RedrivePlan
 from workbench.runtime.event import Done, Event, Record, Retry
 from workbench.runtime.rest_sink import RestSink
@@ -25,19 +26,25 @@ _FIRST_PAUSE_SECONDS = 0.2
 class HttpSink:
     """See `Sink`; takes effect with each request, and at most once more after a crash."""
 
+    takes_at_once = True
+
     def __init__(self, bootstrap: str, properties: Mapping[str, Any], plan: RedrivePlan) -> None:
         assert plan.destination.url is not None  # noqa: S101 - the plan's model holds it
         self._plan = plan
         self._post = RestSink(plan.destination.url)
         self._kafka = KafkaSink(bootstrap, properties, plan)
 
-    def begin(self) -> None:
+    def begin(self, *, careful: bool = False) -> None:
         """See `Sink.begin`: another process that applies this plan fails at its next commit."""
-        self._kafka.begin()
+        self._kafka.begin(careful=careful)
 
-    def progress(self) -> tuple[Positions, int | None]:
+    def progress(self) -> Progress:
         """See `Sink.progress`."""
         return self._kafka.progress()
+
+    def claim(self, positions: Positions, ordered: int | None, marks: Marks, check: Callable[[], None]) -> Progress:
+        """See `Sink.claim`."""
+        return self._kafka.claim(positions, ordered, marks, check)
 
     def send(
         self, topic: str, partition: int | None, letter: Letter, headers: Headers, timestamp_ms: int | None
@@ -72,9 +79,9 @@ class HttpSink:
             time.sleep(min(outcome.after or pause, max(0.0, deadline - time.monotonic())))
             pause = min(5.0, 2 * pause)
 
-    def commit(self, positions: Positions, ordered: int | None) -> None:
+    def commit(self, positions: Positions, ordered: int | None, marks: Marks) -> None:
         """See `Sink.commit`."""
-        self._kafka.commit(positions, ordered)
+        self._kafka.commit(positions, ordered, marks)
 
     def close(self) -> None:
         """See `Sink.close`."""

@@ -10,18 +10,21 @@ from workbench.collect.kafka_errors import error_words
 from workbench.collect.kafka_quotas import quotas_of
 from workbench.errors import SourceUnreachableError
 from workbench.redrive.apply import Redrive
+from workbench.redrive.ending import end_plan
 from workbench.redrive.gateway import Sink
 from workbench.redrive.guard import RedriveLimits, RedriveNow
 from workbench.redrive.http_sink import HttpSink
 from workbench.redrive.kafka_letters import KafkaLetters
 from workbench.redrive.kafka_sink import KafkaSink
 from workbench.redrive.ledger import Ledger
+from workbench.redrive.marks import PlanState, Progress
 from workbench.redrive.planfile import RedrivePlan, To
 from workbench.replay.gateway import Partition
 from workbench.replay.journal import Journal
 from workbench.replay.kafka_gateway import KafkaGateway
 
 _DEFAULT_MAX_BYTES = 1_048_588  # of Kafka's max.message.bytes
+_BATCH_OVERHEAD_BYTES = 2_000  # of a batch around its records
 _TIMEOUT_SECONDS = 30.0
 
 
@@ -34,6 +37,7 @@ class RedriveKafka:
         self.gateway = gateway
         self._properties = {"log_level": 0, **gateway.properties, "bootstrap.servers": gateway.bootstrap}
         self._admin = AdminClient(self._properties)
+        self._limits: dict[str, int] = {}
 
     def letters(self, topic: str) -> KafkaLetters:
         """Reader of a topic."""
@@ -103,20 +107,29 @@ class RedriveKafka:
         self, plan_topic: str, topic_id: str | None, cluster_id: str, ledger: Ledger, *, but: str | None = None
     ) -> Any:
         """Letters that other plans have handled; see `Ledger.handled`."""
-        return ledger.handled(plan_topic, topic_id, cluster_id, self.commits, self.groups(), but=but)
+        return ledger.handled(
+            plan_topic, topic_id, cluster_id, self.commits, self.groups(), but=but, progress=self.progress
+        )
+
+    def progress(self, plan: RedrivePlan) -> Progress:
+        """What Kafka says about a plan."""
+        return KafkaSink(self.gateway.bootstrap, self.gateway.properties, plan).progress()
 
     def now(self, plan: RedrivePlan, ledger: Ledger) -> RedriveNow:
         """Current state of the cluster for the safety checks."""
         cluster = self.gateway.cluster([plan.topic, *(it.topic for it in plan.targets)])
         keys = [(plan.topic, part.partition) for part in plan.partitions]
         there = plan.topic in cluster.topics
-        positions = {n: at for (name, n), at in self.commits(plan.id).items() if name == plan.topic}
+        progress = self.progress(plan)
         others = self.handled(plan.topic, plan.topic_id, plan.cluster_id, ledger, but=plan.hash) if there else {}
         return RedriveNow(
             cluster=cluster,
             logs=self.gateway.logs(keys if there else []),
             settings=self.gateway.settings([plan.topic]) if there else {},
-            positions=positions,
+            positions=progress.positions,
+            ordered=progress.ordered,
+            state=progress.state,
+            refused=progress.refused,
             handled=others,
             now_ms=time.time() * 1000,
             offsets_retention_seconds=self.offsets_retention_seconds(),
@@ -127,8 +140,34 @@ class RedriveKafka:
 
     def sink(self, plan: RedrivePlan) -> Sink:
         """A sink for the plan's destination."""
-        kind = HttpSink if plan.destination.kind is To.HTTP else KafkaSink
-        return kind(self.gateway.bootstrap, self.gateway.properties, plan)
+        if plan.destination.kind is To.HTTP:
+            return HttpSink(self.gateway.bootstrap, self.gateway.properties, plan)
+        # A batch must fit into the smallest target, or letters that fit would be refused together.
+        least = min((self._limit(it.topic) for it in plan.targets), default=_DEFAULT_MAX_BYTES)
+        return KafkaSink(
+            self.gateway.bootstrap, self.gateway.properties, plan, batch_bytes=least - _BATCH_OVERHEAD_BYTES
+        )
+
+    def _limit(self, topic: str) -> int:
+        if topic not in self._limits:
+            self._limits[topic] = self.limit_of(topic)
+        return self._limits[topic]
+
+    def end(self, plan: RedrivePlan, state: PlanState, ledger: Ledger) -> Progress:
+        """End a plan that is not done: discarded before it has begun, or given up after. Whoever applies it is fenced.
+
+        Returns:
+            What the plan has produced.
+
+        Raises:
+            GuardError: if it has not begun, or has; if it is done; or if another plan has claimed its letters.
+        """
+        sink = KafkaSink(self.gateway.bootstrap, self.gateway.properties, plan)
+        try:
+            sink.begin()
+            return end_plan(plan, state, sink, lambda: self.now(plan, ledger), was_started=ledger.was_started(plan))
+        finally:
+            sink.close()
 
     def redrive(self, plan: RedrivePlan, journal: Journal, ledger: Ledger, limits: RedriveLimits) -> Redrive:
         """A run of a plan on this cluster."""

@@ -1,39 +1,80 @@
 """Ledger of this user: a copy of each plan that was begun, and how it ended. Later plans leave out what earlier ones have handled.
 
-A plan has a folder with `plan.json`, `started` (written after its first position was committed, before its first record) and
-`ended.json`.
+A plan has a folder with `plan.json`, `started` (written after its first position was committed, before its first record), `known` (a
+person said that it was applied or discarded elsewhere) and `ended.json`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from pydantic import ConfigDict, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
 from workbench.errors import GuardError, UsageError
 from workbench.files import make_folder, write_text
 from workbench.humanize import listed
 from workbench.places import state_dir
+from workbench.redrive.marks import Place, Progress, all_letters, handled_letters
 from workbench.redrive.picks import Picks
 from workbench.redrive.planfile import RedrivePlan, group_of_hash, plan_of_group, read_redrive_plan
 from workbench.replay.gateway import Partition
 from workbench.replay.planfile import Strict, write_file
 
 Commits = Callable[[str], Mapping[Partition, int]]  # group to its committed offsets
-_STARTED, _ENDED, _PLAN = "started", "ended.json", "plan.json"
+_STARTED, _ENDED, _PLAN, _KNOWN = "started", "ended.json", "plan.json", "known"
 
 
 class Ended(Strict):
-    """How a plan ended."""
+    """How a plan ended.
+
+    Attributes:
+        handled: letters that were produced, by partition; None: all of the plan.
+        refused: letters that the target refuses, as partition:offset, with Kafka's name of the error.
+    """
 
     model_config = ConfigDict(hide_input_in_errors=True, extra="ignore", frozen=True)
 
-    outcome: Literal["done", "discarded"]
+    outcome: Literal["done", "discarded", "given_up"]
     at: str
     reason: str | None = None
+    handled: list[tuple[int, str]] | None = Field(default=None, strict=False)
+    refused: dict[str, str] = Field(default_factory=dict)
+
+
+def ended_of(
+    outcome: Literal["done", "discarded", "given_up"],
+    plan: RedrivePlan,
+    progress: Progress,
+    *,
+    refused: Mapping[Place, str] | None = None,
+    reason: str | None = None,
+) -> Ended:
+    """The end of a plan, now.
+
+    Args:
+        progress: of a plan that was given up, what it has produced.
+        refused: letters that the target refuses; other plans may take them.
+    """
+    some = refused or {}
+    handled = None
+    if outcome != "discarded" and (some or outcome == "given_up"):
+        whole = outcome == "done"
+        found = (
+            all_letters(plan) if whole else all_letters(plan, below=progress.positions, ordered=progress.ordered or 0)
+        )
+        left = {number: [place[1] for place in some if place[0] == number] for number in found}
+        handled = [(number, str(picks.without(left[number]))) for number, picks in sorted(found.items())]
+    return Ended(
+        outcome=outcome,
+        at=datetime.now(UTC).isoformat(timespec="seconds"),
+        reason=reason,
+        handled=handled,
+        refused={f"{number}:{offset}": code for (number, offset), code in sorted(some.items())},
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +114,18 @@ class Ledger:
         except OSError as error:
             raise UsageError(f"The ledger {self.folder} cannot be written: {error.strerror}.") from None
 
+    def know(self, plan: RedrivePlan) -> None:
+        """Store a plan that was applied or discarded elsewhere; where Kafka says nothing about it, all of its letters are handled.
+
+        Raises:
+            UsageError: if it cannot be written.
+        """
+        self.keep(plan)
+        try:
+            write_text(self._of(plan) / _KNOWN, plan.hash + "\n", durable=True)
+        except OSError as error:
+            raise UsageError(f"The ledger {self.folder} cannot be written: {error.strerror}.") from None
+
     def was_started(self, plan: RedrivePlan) -> bool:
         """Whether records of the plan may have been produced."""
         return (self._of(plan) / _STARTED).exists()
@@ -102,10 +155,12 @@ class Ledger:
         groups: Iterable[str],
         *,
         but: str | None = None,
+        progress: Callable[[RedrivePlan], Progress] | None = None,
     ) -> dict[int, Picks]:
-        """Letters of a topic that earlier plans have produced or discarded, by partition.
+        """Letters of a topic that no other plan may produce, by partition: produced, discarded, or claimed by a plan that has begun.
 
         Args:
+            progress: what Kafka says about a plan; None: by its commits alone.
             groups: names of all groups in Kafka; they show plans that were applied from elsewhere.
             but: hash of a plan that does not count.
 
@@ -120,7 +175,7 @@ class Ledger:
                 continue
             if plan.topic_id != topic_id:
                 continue  # the letters of a topic that was deleted
-            for number, picks in self._of_plan(plan, commits).items():
+            for number, picks in self._of_plan(plan, progress or (lambda it: _by_commits(it, commits))).items():
                 found.setdefault(number, []).append(picks)
         strangers = sorted(
             {name.removesuffix("-ordered") for name in groups if plan_of_group(name) is not None} - known
@@ -133,31 +188,26 @@ class Ledger:
             )
         return {number: Picks.union(several) for number, several in found.items()}
 
-    def _of_plan(self, plan: RedrivePlan, commits: Commits) -> dict[int, Picks]:
-        whole = self.ended(plan) is not None
-        if not whole and not self.was_started(plan) and not any(k[0] == plan.topic for k in commits(plan.id)):
+    def _of_plan(self, plan: RedrivePlan, progress: Callable[[RedrivePlan], Progress]) -> dict[int, Picks]:
+        if (ended := self.ended(plan)) is not None:
+            return all_letters(plan) if ended.handled is None else {n: Picks.parse(some) for n, some in ended.handled}
+        found = progress(plan)
+        if found.state is None and (self._of(plan) / _KNOWN).exists():
+            return all_letters(plan)  # Kafka has forgotten its position, or it was discarded by an earlier release
+        if found.state is None and not self.was_started(plan):
             return {}
-        positions = (
-            {} if whole else {number: at for (name, number), at in commits(plan.id).items() if name == plan.topic}
-        )
-        if not whole and any(part.partition not in positions for part in plan.partitions):
+        if any(part.partition not in found.positions for part in plan.partitions):
             raise GuardError(
                 f"The plan {plan.short_hash} was begun and not finished, and its position in Kafka has expired.",
                 hint=f"See what it has produced with: workbench dlq verify {self._of(plan) / _PLAN}.",
             )
-        count = len(plan.ordered) if whole else commits(plan.order_group).get((plan.topic, 0), 0)
-        ordered: dict[int, list[int]] = {}
-        for number, offset in plan.ordered[:count]:
-            ordered.setdefault(number, []).append(offset)
-        return {
-            part.partition: Picks.union(
-                [
-                    part.parsed if whole else part.parsed.cut(below=positions[part.partition]),
-                    Picks.of(sorted(ordered.get(part.partition, ()))),
-                ]
-            )
-            for part in plan.partitions
-        }
+        return handled_letters(plan, found)
+
+
+def _by_commits(plan: RedrivePlan, commits: Commits) -> Progress:
+    positions = {number: at for (topic, number), at in commits(plan.id).items() if topic == plan.topic}
+    ordered = commits(plan.order_group).get((plan.topic, 0)) if positions else None
+    return Progress(positions=positions, ordered=ordered, marks=dict.fromkeys(positions))
 
 
 def _ended(folder: Path) -> Ended | None:

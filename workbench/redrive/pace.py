@@ -32,18 +32,25 @@ class Pace:
         return bool(self._per_record or self._per_byte)
 
     def sent(self, size: int) -> None:
-        """Count one record, and wait until the next may be sent."""
-        if not (self._per_record or self._per_byte):
+        """Count one record."""
+        if not self.is_capped:
             return
+        now = self._clock()
         if not self._has_begun:
             self._has_begun = True
-            self._record_due = self._byte_due = self._clock()
-        self._record_due += self._per_record
-        self._byte_due += self._per_byte * size
-        now = self._clock()
-        ahead = max(self._record_due, self._byte_due) - now
-        if ahead > _SLICE_SECONDS:
+            self._record_due = self._byte_due = now
+        oldest = now - _CATCH_UP_SECONDS
+        self._record_due = max(self._record_due, oldest) + self._per_record
+        self._byte_due = max(self._byte_due, oldest) + self._per_byte * size
+
+    def debt(self) -> float:
+        """Seconds until the next record may be sent; 0 for a time that is too short to wait for."""
+        if not self._has_begun:
+            return 0.0
+        ahead = max(self._record_due, self._byte_due) - self._clock()
+        return ahead if ahead > _SLICE_SECONDS else 0.0
+
+    def pay(self) -> None:
+        """Wait for that time."""
+        if (ahead := self.debt()) > 0:
             self._sleep(ahead)
-        elif ahead < -_CATCH_UP_SECONDS:
-            oldest = now - _CATCH_UP_SECONDS
-            self._record_due, self._byte_due = max(self._record_due, oldest), max(self._byte_due, oldest)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -101,6 +101,20 @@ class Picks:
                 starts.append(start)
                 ends.append(end)
         return cls(tuple(starts), tuple(ends))
+
+    def without(self, offsets: Iterable[int]) -> Picks:
+        """All picks but these."""
+        pairs: list[tuple[int, int]] = []
+        gone = sorted(set(offsets))
+        for start, end in zip(self.starts, self.ends, strict=True):
+            at = start
+            for offset in gone[bisect_left(gone, start) : bisect_left(gone, end)]:
+                if offset > at:
+                    pairs.append((at, offset))
+                at = offset + 1
+            if at < end:
+                pairs.append((at, end))
+        return Picks(tuple(s for s, _ in pairs), tuple(e for _, e in pairs))
 
     def cut(self, *, below: int) -> Picks:
         """Only the picks below an offset."""

@@ -1,0 +1,130 @@
+"""Outcome of a run of a redrive, in words and as a file next to the plan."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from workbench.humanize import duration, listed, plural, size
+from workbench.redrive.guard import RedriveNow
+from workbench.redrive.marks import Place
+from workbench.redrive.plan import bytes_per_broker_of, seconds_of
+from workbench.redrive.planfile import RedrivePlan
+from workbench.replay.planfile import write_file
+
+_MOST_NAMED = 1000
+
+
+class RedriveOutcome(StrEnum):
+    """Result of a run."""
+
+    DONE = "done"
+    PARTIAL = "partial"  # done, but for letters that the target refuses: they are named
+    DRY_RUN = "dry_run"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedriveReceipt:
+    """What a run has done.
+
+    Attributes:
+        produced: records of this run; letters: of the plan.
+        resumed: whether an earlier run had begun.
+        before: letters that earlier runs have produced or left out.
+        refused: letters that the target refuses, as partition:offset, with Kafka's name of the error. They were left out.
+        seconds: of producing.
+        notes: of a dry run: duration at the cap, and the bytes of each broker.
+    """
+
+    plan: str
+    outcome: RedriveOutcome
+    letters: int
+    produced: int = 0
+    resumed: bool = False
+    before: int = 0
+    refused: dict[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+    reasons: list[str] = field(default_factory=list)
+    hints: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def sentence(self) -> str:
+        """The outcome in words."""
+        if self.outcome is RedriveOutcome.REFUSED:
+            earlier = f" Earlier runs have produced {plural(self.before, 'record')}." if self.before else ""
+            return f"Refused: nothing {'more ' if self.before else ''}was produced.{earlier}"
+        if self.outcome is RedriveOutcome.DRY_RUN:
+            return f"All safety checks passed for {plural(self.letters, 'letter')}."
+        made = f"{plural(self.produced, 'record')} produced in {duration(self.seconds)}"
+        if self.refused:
+            names = listed([f"{place} ({code})" for place, code in self.refused.items()])
+            left = plural(len(self.refused), "letter is", "letters are")
+            them = "it" if len(self.refused) == 1 else "them"
+            return f"Done, but {left} left out, because the target refuses {them}: {names}. {made}."
+        whole = f"; with the earlier runs all {self.letters:,}." if self.resumed else "."
+        return f"Done: {made}{whole}"
+
+    def document(self) -> dict[str, Any]:
+        """As plain values."""
+        names = ("plan", "letters", "produced", "resumed", "before", "seconds", "reasons", "hints", "notes")
+        refused = {"refused": dict(list(self.refused.items())[:_MOST_NAMED]), "refused_count": len(self.refused)}
+        head = {"schema": "workbench.redrive-receipt/1", "outcome": self.outcome.value}
+        return {**head, **{name: getattr(self, name) for name in names}, **refused}
+
+
+def redrive_receipt_path(plan: Path) -> Path:
+    """File of the receipt, next to the plan."""
+    return plan.with_suffix(".receipt.json")
+
+
+def places_of(refused: Mapping[Place, str]) -> dict[str, str]:
+    """Refused letters as partition:offset, with Kafka's name of the error."""
+    return {f"{number}:{offset}": code for (number, offset), code in sorted(refused.items())}
+
+
+def keep_receipt(path: Path, receipt: RedriveReceipt) -> None:
+    """Write the receipt next to the plan. One that says what was produced is not replaced by one of a run that produced nothing."""
+    place = redrive_receipt_path(path)
+    if not receipt.produced and _produced(place):
+        return
+    write_file(place, receipt.document())
+
+
+def _produced(place: Path) -> bool:
+    try:
+        return bool(json.loads(place.read_bytes())["produced"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def load_of(plan: RedrivePlan, now: RedriveNow) -> list[str]:
+    """Notes of a dry run: duration at the cap, bytes of each broker, quotas, and who gets the records."""
+    needed = seconds_of(plan)
+    found = (
+        [f"At the cap it takes {duration(needed)}."]
+        if needed is not None
+        else ["No cap: as fast as the brokers take it."]
+    )
+    loads = bytes_per_broker_of(plan, now.cluster)
+    for broker, (read, write) in loads.items():
+        found.append(f"Broker {broker}: about {size(read)} to read, {size(write)} to write.")
+    if (quotas := now.quotas) is None:
+        return [*found, "Quotas of this user: unknown."]
+    for limit, most, what in (
+        (quotas.consumer_bytes, max((it[0] for it in loads.values()), default=0), "read"),
+        (quotas.producer_bytes, max((it[1] for it in loads.values()), default=0), "write"),
+    ):
+        if limit:
+            least = duration(most / limit)
+            found.append(
+                f"Quota of {quotas.user} to {what}: {size(limit)}/s for each broker, so it takes at least {least}."
+            )
+    if not quotas.consumer_bytes and not quotas.producer_bytes:
+        found.append(f"Quotas of {quotas.user}: none.")
+    return found
