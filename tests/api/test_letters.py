@@ -43,6 +43,10 @@ class Kafka:
         """Room for everything."""
         return 1 << 20
 
+    def readers(self, _topics: Any) -> dict[str, Any]:
+        """Nobody."""
+        return {}
+
     def handled(self, *_args: Any, **_options: Any) -> dict[int, Any]:
         """No earlier plan."""
         return {}

@@ -209,7 +209,7 @@ def plan_on_kafka(request: RedriveRequest, kafka: RedriveKafka) -> RedrivePlan:
     if to.fallback is None:
         to = to.model_copy(update={"fallback": source_by_name(request.topic, list(view.topics))})
     asked = replace(request, destination=to, done=done)
-    return make_redrive_plan(asked, kafka.gateway, kafka.letters(request.topic), kafka.limit_of)
+    return make_redrive_plan(asked, kafka.gateway, kafka.letters(request.topic), kafka.limit_of, readers=kafka.readers)
 
 
 def apply_redrive(

@@ -40,6 +40,7 @@ __all__ = ["Redrive", "RedriveOutcome", "RedriveReceipt", "keep_receipt", "redri
 _RECORDS = 20_000  # of a transaction: its markers cost little, and a kill repeats the reading of no more than these
 _MOST_TRIES = 5  # without progress
 _RETRY_SECONDS = 1.0
+_TAKEOVER_SECONDS = 3.0  # in this time, a run that has fenced this one signs the positions
 
 
 @dataclass(slots=True, kw_only=True)
@@ -191,6 +192,7 @@ class Redrive:
 
     def _is_taken_over(self) -> bool:
         """Whether another run has committed since: each one signs all positions before its first record."""
+        self.sleep(_TAKEOVER_SECONDS)
         sink = self.make_sink()
         try:
             return bool(sink.progress().owners - {self.owner})

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from workbench.collect.kafka_errors import error_words
+from workbench.collect.kafka_groups import NotListedError
+from workbench.collect.kafka_kinds import is_redrive_plan
+from workbench.collect.kafka_offset_fetch import Limits, read_commits
 from workbench.collect.kafka_quotas import quotas_of
 from workbench.errors import SourceUnreachableError
 from workbench.redrive.apply import Redrive
+from workbench.redrive.audience import Readers, audience_words
 from workbench.redrive.ending import end_plan
 from workbench.redrive.gateway import Sink
 from workbench.redrive.guard import RedriveLimits, RedriveNow
@@ -26,6 +30,7 @@ from workbench.replay.kafka_gateway import KafkaGateway
 _DEFAULT_MAX_BYTES = 1_048_588  # of Kafka's max.message.bytes
 _BATCH_OVERHEAD_BYTES = 2_000  # of a batch around its records
 _TIMEOUT_SECONDS = 30.0
+_READERS_SECONDS = 20.0  # for the commits of all groups
 
 
 class RedriveKafka:
@@ -79,6 +84,23 @@ class RedriveKafka:
         except (KafkaException, TimeoutError) as error:
             raise SourceUnreachableError(f"The groups cannot be listed: {error_words(error)}.") from None
         return [it.group_id for it in answer.valid]
+
+    def readers(self, topics: Sequence[str]) -> Readers | None:
+        """Committed offsets on some topics, by group, without those of redrive plans; None if it cannot be told."""
+        names = [name for name in self.groups() if not is_redrive_plan(name)]
+        end = time.monotonic() + _READERS_SECONDS
+        limits = Limits(deadline=end, moved_until=end, lost_until=end, silence_seconds=_TIMEOUT_SECONDS / 10)
+        try:
+            found = read_commits(self.gateway.bootstrap, self.gateway.properties, names, limits)
+        except NotListedError:
+            return None
+        if found.denied or found.missing or found.errors:
+            return None
+        readers: dict[str, dict[Partition, int]] = {}
+        for (group, topic, number), at in found.offsets.items():
+            if topic in topics and at is not None:
+                readers.setdefault(group, {})[topic, number] = at
+        return readers
 
     def commits(self, group: str) -> Mapping[Partition, int]:
         """Committed offsets of a group."""
@@ -135,6 +157,9 @@ class RedriveKafka:
             offsets_retention_seconds=self.offsets_retention_seconds(),
             was_started=ledger.was_started(plan) and ledger.ended(plan) is None,
             lacking=self.lacking(plan),
+            audience=tuple(audience_words(plan, self.readers([it.topic for it in plan.targets])))
+            if plan.targets
+            else (),
             quotas=quotas_of(self.gateway.bootstrap, self.gateway.properties),
         )
 

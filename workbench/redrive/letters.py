@@ -58,6 +58,7 @@ class Origin(NamedTuple):
         error: class or code of the error; "(none)" without one.
         message: its text.
         round: how often the record was redriven before.
+        group: consumer group that gave the record up; None if the headers do not say it.
         left_out: whether the letter lacks the record's value, because it was too large.
     """
 
@@ -70,6 +71,7 @@ class Origin(NamedTuple):
     message: str | None
     round: int
     left_out: bool
+    group: str | None = None
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,8 @@ class Convention:
     timestamp: tuple[str, ...] = ()
     error: tuple[str, ...] = ()
     message: tuple[str, ...] = ()
+    group: tuple[str, ...] = ()
+    group_prefix: str = ""
     strip: str = "(?!)"
 
     @cached_property
@@ -120,6 +124,7 @@ CONVENTIONS = (
         timestamp=("kafka_original-timestamp", "kafka_dlt-original-timestamp"),
         error=("kafka_dlt-exception-cause-fqcn", "kafka_dlt-exception-fqcn"),
         message=("kafka_dlt-exception-message",),
+        group=("kafka_dlt-original-consumer-group",),
         strip="kafka_(dlt-|original-|exception-).*|retry_topic-.*|springDeserializerException.*",
     ),
     Convention(
@@ -130,6 +135,8 @@ CONVENTIONS = (
         offset=("__connect.errors.offset",),
         error=("__connect.errors.exception.class.name",),
         message=("__connect.errors.exception.message",),
+        group=("__connect.errors.connector.name",),
+        group_prefix="connect-",
         strip=r"__connect\.errors\..*",
     ),
     Convention(
@@ -203,6 +210,7 @@ class Reader:
             message,
             _number(found.get(ROUND_HEADER), 1_000_000) or 0,
             b"value" in (found.get("wb_left_out") or b""),
+            f"{by.group_prefix}{group}" if by.group and (group := _text(_first(found, by.group), _MAX_TEXT)) else None,
         )
 
     def restored(self, headers: Headers, *, plan: str, letter: str, round_: int) -> list[tuple[str, bytes | None]]:

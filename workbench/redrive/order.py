@@ -20,6 +20,7 @@ class Columns:
 
     Attributes:
         key: hash of target topic and key; -1 without a key.
+        source_time: timestamp of the source record; -1 if it is not known.
         source: number of the source topic; -1 if the partition or offset of the origin is not known.
         content: hash of target, key and value.
     """
@@ -31,6 +32,7 @@ class Columns:
     source: Ints
     source_partition: Ints
     source_offset: Ints
+    source_time: Ints
     content: Ints = field(default_factory=lambda: np.empty(0, np.int64))
 
     def __len__(self) -> int:
@@ -42,14 +44,21 @@ class Columns:
 
 
 def duplicates(rows: Columns, by: Dedup) -> Mask:
-    """Mark the letters of a record that an earlier row is a letter of, too."""
+    """Mark the letters of a record that an earlier row is a letter of, too.
+
+    A topic that was deleted and recreated has other records at the same offsets: of another key, or another timestamp.
+    """
     repeated = np.zeros(len(rows), bool)
     if by is Dedup.NONE or not len(rows):
         return repeated
     known = rows.source != NONE if by is Dedup.ORIGIN else np.ones(len(rows), bool)
-    names = (rows.source, rows.source_partition, rows.source_offset) if by is Dedup.ORIGIN else (rows.content,)
+    names = (
+        (rows.source, rows.source_partition, rows.source_offset, rows.key) if by is Dedup.ORIGIN else (rows.content,)
+    )
     at = np.flatnonzero(known)
     keys = [name[at] for name in names]
+    if by is Dedup.ORIGIN and len(at):
+        keys.append(_known_times(keys, rows.source_time[at]))
     ordered = np.lexsort((at, *keys))  # the earliest row of equal ones first
     same = np.ones(len(at), bool)
     same[:1] = False
@@ -57,6 +66,23 @@ def duplicates(rows: Columns, by: Dedup) -> Mask:
         same[1:] &= values[ordered][1:] == values[ordered][:-1]
     repeated[at[ordered[same]]] = True
     return repeated
+
+
+def _known_times(keys: list[Ints], times: Ints) -> Ints:
+    """Timestamps; a letter that says none has that of the earliest letter with the same keys, which it may be the same record as."""
+    if not (times == NONE).any():
+        return times
+    order = np.lexsort(tuple(keys))
+    new = np.zeros(len(order), bool)
+    new[:1] = True
+    for values in keys:
+        new[1:] |= values[order][1:] != values[order][:-1]
+    group = np.empty(len(order), np.int64)
+    group[order] = np.cumsum(new) - 1
+    least = np.full(int(group.max()) + 1, np.iinfo(np.int64).max)
+    some = times != NONE
+    np.minimum.at(least, group[some], times[some])
+    return np.where(some, times, least[group])
 
 
 def out_of_order(rows: Columns, by: Order) -> tuple[Mask, Ints]:

@@ -12,11 +12,13 @@ import numpy as np
 
 from workbench.errors import EvidenceError, GuardError, SourceUnreachableError, UnknownGroupError
 from workbench.humanize import counted, did_you_mean, duration, listed, plural
+from workbench.redrive.audience import Readers, audience_words
 from workbench.redrive.gateway import LetterReader, LettersGoneError
 from workbench.redrive.letters import Reader
 from workbench.redrive.order import Columns, duplicates, out_of_order
 from workbench.redrive.picks import Picks
 from workbench.redrive.planfile import (
+    MOST_PLAN_BYTES,
     Dedup,
     Destination,
     Left,
@@ -78,10 +80,12 @@ def make_redrive_plan(
     limit_of: Callable[[str], int],
     *,
     progress: Callable[[int], None] | None = None,
+    readers: Callable[[Sequence[str]], Readers | None] | None = None,
 ) -> RedrivePlan:
     """Make a plan.
 
     Args:
+        readers: committed offsets of the groups that read some topics; None: the plan does not name them.
         limit_of: largest record of a topic in bytes.
 
     Raises:
@@ -122,6 +126,13 @@ def make_redrive_plan(
             sizes[topic] = limit_of(topic) - _RECORD_OVERHEAD
         return sizes.get(topic)
 
+    known: dict[str, TopicSettings] = {}
+
+    def settings_of(topic: str) -> TopicSettings:
+        if topic not in known:
+            known[topic] = gateway.settings([topic]).get(topic, TopicSettings())
+        return known[topic]
+
     rules = Rules(
         reader=Reader(request.mapping),
         route=Route(
@@ -135,6 +146,9 @@ def make_redrive_plan(
         max_rounds=request.max_rounds,
         done=request.done,
         limits=limit,
+        settings=settings_of,
+        has_original_times=destination.timestamps == "original",
+        now_ms=datetime.now(UTC).timestamp() * 1000,
     )
     try:
         wanted = survey(letters, start, stop, rules, progress=progress)
@@ -144,7 +158,7 @@ def make_redrive_plan(
         ) from None
     # A list of all topics leaves out those that may not be described; asked by name, the broker says so.
     denied = sorted(gateway.cluster(sorted(absent)).denied) if absent else []
-    return _planned(request, view, logs, gateway, start, stop, wanted, denied)
+    return _planned(request, view, logs, gateway, start, stop, wanted, denied, readers)
 
 
 def _planned(
@@ -156,6 +170,7 @@ def _planned(
     stop: Mapping[int, int],
     wanted: Wanted,
     denied: Sequence[str],
+    readers: Callable[[Sequence[str]], Readers | None] | None,
 ) -> RedrivePlan:
     rows, left = wanted.columns, Counter(wanted.left)
     kept = ~duplicates(rows, request.dedup)
@@ -191,13 +206,16 @@ def _planned(
             ends=[ends.ends[name, number] for number in sorted(view.topics[name].leaders)],
             letters=int((target == wanted.targets.index(name)).sum()),
             bytes=int(size[target == wanted.targets.index(name)].sum()),
+            origins=_origins(rows, wanted.source_names.index(name)) if name in wanted.source_names else [],
         )
         for name in names
         if (target == wanted.targets.index(name)).any()
     ]
     settings = gateway.settings([request.topic, *(it.topic for it in targets)])
-    counted = np.bincount(wanted.error[kept], minlength=len(wanted.error_names))
-    frequent = Counter(dict(zip(wanted.error_names, map(int, counted), strict=True))).most_common(_MOST_ERRORS)
+    by_error = np.bincount(wanted.error[kept], minlength=len(wanted.error_names))
+    frequent = Counter(dict(zip(wanted.error_names, map(int, by_error), strict=True))).most_common(_MOST_ERRORS)
+    gave_up = wanted.gave_up[kept]
+    by_group = np.bincount(gave_up[gave_up >= 0], minlength=len(wanted.group_names))
     plan = RedrivePlan(
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         created_by=current_user(),
@@ -221,12 +239,31 @@ def _planned(
         targets=targets,
         left={name: number for name, number in sorted(left.items()) if number},
         errors={name: number for name, number in frequent if number},
+        gave_up={name: int(number) for name, number in zip(wanted.group_names, by_group, strict=True) if number},
         warnings=[],
     )
     warnings = _warnings(plan, settings, logs, now_ms=datetime.now(UTC).timestamp() * 1000)
     if denied:
         warnings.append(f"{_denied_words(denied)} Their letters stay.")
-    return plan.model_copy(update={"warnings": warnings}).sealed()
+    if readers is not None and plan.targets:
+        warnings += audience_words(plan, readers([it.topic for it in plan.targets]))
+    made = plan.model_copy(update={"warnings": warnings})
+    if (size_bytes := sum(len(part.picks) for part in made.partitions)) > MOST_PLAN_BYTES // 2:
+        raise GuardError(
+            f"The plan would have {size_bytes >> 20:,} MiB: {counted(made.letters, 'letter')} that are not next to each other.",
+            hint="Select fewer: by time (--since, --until), by --offset, or with --most; then plan the rest.",
+        )
+    return made.sealed()
+
+
+def _origins(rows: Columns, source: int) -> list[tuple[int, int, int]]:
+    """Partition, first and last offset of the source records of one topic."""
+    mine = rows.source == source
+    found = []
+    for number in np.unique(rows.source_partition[mine]):
+        offsets = rows.source_offset[mine & (rows.source_partition == number)]
+        found.append((int(number), int(offsets.min()), int(offsets.max())))
+    return found
 
 
 def _partitions(
@@ -327,6 +364,8 @@ def _warnings(plan: RedrivePlan, settings: Mapping[str, TopicSettings], logs: Lo
     stays |= {
         Left.NO_TARGET: "have no possible target",
         Left.TOO_LARGE: "are too large",
+        Left.NO_KEY: "have no key, and their target is compacted",
+        Left.WRONG_TIME: "have a timestamp that their target refuses",
         Left.UNREADABLE: "have unreadable headers",
     }
     for reason, words in stays.items():

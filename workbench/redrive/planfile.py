@@ -23,6 +23,7 @@ from workbench.replay.planfile import Offset, Strict, canonical_hash, read_docum
 
 SCHEMA = "workbench.redrive-plan/1"
 _ID_LENGTH = 32  # of the hash
+MOST_PLAN_BYTES = 256 << 20  # of a file; about 30 million letters that are not next to each other
 _MOST_LETTERS = 100_000_000  # of a partition: `verify` holds their offsets in memory
 
 
@@ -60,6 +61,8 @@ class Left(StrEnum):
     NO_TARGET = "no_target"  # the topic does not exist, may not be described, or is not a possible target
     LEFT_OUT = "value_left_out"  # the letter does not have the record's value
     TOO_LARGE = "too_large"  # for the target topic
+    NO_KEY = "no_key"  # the target is compacted, and refuses records without a key
+    WRONG_TIME = "timestamp_refused"  # outside of the target's limits
     UNREADABLE = "unreadable"  # its headers cannot be read
     OVER_LIMIT = "over_limit"  # selected, after the first `most`
 
@@ -138,6 +141,7 @@ class TargetTopic(Strict):
 
     Attributes:
         ends: log end of each partition when the plan was made; `verify` reads from there.
+        origins: (partition, first offset, last offset) of the source records, if they were in this topic.
     """
 
     topic: str = Field(min_length=1, max_length=249)
@@ -145,6 +149,7 @@ class TargetTopic(Strict):
     ends: list[Offset]
     letters: Offset
     bytes: Offset
+    origins: list[tuple[Offset, Offset, Offset]] = Field(default_factory=list, strict=False)
 
 
 class RedrivePlan(Strict):
@@ -158,6 +163,7 @@ class RedrivePlan(Strict):
         max_records_per_second, max_bytes_per_second: cap; None: none.
         left: number of letters that stay, by reason.
         errors: number of letters by class of error, the most frequent ones.
+        gave_up: number of letters by the consumer group that gave them up, if the headers say it.
     """
 
     schema_: Literal["workbench.redrive-plan/1"] = Field(alias="schema", default="workbench.redrive-plan/1")
@@ -184,6 +190,7 @@ class RedrivePlan(Strict):
     targets: list[TargetTopic]
     left: dict[str, Offset]
     errors: dict[str, Offset]
+    gave_up: dict[str, Offset] = Field(default_factory=dict)
     warnings: list[str]
 
     model_config = ConfigDict(
@@ -278,7 +285,7 @@ def read_redrive_plan(path: Path) -> RedrivePlan:
         UsageError: if the file cannot be read or is not a redrive plan.
         GuardError: if a field or the hash of the plan was changed.
     """
-    document = read_document(path, "plan")
+    document = read_document(path, "plan", most_bytes=MOST_PLAN_BYTES)
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         raise UsageError(f"{path} is not a redrive plan.", hint="Make one with: workbench dlq plan.")
     plan = validated(RedrivePlan, document, path, "plan")

@@ -115,7 +115,7 @@ def load_of(plan: RedrivePlan, now: RedriveNow) -> list[str]:
     for broker, (read, write) in loads.items():
         found.append(f"Broker {broker}: about {size(read)} to read, {size(write)} to write.")
     if (quotas := now.quotas) is None:
-        return [*found, "Quotas of this user: unknown."]
+        return [*now.audience, *found, "Quotas of this user: unknown."]
     for limit, most, what in (
         (quotas.consumer_bytes, max((it[0] for it in loads.values()), default=0), "read"),
         (quotas.producer_bytes, max((it[1] for it in loads.values()), default=0), "write"),
@@ -127,4 +127,4 @@ def load_of(plan: RedrivePlan, now: RedriveNow) -> list[str]:
             )
     if not quotas.consumer_bytes and not quotas.producer_bytes:
         found.append(f"Quotas of {quotas.user}: none.")
-    return found
+    return [*now.audience, *found]

@@ -19,6 +19,7 @@ from workbench.redrive.order import NONE, Columns
 from workbench.redrive.picks import Picks
 from workbench.redrive.planfile import Dedup, Left, To
 from workbench.redrive.selection import Selection
+from workbench.replay.gateway import TopicSettings
 
 _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
 
@@ -50,7 +51,7 @@ class Wanted:
     """Letters that a plan takes: one row each, in columns, and what stays.
 
     Attributes:
-        size, checksum, target, error: of each row; target and error are places in `targets` and `error_names`.
+        size, checksum, target, error, gave_up: of each row; the last three are places in `targets`, `error_names` and `group_names`.
         left: number of letters that stay, by reason.
     """
 
@@ -62,6 +63,9 @@ class Wanted:
     left: Counter[str]
     error: Any
     error_names: list[str]
+    gave_up: Any
+    group_names: list[str]
+    source_names: list[str]
 
 
 @dataclass(slots=True)
@@ -71,6 +75,8 @@ class Rules:
     Attributes:
         done: letters that earlier plans have handled.
         limits: largest record of a target topic in bytes; a topic that is not there is no target.
+        settings: of a target topic; it refuses records that do not fit.
+        has_original_times: whether the records get the timestamps of their source records.
     """
 
     reader: Reader
@@ -80,6 +86,9 @@ class Rules:
     max_rounds: int
     done: Mapping[int, Picks]
     limits: Callable[[str], int | None]
+    settings: Callable[[str], TopicSettings] = lambda _topic: TopicSettings()
+    has_original_times: bool = False
+    now_ms: float = 0.0
 
 
 @dataclass(slots=True)
@@ -116,11 +125,11 @@ def survey(
         LettersGoneError, SourceUnreachableError: as the reader.
     """
     numbers: dict[str, array[int]] = {name: array("q") for name in Columns.__slots__}
-    size, checksum, target, error = array("q"), array("q"), array("q"), array("q")
-    targets, errors, sources = _Names(), _Names(), _Names()
+    size, checksum, target, error, gave_up = array("q"), array("q"), array("q"), array("q"), array("q")
+    targets, errors, sources, groups = _Names(), _Names(), _Names(), _Names()
     left: Counter[str] = Counter()
     add = [numbers[name].append for name in ("partition", "offset", "timestamp", "key", "source")]
-    add += [numbers[name].append for name in ("source_partition", "source_offset", "content")]
+    add += [numbers[name].append for name in ("source_partition", "source_offset", "source_time", "content")]
     test, by_content = rules.selection.test(), rules.dedup is Dedup.CONTENT
     seen, told = 0, time.monotonic()
     for batch, _ in letters.read(start, stop):
@@ -139,6 +148,7 @@ def survey(
                 sources.of(origin.topic) if named and origin.topic is not None else NONE,
                 origin.partition if named and origin.partition is not None else NONE,
                 origin.offset if named and origin.offset is not None else NONE,
+                origin.timestamp_ms if origin.timestamp_ms is not None else NONE,
                 _hash(topic.encode(), letter.key, letter.value) if by_content else 0,
             )
             for append, value in zip(add, row, strict=True):
@@ -147,6 +157,7 @@ def survey(
             checksum.append(letter_checksum(topic, letter))
             target.append(targets.of(topic))
             error.append(errors.of(origin.error))
+            gave_up.append(NONE if origin.group is None else groups.of(origin.group))
         seen += len(batch)
         if progress is not None and time.monotonic() - told > 0.5:
             told = time.monotonic()
@@ -162,6 +173,9 @@ def survey(
         left=left,
         error=np.frombuffer(error, np.int64)[by_place],
         error_names=list(errors.names),
+        gave_up=np.frombuffer(gave_up, np.int64)[by_place],
+        group_names=list(groups.names),
+        source_names=list(sources.names),
     )
 
 
@@ -189,7 +203,18 @@ def _look(letter: Letter, rules: Rules, test: Any) -> Left | tuple[Origin, str, 
             return Left.NO_TARGET
         if size > limit:
             return Left.TOO_LARGE
+        settings = rules.settings(topic)
+        if settings.compacted and letter.key is None:
+            return Left.NO_KEY
+        if rules.has_original_times and not _is_in_time(origin.timestamp_ms, letter, settings, rules.now_ms):
+            return Left.WRONG_TIME
     return origin, topic, size
+
+
+def _is_in_time(original: int | None, letter: Letter, settings: TopicSettings, now_ms: float) -> bool:
+    at = original if original is not None else max(0, letter.timestamp_ms)
+    before, after = settings.timestamp_before_ms, settings.timestamp_after_ms
+    return (before is None or now_ms - at <= before) and (after is None or at - now_ms <= after)
 
 
 def _hash(*parts: bytes | None) -> int:

@@ -62,6 +62,10 @@ class TopicSettings:
     retention_bytes: int | None = None  # -1: unlimited
     compacted: bool = False
     appends_time: bool | None = None
+    timestamp_before_ms: int | None = (
+        None  # a record's timestamp may be this much older than the broker's clock; None: any
+    )
+    timestamp_after_ms: int | None = None  # or newer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

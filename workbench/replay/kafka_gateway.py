@@ -178,6 +178,7 @@ class KafkaGateway:
                 appends_time=entries["message.timestamp.type"].value == "LogAppendTime"
                 if "message.timestamp.type" in entries
                 else None,
+                **_timestamp_limits(entries),
             )
         return found
 
@@ -398,6 +399,18 @@ def _named(error: Any) -> str:
 def _describing(error: BaseException, group: str) -> str:
     """Permission that describing a group takes."""
     return f"DESCRIBE on group {group!r}" if denied_resource(error) == "group" else "DESCRIBE on a topic of it"
+
+
+def _timestamp_limits(entries: Mapping[str, Any]) -> dict[str, int | None]:
+    """Limits of a producer's timestamps; where the broker writes its own, there are none."""
+    kind = entries.get("message.timestamp.type")
+    if kind is not None and kind.value == "LogAppendTime":
+        return {}
+    names = {
+        "timestamp_before_ms": "message.timestamp.before.max.ms",
+        "timestamp_after_ms": "message.timestamp.after.max.ms",
+    }
+    return {field: _number(entries, name) for field, name in names.items()}
 
 
 def _number(entries: Mapping[str, Any], name: str) -> int | None:

@@ -318,7 +318,7 @@ def read_plan(path: Path) -> Plan:
     return plan
 
 
-def read_document(path: Path, what: str) -> Any:
+def read_document(path: Path, what: str, *, most_bytes: int = _MOST_BYTES) -> Any:
     """Read JSON from a file; duplicate keys are an error.
 
     Raises:
@@ -337,7 +337,7 @@ def read_document(path: Path, what: str) -> Any:
         raise ValueError(f"{text} is not a number")
 
     try:
-        return json.loads(read_within(path, _MOST_BYTES).decode(), object_pairs_hook=once, parse_constant=number)
+        return json.loads(read_within(path, most_bytes).decode(), object_pairs_hook=once, parse_constant=number)
     except OSError as error:
         raise UsageError(f"The {what} {path} cannot be read: {error.strerror}.") from None
     except (ValueError, RecursionError) as error:
