@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Protocol
 
 from workbench.errors import GuardError
@@ -11,6 +12,7 @@ from workbench.redrive.marks import Place, Progress
 
 Positions = Mapping[int, int]  # partition to the next offset
 Marks = Mapping[int, str]  # partition to the text of its commit
+NO_MARKS: Marks = MappingProxyType({})
 
 
 class LettersGoneError(Exception):
@@ -91,7 +93,7 @@ class Sink(Protocol):
             As `commit`; GuardError if a service refuses the letter.
         """
 
-    def commit(self, positions: Positions, ordered: int | None, marks: Marks) -> None:
+    def commit(self, positions: Positions, ordered: int | None, marks: Marks = NO_MARKS) -> None:
         """Make the records, the positions and their marks take effect, all or none.
 
         Raises:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from workbench.errors import GuardError, SourceUnreachableError
-from workbench.redrive.gateway import Marks, Positions
+from workbench.redrive.gateway import NO_MARKS, Marks, Positions
 from workbench.redrive.kafka_sink import KafkaSink
 from workbench.redrive.letters import Headers, Letter
 from workbench.redrive.marks import Progress
@@ -79,7 +79,7 @@ class HttpSink:
             time.sleep(min(outcome.after or pause, max(0.0, deadline - time.monotonic())))
             pause = min(5.0, 2 * pause)
 
-    def commit(self, positions: Positions, ordered: int | None, marks: Marks) -> None:
+    def commit(self, positions: Positions, ordered: int | None, marks: Marks = NO_MARKS) -> None:
         """See `Sink.commit`."""
         self._kafka.commit(positions, ordered, marks)
 

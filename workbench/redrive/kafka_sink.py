@@ -17,7 +17,8 @@ from typing import Any
 from workbench.collect.kafka_errors import error_words, is_denied
 from workbench.collect.kafka_kinds import REDRIVE_PREFIX
 from workbench.errors import GuardError, SourceUnreachableError
-from workbench.redrive.gateway import FencedError, LettersRefusedError, Marks, Positions, SlowError
+from workbench.humanize import plural
+from workbench.redrive.gateway import NO_MARKS, FencedError, LettersRefusedError, Marks, Positions, SlowError
 from workbench.redrive.kafka_progress import read_progress
 from workbench.redrive.letters import Headers, Letter
 from workbench.redrive.marks import Place, Progress
@@ -170,7 +171,9 @@ class KafkaSink:
 
         topic = self._plan.topic
         offsets = {
-            self._plan.id: [TopicPartition(topic, number, at, marks.get(number)) for number, at in positions.items()]
+            self._plan.id: [
+                TopicPartition(topic, number, at, marks.get(number, "")) for number, at in positions.items()
+            ]
         }
         if ordered is not None:
             offsets[self._plan.order_group] = [TopicPartition(topic, 0, ordered)]
@@ -245,13 +248,13 @@ class KafkaSink:
         if time.monotonic() - self._opened < _COMMIT_SECONDS:
             return
         if len(self._producer) < self._sent:
-            raise SlowError(f"{self._sent} records were not taken in {_COMMIT_SECONDS:g} s")
+            raise SlowError(f"{plural(self._sent, 'record was', 'records were')} not taken in {_COMMIT_SECONDS:g} s")
         raise SourceUnreachableError(
             f"Kafka at {self._bootstrap}: no record was taken in {_COMMIT_SECONDS:g} s.",
             hint="See the quotas of this user.",
         )
 
-    def commit(self, positions: Positions, ordered: int | None, marks: Marks) -> None:
+    def commit(self, positions: Positions, ordered: int | None, marks: Marks = NO_MARKS) -> None:
         """See `Sink.commit`."""
         if not self._in_transaction:
             self._begin()
@@ -281,7 +284,7 @@ class KafkaSink:
                 raise self._refused("ask for the partitions of its target", error) from None
             if found != planned.get(topic, found):
                 raise GuardError(
-                    f"{topic!r} had {planned[topic]} partitions when the plan was made, now it has {found}: keys would be split.",
+                    f"{topic!r} had {plural(planned[topic], 'partition')} when the plan was made, now {found}: keys would be split.",
                     hint="Give the plan up (dlq give-up), and make a new one of what is left.",
                 )
 
