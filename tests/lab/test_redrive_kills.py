@@ -66,8 +66,12 @@ def check_exactly_once(
         assert all(after[key] >= at for key, at in before.items())
 
 
+KILLS = int(os.environ.get("REDRIVE_KILLS", "5"))  # of the test of every commit
+SEED = int(os.environ.get("REDRIVE_SEED", "8000"))
+
+
 @pytest.mark.parametrize(
-    ("count", "kills", "cap"), [(8_000, 5, 3_000), pytest.param(100_000, 30, 5_000, marks=pytest.mark.slow)]
+    ("count", "kills", "cap"), [(1_600 * KILLS, KILLS, 3_000), pytest.param(100_000, 30, 5_000, marks=pytest.mark.slow)]
 )
 def test_killed_at_random_moments(
     lab: Lab, settings_file: Path, tmp_path: Path, count: int, kills: int, cap: int
@@ -81,7 +85,7 @@ def test_killed_at_random_moments(
     plan = read_redrive_plan(path)
     assert set(plan.errors) == {"java.net.SocketTimeoutException", "http_503", "(none)"}
     longest = 1.2 * plan.letters / cap / kills
-    assert killed_until_done(path, settings_file, kills=kills, seed=count, longest=longest) >= kills * 0.6
+    assert killed_until_done(path, settings_file, kills=kills, seed=SEED, longest=longest) >= kills * 0.6
     check_exactly_once(lab.bootstrap, source, path, settings_file)
     again = dlq("apply", str(path), "--apply", "--confirm", planned_as(path), settings=settings_file)
     assert again.returncode == 0

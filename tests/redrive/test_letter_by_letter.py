@@ -1,0 +1,118 @@
+"""One letter has its own outcome, bytes and time; other plans, machines and groups are asked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from tests.redrive.fakes import FakeCluster
+from tests.redrive.making import SOURCE, TOPIC, gateway_of, letter_of, plan_from
+from tests.redrive.model import Broker, ModelSink
+from workbench.redrive.audience import audience_words
+from workbench.redrive.flow import Flow
+from workbench.redrive.ledger import Ledger
+from workbench.redrive.marks import Mark, PlanState, Progress, marks_of
+from workbench.redrive.plan import RedriveRequest, make_redrive_plan
+from workbench.redrive.receipt import RedriveOutcome, RedriveReceipt, keep_receipt, redrive_receipt_path
+from workbench.replay.gateway import TopicSettings
+
+LETTERS = [letter_of(0, at, b"k%d" % at, (0, at)) for at in range(10)]
+
+
+def test_a_transaction_that_is_too_slow_becomes_smaller() -> None:
+    """Down to one letter; what the target takes quickly grows again."""
+    flow = Flow(most=20_000)
+    places = [(0, at) for at in range(10)]
+    assert flow.has_room(9, 200_000, 10_000)
+    assert flow.was_slow(places, 200_000)
+    assert not flow.has_room(9, 90_000, 10_000) and flow.has_room(0, 0, 900_000)
+    before = flow.bytes
+    flow.took(places, before, 0.1)
+    assert flow.bytes == 2 * before
+    assert not flow.was_slow(places[:1], 900_000)
+
+
+def test_a_refusal_is_narrowed_down_to_the_letter() -> None:
+    """Named by the target, or by halves: each try has fewer letters."""
+    flow, bad = Flow(most=20_000), (0, 613)
+    left = [(0, at) for at in range(1_000)]
+    for _ in range(60):
+        batch = [place for place in left if place not in flow.refused][: flow.records]
+        if bad in batch:
+            flow.was_refused(batch, "INVALID_RECORD", {})
+        else:
+            flow.took(batch, 1, 0.1)
+            left = [place for place in left if place not in batch and place not in flow.refused]
+    assert flow.refused == {bad: "INVALID_RECORD"} and not left
+
+
+def test_texts_of_commits_can_be_read_again() -> None:
+    """And whatever else stands there is nobody's mark."""
+    text = marks_of(PlanState.BEGUN, "me", [0, 1], {(0, 5): "INVALID_RECORD", (0, 6): "INVALID_RECORD"})[0]
+    found = Mark.parse(text)
+    assert found is not None and found.text() == text and list(found.refused["INVALID_RECORD"]) == [5, 6]
+    assert Mark.parse("") is Mark.parse("wb1 nonsense x") is Mark.parse("wb1 begun me X=7-3") is None
+
+
+def test_a_known_plan_is_handled_where_kafka_says_nothing(tmp_path: Path) -> None:
+    """It may have been discarded elsewhere by an earlier release, which left no trace in Kafka."""
+    plan, ledger = plan_from(LETTERS), Ledger(tmp_path)
+    ask = (TOPIC, plan.topic_id, plan.cluster_id, lambda _group: {}, list[str]())
+    ledger.keep(plan)
+    assert ledger.handled(*ask) == {}
+    ledger.know(plan)
+    assert len(ledger.handled(*ask)[0]) == 10
+    begun = {(TOPIC, 0): 3}
+    found = ledger.handled(*ask[:3], lambda group: begun if group == plan.id else {}, [])
+    assert len(found[0]) == 10  # a plan of an earlier release, too, keeps what it has not produced yet
+
+
+def test_a_receipt_is_not_replaced_by_one_of_a_run_that_produced_nothing(tmp_path: Path) -> None:
+    """A refused or empty run later on."""
+    path = tmp_path / "plan.json"
+    made = RedriveReceipt(plan="x", outcome=RedriveOutcome.DONE, letters=10, produced=10)
+    keep_receipt(path, made)
+    text = redrive_receipt_path(path).read_text()
+    keep_receipt(path, replace(made, outcome=RedriveOutcome.REFUSED, produced=0))
+    assert redrive_receipt_path(path).read_text() == text
+
+
+def test_letters_of_a_recreated_topic_are_no_duplicates() -> None:
+    """The same offset, and another key or another timestamp; a letter that says no timestamp may be either."""
+    first = letter_of(0, 0, b"k", (0, 7))
+    dated = [
+        first._replace(offset=at, headers=[*first.headers, ("wb_timestamp_ms", b"%d" % ms)])
+        for at, ms in ((1, 5), (2, 9))
+    ]
+    plan = plan_from([first, *dated, letter_of(0, 3, b"other", (0, 7))])
+    assert (plan.letters, plan.left) == (3, {"duplicate": 1})
+
+
+def test_a_plan_knows_what_its_target_refuses() -> None:
+    """A record without a key, into a compacted topic."""
+    letters = [*LETTERS, letter_of(0, 10, None, (0, 10))]
+    gateway = gateway_of(letters)
+    gateway.topic_settings[SOURCE] = TopicSettings(retention_ms=-1, compacted=True)
+    plan = make_redrive_plan(
+        RedriveRequest(cluster="mine", topic=TOPIC), gateway, FakeCluster(letters), lambda _topic: 1 << 20
+    )
+    assert (plan.letters, plan.left) == (10, {"no_key": 1})
+
+
+def test_the_audience_of_a_plan() -> None:
+    """Who has read past the records, who gave them up; or that it cannot be told."""
+    spring = "kafka_dlt-original-"
+    named = [(f"{spring}topic", SOURCE.encode()), (f"{spring}partition", b"0"), (f"{spring}consumer-group", b"ledger")]
+    plan = plan_from([it._replace(headers=[*named, (f"{spring}offset", b"%d" % it.offset)]) for it in LETTERS])
+    readers = {"mailer": {(SOURCE, 0): 50}, "late": {(SOURCE, 0): 0}, "ledger": {(SOURCE, 0): 50}}
+    past, others, gave_up = audience_words(plan, readers)
+    assert "'mailer'" in past and "'late'" in others and "'ledger'" in gave_up and plan.gave_up == {"ledger": 10}
+    assert "Cannot tell" in audience_words(plan, None)[0]
+
+
+def test_a_claim_does_not_overwrite_positions() -> None:
+    """Another process of the same plan was faster."""
+    broker, plan = Broker(letters=LETTERS), plan_from(LETTERS)
+    broker.write(plan, {0: 4}, None, marks_of(PlanState.BEGUN, "other", [0], {}))
+    found = ModelSink(broker, plan).claim({0: 0}, None, {}, lambda: None)
+    assert isinstance(found, Progress) and found.positions == {0: 4}
