@@ -29,6 +29,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("dlq apply redrive.json --apply", "asks for the plan's hash"),
     ),
     "dlq discard": (('dlq discard redrive.json --reason "test data" --apply', "no letter is deleted"),),
+    "dlq give-up": (('dlq give-up redrive.json --reason "too many" --apply', "plan the rest anew"),),
     "dlq follow": (("dlq follow redrive.json", "from any machine"),),
     "dlq list": (("dlq list --cluster prod", "largest first"),),
     "dlq plan": (
