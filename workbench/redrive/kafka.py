@@ -11,7 +11,7 @@ from workbench.collect.kafka_groups import NotListedError
 from workbench.collect.kafka_kinds import is_redrive_plan
 from workbench.collect.kafka_offset_fetch import Limits, read_commits
 from workbench.collect.kafka_quotas import quotas_of
-from workbench.errors import SourceUnreachableError
+from workbench.errors import SourceUnreachableError, WorkbenchError
 from workbench.redrive.apply import Redrive
 from workbench.redrive.audience import Readers, audience_words
 from workbench.redrive.ending import end_plan
@@ -92,8 +92,8 @@ class RedriveKafka:
         limits = Limits(deadline=end, moved_until=end, lost_until=end, silence_seconds=_TIMEOUT_SECONDS / 10)
         try:
             found = read_commits(self.gateway.bootstrap, self.gateway.properties, names, limits)
-        except NotListedError:
-            return None
+        except (NotListedError, WorkbenchError):
+            return None  # the plan says so; nothing else depends on it
         if found.denied or found.missing or found.errors:
             return None
         readers: dict[str, dict[Partition, int]] = {}
