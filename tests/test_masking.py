@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -16,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from tests.servers import Script, scripted
 from workbench.errors import UsageError, WorkbenchError
-from workbench.masking import masked, masked_document, remember, secrets_in_connection
+from workbench.masking import masked, masked_document, masked_ends, masked_start, remember, secrets_in_connection
 from workbench.replay.fleet import FleetFile
 from workbench.replay.journal import Journal
 from workbench.screen import _LogFormatter, say, say_crash, tell, write_json
@@ -65,6 +66,53 @@ def test_a_short_secret_does_not_change_other_names() -> None:
     assert masked("kafka kafka-exporter my.kafka 'kafka' user:kafka@", ["kafka"]) == (
         "*** kafka-exporter my.kafka '***' user:***@"
     )
+
+
+HOSTILE = {
+    "addresses without an end": "://:",
+    "addresses with users": "://a:",
+    "addresses in one word": "://:@",
+    "quotes without an end": "password='\\\"",
+    "many kinds of quotes": "".join("password=" + "\\" * n + '"' for n in range(60, 0, -1)),
+    "backslashes": "password=" + "\\" * 4000 + '"' + "\\" * 4000,
+    "spaces": "token" + " " * 50,
+    "headers": "authorization: bearer ",
+}
+
+
+@pytest.mark.parametrize("unit", HOSTILE.values(), ids=HOSTILE)
+def test_masking_reads_a_text_once(unit: str) -> None:
+    """Four times the text take about four times the processor time, whatever somebody has written: sixteen would be quadratic."""
+
+    def cost(size: int) -> float:
+        text = (unit * (size // len(unit) + 1))[:size]
+        spent = []
+        for _ in range(3):
+            begun = time.process_time()
+            masked(text)
+            spent.append(time.process_time() - begun)
+        return min(spent)
+
+    assert cost(256_000) < 9 * max(cost(64_000), 0.002)
+
+
+@given(st.integers(0, 80_000), st.integers(0, 80_000))
+def test_a_cut_shows_no_part_of_a_secret(before: int, after: int) -> None:
+    """What is cut is masked first, as a half secret has no form: at the end of a beginning, and at the beginning of an end."""
+    text = "x" * before + f' http://me:{SECRET}@host password="{SECRET}" ' + "y" * after
+    for shown in (masked_start(text, 1000), masked_ends(text, 1000)):
+        assert "s3cr3t" not in shown
+        assert "4711" not in shown
+    assert masked(text).startswith(masked_start(text, 1000))
+    assert masked_ends("y" * 10 + text, 10).startswith("y" * 10)
+
+
+def test_an_error_masks_only_what_it_shows() -> None:
+    """A server may have sent megabytes; the message has the beginning and the end."""
+    error = WorkbenchError("It says: " + "://:" * 500_000 + f" http://u:{SECRET}@h the end")
+    assert len(error.message) < 2000
+    assert error.message.startswith("It says: ")
+    assert error.message.endswith("http://***@h the end")
 
 
 @pytest.mark.parametrize(

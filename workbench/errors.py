@@ -28,7 +28,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 from workbench import humanize
-from workbench.masking import masked
+from workbench.masking import masked_ends
 
 
 class ExitCode(IntEnum):
@@ -51,9 +51,13 @@ class WorkbenchError(Exception):
     exit_code = ExitCode.INTERNAL
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
-        self.message = humanize.message(masked(message))
-        self.hint = humanize.message(masked(hint)) if hint is not None else None
+        self.message = _shown(message)
+        self.hint = _shown(hint) if hint is not None else None
         super().__init__(self.message)
+
+
+def _shown(text: str) -> str:
+    return humanize.message(masked_ends(text, humanize.MAX_MESSAGE))
 
 
 class OutputError(WorkbenchError):

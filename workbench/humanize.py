@@ -19,7 +19,7 @@ _CHAT = str.maketrans(
 )  # characters that chats interpret as a mention, a command or code
 _NEAR = 0.55  # "triag" and "staus" are near "triage" and "status"; "xyz" is near nothing
 _MAX_NAME = 249  # the longest name that Kafka gives a topic: what must be typed or compared is never cut
-_MAX_MESSAGE = 1500  # one screen; the middle is cut out, because names come first and reasons last
+MAX_MESSAGE = 1500  # one screen; the middle is cut out, because names come first and reasons last
 
 
 def printable(text: object) -> str:
@@ -49,8 +49,8 @@ def message(text: str) -> str:
     """Make an error text safe and short: a file or a server may have put anything into it."""
     shown = _CONTROL.sub(lambda it: it[0] if it[0] == "\n" else it[0].encode("unicode_escape").decode(), text)
     shown = shown.encode(errors="backslashreplace").decode()  # a lone surrogate cannot be encoded
-    half = _MAX_MESSAGE // 2
-    return shown if len(shown) <= _MAX_MESSAGE else f"{shown[:half]} … {shown[-half:]}"
+    half = MAX_MESSAGE // 2
+    return shown if len(shown) <= MAX_MESSAGE else f"{shown[:half]} … {shown[-half:]}"
 
 
 def shell_word(text: str) -> str:

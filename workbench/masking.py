@@ -20,27 +20,21 @@ _UNMISTAKABLE = 8  # shorter ones are masked as whole words only: "kafka" as a p
 _SECRET_NAME = re.compile(
     r"password|passphrase|secret|jaas|key\.pem|private\.key$|oauthbearer\.config|token$", re.IGNORECASE
 )
+_NAMED = r"(?:password|passphrase|passwd|secret|token|api[_-]?key|credential)s?"
+# Each takes linear time: what one start has read, no other start reads again. What needs a search for an end is in `_urls_masked` and
+# `_quotes_masked`.
 _SHAPES = (
-    # User and password of a URL. A password may contain unquoted "/" or "?".
-    (re.compile(r"(?<=://)(?:[^\s/?#@]*|[^\s/?#@:]*:[^\s\"'<>]*)@"), f"{MASK}@"),
     (re.compile(r"(?i)(\bauthorization\\*[\"']?\s*[:=]\s*\\*[\"']?)(?:(?:bearer|basic|token|apikey)\s+)?[^\s\"'\\,}]+"), rf"\1{MASK}"),
     (re.compile(r"(\b[Bb]earer\s+)(?!(?:tokens?|authentication|authorization)(?![\w.~+/=-]))[\w.~+/=-]{8,}"), rf"\1{MASK}"),
-    # name="value", as in JAAS, JSON and the repr of a dict
-    (
-        re.compile(
-            r"(?i)((?:password|passphrase|passwd|secret|token|api[_-]?key|credential)s?\\*[\"']?\s*[=:]\s*)"
-            r"(\\*[\"'])(?!\$\{)(?:(?!\2).)+\2"
-        ),
-        rf"\1\2{MASK}\2",
-    ),
     # name=value, as in the parameters of a URL: ;token=… of Spark Connect, ?access_token=… of others
-    (
-        re.compile(
-            r"(?i)((?:password|passphrase|passwd|secret|token|api[_-]?key|credential)s?=)(?![\"'\\]|\$\{)[^\s;,&\"'\\<>}\)]+"
-        ),
-        rf"\1{MASK}",
-    ),
+    (re.compile(rf"(?i)({_NAMED}=)(?![\"'\\]|\$\{{)[^\s;,&\"'\\<>}}\)]+"), rf"\1{MASK}"),
 )  # fmt: skip
+_QUOTED = re.compile(rf"(?i){_NAMED}\\*[\"']?\s*[=:]\s*(\\*)([\"'])(?!\$\{{)")  # up to the value's opening quote
+_MOST_BACKSLASHES = 15  # before a quote: JSON in JSON, four times
+_USER_END = re.compile(r"[\s/?#@]")
+_PASSWORD_END = re.compile(r"[\s\"'<>]")
+_MARGIN = 16 << 10  # a secret is shorter
+_CONTEXT = 2 * _MARGIN  # masks are shorter than what they hide, so more is read than shown
 _known: dict[str, tuple[str, ...]] = {}
 
 
@@ -103,9 +97,81 @@ def masked(text: str, secrets: Iterable[str] = ()) -> str:
                 text = text.replace(spelling, MASK)
             else:
                 text = re.sub(rf"(?<![\w.-]){re.escape(spelling)}(?![\w.-])", MASK, text)
-    for shape, instead in _SHAPES:
+    text = _urls_masked(text)
+    for shape, instead in _SHAPES[:2]:
+        text = shape.sub(instead, text)
+    text = _quotes_masked(text)
+    for shape, instead in _SHAPES[2:]:
         text = shape.sub(instead, text)
     return text
+
+
+def masked_start(text: str, most: int) -> str:
+    """Mask the beginning of a text of any length, and cut it to `most` characters.
+
+    A secret that the cut halves has no end any more and is not recognised, so more is masked, and a margin at the cut is left out.
+    """
+    if len(text) <= most + _CONTEXT:
+        return masked(text)[:most]
+    return masked(text[: most + _CONTEXT])[:-_MARGIN][:most]
+
+
+def masked_ends(text: str, most: int) -> str:
+    """Mask a text of any length; of a long one only the first and the last `most` characters are left, with "…" between."""
+    if len(text) <= 2 * (most + _CONTEXT):
+        return masked(text)
+    return f"{masked_start(text, most)} … {masked(text[-most - _CONTEXT :])[_MARGIN:][-most:]}"
+
+
+def _urls_masked(text: str) -> str:
+    """Mask user and password of each URL. A password may contain unquoted "/" or "?", and ends at the last "@" of its word.
+
+    Linear: a user ends before the next "://" begins, and the end of a word and its last "@" are looked up once for each word.
+    """
+    parts: list[str] = []
+    done = at = word_end = 0
+    last = -1
+    while (at := text.find("://", at)) >= 0:
+        at += 3
+        stop = _USER_END.search(text, at)
+        if stop is None or stop[0] != "@":
+            colon = text.find(":", at, stop.start() if stop is not None else len(text))
+            if colon < 0:
+                continue
+            if colon >= word_end:
+                end = _PASSWORD_END.search(text, colon)
+                word_end = end.start() if end is not None else len(text)
+                last = text.rfind("@", colon, word_end)
+            if last <= colon:
+                continue
+            stop_at = last
+        else:
+            stop_at = stop.start()
+        parts += [text[done:at], MASK]
+        done = at = stop_at
+    return "".join([*parts, text[done:]]) if parts else text
+
+
+def _quotes_masked(text: str) -> str:
+    """Mask name="value", as in JAAS, JSON and the repr of a dict; the value ends at the same quote, on the same line.
+
+    Linear: the next closing quote of each kind is looked up again only behind the one found before.
+    """
+    parts: list[str] = []
+    done = at = 0
+    closings: dict[str, int] = {}
+    while (head := _QUOTED.search(text, at)) is not None:
+        at = head.end()
+        quote_mark = head[1][-_MOST_BACKSLASHES:] + head[2]
+        for mark in (quote_mark, "\n"):
+            if closings.get(mark, -1) < at:
+                found = text.find(mark, at)
+                closings[mark] = found if found >= 0 else len(text)
+        end = closings[quote_mark]
+        if at < end < closings["\n"]:
+            parts += [text[done:at], MASK]
+            done, at = end, end + len(quote_mark)
+    return "".join([*parts, text[done:]]) if parts else text
 
 
 def masked_document(value: Any) -> Any:

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from workbench.alerts import OWN_ALERT, Alert
 from workbench.errors import WorkbenchError
 from workbench.humanize import plural
-from workbench.masking import masked
+from workbench.masking import masked_start
 from workbench.serve.store import Database, Row, Store, fit_text
 
 _log = logging.getLogger(__name__)
+
+_MOST_TEXT = 1000  # characters of a name
 
 
 class FullError(WorkbenchError):
@@ -94,7 +96,15 @@ def accept(store: Store, alerts: Sequence[Alert], *, cluster: str | None, most_w
                         *key,
                         now,
                         alert.truncated,
-                        *map(_text, (masked(alert.name), alert.cluster or cluster or "", alert.group, alert.topic)),
+                        *map(
+                            _text,
+                            (
+                                masked_start(alert.name, _MOST_TEXT),
+                                alert.cluster or cluster or "",
+                                alert.group,
+                                alert.topic,
+                            ),
+                        ),
                     ),
                 )
             elif not alert.firing:
@@ -129,7 +139,7 @@ def _again(db: Database, row: Row, now: float) -> None:
 
 def _text(text: str) -> str:
     """Text that the memory can hold, so that a verdict about it is found again."""
-    return fit_text(text)[:1000]
+    return fit_text(text)[:_MOST_TEXT]
 
 
 def waiting(store: Store, *, most: int = 2000) -> list[Waiting]:
