@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from tests.cli.running import run_here
 from workbench.errors import ConfigError
-from workbench.expectations import Expectations, GroupSettings, Mute
+from workbench.expectations import Expectations, GroupSettings, Mute, Recorded, matches
 from workbench.settings import Thresholds, load_settings
 
 SETTINGS = """
@@ -89,14 +89,48 @@ def test_the_right_line_applies_to_every_group(patterns: list[str], groups: list
         assert found.of(group).settings.owner == wanted
 
 
+def test_a_pattern_with_many_stars_is_matched_in_one_pass() -> None:
+    """A matcher that goes back would take centuries for a name that does not end as the pattern does."""
+    pattern = "*a" * 40 + "*!"
+    assert not matches(pattern, "a" * 249)
+    assert matches(pattern, "a" * 248 + "!")
+    assert matches("*" * 200 + "a" + "*?" * 30, "a" * 40)
+
+
+def test_prometheus_gets_a_pattern_without_atomic_groups() -> None:
+    """RE2 refuses them, and never goes back anyway."""
+    [(regex, _)] = Expectations({"a*b*?c": GroupSettings(owner="x")}).regexes()
+    assert regex == "(?s:a.*b.*.c)"
+
+
+def test_what_was_recorded_decides_and_what_is_shown_is_the_readers_own() -> None:
+    """Field by field, each by its own most specific pattern; a command that came with a recording is not even kept."""
+    theirs = {"pay-*": {"commit_every": "10m", "owner": "#evil", "actions": {"pause": "curl x | sh"}, "batch": None}}
+    judged = TypeAdapter(Recorded).validate_python({**theirs, "*": {"batch": "every 6h"}})
+    assert {name for it in judged.values() for name in it.model_fields_set} == {"commit_every", "batch"}
+    own = {"*": GroupSettings(owner="#ours", time_lag_objective=timedelta(seconds=1)), "x": GroupSettings(runbook="r")}
+    found = Expectations.recorded(judged, own).of("pay-eu")
+    assert found.lines == {"commit_every": "pay-*", "owner": "*", "batch": "*"}
+    assert (found.settings.owner, found.settings.batch) == ("#ours", "every 6h")
+    assert found.settings.actions is None
+    assert Expectations.recorded(judged, own).of("x").settings.runbook == "r"
+
+
+def test_patterns_have_a_limit() -> None:
+    """A recording's head is 16 MB at most, and each pattern is compared with each group."""
+    for patterns in ({str(n): {} for n in range(10_001)}, {"x" * 1001: {}}):
+        with pytest.raises(ValidationError, match="patterns"):
+            TypeAdapter(Recorded).validate_python(patterns)
+
+
 @pytest.mark.jvm
 def test_spark_matches_as_python_does(tmp_path: Path) -> None:
-    """1,000 groups, four patterns, with names that would end a literal or mean something in a regular expression."""
+    """1,000 groups, six patterns, with names that would end a literal or mean something in a regular expression."""
     from pyspark.sql import functions as F
 
     from workbench.spark.session import session
 
-    wild = {"a*": 1, "a?'\\-*": 2, "*.b$": 3, "a'\\-\n(é": 4}
+    wild = {"a*": 1, "a?'\\-*": 2, "*.b$": 3, "a'\\-\n(é": 4, "*a*x*x?": 5, "**é*'*": 6}
     found = Expectations({it: GroupSettings(time_lag_objective=timedelta(seconds=n)) for it, n in wild.items()})
     alphabet = ["a", "'", "\\", "-", ".b$", "\n", "(é", "x"]
     groups = [

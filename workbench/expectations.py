@@ -54,7 +54,6 @@ ACTION_KINDS = (
     "spread_keys",
 )
 LONGEST = timedelta(days=366)  # more is a mistake in the unit
-_WILD = {"*": ".*", "?": "."}
 
 
 def _duration(value: Any) -> Any:
@@ -94,8 +93,8 @@ class Mute(Strict):
     reason: str = Field(min_length=1)
 
 
-class GroupSettings(Strict):
-    """What is expected of the groups of one pattern."""
+class GroupExpectation(Strict):
+    """What changes the verdicts of the groups of one pattern: all that a capture or a store keeps of the settings."""
 
     time_lag_objective: Duration | None = Field(
         default=None, gt=timedelta(0), le=LONGEST, description="Older than this is late."
@@ -110,9 +109,14 @@ class GroupSettings(Strict):
         default=None,
         description='When a batch runs: "every 6h", or a cron expression. It is silent between two runs; a missed run is a verdict.',
     )
+    mute: Mute | None = None
+
+
+class GroupSettings(GroupExpectation):
+    """What the settings say of the groups of one pattern: also whom to ask, where to look, and commands for people to copy."""
+
     owner: str | None = Field(default=None, description="Whom to ask: a channel, a team, an address.")
     runbook: str | None = Field(default=None, description="The team's own runbook, a link or a path.")
-    mute: Mute | None = None
     runbook_base: str | None = Field(
         default=None, description="Address of the folder of runbooks: makes `runbooks/SlowProcessor.md` a link."
     )
@@ -144,6 +148,41 @@ class GroupSettings(Strict):
         return value
 
 
+_SHOWN_FIELDS = GroupSettings.model_fields.keys() - GroupExpectation.model_fields.keys()
+
+
+def _reduced(value: Any) -> Any:
+    """Keep what changes a verdict; anything that is no table of a group is left to the validation."""
+    if not isinstance(value, Mapping):
+        return value
+    return {pattern: _reduced_group(it) for pattern, it in value.items()}
+
+
+def _reduced_group(value: Any) -> Any:
+    if isinstance(value, GroupExpectation):
+        value = {name: getattr(value, name) for name in value.model_fields_set}
+    if not isinstance(value, Mapping):
+        return value
+    # Null is how a field is written that is not set.
+    return {name: it for name, it in value.items() if name not in _SHOWN_FIELDS and it is not None}
+
+
+def _few(value: Any) -> Any:
+    if len(value) > _MOST_PATTERNS or max(map(len, value), default=0) > _LONGEST_PATTERN:
+        raise ValueError(
+            f"these are more than {_MOST_PATTERNS:,} patterns, or one has over {_LONGEST_PATTERN:,} characters"
+        )
+    return value
+
+
+_MOST_PATTERNS = 10_000  # each is compared with each group
+_LONGEST_PATTERN = 1000  # a group's name has at most 249 characters
+Patterns = Annotated[dict[str, GroupSettings], AfterValidator(_few)]
+# By group pattern, as captures and stores have it. They come from anywhere, so commands, links and owners are taken from the reader's
+# own settings only.
+Recorded = Annotated[Mapping[str, GroupExpectation], BeforeValidator(_reduced), AfterValidator(_few)]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
     """What is expected of one group, and the pattern that says so for each field."""
@@ -162,14 +201,25 @@ class Expected:
 class Expectations:
     """Settings by group pattern; `*` and `?` are wildcards, everything else is literal."""
 
-    def __init__(self, by_pattern: Mapping[str, GroupSettings]) -> None:
+    def __init__(self, by_pattern: Mapping[str, GroupExpectation]) -> None:
         self.by_pattern = dict(by_pattern)
+
+    @classmethod
+    def recorded(cls, judged: Mapping[str, GroupExpectation], own: Mapping[str, GroupSettings]) -> Expectations:
+        """What was recorded decides verdicts; owner, runbooks, links and commands are those of the reader's own settings."""
+        parts = ((judged, GroupExpectation.model_fields), (own, _SHOWN_FIELDS))
+        values: dict[str, dict[str, Any]] = {}
+        for by_pattern, names in parts:
+            for pattern, settings in by_pattern.items():
+                found = {name: getattr(settings, name) for name in settings.model_fields_set if name in names}
+                values.setdefault(pattern, {}).update(found)
+        return cls({pattern: GroupSettings.model_construct(set(it), **it) for pattern, it in values.items() if it})
 
     def __bool__(self) -> bool:
         return bool(self.by_pattern)
 
     @cached_property
-    def _ordered(self) -> list[tuple[re.Pattern[str], str, GroupSettings]]:
+    def _ordered(self) -> list[tuple[re.Pattern[str], str, GroupExpectation]]:
         by_specificity = sorted(self.by_pattern, key=_unspecific)
         return [
             (re.compile(_regex(pattern), re.DOTALL), pattern, self.by_pattern[pattern]) for pattern in by_specificity
@@ -255,10 +305,10 @@ class Expectations:
             self._cases("batch", every, nothing),
         )
 
-    def regexes(self) -> Iterator[tuple[str, GroupSettings]]:
+    def regexes(self) -> Iterator[tuple[str, GroupExpectation]]:
         """RE2 of each pattern as Prometheus matches a label, the most specific pattern first."""
         for _, pattern, settings in self._ordered:
-            yield f"(?s:{_java_regex(pattern)})", settings
+            yield f"(?s:{_sql_regex(pattern, _any)})", settings
 
     def longest_objective(self, otherwise: float) -> timedelta:
         """The longest objective of any group."""
@@ -267,7 +317,7 @@ class Expectations:
 
     def _cases(self, field: str, sql_of: Callable[[Any], str], otherwise: str, group: str = "`group`") -> str:
         whens = [
-            f"WHEN {group} RLIKE r'^(?s:{_java_regex(pattern)})\\z' THEN {sql_of(value)}"
+            f"WHEN {group} RLIKE r'^(?s:{_sql_regex(pattern, _first)})\\z' THEN {sql_of(value)}"
             for _, pattern, settings in self._ordered
             if (value := getattr(settings, field)) is not None and field in settings.model_fields_set
         ]
@@ -294,12 +344,35 @@ def matches(pattern: str, group: str) -> bool:
 
 
 def _regex(pattern: str) -> str:
-    return "".join(_WILD.get(char, re.escape(char)) for char in pattern)
+    return _joined(pattern, re.escape, _first)
 
 
-def _java_regex(pattern: str) -> str:
+def _sql_regex(pattern: str, between: Callable[[str], str]) -> str:
     """The same for Spark, where neither a quote nor a backslash of the pattern may end the SQL literal."""
-    return "".join(_WILD.get(char, char if char.isalnum() else f"\\x{{{ord(char):x}}}") for char in pattern)
+    return _joined(pattern, lambda char: char if char.isalnum() else f"\\x{{{ord(char):x}}}", between)
+
+
+def _joined(pattern: str, literal: Callable[[str], str], between: Callable[[str], str]) -> str:
+    """A regular expression of the parts between the `*` of a pattern; the last part ends the name."""
+    first, *others = (
+        "".join("." if char == "?" else literal(char) for char in part) for part in re.split(r"\*+", pattern)
+    )
+    if not others:
+        return first
+    return "".join([first, *map(between, others[:-1]), ".*", others[-1]])
+
+
+def _first(part: str) -> str:
+    """The first place of a part: a later one is never better, so the matcher must not go back for it (`fnmatch` does the same).
+
+    Going back takes exponential time: `*a*a*a*a*a*a*a*a*!` took half a minute for a name of 60 letters.
+    """
+    return f"(?>.*?{part})"
+
+
+def _any(part: str) -> str:
+    """For Prometheus: its RE2 never goes back, and has no atomic groups."""
+    return f".*{part}"
 
 
 def _unspecific(pattern: str) -> tuple[bool, int, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError, field_validator
 
 from workbench.delivery import ServeSettings, Target
 from workbench.errors import ConfigError, UnknownClusterError, UsageError
-from workbench.expectations import LONGEST, Duration, GroupSettings, Strict
+from workbench.expectations import LONGEST, Duration, GroupSettings, Patterns, Strict
 from workbench.humanize import did_you_mean
 from workbench.inputs import first_problem, is_web_address, read_toml
 from workbench.masking import remember, secret_values, secrets_in_header, secrets_in_url
@@ -209,7 +209,7 @@ class Cluster(Strict):
     windows: Windows | None = None
     dead_letters: DeadLetterSettings = DeadLetterSettings()
     records: RecordSettings = RecordSettings()
-    groups: dict[str, GroupSettings] = Field(
+    groups: Patterns = Field(
         default={},
         description="What is expected of groups, by name or pattern (`billing-*`); the most specific one wins.",
     )
@@ -354,6 +354,26 @@ def load_settings(path: Path | None = None) -> Settings:
         problem = first_problem(error)
         means = did_you_mean(problem.field.rpartition(".")[2], _fields()) if problem.is_unknown else ""
         raise ConfigError(f"{chosen}: {problem}.{means}", hint="See README, 'Your own cluster'.") from None
+
+
+def own_cluster(name: str, path: Path | None, *, say: Callable[[str], None]) -> Cluster | None:
+    """The reader's own settings of a recorded cluster; None if there are none.
+
+    Args:
+        name: of the cluster, as a capture has it.
+        path: of the settings file, if it was named.
+        say: is told that the settings cannot be used, unless they were named: a capture is analysed without them, too.
+
+    Raises:
+        ConfigError: if the named file cannot be used.
+    """
+    try:
+        return load_settings(path).clusters.get(name)
+    except ConfigError as error:
+        if path is not None:
+            raise
+        say(f"Without your settings, so actions have no commands of yours: {error.message}")
+        return None
 
 
 def _fields() -> list[str]:

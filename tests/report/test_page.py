@@ -33,8 +33,8 @@ SETTINGS = {
 
 def with_settings(capture: Capture, **settings: object) -> Capture:
     """The capture of a cluster whose groups have these settings."""
-    expected = {"*": GroupSettings.model_validate(settings)}
-    return replace(capture, info=capture.info.model_copy(update={"expected": expected}))
+    own = {"*": GroupSettings.model_validate(settings)}
+    return replace(capture, info=capture.info.model_copy(update={"expected": own}), own=own)
 
 
 @pytest.fixture(scope="module")

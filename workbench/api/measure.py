@@ -49,7 +49,8 @@ def measure(request: Measurements, *, progress: Progress = SILENT) -> Measured:
 
 
 def _recorded(request: Measurements, progress: Progress) -> Measured:
-    from workbench.collect.capture import INFO, read_capture, read_info
+    from workbench.collect.capture import INFO, read_capture, read_info, with_own
+    from workbench.settings import own_cluster
     from workbench.spark.session import start_in_background
     from workbench.window import Window
 
@@ -63,6 +64,7 @@ def _recorded(request: Measurements, progress: Progress) -> Measured:
             start_in_background()
     with progress.step(f"Reading {folder}") as step:
         capture = read_capture(folder)
+        capture = with_own(capture, own_cluster(capture.info.cluster, request.config, say=progress.say))
         step.note = (
             f"{plural(capture.samples.num_rows, 'sample')}, recorded {capture.info.created_at:%Y-%m-%d %H:%M:%SZ}"
         )
@@ -267,12 +269,11 @@ def features(
         config=config,
     )
     found = measure(request)
-    from workbench.expectations import Expectations
     from workbench.spark.session import session
     from workbench.triage.engine import condensed, facts
 
     info, window = found.capture.info, found.window
-    samples, expected = found.capture.samples_of(request.groups, request.topics), Expectations(info.expected)
+    samples, expected = found.capture.samples_of(request.groups, request.topics), found.capture.expectations
     rows = condensed(samples, window, info.thresholds, expected)
     return facts(session(), rows, window, info.thresholds, expected)
 

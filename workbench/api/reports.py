@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -41,17 +42,21 @@ def health(
     from workbench.spark.session import for_much_data, session, start_in_background
 
     start_in_background()  # it takes longer than loading the rest
-    from workbench.collect.capture import read_capture
-    from workbench.expectations import Expectations
+    from workbench.collect.capture import read_capture, with_own
     from workbench.report.budget import budgets
     from workbench.report.health import assess
     from workbench.report.result import read_previous
+    from workbench.settings import own_cluster
     from workbench.triage.engine import triage
     from workbench.window import Window, parse_instant
 
     letter_topics: Sequence[str] = ()
     if capture:
         recorded = read_capture(Path(capture))
+        own = own_cluster(
+            recorded.info.cluster, Path(config) if config else None, say=logging.getLogger(__name__).warning
+        )
+        recorded = with_own(recorded, own)
         window = recorded.window
         start = parse_instant(since) if since else window.baseline_start
         end = parse_instant(until) if until else window.end
@@ -69,7 +74,7 @@ def health(
         start=start,
         end=end,
         objective_seconds=recorded.info.thresholds.time_lag_objective_seconds,
-        expectations=Expectations(recorded.info.expected),
+        expectations=recorded.expectations,
     )
     return assess(
         recorded,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,6 +49,7 @@ def triage_all(request: SweepRequest) -> int:
     """Land missing slots (of a live cluster), sweep, and show; the exit code is that of `workbench triage`."""
     from workbench.cli.progress import Steps
     from workbench.collect.events import of_window
+    from workbench.settings import own_cluster
     from workbench.spark.session import start_in_background
     from workbench.sweep.store import open_store
 
@@ -62,6 +63,8 @@ def triage_all(request: SweepRequest) -> int:
     with Steps(quiet=request.as_json) as steps:
         if request.cluster is None:
             store = open_store(request.store or Path())
+            own = own_cluster(store.info.cluster, request.config, say=steps.say)
+            store = replace(store, own=own.groups if own is not None else {})
             window = store.window(_instant(request.until))
             start_in_background()
             asked: OtherGroups = ({}, (), [])
@@ -127,6 +130,7 @@ def _landed(
             thresholds=thresholds,
             expected=cluster.groups,
         ),
+        own=cluster.groups,
     )
     # A landed slot is not queried again, so wait until its last samples have certainly arrived.
     settled = datetime.now(UTC) - min(_SETTLING, store.slot / 4)
@@ -212,4 +216,4 @@ def _write_report(path: Path, store: Store, result: Sweep, events: Events) -> No
         expected=store.info.expected,
     )
     samples = store.samples_of(result.window, [(it.group, it.topic) for it in result.findings])
-    write_html(path, result.as_triage(), Capture(info=info, samples=samples, events=events))
+    write_html(path, result.as_triage(), Capture(info=info, samples=samples, events=events, own=store.own))

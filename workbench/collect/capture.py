@@ -16,7 +16,7 @@ import os
 import platform
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -31,12 +31,12 @@ from workbench.collect.kafka_kinds import REDRIVE_PREFIX
 from workbench.collect.kafka_views import GROUPS_SCHEMA
 from workbench.collect.parquet_bounds import Room, TooLargeError, read_bounded
 from workbench.errors import DamagedCaptureError, NotACaptureError, UsageError, WindowError
-from workbench.expectations import Expectations, GroupSettings
+from workbench.expectations import Expectations, GroupExpectation, GroupSettings, Recorded
 from workbench.files import atomic_folder, atomic_write, require_empty, write_text, writing
 from workbench.humanize import first_line
 from workbench.inputs import first_problem
 from workbench.samples import SAMPLES_SCHEMA
-from workbench.settings import Thresholds
+from workbench.settings import Cluster, Thresholds
 from workbench.window import Window
 
 INFO, SAMPLES, GROUPS, EVENTS, PARTS = "capture.json", "samples.parquet", "groups.parquet", "events.jsonl", "parts"
@@ -94,7 +94,7 @@ class CaptureInfo(BaseModel):
     topics: list[str] | None = None
     incomplete: list[str] = []
     match: dict[str, str] = {}  # which series of the Prometheus are the cluster's
-    expected: dict[str, GroupSettings] = {}  # by group pattern
+    expected: Recorded = {}  # by group pattern: what changes a verdict
     sources: list[str] = []  # how many sources measured the same, in words
     # Thresholds of the recording: a lab's incident is compressed in time, and so are its thresholds.
     thresholds: Thresholds = Thresholds()
@@ -109,12 +109,22 @@ class CaptureInfo(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capture:
-    """Recorded measurements with their window."""
+    """Recorded measurements with their window.
+
+    Attributes:
+        own: settings of who reads it, by group pattern: owner, links and commands. They are not part of the files.
+    """
 
     info: CaptureInfo
     samples: pa.Table
     groups: pa.Table = field(default_factory=GROUPS_SCHEMA.empty_table)
     events: tuple[dict[str, Any], ...] = ()
+    own: Mapping[str, GroupSettings] = field(default_factory=dict)
+
+    @property
+    def expectations(self) -> Expectations:
+        """What is expected of its groups."""
+        return Expectations.recorded(self.info.expected, self.own)
 
     @property
     def window(self) -> Window:
@@ -155,7 +165,7 @@ def new_info(
     state: Literal["recording", "complete"] = "complete",
     match: Mapping[str, str] | None = None,
     sources: Sequence[str] = (),
-    expected: Mapping[str, GroupSettings] | None = None,
+    expected: Mapping[str, GroupExpectation] | None = None,
 ) -> CaptureInfo:
     """Make the `capture.json` of a new capture."""
     return CaptureInfo(
@@ -192,6 +202,14 @@ def write_capture(folder: Path, capture: Capture) -> None:
         except FileExistsError:  # another process was faster
             require_empty(folder)
             raise
+
+
+def with_own(capture: Capture, cluster: Cluster | None) -> Capture:
+    """A capture as a reader with these settings sees it: with their owners, links and commands, and for their brokers."""
+    if cluster is None:
+        return capture
+    bootstrap = cluster.bootstrap or capture.info.bootstrap
+    return replace(capture, info=capture.info.model_copy(update={"bootstrap": bootstrap}), own=cluster.groups)
 
 
 def complete_recording(folder: Path, capture: Capture) -> None:

@@ -85,6 +85,7 @@ def collect(
         samples=samples,
         groups=views,
         events=of_window(cluster.name, window.baseline_start, window.end),
+        own=cluster.groups,
     )
 
 
@@ -259,4 +260,4 @@ def observe(
         expected=cluster.groups,
     )
     events = of_window(cluster.name, window.baseline_start, window.end)
-    return Capture(info=info, samples=recorded.samples, groups=recorded.groups, events=events)
+    return Capture(info=info, samples=recorded.samples, groups=recorded.groups, events=events, own=cluster.groups)

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from workbench.expectations import Expectations, GroupSettings
+from workbench.expectations import Expectations, GroupExpectation
 from workbench.runbooks.promql import Measured, time_lag
 from workbench.schedule import schedule_of
 
@@ -78,7 +78,7 @@ def _chain(expectations: Expectations, field: str, seconds: Callable[[Any], floa
     return " or ".join([*parts, _number("", otherwise)])
 
 
-def _own(settings: GroupSettings, field: str) -> Any:
+def _own(settings: GroupExpectation, field: str) -> Any:
     return getattr(settings, field) if field in settings.model_fields_set else None
 
 

@@ -191,7 +191,7 @@ def sweep(
             f"The slot that ends at {seen.end:%Y-%m-%d %H:%M:%SZ} has not landed in {store.root}.",
             hint="Without a time, the newest slot is used.",
         )
-    expected = Expectations(store.info.expected)
+    expected = store.expectations
     looked = _Looked(store, spark, seen, limits, expected)
     small = _whole_fleet(looked, ends)
     reading, table = small if small is not None else _screened_fleet(looked, ends)

@@ -15,10 +15,10 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from workbench.errors import DamagedCaptureError, NoSeriesError, UsageError
-from workbench.expectations import GroupSettings
+from workbench.expectations import Expectations, GroupSettings, Recorded
 from workbench.files import atomic_folder, atomic_write, leftovers, remove_folder, restored, writing
 from workbench.inputs import first_problem
 from workbench.samples import SAMPLES_SCHEMA, SERIES_ORDER, SeriesTable, codes_of
@@ -62,7 +62,7 @@ class StoreInfo(BaseModel):
     profiles: list[str] = []
     match: dict[str, str] = {}  # which series of the Prometheus are the cluster's
     thresholds: Thresholds = Thresholds()
-    expected: dict[str, GroupSettings] = {}  # by group pattern
+    expected: Recorded = {}  # by group pattern: what changes a verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,10 +83,20 @@ class LandedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Store:
-    """A folder of landed samples."""
+    """A folder of landed samples.
+
+    Attributes:
+        own: settings of who reads it, by group pattern: owner, links and commands. They are not part of the files.
+    """
 
     root: Path
     info: StoreInfo
+    own: Mapping[str, GroupSettings] = field(default_factory=dict)
+
+    @property
+    def expectations(self) -> Expectations:
+        """What is expected of its groups."""
+        return Expectations.recorded(self.info.expected, self.own)
 
     @property
     def slot(self) -> timedelta:
@@ -230,7 +240,7 @@ def open_store(root: Path) -> Store:
         raise DamagedCaptureError(f"{path} cannot be read: {first_problem(error, whole='the file')}.") from None
 
 
-def make_store(root: Path, info: StoreInfo) -> Store:
+def make_store(root: Path, info: StoreInfo, *, own: Mapping[str, GroupSettings] | None = None) -> Store:
     """Make a new store, or open an existing one of the same cluster and slot length.
 
     Raises:
@@ -249,7 +259,7 @@ def make_store(root: Path, info: StoreInfo) -> Store:
     root.mkdir(parents=True, exist_ok=True)
     with atomic_write(root / INFO) as temporary:
         temporary.write_text(info.model_dump_json(indent=1, by_alias=True) + "\n", encoding="utf-8")
-    return Store(root=root, info=info)
+    return Store(root=root, info=info, own=own or {})
 
 
 def _rows_of(path: Path, groups: set[str], topics: set[str]) -> pa.Table:

@@ -12,7 +12,7 @@ from workbench.collect.capture import Capture
 from workbench.collect.kafka_kinds import REDRIVE, Unjudged, is_redrive_plan, kinds_in, unjudged_in
 from workbench.errors import ConfigError, NoSeriesError
 from workbench.expectations import NOTHING_EXPECTED, Expectations
-from workbench.profiles import Profile, load_profile
+from workbench.profiles import Profile, is_path, load_profile
 from workbench.settings import Thresholds
 from workbench.triage.build import build_finding, of_kind
 from workbench.triage.changes import nearest_change
@@ -139,7 +139,7 @@ class Prepared:
     @property
     def expected(self) -> Expectations:
         """What is expected of the groups."""
-        return Expectations(self.capture.info.expected)
+        return self.capture.expectations
 
 
 def triage(
@@ -176,7 +176,7 @@ def prepare(
     """
     limits = thresholds or capture.info.thresholds
     if groups is not None and len(groups) == 1:
-        limits = Expectations(capture.info.expected).limits(limits, groups[0])
+        limits = capture.expectations.limits(limits, groups[0])
     found = Prepared(
         capture=capture,
         window=window or capture.window,
@@ -272,9 +272,11 @@ def _asked_for(groups: Sequence[str], topics: Sequence[str]) -> str:
 
 
 def profiles_named(names: Iterable[str]) -> list[Profile]:
-    """Load the profiles of these names; unknown names are left out."""
+    """Load the profiles of these names; unknown names are left out, and so are paths: a capture must not open any file it names."""
     found = []
     for name in names:
+        if is_path(name):
+            continue
         try:
             found.append(load_profile(name))
         except ConfigError:  # Kafka itself is a source without a profile; another version may know other profiles
