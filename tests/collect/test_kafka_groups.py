@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
+import struct
+import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -35,7 +38,7 @@ from workbench.collect.kafka_login import NoCounterpartError, scram_proof, secur
 from workbench.collect.kafka_others import Others
 from workbench.collect.kafka_reading import AgainError, Reading
 from workbench.collect.kafka_views import NOT_PERMITTED, GroupView, ShareOffset
-from workbench.collect.kafka_wire import Answer, WireError, addresses, array, text
+from workbench.collect.kafka_wire import Answer, Wire, WireError, addresses, array, text
 
 LISTED = {
     "plain": ("consumer", "Stable", "Classic"),
@@ -471,3 +474,49 @@ def test_how_long_a_broker_may_say_nothing(brokers: Brokers | None, seconds: flo
     """It depends on what is known of the others."""
     reading = Reading(KafkaConnection("b"), time.monotonic() + seconds, brokers)
     assert reading.silence_seconds == pytest.approx(expected, abs=0.1)
+
+
+def _int32(number: int) -> bytes:
+    return struct.pack(">i", number)
+
+
+def test_what_is_built_of_an_answer_has_a_budget() -> None:
+    """Not only what is received: a Streams task has each of its numbers in each topic that its part of the topology reads."""
+
+    def answer(topics: int, numbers: int) -> bytes:
+        empty = array([])
+        read = array([text("0") + array([text("t")] * topics) + empty * 3 + b"\0"])
+        task = array([text("0") + array([_int32(1)] * numbers) + b"\0"]) + empty * 2 + b"\0"
+        about = text("m") + _int32(0) + b"\0\0" + text("c") + text("h") + _int32(0) + text("p") + b"\xff" + empty * 3
+        about += task + empty * 3 + b"\0" + b"\0\0"
+        group = b"\0\0\0" + text("g") + text("Stable") + _int32(0) * 2 + b"\1" + _int32(1) + read + b"\0"
+        return _int32(0) + array([group + array([about]) + _int32(0) + b"\0"])
+
+    [(_, _, found)] = parse_streams(Answer(answer(200, 64)), 1, "streams")
+    assert len(found.members[0].partitions) == 200 * 64
+    with pytest.raises(WireError, match="more items"):
+        parse_streams(Answer(answer(1000, 1000)), 1, "streams")
+
+
+@pytest.mark.parametrize("host", ["kafka..internal", "a" * 70 + ".example", ".example"])
+def test_a_host_that_no_name_service_knows_is_an_error_of_the_wire(host: str) -> None:
+    """A broker may advertise any text."""
+    with pytest.raises(WireError, match="name"), Wire((host, 9092), None, time.monotonic() + 5):
+        pass
+
+
+def test_an_answer_before_the_login_is_small() -> None:
+    """Whoever listens there has proved nothing yet."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            peer, _ = server.accept()
+            with peer:
+                peer.recv(4096)
+                peer.sendall(_int32(1 << 20) + _int32(0))
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        with pytest.raises(WireError, match="1,048,576 bytes"), Wire(server.getsockname(), None, time.monotonic() + 5):
+            pass
+        thread.join()

@@ -277,7 +277,9 @@ def parse_streams(answer: Answer, number: int, kind: str) -> Parsed:
         name = answer.text()
         numbers = answer.array(answer.int32)
         answer.tags()
-        return [(topic, at) for topic in sources.get(name, ()) for at in numbers]
+        topics = sources.get(name, ())
+        answer.pay(len(topics) * len(numbers))
+        return [(topic, at) for topic in topics for at in numbers]
 
     def assignment() -> tuple[Partition, ...]:
         active = [part for parts in answer.array(tasks) for part in parts]

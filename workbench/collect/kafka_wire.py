@@ -1,7 +1,8 @@
 """Kafka's protocol for the few requests that librdkafka does not have: encoding, frames, and a blocking connection with a deadline.
 
 Only flexible versions (compact lengths, tagged fields) are encoded; they have existed since Kafka 2.4. An answer is untrusted: every
-length is checked against what was received, and anything else than the expected form is a `WireError`.
+length is checked against what was received, what is built of it against a budget, and anything else than the expected form is a
+`WireError`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,11 @@ from typing import Any, NamedTuple, TypeVar
 T = TypeVar("T")
 
 _MOST_BYTES = 256 << 20  # of one answer: a broker with a million groups sends a quarter of it
+_MOST_EARLY_BYTES = 64 << 10  # before and during the login: a broker has some hundred requests, of 6 bytes each
+# Items that may be built of one answer, of some 100 bytes each: names, numbers and structs. A byte is an item at most; only partitions
+# of Streams tasks are more than was sent. A broker with a million groups sends a few million.
+_MOST_ITEMS = 10_000_000
+_ITEMS_PER_BYTE, _ITEMS_OF_ANY = 16, 100_000
 _READ_BYTES = 1 << 16
 SILENCE_SECONDS = 3.0  # a broker that sends nothing for so long is given up; others may answer
 _CLIENT_ID = "workbench"
@@ -68,13 +74,24 @@ def _uvarint(number: int) -> bytes:
 
 
 class Answer:
-    """Reads an answer from its beginning to its end; all reads raise `WireError` where the bytes do not suffice."""
+    """Reads an answer from its beginning to its end; all reads raise `WireError` where the bytes do not suffice.
 
-    __slots__ = ("_at", "_data")
+    What is built of it has a budget. Arrays pay for their items by themselves; who makes more of them than were read (each topic with
+    each number, as in a Streams task) calls `pay` first.
+    """
+
+    __slots__ = ("_at", "_data", "_items_left")
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0
+        self._items_left = min(_MOST_ITEMS, _ITEMS_OF_ANY + _ITEMS_PER_BYTE * len(data))
+
+    def pay(self, items: int) -> None:
+        """Take items from the budget, before they are built."""
+        self._items_left -= items
+        if self._items_left < 0:
+            raise WireError("the answer has more items than any broker's")
 
     def _number(self, form: str, size: int) -> int:
         at = self._at
@@ -170,6 +187,7 @@ class Answer:
     def _items(self, size: int, item: Callable[[], T]) -> list[T]:
         if size > len(self._data) - self._at:  # an item has at least one byte
             raise WireError("a length is beyond the end of the answer")
+        self.pay(max(0, size))
         return [item() for _ in range(size)]
 
     def old_text(self) -> str:
@@ -230,6 +248,9 @@ class Wire:
         try:
             self._connect()
             self.versions = self._ask_versions()
+        except UnicodeError:  # a broker may advertise any text
+            self.__exit__()
+            raise WireError("its host has no valid name") from None
         except BaseException:
             self.__exit__()
             raise
@@ -279,17 +300,17 @@ class Wire:
         return version, answer
 
     def ask_old(self, key: int, version: int, body: bytes) -> Answer:
-        """Send a request in a version that is not flexible."""
-        return self._send(key, version, body)
+        """Send a request of the login, in a version that is not flexible; its answer is small."""
+        return self._send(key, version, body, most_bytes=_MOST_EARLY_BYTES)
 
     def _ask_versions(self) -> dict[int, tuple[int, int]]:
-        answer = self.ask_old(_API_VERSIONS, 0, b"")
+        answer = self._send(_API_VERSIONS, 0, b"", most_bytes=_MOST_EARLY_BYTES)
         if code := answer.int16():
             raise WireError(f"it refuses to tell its versions (error {code})")
         found = answer.old_array(lambda: (answer.int16(), answer.int16(), answer.int16()))
         return {key: (lowest, highest) for key, lowest, highest in found}
 
-    def _send(self, key: int, version: int, body: bytes) -> Answer:
+    def _send(self, key: int, version: int, body: bytes, *, most_bytes: int = _MOST_BYTES) -> Answer:
         number = next(self._count) & 0x7FFFFFFF
         name = _CLIENT_ID.encode()
         head = struct.pack(">hhih", key, version, number, len(name)) + name
@@ -298,6 +319,8 @@ class Wire:
         size = struct.unpack(">i", self._receive(4))[0]
         if not 4 <= size <= _MOST_BYTES:
             raise WireError("it does not speak Kafka's protocol here; is this a port for TLS?")
+        if size > most_bytes:
+            raise WireError(f"an answer of {size:,} bytes, which is more than any broker's")
         answer = Answer(self._receive(size))
         if answer.int32() != number:
             raise WireError("it answered another request")
