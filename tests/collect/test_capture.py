@@ -29,6 +29,7 @@ from workbench.collect.capture import (
 )
 from workbench.collect.kafka_views import GROUPS_SCHEMA
 from workbench.collect.parquet_bounds import Room, read_bounded
+from workbench.collect.parquet_pages import pages_of
 from workbench.errors import DamagedCaptureError, NotACaptureError, OutputError, UsageError
 from workbench.settings import Cluster
 
@@ -325,6 +326,46 @@ def test_a_megabyte_that_decodes_to_gigabytes_is_refused_before_it_does(folder: 
     assert ROOM_VARIABLE in (caught.value.hint or "")
     assert pa.total_allocated_bytes() - before < 64 << 20
     assert pa.default_memory_pool().max_memory() < 8 << 30, "9.8 GB were never there"
+
+
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+def test_one_long_text_is_refused_before_it_is_decompressed(folder: Path, version: str) -> None:
+    """It compresses to almost nothing, and each of the columns may have one."""
+    rows = capture().samples.slice(0, 1)
+    word = pa.array(["x" * (40 << 20)])
+    columns = {it.name: word if pa.types.is_string(it.type) else rows[it.name] for it in rows.schema}
+    forge(folder, "samples.parquet", pa.table(columns), compression="zstd", data_page_version=version)
+    before = pa.total_allocated_bytes()
+    with pytest.raises(UsageError, match="memory"):
+        read_capture(folder, room_gib=0.06)
+    assert pa.total_allocated_bytes() - before < 8 << 20
+
+
+def test_texts_as_changes_of_the_one_before_are_refused(folder: Path) -> None:
+    """Each of them may be as long as all pages: nothing tells before they are decoded."""
+    samples = capture().samples
+    encoding = {"group": "DELTA_BYTE_ARRAY"}
+    forge(folder, "samples.parquet", samples, use_dictionary=False, column_encoding=encoding)
+    with pytest.raises(DamagedCaptureError, match="changes of texts"):
+        read_capture(folder)
+
+
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+@pytest.mark.parametrize("dictionary", [True, False])
+def test_the_heads_of_pages_say_what_the_footer_says(tmp_path: Path, version: str, dictionary: bool) -> None:
+    """Of a file that nobody has forged; the footer counts the heads as well."""
+    path = tmp_path / "x.parquet"
+    table = pa.concat_tables([capture().samples] * 20)
+    pq.write_table(
+        table, path, compression="zstd", use_dictionary=dictionary, data_page_version=version, data_page_size=2000,
+        row_group_size=4000,
+    )  # fmt: skip
+    with pq.ParquetFile(path) as file, path.open("rb") as data:
+        for group in map(file.metadata.row_group, range(file.metadata.num_row_groups)):
+            for chunk in map(group.column, range(group.num_columns)):
+                found = pages_of(data, chunk)
+                assert 0 < found.size <= chunk.total_uncompressed_size < found.size + 60_000
+                assert found.encodings
 
 
 def test_rows_without_end_are_refused_by_their_number(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,7 @@ from workbench.collect.columnar import EMPTY, parse_answer
 from workbench.collect.remote_read import NotOffered, fetch, parse, read_request
 from workbench.collect.selectors import LabelMatcher, MatcherType
 from workbench.collect.xor_chunks import decode
+from workbench.web import AnswerTooLargeError
 
 values = st.one_of(
     st.integers(0, 100).map(float),
@@ -196,3 +197,16 @@ def test_the_request_is_what_prometheus_expects() -> None:
     )
     packed = pa.compress(request, codec="snappy", asbytes=True)
     assert pa.decompress(packed, decompressed_size=len(request), codec="snappy", asbytes=True) == request
+
+
+def test_too_many_samples_are_refused_before_they_are_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sample takes two bits in a chunk; no other way is tried, as JSON would be larger."""
+    body = answer(({"__name__": "m"}, [encode([(1000 * n, 5) for n in range(120)])] * 3, 1))
+    monkeypatch.setattr(remote_read, "MOST_SAMPLES", 359)
+    monkeypatch.setattr("workbench.collect.xor_chunks._Chunks", None)
+    with pytest.raises(AnswerTooLargeError, match="over 359 samples"):
+        remote_read.read_answer(body, start_ms=0, end_ms=1 << 40)
+    monkeypatch.undo()
+    monkeypatch.setattr(remote_read, "_MOST_CHUNKS", 3)
+    with pytest.raises(AnswerTooLargeError):
+        remote_read.read_answer(body, start_ms=0, end_ms=1 << 40)

@@ -1,7 +1,8 @@
 """Reader of untrusted Parquet files with a memory limit: a small file may decode to any size.
 
-A file of 1 MB may contain a text of 1 MB that ten thousand rows refer to, or a hundred million rows of one number. So text is decoded
-as dictionaries, some rows at a time, and its memory is computed before it is expanded.
+A file of 1 MB may contain a text of 1 MB that ten thousand rows refer to, a text of 4 GB that compresses well, or a hundred million
+rows of one number. So the file is read column by column. What the pages of a column take is added up from their heads before they are
+decompressed; text is decoded as dictionaries, some rows at a time, and its memory is computed before it is expanded.
 """
 
 from __future__ import annotations
@@ -13,7 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from workbench.collect.parquet_pages import DELTA_BYTE_ARRAY, pages_of
+
 _BATCH_ROWS = 1 << 20  # enough for most captures in one step; 12 MB for a column of numbers
+_FOOTER_BYTES = 16 << 20  # of the file's own description: some hundred bytes for a column of a million rows
+_COPIES = 2  # of a page: as it was decompressed, and its dictionary
 _LEAST_ROW_BYTES = 40  # bytes of a member's columns with empty text; a sample takes 60
 
 
@@ -55,17 +60,43 @@ def read_bounded(path: Path, schema: pa.Schema, room: Room) -> pa.Table:
                 raise KeyError(field.name)
             if not _is_like(there.field(field.name).type, field.type):
                 raise TypeError(f"{field.name} is {there.field(field.name).type}")
-        if file.metadata.num_rows * _LEAST_ROW_BYTES > room.left_bytes:
+        if file.metadata.serialized_size > _FOOTER_BYTES or file.metadata.num_rows * _LEAST_ROW_BYTES > room.left_bytes:
             raise TooLargeError
-    text = [field.name for field in schema if pa.types.is_string(field.type)]
-    batches = []
-    with pq.ParquetFile(path, read_dictionary=text) as file:
-        for batch in file.iter_batches(_BATCH_ROWS, columns=schema.names):
-            room.take(sum(_spread_bytes(column) for column in batch.columns))
-            found = pa.Table.from_batches([batch]).select(schema.names).cast(schema)
-            found.validate(full=True)  # otherwise invalid UTF-8 would only be found when it is shown
-            batches.append(found)
-    return pa.concat_tables([schema.empty_table(), *batches]).combine_chunks() if len(batches) != 1 else batches[0]
+    columns = [_column(path, field, room) for field in schema]
+    return pa.table(columns, schema=schema)
+
+
+def _column(path: Path, field: pa.Field, room: Room) -> pa.ChunkedArray:
+    """Read one column: what its pages take must be there for a moment, what it decodes to is taken from the room."""
+    is_text = pa.types.is_string(field.type)
+    with pq.ParquetFile(path, read_dictionary=[field.name] if is_text else [], memory_map=False) as file:
+        _check_pages(path, file.metadata, field.name, room)
+        parts = []
+        for batch in file.iter_batches(_BATCH_ROWS, columns=[field.name]):
+            [found] = batch.columns
+            room.take(_spread_bytes(found))
+            part = found.cast(field.type)
+            part.validate(full=True)  # otherwise invalid UTF-8 would only be found when it is shown
+            parts.append(part)
+    return pa.chunked_array([pa.concat_arrays(parts)] if parts else [], field.type)
+
+
+def _check_pages(path: Path, metadata: pq.FileMetaData, name: str, room: Room) -> None:
+    """Refuse a column of which one group of rows takes more than is left: groups are decoded one after the other."""
+    with path.open("rb") as file:
+        for number in range(metadata.num_row_groups):
+            group = metadata.row_group(number)
+            for at in range(group.num_columns):
+                chunk = group.column(at)
+                if chunk.path_in_schema != name:
+                    continue
+                pages = pages_of(file, chunk)
+                if DELTA_BYTE_ARRAY in pages.encodings:
+                    raise TypeError(
+                        f"{name} is encoded as changes of texts, whose size is not known before they are decoded"
+                    )
+                if pages.size * _COPIES > room.left_bytes:
+                    raise TooLargeError
 
 
 def _is_like(found: pa.DataType, wanted: pa.DataType) -> bool:

@@ -19,13 +19,17 @@ import requests
 
 from workbench.collect.columnar import Matrix
 from workbench.collect.selectors import LabelMatcher
-from workbench.collect.xor_chunks import decode
-from workbench.web import read_body
+from workbench.collect.xor_chunks import TooManySamplesError, decode
+from workbench.web import AnswerTooLargeError, read_body
 
 PATH = "/api/v1/read"
 _STREAMED_XOR_CHUNKS = 1
 _XOR = 1  # encoding of float chunks; others are histograms
 _FRAME_HEAD_BYTES = 4  # CRC-32C after each frame's length; TCP has already checked the bytes
+# What is built is limited, not what is received: a megabyte may hold four million samples. A slot of a sweep of 25,000 subscriptions
+# has 25 million samples in all its answers.
+MOST_SAMPLES = 30_000_000  # of one answer: 1.5 GB while they are decoded
+_MOST_CHUNKS = 3_000_000  # with its series; 100 bytes each
 _HEADERS = {
     "Content-Encoding": "snappy",
     "Content-Type": "application/x-protobuf",
@@ -61,6 +65,7 @@ def fetch(
 
     Raises:
         NotOffered: if the caller must query JSON.
+        AnswerTooLargeError: if the answer has too many samples.
         requests.RequestException: if the server cannot be reached.
     """
     deadline = time.monotonic() + timeout_seconds
@@ -80,9 +85,15 @@ def fetch(
 
 
 def read_answer(body: bytes, *, start_ms: int, end_ms: int) -> Matrix:
-    """Parse an answer; every error becomes `NotOffered`."""
+    """Parse an answer; every error becomes `NotOffered`, except for an answer that is too large: in JSON it would be larger.
+
+    Raises:
+        AnswerTooLargeError: if it has more samples or chunks than fit into memory.
+    """
     try:
         return parse(body, start_ms=start_ms, end_ms=end_ms)
+    except TooManySamplesError:
+        raise AnswerTooLargeError(f"an answer of over {MOST_SAMPLES:,} samples") from None
     except (ValueError, IndexError, struct.error, UnicodeDecodeError) as error:
         raise NotOffered(f"an answer that cannot be read: {error}") from None
 
@@ -101,6 +112,7 @@ def parse(body: bytes, *, start_ms: int, end_ms: int) -> Matrix:
 
     Raises:
         NotOffered: if a chunk has another encoding.
+        TooManySamplesError: if there are more samples or chunks than fit into memory; no sample has been decoded.
         ValueError, IndexError: if the body is not such a stream, or is truncated.
     """
     labels: list[dict[str, str]] = []
@@ -119,7 +131,9 @@ def parse(body: bytes, *, start_ms: int, end_ms: int) -> Matrix:
             series += [len(labels) - 1] * len(chunks)
             offsets += chunks
             ends += chunk_ends
-    decoded = decode(body, np.array(offsets, dtype=np.int64), np.array(ends, dtype=np.int64))
+            if len(labels) + len(offsets) > _MOST_CHUNKS:
+                raise TooManySamplesError
+    decoded = decode(body, np.array(offsets, dtype=np.int64), np.array(ends, dtype=np.int64), most_samples=MOST_SAMPLES)
     ts_ms, values = decoded.ts_ms, decoded.values
     of_sample = np.repeat(np.array(series, dtype=np.int64), decoded.lengths)
     inside = (ts_ms >= start_ms) & (ts_ms <= end_ms)  # some servers send complete chunks

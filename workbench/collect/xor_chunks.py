@@ -71,13 +71,19 @@ class _Bits:
         raise ValueError("a number in a chunk has no end")
 
 
-def decode(data: bytes, offsets: Int, ends: Int | None = None) -> Decoded:
+class TooManySamplesError(Exception):
+    """The chunks have more samples than the caller has room for."""
+
+
+def decode(data: bytes, offsets: Int, ends: Int | None = None, *, most_samples: int | None = None) -> Decoded:
     """Decode the chunks that begin at these byte offsets.
 
     Args:
         ends: end positions of their data; default: the end of all data.
+        most_samples: of all chunks together. A sample takes two bits at least, and 50 bytes while it is decoded.
 
     Raises:
+        TooManySamplesError: if there are more; nothing has been decoded.
         ValueError: if the data are not valid chunks.
     """
     if not len(offsets):
@@ -90,6 +96,8 @@ def decode(data: bytes, offsets: Int, ends: Int | None = None) -> Decoded:
     if not fits.all():
         raise ValueError("the chunks do not fit their data")
     upto = np.cumsum(lengths)
+    if most_samples is not None and upto[-1] > most_samples:
+        raise TooManySamplesError
     ts, values = np.empty(int(upto[-1]), np.int64), np.empty(int(upto[-1]), np.uint64)
     # Longest first: those that have an n-th sample are then always the first k.
     order = np.argsort(-lengths, kind="stable")
