@@ -280,6 +280,14 @@ def checked_cluster(values: Mapping[str, Any]) -> Cluster:
         raise UsageError(f"{first_problem(error, whole='the cluster')}.") from None
 
 
+class AlertSettings(Strict):
+    """Labels of alerts, besides those of the known exporters; they are tried first."""
+
+    group: list[str] = Field(default=[], description="Labels with the consumer group.")
+    topic: list[str] = Field(default=[], description="Labels with the topic.")
+    cluster: list[str] = Field(default=[], description="Labels with the name of the cluster in these settings.")
+
+
 class Settings(Strict):
     """Content of `workbench.toml`."""
 
@@ -287,6 +295,7 @@ class Settings(Strict):
     thresholds: Thresholds = Thresholds()
     windows: Windows = Windows()
     serve: ServeSettings = ServeSettings()
+    alerts: AlertSettings = AlertSettings()
 
     def cluster(self, name: str) -> Cluster:
         """Look up a cluster by name; `lab` is the running lab.
@@ -378,7 +387,7 @@ def own_cluster(name: str, path: Path | None, *, say: Callable[[str], None]) -> 
 
 def _fields() -> list[str]:
     """Every name that can stand in the settings."""
-    models = (Settings, Cluster, Thresholds, Windows, GroupSettings, ServeSettings, Target)
+    models = (Settings, Cluster, Thresholds, Windows, GroupSettings, ServeSettings, AlertSettings, Target)
     return list(dict.fromkeys(name for model in models for name in model.model_fields))
 
 

@@ -172,7 +172,12 @@ def _filled_by_alert(given: Mapping[str, Any]) -> Mapping[str, Any]:
     from workbench.cli.triage_alert import asked_by
 
     names = ("cluster", "groups", "topics", "since")
-    asked = asked_by(given["alert"], recorded=given["folder"] is not None, **{name: given[name] for name in names})
+    asked = asked_by(
+        given["alert"],
+        recorded=given["folder"] is not None,
+        config=given["config"],
+        **{name: given[name] for name in names},
+    )
     since = given["since"] if given["watch"] or given["observe"] is not None else asked.since
     return {**given, "cluster": asked.cluster, "groups": asked.groups, "topics": asked.topics, "since": since}
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, quote
 
 from starlette.applications import Starlette
@@ -17,12 +18,12 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from workbench.alerts import parse_alerts
+from workbench.alerts import NO_NAMES, Alert, Message, Names, left_out, parse_message, told
 from workbench.delivery import ServeSettings
 from workbench.errors import UsageError
-from workbench.masking import masked, masked_document
+from workbench.masking import masked, masked_document, masked_start
 from workbench.serve.access import COOKIE, VISIT_SECONDS, Access, Visit, is_from_here
-from workbench.serve.journal import FullError, accept
+from workbench.serve.journal import FullError, accept, fingerprint_of
 from workbench.serve.limits import Limits, let_in
 from workbench.serve.metrics import Metrics
 from workbench.serve.pages import STATIC, Pages
@@ -35,6 +36,7 @@ _STUCK_SECONDS = 600.0
 _MAX_FIELDS = 10
 _MAX_NOTE = 4000
 _MAX_AUTHOR = 80
+_MAX_SAID = 500
 Answer = Callable[[Request], Awaitable[Response]]
 
 
@@ -44,6 +46,7 @@ class Server:
 
     Attributes:
         cluster: of alerts without a cluster label. secure: cookies only over TLS. reports: folder of scheduled reports.
+        names: how alerts name groups and clusters, by the settings of now.
     """
 
     store: Store
@@ -53,6 +56,7 @@ class Server:
     cluster: str | None = None
     secure: bool = False
     reports: Path | None = None
+    names: Callable[[], Names] = lambda: NO_NAMES
 
     @property
     def metrics(self) -> Metrics:
@@ -187,9 +191,13 @@ class _Api:
         server = self._server
         try:
             text = (await request.body()).decode()
-            alerts = await run_in_threadpool(parse_alerts, text, name="the body")
+            message = await run_in_threadpool(self._read, text)
             found = await run_in_threadpool(
-                accept, server.store, alerts, cluster=server.cluster, most_waiting=server.settings.most_waiting
+                accept,
+                server.store,
+                [_with_doubts(it) for it in message.alerts],
+                cluster=server.cluster,
+                most_waiting=server.settings.most_waiting,
             )
         except UnicodeDecodeError:
             raise HTTPException(400, "The body is not text.") from None
@@ -199,31 +207,53 @@ class _Api:
             raise HTTPException(503, error.message, headers={"Retry-After": "30"}) from None
         server.worker.woken()
         counts = {"new": found.new, "known": found.known, "resolved": found.resolved}
-        for kind, number in counts.items():
+        missing = {"dropped": message.dropped, "truncated": message.truncated}
+        unread = sum(bool(it.unread) for it in message.alerts)
+        for kind, number in {**counts, "dropped": message.dropped, "group_unread": unread}.items():
             server.metrics.alerts.labels(kind).inc(number)
         server.metrics.truncated.inc(found.truncated)
-        return JSONResponse({"accepted": counts})
+        return JSONResponse({"accepted": counts, **{kind: number for kind, number in missing.items() if number}})
+
+    def _read(self, text: str) -> Message:
+        message = parse_message(text, name="the body", names=self._server.names())
+        for said in (*left_out(message), *told(message.alerts)):
+            _log.warning("%s", masked_start(said, _MAX_SAID))
+        return message
 
     async def incidents(self, _request: Request) -> Response:
         """The latest incidents, open ones first."""
-        found = await run_in_threadpool(self._reading.incidents, state="", most=200)
-        return JSONResponse(
-            masked_document({"schema": "workbench.incidents/1", "incidents": [dict(it) for it in found]})
-        )
+
+        def made() -> Response:
+            found = self._reading.incidents(state="", most=200)
+            return _document({"schema": "workbench.incidents/1", "incidents": [dict(it) for it in found]})
+
+        return await run_in_threadpool(made)
 
     async def incident(self, request: Request) -> Response:
         """One incident with its subscriptions, notes and messages."""
-        found = await run_in_threadpool(self._reading.document, request.path_params["incident"])
-        if found is None:
+
+        def made() -> Response | None:
+            found = self._reading.document(request.path_params["incident"])
+            return _document(found) if found is not None else None
+
+        answer = await run_in_threadpool(made)
+        if answer is None:
             raise HTTPException(404, "There is no such incident.")
-        return JSONResponse(masked_document(found))
+        return answer
 
     async def fleet(self, _request: Request) -> Response:
         """Every subscription with its verdict, worst first."""
-        _, rows = await run_in_threadpool(self._reading.fleet, most=10_000)
-        return JSONResponse(
-            masked_document({"schema": "workbench.fleet/1", "subscriptions": [dict(it) for it in rows]})
-        )
+
+        def made() -> Response:
+            _, rows = self._reading.fleet(most=10_000)
+            return _document({"schema": "workbench.fleet/1", "subscriptions": [dict(it) for it in rows]})
+
+        return await run_in_threadpool(made)
+
+
+def _document(found: Mapping[str, Any]) -> Response:
+    """A document with its secrets masked. Ten thousand rows take a second: make it in a thread, not where requests are answered."""
+    return JSONResponse(masked_document(found))
 
 
 class _Forms:
@@ -285,6 +315,14 @@ class _Forms:
         if not await run_in_threadpool(add_note, self._server.store, incident, author=author, kind=kind, words=words):
             raise HTTPException(404, "There is no such incident.")
         return RedirectResponse(f"/incidents/{quote(incident, safe='')}#notes", 303)
+
+
+def _with_doubts(alert: Alert) -> Alert:
+    """The alert with a name that tells in each message what was not understood of it."""
+    doubts = alert.doubts()
+    if not doubts:
+        return alert
+    return replace(alert, name=f"{alert.name} ({doubts})", fingerprint=fingerprint_of(alert))
 
 
 def add_note(store: Store, incident: str, *, author: str, kind: str, words: str) -> bool:

@@ -16,6 +16,7 @@ from workbench.serve.store import fit_text
 from workbench.triage.verdict import State, Verdict
 
 if TYPE_CHECKING:
+    from workbench.alerts import Names
     from workbench.api import TriageResult
     from workbench.api.measure import Measured
     from workbench.api.requests import Measurements
@@ -195,6 +196,16 @@ class SparkJudge:
             self._judged(api.triage(capture=recorded), set(), pictures=True)
         except WorkbenchError:
             return  # the next triage tells what is wrong
+
+    def names(self) -> Names:
+        """How alerts name groups and clusters, by the settings of now."""
+        from workbench.alerts import NO_NAMES, Names
+        from workbench.settings import load_settings
+
+        try:
+            return Names.of(load_settings(self.config))
+        except WorkbenchError:
+            return NO_NAMES  # the next triage tells what is wrong
 
     def clusters(self) -> Mapping[str, object]:
         """Clusters of the settings by name; a running lab only if there are none."""

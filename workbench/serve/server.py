@@ -99,6 +99,7 @@ def serve(options: Options, *, say: Callable[[str], None]) -> None:
         cluster=mine.cluster or (names[0] if len(names) == 1 else None),
         secure=secure,
         reports=Path(mine.reports).expanduser() if mine.reports else None,
+        names=judge.names,
     )
     shown = mine.url or _address(options)
     say(f"Pages: {shown}  Alertmanager's webhook: {shown}/alerts")
