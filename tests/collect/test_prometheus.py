@@ -11,9 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.servers import Script, scripted
+from workbench.collect.live import collect
 from workbench.collect.prometheus import MAX_POINTS, PrometheusSource, chunks, fitting_step
-from workbench.errors import SourceUnreachableError
+from workbench.errors import NoSeriesError, SourceUnreachableError
 from workbench.profiles import load_profile
+from workbench.settings import Cluster, Thresholds
 from workbench.window import Window
 
 END = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
@@ -115,8 +117,12 @@ def test_what_is_missing_from_a_list_of_names_is_told_too() -> None:
         asked = source(server.url)
         assert asked.examples() == {}
         assert asked.partial == ("store 7 is silent", "the server says that its answer is partial (isPartial)")
-        for server.body in (b"<html>a login page</html>", b"[" * 100_000, b'{"status":"error","error":"boom"}'):
-            with pytest.raises(SourceUnreachableError, match="not a Prometheus"):
+        for server.body, said in (
+            (b"<html>a login page</html>", "not a Prometheus: it answers with a web page"),
+            (b"[" * 100_000, "not a Prometheus"),
+            (b'{"status":"error","error":"boom"}', "answers with an error: boom"),
+        ):
+            with pytest.raises(SourceUnreachableError, match=said):
                 source(server.url).examples()
 
 
@@ -163,6 +169,49 @@ def test_an_error_of_the_server_is_told_with_its_own_words(script: Script, named
         source(server.url).collect(WINDOW)
     assert named in caught.value.message
     assert "127.0.0.1" in caught.value.message
+
+
+_ERROR = '{"status": "error", "errorType": "%s", "error": "%s"}'
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "said", "hint"),
+    [
+        (200, "<html><form action=/login>Sign in</form></html>", "answers with a web page", "login page"),
+        (401, "Unauthorized", "wants a login (status 401): Unauthorized", "Authorization"),
+        (401, "no org id", "wants a tenant (status 401): no org id", "X-Scope-OrgID"),
+        (403, "<html><title>403 Forbidden</title></html>", "forbids this (status 403): 403 Forbidden", "token"),
+        (404, "404 page not found", "has no API at this address (status 404)", "/prometheus"),
+        (407, "", "behind a proxy", "HTTPS_PROXY"),
+        (429, _ERROR % ("too_many_requests", "over the rate limit"), "too many requests (status 429): over", "later"),
+        (502, "<html><title>502 Bad Gateway</title>", "proxy in front of it (status 502): 502 Bad Gateway", "running"),
+        (503, "no healthy upstream", "proxy in front of it (status 503): no healthy upstream", "running"),
+        (503, _ERROR % ("timeout", "query timed out"), "refuses the query (status 503): query timed out", "fewer samples"),
+        (422, _ERROR % ("execution", "too many samples"), "refuses the query (status 422): too many samples", "fewer"),
+        (400, _ERROR % ("bad_data", "parse error"), "refuses the query (status 400): parse error", "match"),
+        (500, _ERROR % ("internal", "boom"), "fails (status 500): boom", "log"),
+        (200, _ERROR % ("internal", "upstream gone"), "answers with an error: upstream gone", "log"),
+    ],
+)  # fmt: skip
+def test_what_is_no_data_has_its_own_sentence_and_hint(status: int, answer: str, said: str, hint: str) -> None:
+    """Of Prometheus, of a proxy or a login in front of it: a shorter window helps against limits only."""
+    with (
+        scripted(Script(status=status, body=answer.encode())) as server,
+        pytest.raises(SourceUnreachableError) as caught,
+    ):
+        source(server.url).collect(WINDOW)
+    assert said in caught.value.message
+    assert hint in (caught.value.hint or "")
+    if hint not in ("fewer", "fewer samples", "later"):
+        assert "fewer samples" not in (caught.value.hint or "")
+
+
+def test_a_warning_of_an_empty_answer_is_shown() -> None:
+    """Thanos without a store has no series and says so; without its words it would look like a wrong name."""
+    with scripted(Script(body=body(warnings=["No StoreAPIs matched for this query"]))) as server:
+        cluster = Cluster(name="prod", prometheus=server.url, profiles=["kafka_exporter"])
+        with pytest.raises(NoSeriesError, match="It warns: No StoreAPIs matched for this query"):
+            collect(cluster, WINDOW, thresholds=Thresholds())
 
 
 def test_a_query_that_times_out_on_the_server_is_sent_once() -> None:

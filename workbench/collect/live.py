@@ -126,10 +126,11 @@ def _series(
         what = " and ".join(
             [*(f"group {name!r}" for name in groups or ()), *(f"topic {name!r}" for name in topics or ())]
         )
+        warned = f" It warns: {listed(found.incomplete, most=3)}." if found.incomplete else ""
         near, there = _near_names(source, window, views, groups or [], topics or [])
         raise NoSeriesError(
             f"Prometheus has no series of {what or 'any consumer group'} between "
-            f"{window.baseline_start:%Y-%m-%d %H:%M:%SZ} and {window.end:%H:%M:%SZ}.{near}",
+            f"{window.baseline_start:%Y-%m-%d %H:%M:%SZ} and {window.end:%H:%M:%SZ}.{warned}{near}",
             hint=there
             or f"Profiles in use: {', '.join(map(name_of, cluster.profiles))}. Is the name correct, and does one of them fit your "
             "exporter? Find out with: workbench profiles check",

@@ -26,12 +26,13 @@ from workbench.collect import remote_read
 from workbench.collect.columnar import EMPTY, Matrix, parse_answer, partial_of
 from workbench.collect.copies import count_once
 from workbench.collect.join import with_derived_lag, with_groups
+from workbench.collect.prometheus_errors import redirected, refusal
 from workbench.collect.selectors import LabelMatcher, matchers_of, one_of, to_promql
 from workbench.errors import SourceUnreachableError
 from workbench.profiles import LeftOut, MappingRule, Profile
 from workbench.samples import OF_A_MEMBER, STALE_NAN_BITS, SampleBatch, SeriesTable, concat_series, most_trusted
 from workbench.settings import Cluster
-from workbench.web import WebSession, cause
+from workbench.web import AnswerTooLargeError, RedirectRefusedError, WebSession, cause
 from workbench.window import Window
 
 # Prometheus refuses more than 11,000 points per series in one range query.
@@ -56,6 +57,8 @@ class _ColumnarSession(WebSession):
         if str(url).endswith(remote_read.PATH):  # reads the answer itself
             return super().request(method, url, *args, **kwargs)
         response = super().request(method, url, *args, **kwargs)
+        if (error := refusal(response, _host(str(url)))) is not None:
+            raise error
         if response.status_code == 200 and "/api/v1/query" in str(url):
             parsed = self._parse(response.content)
             response.json = lambda **_kwargs: parsed  # type: ignore[method-assign]
@@ -336,11 +339,16 @@ class PrometheusSource:
 
     def _guarded(self, query: str, call: Any) -> Any:
         self.queries.append(query)
-        host = urlsplit(self.url).netloc.rpartition("@")[2]  # never the password of the URL
-        from prometheus_api_client.exceptions import PrometheusApiClientException
-
+        host = _host(self.url)
         try:
             return call()
+        except RedirectRefusedError as error:
+            raise redirected(error.response, host) from None
+        except AnswerTooLargeError as error:
+            raise SourceUnreachableError(
+                f"Prometheus at {host} sends too much: {error}.",
+                hint="A shorter window (--since) or a single group (--group) needs fewer samples.",
+            ) from None
         except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
             if isinstance(error, requests.Timeout) or "timed out" in str(error):  # the retry adapter wraps the error
                 raise SourceUnreachableError(
@@ -350,11 +358,6 @@ class PrometheusSource:
             raise SourceUnreachableError(
                 f"Prometheus at {host} cannot be reached: {cause(error)}.",
                 hint="Is the URL in workbench.toml correct?",
-            ) from None
-        except PrometheusApiClientException as error:
-            raise SourceUnreachableError(
-                f"Prometheus at {host} refuses the query: {_message(str(error))}.",
-                hint="A shorter window (--since) or a single group (--group) needs fewer samples.",
             ) from None
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise SourceUnreachableError(
@@ -421,8 +424,12 @@ def _to_series(matrix: Matrix, profile: Profile, cluster: str, window: Window, l
     return _Found(batch.to_series(), [matrix.labels[at] for at in here])
 
 
+def _host(url: str) -> str:
+    """Host and port of a URL, never its password."""
+    return urlsplit(url).netloc.rpartition("@")[2]
+
+
 def _message(text: str) -> str:
-    """Text of an error answer, cut to one line, without markup or control characters."""
-    found = re.search(r'"error":"((?:[^"\\]|\\.)*)"', text)
-    words = found[1] if found else re.sub(r"<[^<>]*>", " ", text)
+    """Text of an error, cut to one line, without control characters."""
+    words = text[:1000]
     return re.sub(r"[\s\x00-\x1f\x7f]+", " ", words).strip()[:200]
