@@ -104,3 +104,49 @@ def test_a_number_that_is_none_is_said_in_our_words() -> None:
     with pytest.raises(ValidationError) as caught:
         Thresholds.model_validate({"time_lag_objective_seconds": "soon"})
     assert str(first_problem(caught.value)) == "time_lag_objective_seconds: it must be a number"
+
+
+def test_a_file_of_another_user_takes_no_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder that somebody has unpacked could send a key to its own URL; who names the file trusts it."""
+    import workbench.settings as settings
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("A_SECRET", "s3cr3t-4711")
+    file = tmp_path / "workbench.toml"
+    for text in ("${A_SECRET}", "${file:~/.ssh/id}"):
+        file.write_text(f'[clusters.x]\nprometheus = "http://h"\nprometheus_headers = {{ a = "{text}" }}\n')
+        monkeypatch.setattr(settings, "_is_own", lambda _path: False)
+        with pytest.raises(ConfigError, match="another user"):
+            load_settings()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    file.write_text('[clusters.x.prometheus_headers]\na = "${A_SECRET}"\n')
+    assert load_settings(file).clusters["x"].prometheus_headers == {"a": "s3cr3t-4711"}
+    file.write_text("[clusters.x]\n")
+    assert list(load_settings().clusters) == ["x"]
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("A_SECRET", "s3cr3t-4711")
+    file.write_text('[clusters.y.prometheus_headers]\na = "${A_SECRET}"\n')
+    assert list(load_settings().clusters) == ["y"]
+
+
+def test_a_file_of_this_folder_that_hides_the_users_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Once; and not where there is no other."""
+    import workbench.settings as settings
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "workbench.toml").write_text("[clusters.x]\n")
+    own = tmp_path / "own.toml"
+    monkeypatch.setattr(settings, "config_file", lambda: own)
+    settings._say_it_is_here.cache_clear()
+    load_settings()
+    assert capsys.readouterr().err == ""
+    own.write_text("[clusters.y]\n")
+    settings._say_it_is_here.cache_clear()
+    load_settings()
+    load_settings()
+    assert capsys.readouterr().err.count("own.toml") == 1
+    load_settings(own)
+    assert capsys.readouterr().err == ""

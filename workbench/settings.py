@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,14 @@ from workbench.errors import ConfigError, UnknownClusterError, UsageError
 from workbench.expectations import LONGEST, Duration, GroupSettings, Patterns, Strict
 from workbench.humanize import did_you_mean
 from workbench.inputs import first_problem, is_web_address, read_toml
+from workbench.interpolation import from_environment, takes_values
 from workbench.masking import remember, secret_values, secrets_in_header, secrets_in_url
 from workbench.places import config_file, state_dir
 from workbench.record_settings import DeadLetterSettings, RecordSettings
+from workbench.screen import say
 
 LAB_CLUSTER = "lab"
-_ENV = re.compile(r"\$\{(\w+)\}")
-_FILE = re.compile(r"\$\{file:([^{}]+)\}")
-_LONGEST_SECRET = 65_536  # a key in PEM has some thousand characters
+_HERE = Path("workbench.toml")
 _DEFAULT_PROFILES = ["kafka_exporter", "runtime"]
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
@@ -344,14 +345,24 @@ def _running_lab() -> Cluster | None:
 def load_settings(path: Path | None = None) -> Settings:
     """Read the settings: the given file, else `$WORKBENCH_CONFIG`, else `workbench.toml` here, else the user's; defaults if none.
 
+    A file that is only found here is said if it takes the place of the user's. It may come from anybody, so it may take secrets from
+    the environment and from files only if it belongs to the user or to root.
+
     Raises:
         ConfigError: naming the file and the wrong field.
     """
     named = path or (Path(env) if (env := os.environ.get("WORKBENCH_CONFIG")) else None)
-    chosen = named or next((place for place in (Path("workbench.toml"), config_file()) if place.is_file()), None)
+    chosen = named or next((place for place in (_HERE, config_file()) if place.is_file()), None)
     if chosen is None:
         return Settings()
     values = read_toml(chosen, what="The settings file")
+    if chosen is _HERE:
+        _say_it_is_here(chosen.resolve())
+        if takes_values(values) and not _is_own(chosen):
+            raise ConfigError(
+                f"{chosen.resolve()} takes values from the environment or from files, but it belongs to another user.",
+                hint="If you trust it, name it: --config workbench.toml.",
+            )
     if isinstance(values.get("clusters"), dict):
         for name, cluster in values["clusters"].items():
             if isinstance(cluster, dict):
@@ -365,13 +376,25 @@ def load_settings(path: Path | None = None) -> Settings:
         raise ConfigError(f"{chosen}: {problem}.{means}", hint="See README, 'Your own cluster'.") from None
 
 
-def own_cluster(name: str, path: Path | None, *, say: Callable[[str], None]) -> Cluster | None:
+@cache
+def _say_it_is_here(path: Path) -> None:
+    """Once: people expect their own settings."""
+    if "_WORKBENCH_COMPLETE" not in os.environ and (own := config_file()).is_file() and own.resolve() != path:
+        say(f"Settings: {path}, instead of {own}.")
+
+
+def _is_own(path: Path) -> bool:
+    """Whether a file belongs to this user or to root."""
+    return path.stat().st_uid in (0, os.geteuid())
+
+
+def own_cluster(name: str, path: Path | None, *, tell: Callable[[str], None]) -> Cluster | None:
     """The reader's own settings of a recorded cluster; None if there are none.
 
     Args:
         name: of the cluster, as a capture has it.
         path: of the settings file, if it was named.
-        say: is told that the settings cannot be used, unless they were named: a capture is analysed without them, too.
+        tell: is told that the settings cannot be used, unless they were named: a capture is analysed without them, too.
 
     Raises:
         ConfigError: if the named file cannot be used.
@@ -381,7 +404,7 @@ def own_cluster(name: str, path: Path | None, *, say: Callable[[str], None]) -> 
     except ConfigError as error:
         if path is not None:
             raise
-        say(f"Without your settings, so actions have no commands of yours: {error.message}")
+        tell(f"Without your settings, so actions have no commands of yours: {error.message}")
         return None
 
 
@@ -401,30 +424,3 @@ def _beside(profiles: Any, folder: Path) -> Any:
         else name
         for name in profiles
     ]
-
-
-def from_environment(value: Any, path: Path) -> Any:
-    """Replace ${NAME} by environment variables and ${file:PATH} by the text of files, so that the file needs no secrets."""
-    if isinstance(value, dict):
-        return {key: from_environment(item, path) for key, item in value.items()}
-    if isinstance(value, list):
-        return [from_environment(item, path) for item in value]
-    if not isinstance(value, str):
-        return value
-
-    def replace(match: re.Match[str]) -> str:
-        found = os.environ.get(match[1])
-        if found is None:
-            raise ConfigError(f"{path} uses ${{{match[1]}}}, which is not set in the environment.")
-        return found
-
-    return _FILE.sub(lambda match: _text_of(match[1], path), _ENV.sub(replace, value))
-
-
-def _text_of(name: str, path: Path) -> str:
-    try:
-        with Path(name).expanduser().open(encoding="utf-8") as file:
-            return file.read(_LONGEST_SECRET).strip()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise ConfigError(f"{path} uses ${{file:{name}}}, which cannot be read: {reason}.") from None

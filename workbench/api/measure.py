@@ -64,7 +64,7 @@ def _recorded(request: Measurements, progress: Progress) -> Measured:
             start_in_background()
     with progress.step(f"Reading {folder}") as step:
         capture = read_capture(folder)
-        capture = with_own(capture, own_cluster(capture.info.cluster, request.config, say=progress.say))
+        capture = with_own(capture, own_cluster(capture.info.cluster, request.config, tell=progress.say))
         step.note = (
             f"{plural(capture.samples.num_rows, 'sample')}, recorded {capture.info.created_at:%Y-%m-%d %H:%M:%SZ}"
         )

@@ -54,7 +54,7 @@ def health(
     if capture:
         recorded = read_capture(Path(capture))
         own = own_cluster(
-            recorded.info.cluster, Path(config) if config else None, say=logging.getLogger(__name__).warning
+            recorded.info.cluster, Path(config) if config else None, tell=logging.getLogger(__name__).warning
         )
         recorded = with_own(recorded, own)
         window = recorded.window

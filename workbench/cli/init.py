@@ -241,7 +241,8 @@ def _page(url: str) -> str:
 
 
 def _cluster(given: Answers, profiles: Sequence[str]) -> Cluster:
-    from workbench.settings import checked_cluster, from_environment
+    from workbench.interpolation import from_environment
+    from workbench.settings import checked_cluster
 
     values = {
         "name": given.name,

@@ -63,7 +63,7 @@ def triage_all(request: SweepRequest) -> int:
     with Steps(quiet=request.as_json) as steps:
         if request.cluster is None:
             store = open_store(request.store or Path())
-            own = own_cluster(store.info.cluster, request.config, say=steps.say)
+            own = own_cluster(store.info.cluster, request.config, tell=steps.say)
             store = replace(store, own=own.groups if own is not None else {})
             window = store.window(_instant(request.until))
             start_in_background()

@@ -16,8 +16,8 @@ from urllib3.exceptions import HTTPError, NewConnectionError, ReadTimeoutError
 from workbench.errors import ConfigError, NoAnswerError, SourceUnreachableError
 from workbench.humanize import one_line
 from workbench.inputs import first_problem, read_toml
+from workbench.interpolation import from_environment
 from workbench.masking import remember, secrets_in_url
-from workbench.settings import from_environment
 from workbench.web import WebSession, cause
 
 RangeTable = Mapping[str, Mapping[int, Sequence[tuple[int, int]]]]
