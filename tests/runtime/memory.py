@@ -6,7 +6,8 @@ What it takes from librdkafka (held against it in `test_differential.py`):
 - callbacks (assignments, results of commits without `wait`) come inside of `poll` or `close` only;
 - commits are stored in the order in which they were sent, and the broker takes one that goes back; one without a note takes the last
   one's away;
-- a position beyond the end of a log that was cut or made anew is set to its start, without an error;
+- a position outside of the log is an event (`auto.offset.reset=error`), and is set to the log's start, or
+  to where the log was cut below it;
 - a commit with a leader epoch is held against the log by the next assignment, which begins where the log was cut below it; so is a
   position when the leader epoch changes.
 """
@@ -214,11 +215,17 @@ class MemorySource:
             for part, position in self.positions.items():
                 if part in self.paused:
                     continue
+                lost = position
                 if self._epochs[part] != self.broker.epochs[part] and part not in self.broker.hidden:
                     position = self.positions[part] = min(position, self.broker.end_of_epoch(part, self._epochs[part]))
                     self._epochs[part] = self.broker.epochs[part]
                 if not self.broker.starts[part] <= position <= self.broker.end(part):
                     position = self.positions[part] = self.broker.starts[part]
+                if position != lost:
+                    # The client says so and is placed anew after the poll: what it had fetched before comes first.
+                    assert self.listener is not None
+                    self.listener.on_reset(part, position, lost)
+                    continue
                 fresh = [item for item in self.logs[part] if item.offset >= position][: max_records - len(found)]
                 found += fresh
                 if fresh:

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import OFFSET_END, KafkaError, KafkaException, TopicPartition
 
 from workbench.errors import SourceUnreachableError
-from workbench.runtime import RuntimeConfig, decode_by_header, kafka_source
+from workbench.runtime import RuntimeConfig, decode_by_header, kafka_source, kafka_starts
 from workbench.runtime.kafka_source import KafkaSource
 
 INSTANT = "2026-11-21T03:00:00+00:00"
@@ -77,7 +77,7 @@ class Told:
 def made(monkeypatch: pytest.MonkeyPatch) -> tuple[KafkaSource, Client, Told]:
     """A source that starts at an instant, before its first assignment."""
     monkeypatch.setattr(kafka_source, "Consumer", Client)
-    monkeypatch.setattr(kafka_source, "_START_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(kafka_starts, "_PAUSE_SECONDS", 0.0)
     config = RuntimeConfig.parse(
         {
             "bootstrap": "127.0.0.1:9",
@@ -100,8 +100,10 @@ def assign(client: Client) -> None:
 
 
 def test_a_start_at_an_instant_never_jumps_to_the_end(made: tuple[KafkaSource, Client, Told]) -> None:
-    """Whatever the settings say: records that retention has left are still those of the instant or later."""
-    assert made[1].properties["auto.offset.reset"] == "earliest"
+    """Whatever the settings say: records that retention has left are still those of the instant or later. The client
+    itself never jumps."""
+    assert made[1].properties["auto.offset.reset"] == "error"
+    assert made[0]._policy is kafka_starts.Policy.EARLIEST
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from tests.runtime.helpers import until
+from workbench.commit_note import parse_note
 from workbench.runtime import offsets
-from workbench.runtime.committer import noted_topic_id
 from workbench.runtime.event import TopicPartition
 from workbench.runtime.offsets import LogEnds, Remade
 
@@ -124,9 +124,9 @@ def test_a_broker_without_topic_ids_tells_none(watch: Watch) -> None:
         watch.say(NO_ID)  # in the middle of a rolling upgrade
         watch.say("one")
     assert watch.remade == []
-    assert noted_topic_id(f"topic-id={NO_ID}") is None
-    assert noted_topic_id("topic-id=") is None
-    assert noted_topic_id("topic-id=one") == "one"
+    assert parse_note(f"topic-id={NO_ID}").topic_id is None
+    assert parse_note("topic-id=").topic_id is None
+    assert parse_note("topic-id=one").topic_id == "one"
 
 
 def test_a_broker_that_is_behind_makes_no_topic_anew(watch: Watch) -> None:

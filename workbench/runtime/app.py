@@ -6,7 +6,7 @@ import contextlib
 import logging
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from time import monotonic
@@ -14,9 +14,10 @@ from types import FrameType
 
 from prometheus_client import CollectorRegistry
 
-from workbench.errors import ConfigError
+from workbench.errors import ConfigError, GuardError
+from workbench.humanize import plural
 from workbench.runtime.config import RuntimeConfig
-from workbench.runtime.event import Decoder, Handler, decode_by_header
+from workbench.runtime.event import Decoder, Handler, TopicPartition, decode_by_header
 from workbench.runtime.http import HttpServer
 from workbench.runtime.kafka_source import KafkaSource
 from workbench.runtime.kept_switch import keep_switch, with_kept_switch
@@ -174,8 +175,11 @@ class Runtime:
                 if self._switch is None and (self.failure is not None or not self.task.is_alive()):
                     break
                 task = self.task if self._switch is None else None
-            if task is not None and self.replay is None and task.is_complete:
-                _log.info("all ranges are processed and committed: leaving the group %s", task.config.group)
+            if task is not None and self.replay is None and task.is_through:
+                if unproved := task.unproved:
+                    self._failure = _incomplete(unproved)
+                else:
+                    _log.info("all ranges are processed and committed: leaving the group %s", task.config.group)
                 break
         self.stop()
         if self.failure is not None:
@@ -277,6 +281,14 @@ class Runtime:
             self.task = task
             self.task.start()
             self.replay = (config.group, config.start_at) if config.start_at is not None else None
+
+
+def _incomplete(unproved: Sequence[TopicPartition]) -> GuardError:
+    named = ", ".join(f"{topic}-{number}" for topic, number in unproved[:10])
+    return GuardError(
+        f"The ranges are read to their end, but records of {plural(len(unproved), 'partition')} were deleted before: {named}.",
+        hint="The metadata of the group's commits names the skipped offsets; the other records are processed.",
+    )
 
 
 @contextlib.contextmanager

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
+from workbench.commit_note import format_note
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.event import TopicPartition
 from workbench.runtime.metrics import RuntimeMetrics
@@ -14,18 +16,7 @@ from workbench.runtime.source import RecordSource
 
 _log = logging.getLogger(__name__)
 
-_TOPIC_ID_NOTE = "topic-id="
-NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # zeros: what a broker without topic ids (before Kafka 2.8) answers
-
 _Wanted = dict[TopicPartition, tuple[PartitionState, int]]
-
-
-def noted_topic_id(note: str | None) -> str | None:
-    """Topic id in the metadata of a commit, or None."""
-    if not note or not note.startswith(_TOPIC_ID_NOTE):
-        return None
-    topic_id = note.removeprefix(_TOPIC_ID_NOTE)
-    return topic_id if topic_id not in ("", NO_TOPIC_ID) else None
 
 
 def is_of_another_topic(noted: str | None, topic_id: str) -> bool:
@@ -97,9 +88,9 @@ class Committer:
         # Kafka applies a late commit for a deleted topic to the new topic of the same name. While the new id is not known, the commit
         # keeps the id of the start: records that were skipped because of it, if any, stay skipped.
         notes = {
-            partition: f"{_TOPIC_ID_NOTE}{topic_id}"
+            partition: text
             for partition, (state, _) in wanted.items()
-            if (topic_id := state.topic_id or state.committed_topic_id) is not None
+            if (text := format_note(replace(state.note, topic_id=state.topic_id or state.committed_topic_id)))
         }
         return self._source.commit(offsets, wait=wait, epochs=epochs, notes=notes)
 

@@ -109,6 +109,12 @@ class RuntimeConfig(BaseModel):
         ge=0,
         description="Records that may wait for a full queue while others pass; above this limit the partition is paused.",
     )
+    max_held_bytes: int = Field(
+        default=64 << 20,
+        ge=1,
+        description="Limit in bytes of the records that are read and not finished; above it, partitions are paused. "
+        "64 MiB: with records of 1 MB still more than the threads can handle at once; the counts alone would allow 12 GB.",
+    )
     delay_capacity: int = Field(
         default=10_000, ge=1, description="Capacity of the delay queue of a consumer thread, in events."
     )

@@ -12,17 +12,20 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from time import monotonic, sleep, time
 
+from workbench.commit_note import CommitNote, parse_note
 from workbench.humanize import plural
 from workbench.runtime.budget import ByteBudget
-from workbench.runtime.committer import Committer, noted_topic_id
+from workbench.runtime.committer import Committer
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.decoding import Decoding
 from workbench.runtime.delay import DelayQueue
-from workbench.runtime.event import UNDECODABLE, Decoder, Event, Record, TopicPartition
-from workbench.runtime.identity import LogIdentity, TopicIds
+from workbench.runtime.draining import begin_drain, with_former
+from workbench.runtime.event import UNDECODABLE, Decoder, Event, Record, TopicPartition, record_bytes
+from workbench.runtime.flow import Flow, HeldBytes
+from workbench.runtime.identity import LogIdentity, TopicIds, let_go
 from workbench.runtime.metrics import RuntimeMetrics
 from workbench.runtime.offsets import Remade
-from workbench.runtime.partition import PartitionState
+from workbench.runtime.partition import PartitionState, Reached
 from workbench.runtime.placing import Placing
 from workbench.runtime.processors import Processors
 from workbench.runtime.ranges import Ranges
@@ -35,9 +38,6 @@ _BUSY_POLL_SECONDS = 0.02  # interval of retries while an event waits for room
 # Decoding may be slow; decoded events wait at most this long before they are placed.
 _PLACE_EVERY_SECONDS = 0.01
 _HOUSEKEEPING_SECONDS = 0.1
-# A paused partition resumes when its queue is half empty, not at the first free place: a pause discards what the client has
-# prefetched, so flapping would fetch the same records repeatedly.
-_RESUME_FILL = 0.5
 # A byte budget may forbid reading for a long time (one record can exceed it); the member must still poll.
 _LONGEST_WITHOUT_POLL_SECONDS = 5.0
 _BUDGET_STEP_SECONDS = 0.02
@@ -58,6 +58,7 @@ class ConsumerThread:
         metrics: RuntimeMetrics,
         give_up: Callable[[Event, str], None],
         budget: ByteBudget | None = None,
+        held_bytes: HeldBytes,
         topic_ids: TopicIds,
         clock: Callable[[], float] = monotonic,
         wall_clock: Callable[[], float] = time,
@@ -75,10 +76,12 @@ class ConsumerThread:
         self._give_up = give_up
         self._budget = budget
         self._ranges = Ranges(config.ranges) if config.ranges is not None else None
-        self._assigned_now: set[TopicPartition] = set()
+        self._notes: dict[TopicPartition, CommitNote] = {}  # of released partitions
+        self._resets: deque[Reached] = deque()  # of this poll
+        self._flow = Flow(config, source, held_bytes, member=member)
         self._clock = clock
         self._sleep = sleep
-        self._completions: deque[tuple[PartitionState, int]] = deque()
+        self._completions: deque[tuple[PartitionState, int, int]] = deque()
         self._placing = Placing(config, processors, metrics, give_up=give_up, clock=clock, wall_clock=wall_clock)
         self._identity = LogIdentity(config, source, metrics, self.partitions, topic_ids, member=member, clock=clock)
         self._committer = Committer(config, source, metrics, member=member, clock=clock)
@@ -141,40 +144,69 @@ class ConsumerThread:
             self._source.close()
 
     def _step(self) -> None:
-        limit = self._config.max_poll_records
+        limit = self._flow.records(self._config.max_poll_records)
         if self._budget is not None:
             if self._must_wait(self._budget):
                 self._keep_house()
                 return
             limit = self._budget.records(limit)
         self.last_poll = self._clock()
-        self._assigned_now.clear()
         records = self._source.poll(limit, self._poll_timeout())
         if self._budget is not None:
             self._budget.spent(
                 len(records), sum(len(record.value or b"") + len(record.key or b"") for record in records)
             )
-        self._take_in(records)
+        self._flow.took(len(records), self._take_in(records))
         if self._ranges is not None:
-            self._note_ends(self._ranges)
+            for partition, end in self._source.take_ends().items():
+                self._reached(Reached(partition, end))
+        while self._resets:
+            self._reached(self._resets.popleft())
         self._keep_house()
 
-    def _note_ends(self, ranges: Ranges) -> None:
-        """Partitions whose log ends at the end of their ranges: the last offsets may have no record."""
-        for partition, offset in self._source.take_ends().items():
-            state = self.partitions.get(partition)
-            # An end from before a reassignment in the same poll says nothing about the new position.
-            if state is not None and partition not in self._assigned_now and offset >= ranges.end(partition):
-                state.ended = True
+    def _reached(self, mark: Reached) -> None:
+        state = self.partitions.get(mark.partition)
+        if state is None or state.draining:
+            return
+        if state.held_back is not None:
+            state.held_back.append(mark)  # behind the records that came before it
+        else:
+            self._pass(state, mark)
+
+    def _pass(self, state: PartitionState, mark: Reached) -> None:
+        """Everything below the mark that can be read was taken in."""
+        if not mark.is_reset:
+            if state.range_end is not None and mark.offset >= state.range_end:
+                state.taken_in_to(state.range_end)  # the last offsets may have no record
+            return
+        if state.position is None and mark.lost is None:
+            state.position = mark.offset  # it had no start to begin at
+        # The client may have been further than the last record: offsets without one.
+        elif mark.offset > (read := max(state.position or 0, mark.lost or 0)):
+            self._identity.skip(state, read, mark.offset)
+        elif state.position is None or mark.offset < state.position:
+            self._identity.begin_anew(state, mark.offset)
+
+    @property
+    def is_through(self) -> bool:
+        """Whether all its partitions are read to the end of their ranges, and committed; any thread may call it."""
+        if self._ranges is None or not self.rebalances:
+            return False
+        states = list(self.partitions.values())
+        return all(
+            state.ended and state.is_done and (state.committed or 0) >= (state.range_end or 0) for state in states
+        )
 
     @property
     def is_complete(self) -> bool:
-        """Whether all its partitions are read to the end of their ranges, and committed; any thread may call it."""
-        ranges = self._ranges
-        if ranges is None:
-            return False
-        states = list(self.partitions.values())
-        return all(state.ended and (state.committed or 0) >= ranges.end(state.partition) for state in states)
+        """Whether all records of its ranges are processed and committed; any thread may call it."""
+        return self.is_through and not self.unproved
+
+    @property
+    def unproved(self) -> list[TopicPartition]:
+        """Partitions of whose ranges records were skipped; any thread may call it."""
+        now = [(state.partition, state.note) for state in list(self.partitions.values())]
+        return self._ranges.unproved((*self._notes.items(), *now)) if self._ranges is not None else []
 
     def _must_wait(self, budget: ByteBudget) -> bool:
         """Wait briefly if the budget forbids reading, but not beyond the poll interval."""
@@ -189,8 +221,10 @@ class ConsumerThread:
             return _BUSY_POLL_SECONDS
         return _POLL_SECONDS
 
-    def _take_in(self, records: Sequence[Record]) -> None:
+    def _take_in(self, records: Sequence[Record]) -> int:
+        """Decode and place records; returns their bytes."""
         ready: list[Event] = []
+        taken_bytes = 0
         clock, partitions, decode = self._clock, self.partitions, self._decoding.event
         decoded: dict[str, int] = {}
         placed_at = clock()
@@ -201,12 +235,19 @@ class ConsumerThread:
             if state is None or state.draining:
                 continue  # returned just before its partition was revoked; the next owner reads it again
             if state.position is not None and offset < state.position:
-                state = self._identity.begin_anew(state, offset)
+                state = self._begin_anew(state, offset)
+            size = record_bytes(record)
+            taken_bytes += size
+            state.held_bytes += size
+            state.watch.received(offset)
             if state.held_back is not None:
                 state.held_back.append(record)
                 continue
-            if self._ranges is not None and not self._ranges.wants(state.partition, offset):
-                self._leave_out(state, record, self._ranges.end(state.partition))
+            if state.range_end is not None and not (self._ranges and self._ranges.wants(state.partition, offset)):
+                # Behind the last range, the partition ends; before it, the record counts as finished.
+                state.held_bytes -= size
+                state.watch.completed(offset)
+                state.taken_in_to(min(offset + 1, state.range_end))
                 continue
             event = decode(record)
             now = clock()
@@ -221,11 +262,11 @@ class ConsumerThread:
             if epoch != state.epoch:
                 state.of_epoch(offset, epoch)
             state.tracker.started(offset, timestamp_ms, now)
-            state.watch.received(offset)
             if event is None:
-                self._completions.append((state, offset))
+                self._completions.append((state, offset, size))
                 continue
-            event.owner, event.decoded_at = state, now
+            event.owner, event.decoded_at, event.offset, event.size = state, now, offset, size
+            event.lane = event.key or state.partition
             if event.type == UNDECODABLE and event.payload is None:
                 self._give_up(event, UNDECODABLE)
                 continue
@@ -239,16 +280,29 @@ class ConsumerThread:
                     self._keep_house(in_batch=True)
         self._placing.place(ready)
         self._count_decoded(decoded)
+        return taken_bytes
 
-    def _leave_out(self, state: PartitionState, record: Record, end: int) -> None:
-        """A record that is in no range: behind the last one the partition ends; before it, the record counts as finished."""
-        if record.offset >= end:
-            state.ended = True
-            return
-        state.position = record.offset + 1
-        state.tracker.started(record.offset, record.timestamp_ms, self._clock())
-        state.watch.received(record.offset)
-        self._completions.append((state, record.offset))
+    def _begin_anew(self, state: PartitionState, offset: int) -> PartitionState:
+        """See `LogIdentity.begin_anew`. What was held back of the former log exists nowhere else: it is taken in first."""
+        if state.held_back:
+            self._take_in_again(let_go(state))
+            state = self.partitions[state.partition]
+            if state.position is None or offset >= state.position:
+                return state
+        return self._identity.begin_anew(state, offset)
+
+    def _take_in_again(self, released: Sequence[Record | Reached]) -> None:
+        """Take in what was held back, in order."""
+        records: list[Record] = []
+        for item in released:
+            if isinstance(item, Record):
+                records.append(item)
+                continue
+            self._take_in(records)
+            records.clear()
+            if (state := self.partitions.get(item.partition)) is not None:
+                self._pass(state, item)
+        self._take_in(records)
 
     def _count_decoded(self, decoded: dict[str, int]) -> None:
         for topic, count in decoded.items():
@@ -260,10 +314,11 @@ class ConsumerThread:
     def _keep_house(self, *, in_batch: bool = False) -> None:
         self._last_housekeeping = self._clock()
         self._collect_completions()
-        if not in_batch and (released := self._identity.look(release=not self.hold.is_set())):
-            self._take_in(released)
+        if not in_batch and (released := self._identity.look(release=not self._stopping.is_set())):
+            self._take_in_again(released)
         self._placing.go_on()
-        self._pause_and_resume()
+        self._flow.pause_and_resume(self.partitions, on_hold=self.hold.is_set())
+        self.is_holding = self.hold.is_set()
         self._committer.commit_if_due(self.partitions.values())
         for pool in self._processors:
             pool.check_timeouts()
@@ -271,61 +326,19 @@ class ConsumerThread:
     def _collect_completions(self) -> None:
         completions = self._completions
         while completions:
-            state, offset = completions.popleft()
+            state, offset, size = completions.popleft()
+            state.held_bytes -= size
             if not state.revoked:
                 state.tracker.finished(offset)
                 state.watch.completed(offset)
                 state.completed += 1
         for state in self.partitions.values():
-            if state.ended and self._ranges is not None and not state.tracker.uncommitted and not state.draining:
-                end = self._ranges.end(state.partition)
-                if end > max(state.tracker.committable() or 0, state.committed or 0):
-                    state.tracker.begin(end)  # its last offsets had no record
             log: PartitionState | None = state
             while log is not None:
                 log.tracker.committable()  # also forgets finished offsets, of former logs, too
                 log = log.former
             if state.former is not None and state.former.is_done:
                 state.former = None
-
-    def _pause_and_resume(self) -> None:
-        pause, resume = [], []
-        on_hold = self.hold.is_set()
-        for partition, state in self.partitions.items():
-            if not state.paused and (on_hold or self._is_full(state)):
-                state.paused = True
-                pause.append(partition)
-            elif state.paused and not on_hold and self._has_room(state):
-                state.paused = False
-                resume.append(partition)
-        if pause:
-            self._source.pause(pause)
-        self.is_holding = on_hold
-        if resume:
-            self._source.resume(resume)
-
-    def _is_full(self, state: PartitionState) -> bool:
-        config = self._config
-        return (
-            bool(state.held_back)
-            or state.ended
-            or state.held_events > config.carry_over_per_partition
-            or state.tracker.uncommitted >= config.max_uncommitted_per_partition
-        )
-
-    def _has_room(self, state: PartitionState) -> bool:
-        config = self._config
-        if (
-            state.held_back
-            or state.ended
-            or state.held_events > config.carry_over_per_partition * _RESUME_FILL
-            or state.tracker.uncommitted > config.max_uncommitted_per_partition * _RESUME_FILL
-        ):
-            return False
-        if not state.held_events and any(bound.fill() > _RESUME_FILL for bound in state.blocked_by):
-            return False
-        state.blocked_by.clear()
-        return True
 
     # Assignment (called by the source on this thread, inside poll or close)
 
@@ -343,21 +356,26 @@ class ConsumerThread:
             topic, number = partition
             first = begin.get(partition, offset)
             state = PartitionState(partition, self._completions, position=first, committed=offset)
-            state.committed_topic_id = noted_topic_id((notes or {}).get(partition))
+            state.note = parse_note((notes or {}).get(partition))
+            state.committed_topic_id = state.note.topic_id
             if partition in begin:
                 state.tracker.begin(begin[partition])
             if self._ranges is not None:
-                self._assigned_now.add(partition)
-                state.ended = (first or 0) >= self._ranges.end(partition)
+                state.range_end = self._ranges.end(partition)
             state.enqueue_time = self._metrics.enqueue_time(topic, number, self.member)
             self.partitions[partition] = state
             self._identity.doubt(state)
 
+    def on_reset(self, partition: TopicPartition, offset: int, lost: int | None) -> None:
+        """See `AssignmentListener`."""
+        self._resets.append(Reached(partition, offset, lost, is_reset=True))
+
     def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
         """See `AssignmentListener`: finish events in flight, commit, then release the partitions."""
-        states = self._states(partitions)
+        states = with_former(self.partitions, partitions)
         for state in states:
-            self._begin_drain(state)
+            is_former = state is not self.partitions.get(state.partition)
+            begin_drain(state, self._processors, collect=self._collect_completions, is_former=is_former)
         self._drain(states, self._config.rebalance_drain_seconds)
         self._committer.commit_now(
             self.partitions[partition] for partition in partitions if partition in self.partitions
@@ -372,33 +390,7 @@ class ConsumerThread:
             self.member,
             plural(len(partitions), "partition"),
         )
-        self._let_go(self._states(partitions))
-
-    def _states(self, partitions: Sequence[TopicPartition]) -> list[PartitionState]:
-        """States of the assigned ones of these partitions, and of their former logs."""
-        found = []
-        for partition in partitions:
-            state = self.partitions.get(partition)
-            while state is not None:
-                found.append(state)
-                state = state.former
-        return found
-
-    def _begin_drain(self, state: PartitionState) -> None:
-        """From here on, start only events below one that is finished or in flight.
-
-        Every event below it must finish; otherwise finished events above a hole could not be committed and would be repeated elsewhere.
-        No event above it has started, so the next owner reads those.
-        """
-        with state.gate:  # a processor that sees `draining` waits for the bound here
-            state.draining = True
-            # Only now read the events in flight: a processor first publishes its event, then checks `draining`.
-            at_work = (event for pool in self._processors for slot in pool.slots for event in slot.at_work())
-            mine = (event.record.offset for event in at_work if event.owner is state)
-            self._collect_completions()
-            state.drain_until = max(*mine, state.tracker.highest_finished, state.given_up_until, -1)
-            if state is not self.partitions.get(state.partition) and state.position is not None:
-                state.drain_until = state.position - 1  # of a former log: no next owner can read its records
+        self._let_go(with_former(self.partitions, partitions))
 
     def _drain(self, states: Sequence[PartitionState], seconds: float) -> None:
         """Wait until every event up to each partition's bound is finished and its dead letter is delivered."""
@@ -417,8 +409,10 @@ class ConsumerThread:
         # Resume now and not at the next assignment: librdkafka races there (its issue 5591).
         if paused := {state.partition for state in states if state.paused}:
             self._source.resume(paused)
+        self._resets = deque(it for it in self._resets if it.partition not in {state.partition for state in states})
         for state in states:
             state.revoked = True
+            self._notes[state.partition] = state.note
             self.partitions.pop(state.partition, None)
             self._metrics.forget_partition(*state.partition, self.member)
         self._placing.discard_revoked()
@@ -430,6 +424,10 @@ class ConsumerThread:
         while self._clock() < deadline:
             self._keep_house()  # keep committing: one stuck event must not prevent the commits of other partitions
             states = self.partitions.values()
+            for state in states:
+                if state.held_back:  # not taken in: the next owner reads it
+                    let_go(state)
+                    state.held_back = []
             if all(state.is_done for state in states):
                 # A commit is rejected while the group rebalances (another instance of a deploy has just joined); polling ends that.
                 self._committer.commit_if_due(states, at_once=True)

@@ -118,7 +118,7 @@ class DeadLetters:
         try:
             words = str(code)
         except (
-            Exception
+            BaseException
         ):  # the handler's object, on a processor's thread: an error would end the thread, and the process
             words = type(code).__name__
         words = words[:_MAX_CODE_LENGTH].encode("utf-8", "backslashreplace").decode()

@@ -35,7 +35,9 @@ class Decoding:
                 or event.delay_until_ms is not None
             ):
                 event = _checked(event, record)
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            # As with handlers: also `sys.exit`, a cancelled task, a panic of a library in Rust. If they ended the thread, so would they
+            # end every next owner at the same record.
             self._metrics.undecodable.labels(self._group, record.topic).inc()
             _log.warning(
                 "undecodable record %s-%d@%d: %s", record.topic, record.partition, record.offset, type(error).__name__
@@ -69,6 +71,7 @@ def _checked(event: Any, record: Record) -> Event | None:
         event.key = key = b""
     if not (isinstance(key, bytes) and isinstance(kind, str)):
         raise TypeError("an event needs a type of class str and a key of class bytes")
+    event.key, event.type = bytes(key), "".join((kind,))  # of these very classes: others may compare as they like
     if delay is not None and not (isinstance(delay, int | float) and math.isfinite(delay)):
         raise TypeError("delay_until_ms of an event must be a number")
     return event

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 Headers = Sequence[tuple[str, bytes | None]]
 TopicPartition = tuple[str, int]
+# Events of one lane are handled in order, one at a time: those of a key, or those of a partition that have no key.
+Lane = bytes | TopicPartition
 
 
 class UnreadableHeaders(Sequence[tuple[str, bytes | None]]):
@@ -48,13 +50,29 @@ class Record(NamedTuple):
         return None
 
 
+# What Python needs for a record and its event beside their bytes, about (measured: 0.4 to 0.7 kB).
+_RECORD_BYTES = 512
+
+
+def record_bytes(record: Record) -> int:
+    """Memory of a record, about: key, value and headers, and 512 bytes."""
+    size = _RECORD_BYTES + len(record.key or b"") + len(record.value or b"")
+    if record.headers is not None:
+        try:
+            for name, value in record.headers:
+                size += len(name) + len(value or b"")
+        except ValueError:  # unreadable ones were not kept
+            pass
+    return size
+
+
 @dataclass(slots=True)
 class Event:
     """A decoded record, ready for a processor.
 
     Attributes:
         type: selects the processor.
-        key: events of one key are processed in order, one at a time.
+        key: events of one key are processed in order, one at a time; those without a key (empty) in the order of their partition.
         payload: result of `decode` for the record's value.
         record: its origin.
         delay_until_ms: not processed before this time (event time plus a delay), in ms since the epoch; None: no delay.
@@ -68,9 +86,13 @@ class Event:
     delay_until_ms: int | None = None
     attempt: int = 1
     tries: int = 1  # like `attempt`, including retries that did not count
-    # Internal: the partition's state at the time of reading (a later assignment has another), and the time of decoding.
+    # Internal. The partition's state at the time of reading (a later assignment has another), and the time of decoding. Then what must
+    # stay as it was read, whatever a handler does to the fields above: its line (see `lane_of`), its offset, and its bytes.
     owner: Any = field(default=None, repr=False, compare=False)
     decoded_at: float = field(default=0.0, repr=False, compare=False)
+    lane: Lane = field(default=b"", repr=False, compare=False)
+    offset: int = field(default=-1, repr=False, compare=False)
+    size: int = field(default=0, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

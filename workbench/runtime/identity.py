@@ -8,14 +8,17 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
+from workbench.commit_note import merged
+from workbench.errors import GuardError
 from workbench.runtime.committer import is_of_another_topic
 from workbench.runtime.config import RuntimeConfig
-from workbench.runtime.event import Record, TopicPartition
+from workbench.runtime.event import Record, TopicPartition, record_bytes
 from workbench.runtime.metrics import RuntimeMetrics
 from workbench.runtime.offsets import Remade
-from workbench.runtime.partition import PartitionState
+from workbench.runtime.partition import PartitionState, Reached
 from workbench.runtime.source import RecordSource
 
 _log = logging.getLogger(__name__)
@@ -33,6 +36,13 @@ class TopicIds(Protocol):
 
     def ask_soon(self, topic: str) -> bool:
         """Request the id again; return whether a request will be made."""
+
+
+def let_go(state: PartitionState) -> list[Record | Reached]:
+    """Take out what a partition holds back, and end its doubt; who takes it in counts its records anew."""
+    released, state.held_back = state.held_back or [], None
+    state.held_bytes -= sum(record_bytes(item) for item in released if isinstance(item, Record))
+    return released
 
 
 class LogIdentity:
@@ -73,8 +83,16 @@ class LogIdentity:
 
         Records of the former log exist nowhere else, so they are still processed. But their offsets now refer to other records, so they
         are not committed. The new start is committed although it is below the commit: a restart would skip the records between.
+
+        Raises:
+            GuardError: if the partition has ranges.
         """
         topic, number = old.partition
+        if old.range_end:
+            raise GuardError(
+                f"The log of {topic}-{number} was truncated or recreated, so its ranges name other records than were meant.",
+                hint="Make a new plan for the records that the log has now.",
+            )
         _log.error(
             "the log of %s-%d was truncated or recreated: offset %d instead of %s (commit %s). "
             "Reading from there; records read before are still handled.",
@@ -86,7 +104,11 @@ class LogIdentity:
             old.completions,
             position=offset,
             former=old,
+            range_end=old.range_end,
             paused=old.paused,
+            note=replace(
+                old.note, skipped=merged((start, min(end, offset)) for start, end in old.note.skipped if start < offset)
+            ),
             began_anew=(self._clock(), offset),
             # Not checked yet: it tells whether the log was truncated or belongs to another topic.
             committed_topic_id=old.committed_topic_id if old.topic_id is None else old.topic_id,
@@ -97,14 +119,24 @@ class LogIdentity:
         self.doubt(state)
         return state
 
-    def look(self, *, release: bool) -> list[Record]:
+    def skip(self, state: PartitionState, start: int, end: int) -> None:
+        """Go on behind offsets [start, end) that were to be read and are gone: an error, a metric, and a note in all later commits."""
+        topic, number = state.partition
+        _log.error(
+            "%s-%d: the offsets %d to %d were deleted before they were read; reading goes on at %d. Commits of the group say so.",
+            topic, number, start, end - 1, end,
+        )  # fmt: skip
+        self._metrics.skipped_offsets.labels(self._config.group, topic).inc(end - start)
+        state.skip(start, end)
+
+    def look(self, *, release: bool) -> list[Record | Reached]:
         """Seek to the start of recreated topics, unless the client has done so: it may have continued at its old position, or
         have started at a commit of the former topic.
 
         Call it only between batches: records of a batch that was read before a rewind would look like the start of the new log.
 
         Returns:
-            Records that were held back and are no longer in doubt; empty without `release`.
+            What was held back and is no longer in doubt, in order; empty without `release`.
         """
         if self._clock() < self._next_look and not self.remade:
             return []
@@ -140,8 +172,8 @@ class LogIdentity:
             self._rewind([state], {})
         self._partitions[state.partition].topic_id = known[0]
 
-    def _no_longer_doubted(self) -> list[Record]:
-        released: list[Record] = []
+    def _no_longer_doubted(self) -> list[Record | Reached]:
+        released: list[Record | Reached] = []
         for state in self._partitions.values():
             if state.held_back is None:
                 continue
@@ -149,8 +181,7 @@ class LogIdentity:
                 if self._clock() - state.doubted_at < _LONGEST_DOUBT_SECONDS:
                     continue
                 _log.warning("the id of topic %s is unknown; its commits are used without a check", state.partition[0])
-            released += state.held_back
-            state.held_back = None
+            released += let_go(state)
         return released
 
     def _renew_client(self) -> None:
@@ -167,7 +198,8 @@ class LogIdentity:
 
     def _rewind(self, states: Sequence[PartitionState], starts: Mapping[TopicPartition, int]) -> None:
         for state in states:
-            # From here on, records come from the log start and are not in doubt.
+            # From here on, records come from the log start and are not in doubt. What was held back comes again.
+            let_go(state)
             self.begin_anew(state, starts.get(state.partition, 0)).held_back = None
         if states:
             self._source.rewind([state.partition for state in states])

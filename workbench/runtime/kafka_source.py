@@ -7,30 +7,31 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
-from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_fixed
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
+from workbench.commit_note import CommitNote, format_note
 from workbench.errors import SourceUnreachableError
 from workbench.humanize import plural
 from workbench.kafka_headers import UNREADABLE, headers_of
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.event import Headers, Record, UnreadableHeaders
 from workbench.runtime.event import TopicPartition as Partition
+from workbench.runtime.kafka_starts import Policy, begin_at, check_ranges, next_offset, persistently, place
+from workbench.runtime.ranges import Ranges
 from workbench.runtime.source import AssignmentListener, SourceHealth
 from workbench.runtime.statistics import parse_statistics
 
 _log = logging.getLogger(__name__)
 
 _COMMITTED_TIMEOUT_SECONDS = 10.0
-_START_PAUSE_SECONDS = 0.5
 _NO_EPOCH = -1
 _COMMIT_PAUSE_SECONDS = 0.05
-_START_TRIES = 3  # the start of a replay must be known; reading from another offset would be a silent error
+_PLACE_SECONDS = 2.0  # for the log's start and end, in a poll; asked again in the next one
+_UNKNOWN_NOTE = format_note(CommitNote(is_readable=False))
 
 _DEFAULTS: dict[str, str | int | float | bool] = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
-    "auto.offset.reset": "earliest",  # at least once: a group without a commit starts at the log start
     "partition.assignment.strategy": "cooperative-sticky",
     "statistics.interval.ms": 1000,
     # With the default of 1 s, fetching stops for 1 s each time the queue was full (measured).
@@ -93,12 +94,19 @@ class KafkaSource:
             "error_cb": lambda error: _log.warning("%s: %s", member, error),
             "on_commit": self._on_commit,
         }
-        if config.start_at is not None:
-            # If retention overtakes a start offset, read the remaining log.
-            properties["auto.offset.reset"] = "earliest"
+        # At least once: a group without a commit starts at the log start.
+        self._policy = Policy.of(properties.get("auto.offset.reset", "earliest"))
+        if config.start_at is not None or config.ranges is not None:
+            self._policy = Policy.EARLIEST  # if retention overtakes a start, read the remaining log
+        # Where a position is lost, the client would move it, and nobody could tell that from progress. So it only says so.
+        properties["auto.offset.reset"] = "error"
+        self._ranges = Ranges(config.ranges) if config.ranges is not None else None
         if config.ranges is not None:
             properties["enable.partition.eof"] = True  # the last offsets of a range may have no record
         self._ends: dict[Partition, int] = {}
+        self._lost: dict[Partition, tuple[int | None, str]] = {}  # positions outside of the log, and the client's words
+        self._begun: dict[Partition, int] = {}  # where partitions without a commit were to begin
+        self._assigned_now: set[Partition] = set()
         self._group = config.group
         self._patience_seconds = config.rebalance_drain_seconds
         self._properties = properties
@@ -110,6 +118,7 @@ class KafkaSource:
         self._commit_under_way = False
         self._commit_failures: dict[Partition, str] = {}
         self._closing = False
+        self._listener: AssignmentListener  # from `subscribe` on
         self._join: Callable[[], None] = lambda: None  # until `subscribe`
         # Target offsets of partitions before their first record is returned; see `_seek`.
         self._seeks: dict[Partition, TopicPartition] = {}
@@ -118,13 +127,16 @@ class KafkaSource:
     def subscribe(self, topics: Sequence[str], listener: AssignmentListener) -> None:
         """Join the group."""
 
+        self._listener = listener
+
         def on_assign(_consumer: Consumer, partitions: list[TopicPartition]) -> None:
             if self._closing:
                 return  # the client releases them at once, and does not ask the broker
-            if self._start_at_ms is None or not partitions:
-                listener.on_assigned(self._committed_if_known(partitions), None, self._notes)
+            self._assigned_now.update((part.topic, part.partition) for part in partitions)
+            if not partitions:
+                listener.on_assigned({}, {}, {})
             else:
-                listener.on_assigned(*self._placed(partitions, self._start_at_ms), self._notes)
+                listener.on_assigned(*self._placed(partitions), self._notes)
 
         def on_revoke(_consumer: Consumer, partitions: list[TopicPartition]) -> None:
             listener.on_revoked(self._given_up(partitions))
@@ -140,7 +152,8 @@ class KafkaSource:
     def _given_up(self, partitions: list[TopicPartition]) -> list[Partition]:
         found = [(part.topic, part.partition) for part in partitions]
         for partition in found:
-            self._seeks.pop(partition, None)
+            for of in (self._seeks, self._lost, self._begun, self._ends):
+                of.pop(partition, None)
         return found
 
     def _noted(self, answers: list[TopicPartition]) -> dict[Partition, int | None]:
@@ -173,67 +186,63 @@ class KafkaSource:
             del self._seeks[partition]
 
     def _committed_if_known(self, partitions: list[TopicPartition]) -> dict[Partition, int | None]:
+        """Committed offsets; None if there is none, or if it is not known: the client then asks, and notes count as unreadable."""
         try:
             return self._noted(
-                self._consumer.committed(partitions, timeout=_COMMITTED_TIMEOUT_SECONDS) if partitions else []
+                persistently(lambda: self._consumer.committed(partitions, timeout=_COMMITTED_TIMEOUT_SECONDS))
+                if partitions
+                else []
             )
-        except KafkaException as error:  # only a metric needs it; the client itself starts at the right offset
+        except KafkaException as error:
             _log.warning("committed offsets are not available yet: %s", error)
+            self._notes = {(part.topic, part.partition): _UNKNOWN_NOTE for part in partitions}
             return {(part.topic, part.partition): None for part in partitions}
 
-    def _placed(
-        self, partitions: list[TopicPartition], start_at_ms: int
-    ) -> tuple[dict[Partition, int | None], dict[Partition, int]]:
+    def _placed(self, partitions: list[TopicPartition]) -> tuple[dict[Partition, int | None], dict[Partition, int]]:
         """Committed offsets, and start offsets of partitions without a commit; these are committed if the broker accepts it now.
 
         Raises:
-            SourceUnreachableError: if the broker does not answer. The client would silently start at another offset.
+            SourceUnreachableError: if a start must be known, and the broker does not answer.
+            GuardError: for ranges that the logs do not have.
         """
         try:
-            committed = self._noted(
-                _persistently(lambda: self._consumer.committed(partitions, timeout=_COMMITTED_TIMEOUT_SECONDS))
-            )
-            begin = self._begin_at([part for part, offset in committed.items() if offset is None], start_at_ms)
+            if self._start_at_ms is None and self._ranges is None:
+                committed, begin = self._committed_if_known(partitions), {}
+            else:
+                committed = self._noted(
+                    persistently(lambda: self._consumer.committed(partitions, timeout=_COMMITTED_TIMEOUT_SECONDS))
+                )
+                none = [part for part, offset in committed.items() if offset is None]
+                begin = self._begin(none, self._start_at_ms)
+                if self._ranges is not None:
+                    check_ranges(self._consumer, self._ranges, committed)
         except KafkaException as error:
             raise SourceUnreachableError(
                 f"The start offset of {plural(len(partitions), 'partition')} is unknown: {error.args[0].str()}",
                 hint="Restart the service when the broker answers; commits are kept.",
             ) from error
-        if not begin:
-            return committed, begin
         # Before the assignment: that may make the client rejoin at once, and the commit would have an old generation.
-        failures = self.commit(begin, wait=True) or {}
+        failures = (self.commit(begin, wait=True) or {}) if begin else {}
         for partition, why in failures.items():
             # For example while another member joins. The next commit retries it.
             _log.warning("the start offset of %s-%d is not committed yet: %s", *partition, why)
+        self._begun |= {
+            part: begin.get(part, self._policy.start)
+            for part, offset in committed.items()
+            if offset is None and self._notes.get(part) != _UNKNOWN_NOTE
+        }
         placed = [
-            TopicPartition(part.topic, part.partition, begin.get((part.topic, part.partition), part.offset))
+            TopicPartition(part.topic, part.partition, self._begun.get((part.topic, part.partition), part.offset))
             for part in partitions
         ]
         (self._consumer.incremental_assign if self._incremental else self._consumer.assign)(placed)
         return committed | {part: offset for part, offset in begin.items() if part not in failures}, begin
 
-    def _begin_at(self, partitions: Sequence[Partition], start_at_ms: int) -> dict[Partition, int]:
-        """Start offsets of partitions without a commit; they must be committed.
-
-        The commit makes the start durable: otherwise a partition without new records would have no commit, and would start at the log
-        start after a restart without `start_at`.
-        """
-        begin = self._at_or_after(start_at_ms, partitions)
-        none_yet = [partition for partition, offset in begin.items() if offset < 0]
-        # They start at the log end. Request the end first and the timestamp again after it, to find records that arrive in between.
-        # In ListOffsets, the timestamp -1 means the log end; one request covers all partitions.
-        ends = self._at_or_after(OFFSET_END, none_yet)
-        again = self._at_or_after(start_at_ms, none_yet)
-        return begin | {part: again[part] if again[part] >= 0 else end for part, end in ends.items()}
-
-    def _at_or_after(self, at_ms: int, partitions: Sequence[Partition]) -> dict[Partition, int]:
-        """Offset of the first record at or after a timestamp; -1 if there is none."""
-        if not partitions:
-            return {}
-        asked = [TopicPartition(topic, number, at_ms) for topic, number in partitions]
-        answers = _persistently(lambda: self._consumer.offsets_for_times(asked, timeout=_COMMITTED_TIMEOUT_SECONDS))
-        return {(part.topic, part.partition): part.offset for part in answers}
+    def _begin(self, partitions: Sequence[Partition], start_at_ms: int | None) -> dict[Partition, int]:
+        if self._ranges is not None:
+            of_ranges = {part: self._ranges.start(part) for part in partitions}
+            return {part: start for part, start in of_ranges.items() if start is not None}
+        return begin_at(self._consumer, partitions, start_at_ms) if start_at_ms is not None else {}
 
     def poll(self, max_records: int, timeout: float) -> list[Record]:
         """See `Source.poll`.
@@ -247,7 +256,10 @@ class KafkaSource:
         # error ends the member: the batch is lost, and later commits would skip it.
         messages = self._consumer.consume(1, timeout)
         if messages and max_records > 1:
+            self._assigned_now.clear()
             messages += self._consumer.consume(max_records - 1, 0)
+            if (messages[0].topic(), messages[0].partition()) in self._assigned_now:
+                del messages[0]  # of an assignment that has ended since
         records = []
         message: Any  # a message without an error has a topic, partition and offset; the client's types do not say so
         for message in messages:
@@ -270,16 +282,51 @@ class KafkaSource:
                         message.leader_epoch(),
                     )
                 )
+            elif failure.code() == KafkaError._AUTO_OFFSET_RESET and self._policy is not Policy.ERROR:
+                self._lose(message, failure.str())
             elif failure.fatal() or failure.code() in _PERMANENT:
                 raise SourceUnreachableError(
                     f"Group {self._group} cannot continue: {failure.str()} ({failure.name()}).",
                     hint=_PERMANENT.get(failure.code(), _PERMANENT[KafkaError._FATAL]),
                 )
             elif failure.code() == KafkaError._PARTITION_EOF:
-                self._ends[message.topic(), message.partition()] = message.offset()
+                # Of a partition that is to be sent elsewhere, the end is told again once it is there.
+                if (partition := (message.topic(), message.partition())) not in self._seeks:
+                    self._ends[partition] = message.offset()
             else:
                 _log.warning("the broker reports: %s", failure)
+        if self._lost:
+            self._place_lost()
         return records
+
+    def _lose(self, message: Any, why: str) -> None:
+        """A position is outside of the log, or there is none. The client reads nothing of the partition until it is placed."""
+        partition, offset = (message.topic(), message.partition()), message.offset()
+        sought = self._seeks.get(partition)
+        if sought is not None and sought.offset == OFFSET_BEGINNING:
+            offset = None  # it was to begin anew
+        elif sought is not None:
+            offset = sought.offset  # what was returned before the seek was dropped
+        self._lost[partition] = (offset if offset is not None and offset >= 0 else None), why
+
+    def _place_lost(self) -> None:
+        for partition, (lost, why) in list(self._lost.items()):
+            try:
+                low, high = self._consumer.get_watermark_offsets(TopicPartition(*partition), timeout=_PLACE_SECONDS)
+            except KafkaException as error:
+                _log.warning("%s-%d has no position, and its log's start is not known yet: %s", *partition, error)
+                continue
+            start = next_offset(lost, why, low, high, self._policy)
+            try:
+                place(self._consumer, partition, start, incremental=self._incremental, begun=self._begun)
+            except KafkaException as error:
+                raise SourceUnreachableError(
+                    f"{partition[0]}-{partition[1]} cannot be read from {start}: {error.args[0].str()}.",
+                    hint="Restart the service; it then starts at the commit.",
+                ) from error
+            self._seeks.pop(partition, None)
+            del self._lost[partition]
+            self._listener.on_reset(partition, start, lost)
 
     def take_ends(self) -> Mapping[Partition, int]:
         """See `Source.take_ends`."""
@@ -364,7 +411,8 @@ class KafkaSource:
         self._consumer.close()
         self._closing = self._commit_under_way = False  # a commit without an answer belongs to released partitions
         self._commit_failures = {}
-        self._seeks.clear()
+        for of in (self._seeks, self._lost, self._begun, self._ends):
+            of.clear()
         self._consumer = Consumer(self._properties, logger=_log)
         self._join()
 
@@ -378,32 +426,6 @@ def _unreadable(message: Any) -> Headers:
     """One such record must not end each owner in turn."""
     _log.warning("unreadable headers of %s-%d@%d", message.topic(), message.partition(), message.offset())
     return UnreadableHeaders()
-
-
-def _persistently(ask: Callable[[], list[TopicPartition]]) -> list[TopicPartition]:
-    """Ask the broker, with retries.
-
-    Raises:
-        KafkaException: the error of the last attempt, for the request or for one partition.
-    """
-
-    @retry(
-        retry=retry_if_exception_type(KafkaException),
-        stop=stop_after_attempt(_START_TRIES),
-        wait=wait_fixed(_START_PAUSE_SECONDS),
-        before_sleep=lambda state: _log.warning(
-            "asking the broker again: %s", state.outcome and state.outcome.exception()
-        ),
-        reraise=True,
-    )
-    def answered() -> list[TopicPartition]:
-        answers = ask()
-        for part in answers:
-            if part.error is not None:
-                raise KafkaException(part.error)
-        return answers
-
-    return answered()
 
 
 def _offsets(answers: Sequence[TopicPartition]) -> dict[Partition, int | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter
@@ -53,6 +53,7 @@ class RuntimeMetrics:
         # (topic, partition, member): removed when the partition is revoked; a stale series would look like a stuck partition
         self._enqueue_times: dict[tuple[str, int, str], Tally] = {}
         self._deserialized: dict[tuple[str, str], int] = {}
+        self.held_bytes: Callable[[], Mapping[str, int]] = dict  # by member; a task sets it
         self.sentinels = Sentinels(group, self.registry)
         self._dead_letters = self._counter("dead_letters")
         self.undecodable = Counter(
@@ -64,6 +65,12 @@ class RuntimeMetrics:
         self.log_restarts = Counter(
             "wb_log_restarts",
             "Logs that were truncated or recreated below the position.",
+            ("group", "topic"),
+            registry=self.registry,
+        )
+        self.skipped_offsets = Counter(
+            "wb_skipped_offsets",
+            "Offsets that were deleted before they were read.",
             ("group", "topic"),
             registry=self.registry,
         )
@@ -133,6 +140,12 @@ class RuntimeMetrics:
             process.add_metric(labels, times.buckets(), times.total)
             for outcome, count in outcomes.items():
                 processed.add_metric((*labels, outcome.value), count)
+        held = GaugeMetricFamily(
+            "wb_held_bytes", "Bytes of the records that are read and not finished.", labels=("group", "member_id")
+        )
+        for member, size in self.held_bytes().items():
+            held.add_metric((self._group, member), size)
+        yield held
         yield from (deserialized, enqueue, process, processed)
         yield from _gauge_families(gauges())
 

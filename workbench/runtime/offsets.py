@@ -19,7 +19,7 @@ from typing import Any
 from confluent_kafka import KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from workbench.runtime.committer import NO_TOPIC_ID
+from workbench.commit_note import NO_TOPIC_ID
 from workbench.runtime.event import TopicPartition as Partition
 
 _log = logging.getLogger(__name__)

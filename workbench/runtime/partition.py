@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from workbench.commit_note import CommitNote, merged
 from workbench.runtime.event import Event, Record, TopicPartition
 from workbench.runtime.sentinels import CommitWatch
 from workbench.runtime.tally import Tally
@@ -27,6 +28,21 @@ class Target(Protocol):
         """Add events in order; return the rest for which there was no room."""
 
 
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """A source has told that everything below an offset was returned, or is gone; in line with the records of the partition.
+
+    Attributes:
+        lost: the position that was outside of the log, if the offset is where reading goes on; None: there was no position.
+        is_reset: whether it is that, or else the end of the log.
+    """
+
+    partition: TopicPartition
+    offset: int
+    lost: int | None = None
+    is_reset: bool = False
+
+
 @dataclass(slots=True, eq=False)
 class PartitionState:
     """State of one assignment of one partition.
@@ -36,9 +52,10 @@ class PartitionState:
     """
 
     partition: TopicPartition
-    # Destination of completions: the consumer thread's queue.
-    completions: deque[tuple[PartitionState, int]]
-    # Position and committed offset, both as "next offset"; None until known.
+    # Destination of completions, with offset and bytes: the consumer thread's queue.
+    completions: deque[tuple[PartitionState, int, int]]
+    # Position and committed offset, both as "next offset"; None until known. Everything below the position was taken in: it is
+    # finished, or the tracker has it, or `note` tells that it was gone. What the source has returned beyond it is in `held_back`.
     position: int | None = None
     committed: int | None = None
     tracker: OffsetTracker = field(default_factory=OffsetTracker)
@@ -50,9 +67,11 @@ class PartitionState:
     drain_until: int = -1
     # The highest dead-lettered offset: its handler has ended, and its dead letter may still be in flight.
     given_up_until: int = -1
+    # The highest offset that was gone before it was read: what was read below it exists nowhere else.
+    gone_until: int = -1
     gate: threading.Lock = field(default_factory=threading.Lock)
     revoked: bool = False
-    ended: bool = False  # its ranges are read to their end; nothing more is read
+    range_end: int | None = None  # end of its last range (0: it has none); None: the task has no ranges
     paused: bool = False
     # Number of its events without room (its consumer thread holds them), and the full targets. Above the carry-over's bound, the
     # partition is paused until these events are placed and the targets have room to spare.
@@ -70,10 +89,13 @@ class PartitionState:
     # Id of the topic of these offsets, if known; commits include it. And the id in the commit at which reading started.
     topic_id: str | None = None
     committed_topic_id: str | None = None
-    # While it is unclear whether the commit belongs to this log (since `doubted_at`), records are held back here, and the partition
-    # is paused; None: no doubt. See `identity`.
-    held_back: list[Record] | None = None
+    # What commits say of offsets that were never read.
+    note: CommitNote = field(default_factory=CommitNote)
+    # While it is unclear whether the commit belongs to this log (since `doubted_at`), what the source returns is held back here, and
+    # the partition is paused; None: no doubt. See `identity`.
+    held_back: list[Record | Reached] | None = None
     doubted_at: float = 0.0
+    held_bytes: int = 0  # of records that were read and are not finished, wherever they are
     enqueue_time: Tally = field(default_factory=lambda: Tally(()))
 
     @property
@@ -89,10 +111,36 @@ class PartitionState:
         """
         return self.began_anew is not None and self.began_anew[0] >= since and self.began_anew[1] <= start
 
+    def taken_in_to(self, offset: int) -> None:
+        """Everything below `offset` was taken in. What has no record there (left out, none, gone) may be committed with the rest."""
+        self.position = max(self.position or 0, offset)
+        self.tracker.passed(offset)
+
+    def skip(self, start: int, end: int) -> None:
+        """The offsets [start, end) are gone; commits tell so from now on."""
+        self.note = replace(self.note, skipped=merged((*self.note.skipped, (start, end))))
+        self.gone_until = max(self.gone_until, end - 1)
+        self.taken_in_to(end)
+
+    @property
+    def ended(self) -> bool:
+        """Whether its ranges were taken in to their end: nothing more is read."""
+        return self.range_end is not None and (self.position or 0) >= self.range_end
+
+    @property
+    def uncommitted(self) -> int:
+        """Number of records that were read and may not be committed yet, including those held back."""
+        return self.tracker.uncommitted + len(self.held_back or ())
+
     @property
     def is_done(self) -> bool:
-        """Whether no event is in flight or waiting, including those of the former log."""
-        return not self.tracker.uncommitted and (self.former is None or self.former.is_done)
+        """Whether no record is held back, in flight or waiting, including those of the former log."""
+        return not self.uncommitted and (self.former is None or self.former.is_done)
+
+    @property
+    def all_held_bytes(self) -> int:
+        """Bytes of its records that are not finished, including those of the former log."""
+        return self.held_bytes + (self.former.all_held_bytes if self.former is not None else 0)
 
     def of_epoch(self, offset: int, epoch: int | None) -> None:
         """Record the leader epoch from this offset on."""

@@ -63,7 +63,7 @@ class Placing:
         if pool is None:
             return False
         wait = 0.0 if event.delay_until_ms is None else event.delay_until_ms / 1000 - self._wall_clock()
-        key = (pool.name, event.key)
+        key = (pool.name, event.lane)
         if wait <= 0 and not self.delayed.has(key):
             return False
         due = self._clock() + min(max(0.0, wait), self._delay_max_seconds)
@@ -99,7 +99,7 @@ class Placing:
             self._metrics.undecodable.labels(self._group, event.record.topic).inc()
             self._give_up(event, "no_processor")
             return None
-        return pool.slot_for(event.key)
+        return pool.slot_for(event.lane)
 
     def _observe_entry(self, batch: Sequence[Event], refused: Sequence[Event]) -> None:
         now = self._clock()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from workbench.runtime.config import ProcessorConfig, RuntimeConfig
-from workbench.runtime.event import Dead, Done, Event, Failed, Handler, Outcome, Retry, Skip
+from workbench.runtime.event import Dead, Done, Event, Failed, Handler, Lane, Outcome, Retry, Skip
 from workbench.runtime.queues import KeyedQueue
 from workbench.runtime.sentinels import KeyWatch, Sentinels
 from workbench.signals import ProcessingOutcome as OutcomeLabel
@@ -82,12 +82,14 @@ class Slot:
                 yield event
 
 
-def queue_index(key: bytes, queues: int) -> int:
+def queue_index(key: Lane, queues: int) -> int:
     """Queue number of a key, 0 to `queues` - 1; the same after restarts.
 
     librdkafka chooses the partition by `crc32(key) % partitions`, so the plain checksum would put all keys of a partition into a few
-    queues. Multiplication by Knuth's 2^32/φ spreads them.
+    queues. Multiplication by Knuth's 2^32/φ spreads them. The partitions of events without a key take turns.
     """
+    if isinstance(key, tuple):
+        return (zlib.crc32(key[0].encode(errors="replace")) + key[1]) % queues
     return ((zlib.crc32(key) * 0x9E3779B1 & 0xFFFFFFFF) >> 12) % queues
 
 
@@ -139,7 +141,7 @@ class ProcessorPool:
             thread.start()
             self._threads.append(thread)
 
-    def slot_for(self, key: bytes) -> Slot:
+    def slot_for(self, key: Lane) -> Slot:
         """Queue for events of this key."""
         return self.slots[queue_index(key, len(self.slots))]
 
@@ -200,15 +202,18 @@ class ProcessorPool:
             worker.event = event
             if not wanted(event):
                 worker.event = None
-                slot.queue.release(event.key)
+                slot.queue.release(event.lane)
                 continue
             watch.begins(event)
+            # What identifies the event is put back: a handler may change its own view of it, not what is counted, retried or given up.
+            identity = event.type, event.key, event.record, event.attempt, event.tries
             outcome = self._handle(event)
+            event.type, event.key, event.record, event.attempt, event.tries = identity
             watch.ends(event)
             with slot.lock:
                 if worker.overdue:
                     slot.overdue -= 1
-                    slot.queue.release(event.key)
+                    slot.queue.release(event.lane)
                     return  # another thread has replaced this one
                     # Not overdue, and from here on never: the timeout check reads the start time under this lock.
                 worker.since = float("inf")
@@ -234,7 +239,7 @@ class ProcessorPool:
             event.tries += 1
             slot.queue.park(event, after=after)
             return
-        slot.queue.release(event.key)
+        slot.queue.release(event.lane)
         match outcome:
             case Done():
                 reporter.attempted(event, seconds, OutcomeLabel.OK)

@@ -1,7 +1,8 @@
 """The bounded queue between consumer threads and the processor threads that share it.
 
 FIFO, with one exception: a key is *parked* while one of its events waits for a retry, is in flight in another thread, or is held by a
-handler that exceeded its timeout. Later events of a parked key wait; events of other keys pass.
+handler that exceeded its timeout. Later events of a parked key wait; events of other keys pass. An event without a key has its
+partition as its key: `Event.lane`, which no handler changes.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from workbench.runtime.event import Event
+from workbench.runtime.event import Event, Lane
 
 
 class KeyedQueue:
@@ -28,13 +29,13 @@ class KeyedQueue:
         self._lock = threading.Lock()
         self._readable = threading.Condition(self._lock)
         self._waiting: deque[Event] = deque()
-        self._parked: dict[bytes, deque[Event]] = {}
+        self._parked: dict[Lane, deque[Event]] = {}
         self._parked_events = 0
         self._retries: list[tuple[float, int, Event]] = []
         self._sequence = 0  # breaks ties between retries with the same due time
         self._closed = False
         # Keys that are out, only with several readers; with a single reader no conflict is possible.
-        self._out: set[bytes] | None = set() if readers > 1 else None
+        self._out: set[Lane] | None = set() if readers > 1 else None
 
     def __len__(self) -> int:
         """Number of events in the queue."""
@@ -54,7 +55,7 @@ class KeyedQueue:
         with self._lock:
             room = self.capacity - len(self)
             for event in events:
-                line = self._parked.get(event.key) if self._parked else None
+                line = self._parked.get(event.lane) if self._parked else None
                 if refused or room <= 0 or (line is not None and len(line) >= self._parked_limit):
                     refused.append(event)
                     continue
@@ -96,10 +97,10 @@ class KeyedQueue:
             return self._waiting.popleft() if self._waiting else None
         while self._waiting:
             event = self._waiting.popleft()
-            if event.key not in self._out:
-                self._out.add(event.key)
+            if event.lane not in self._out:
+                self._out.add(event.lane)
                 return event
-            self._parked.setdefault(event.key, deque()).append(event)
+            self._parked.setdefault(event.lane, deque()).append(event)
             self._parked_events += 1
         return None
 
@@ -109,19 +110,19 @@ class KeyedQueue:
         Without `after`, the key stays parked until `release` (a handler that exceeded its timeout still holds it).
         """
         with self._lock:
-            if event.key not in self._parked:
+            if event.lane not in self._parked:
                 # Earlier events of the key must stay before later ones, so move them to the parked ones now.
-                line = deque(waiting for waiting in self._waiting if waiting.key == event.key)
+                line = deque(waiting for waiting in self._waiting if waiting.lane == event.lane)
                 if line:
-                    self._waiting = deque(waiting for waiting in self._waiting if waiting.key != event.key)
+                    self._waiting = deque(waiting for waiting in self._waiting if waiting.lane != event.lane)
                     self._parked_events += len(line)
-                self._parked[event.key] = line
+                self._parked[event.lane] = line
             if after is not None:
                 self._sequence += 1
                 heapq.heappush(self._retries, (self._clock() + after, self._sequence, event))
             self._readable.notify()
 
-    def release(self, key: bytes) -> None:
+    def release(self, key: Lane) -> None:
         """Release the events of a parked key, before later ones."""
         if self._out is None and not self._parked:  # the caller has parked the key, so an empty result is reliable
             return
@@ -139,7 +140,7 @@ class KeyedQueue:
         with self._lock:
             before = len(self)
             self._waiting = deque(event for event in self._waiting if not unwanted(event))
-            retried = {entry[2].key for entry in self._retries if unwanted(entry[2])}
+            retried = {entry[2].lane for entry in self._retries if unwanted(entry[2])}
             self._retries = [entry for entry in self._retries if not unwanted(entry[2])]
             heapq.heapify(self._retries)
             for key, line in list(self._parked.items()):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from time import monotonic
 from typing import Any
 
+from workbench.commit_note import CommitNote, parse_note
 from workbench.runtime.event import TopicPartition
 
 _log = logging.getLogger(__name__)
@@ -53,6 +54,22 @@ class Ranges:
         at = bisect_right(found[0], offset) - 1
         return at >= 0 and offset < found[1][at]
 
+    def start(self, partition: TopicPartition) -> int | None:
+        """Start of the first range; None for a partition without one."""
+        found = self._parts.get(partition)
+        return found[0][0] if found is not None else None
+
+    def are_proved(self, partition: TopicPartition, note: CommitNote) -> bool:
+        """Whether a commit with this note proves its ranges: nothing of them was skipped."""
+        starts, ends = self._parts.get(partition, ([], []))
+        if not note.is_readable:
+            return not starts
+        return not any(note.skipped_within(start, end) for start, end in zip(starts, ends, strict=True))
+
+    def unproved(self, notes: Iterable[tuple[TopicPartition, CommitNote]]) -> list[TopicPartition]:
+        """Partitions of whose ranges records were skipped, by the notes of their commits."""
+        return sorted({partition for partition, note in notes if not self.are_proved(partition, note)})
+
     def end(self, partition: TopicPartition) -> int:
         """End of the last range, exclusive; 0 for a partition without one."""
         found = self._parts.get(partition)
@@ -68,10 +85,11 @@ class GroupEnds:
     """Whether a group has committed all ranges, wherever its members run; asked once per second."""
 
     def __init__(self, ranges: Ranges, group: str, properties: Mapping[str, Any]) -> None:
-        self._ends, self._group, self._properties = ranges.ends, group, dict(properties)
+        self._ranges, self._group, self._properties = ranges, group, dict(properties)
         self._next = 0.0
         self._admin: Any = None
         self._is_over = False
+        self.unproved: list[TopicPartition] = []  # whose commits tell that records of the ranges were skipped
 
     def are_reached(self) -> bool:
         """Ask the coordinator; while it does not answer, they are not."""
@@ -90,6 +108,9 @@ class GroupEnds:
         except Exception as error:  # it is asked again
             _log.warning("the commits of %s cannot be read: %s", self._group, error)
             return False
-        commits = {(p.topic, p.partition): p.offset for p in answer.topic_partitions if p.error is None}
-        self._is_over = all(commits.get(partition, -1) >= end for partition, end in self._ends.items())
+        commits = {(p.topic, p.partition): p for p in answer.topic_partitions if p.error is None}
+        ends = self._ranges.ends
+        self._is_over = all(part in commits and commits[part].offset >= end for part, end in ends.items())
+        if self._is_over:
+            self.unproved = self._ranges.unproved((part, parse_note(commits[part].metadata)) for part in ends)
         return self._is_over

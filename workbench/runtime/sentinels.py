@@ -8,7 +8,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter
 
-from workbench.runtime.event import Event
+from workbench.runtime.event import Event, Lane
 
 _log = logging.getLogger(__name__)
 
@@ -54,25 +54,24 @@ class KeyWatch:
 
     def __init__(self, sentinels: Sentinels) -> None:
         self._sentinels = sentinels
-        self._active: dict[bytes, Event] = {}
+        self._active: dict[Lane, Event] = {}
         self._last: list[Any] = [None] * _REMEMBERED_KEYS
 
     def begins(self, event: Event) -> None:
         """Note that a handler gets this event."""
-        key = event.key
+        key = event.lane
         if self._active.setdefault(key, event) is not event:  # one dict operation: atomic under the interpreter's lock
             self._sentinels.count(Violation.KEY_OVERLAP, _place(event))
         index = hash(key) % _REMEMBERED_KEYS
         last = self._last[index]
-        record = event.record
-        if last is not None and last[0] == key and last[1] is event.owner and record.offset < last[2]:
+        if last is not None and last[0] == key and last[1] is event.owner and event.offset < last[2]:
             self._sentinels.count(Violation.KEY_ORDER, _place(event))
-        self._last[index] = (key, event.owner, record.offset)
+        self._last[index] = (key, event.owner, event.offset)
 
     def ends(self, event: Event) -> None:
         """Note that the handler has returned."""
-        if self._active.get(event.key) is event:
-            del self._active[event.key]
+        if self._active.get(event.lane) is event:
+            del self._active[event.lane]
 
 
 class CommitWatch:

@@ -24,6 +24,11 @@ class AssignmentListener(Protocol):
         `committed` does not have them.
         """
 
+    def on_reset(self, partition: TopicPartition, offset: int, lost: int | None) -> None:
+        """The position of a partition was outside of its log (`lost`), or there was none (None). Reading goes on at `offset`, behind
+        all records that `poll` returns now or has returned.
+        """
+
     def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
         """Partitions are being revoked; a commit is still possible."""
 

@@ -89,8 +89,10 @@ def _partition(task: Task, state: PartitionState, now: float) -> dict[str, Any]:
         "log_end": task.log_end(topic, number),
         "oldest_incomplete_offset": oldest[0] if oldest is not None else None,
         "oldest_incomplete_age_seconds": round(now - oldest[2], 3) if oldest is not None else None,
-        "uncommitted": state.tracker.uncommitted,
+        "uncommitted": state.uncommitted,
         "held": state.held_events,
+        "held_bytes": state.all_held_bytes,
+        "skipped": [list(it) for it in state.note.skipped] if state.note.is_readable else None,
         "completed": state.completed,
         "paused": state.paused,
     }

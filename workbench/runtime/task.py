@@ -20,6 +20,7 @@ from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.consumer import ConsumerThread
 from workbench.runtime.dead_letters import DeadLetters, make_producer
 from workbench.runtime.event import Decoder, Event, Handler, TopicPartition
+from workbench.runtime.flow import HeldBytes
 from workbench.runtime.metrics import GaugeReading, RuntimeMetrics
 from workbench.runtime.offsets import LogEnds, Remade
 from workbench.runtime.processors import ANY_TYPE, Processors
@@ -75,6 +76,8 @@ class Task:
             clock=seams.clock,
         )
         budget = ByteBudget(config.max_bytes_per_second, clock=seams.clock) if config.max_bytes_per_second else None
+        self.held_bytes = HeldBytes(config.max_held_bytes)
+        self.metrics.held_bytes = lambda: {it.member: self.held_bytes.of(it.member) for it in self.consumers}
         self.consumers: list[ConsumerThread] = []
         self.log_ends = LogEnds(
             {**connection, "client.id": f"{config.client_id}-log-ends"},
@@ -100,6 +103,7 @@ class Task:
                     metrics=self.metrics,
                     give_up=self.dead,
                     budget=budget,
+                    held_bytes=self.held_bytes,
                     topic_ids=self.log_ends,
                     clock=seams.clock,
                     wall_clock=seams.wall_clock,
@@ -152,10 +156,21 @@ class Task:
             consumer.hold.clear()
 
     @property
-    def is_complete(self) -> bool:
-        """Whether all ranges are processed, by this instance and by all others of the group; never without ranges."""
-        mine = all(consumer.is_complete for consumer in self.consumers)
+    def is_through(self) -> bool:
+        """Whether all ranges are read and committed, by this instance and by all others of the group; never without ranges."""
+        mine = all(consumer.is_through for consumer in self.consumers)
         return mine and (self._group_ends is None or self._group_ends.are_reached())
+
+    @property
+    def unproved(self) -> list[TopicPartition]:
+        """Partitions of whose ranges some records were never read, as far as the commits tell."""
+        of_group = self._group_ends.unproved if self._group_ends is not None else ()
+        return sorted({*of_group, *(part for consumer in self.consumers for part in consumer.unproved)})
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all records of the ranges are processed; never without ranges."""
+        return self.is_through and not self.unproved
 
     @property
     def is_held(self) -> bool:
@@ -199,7 +214,7 @@ class Task:
     def finished(self, event: Event) -> None:
         """See `Reporter`."""
         owner = event.owner
-        owner.completions.append((owner, event.record.offset))
+        owner.completions.append((owner, event.offset, event.size))
 
     def dead(self, event: Event, code: object) -> None:
         """See `Reporter`."""
@@ -208,7 +223,7 @@ class Task:
             return
         owner = event.owner
         with owner.gate:  # before the event leaves its worker: a revocation checks both
-            owner.given_up_until = max(owner.given_up_until, event.record.offset)
+            owner.given_up_until = max(owner.given_up_until, event.offset)
         self.metrics.dead_letter(event.record.topic, self.config.client_id, event.type).inc()
         self._letters.put(event, code, safe=lambda: self.finished(event))
 
@@ -218,7 +233,7 @@ class Task:
         if not owner.draining:
             return not owner.revoked
         with owner.gate:
-            return not owner.revoked and event.record.offset <= owner.drain_until
+            return not owner.revoked and event.offset <= owner.drain_until
 
     def _remade(self, remade: Remade) -> None:
         for consumer in self.consumers:

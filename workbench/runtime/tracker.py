@@ -22,6 +22,7 @@ class OffsetTracker:
     _finished: list[int] = field(default_factory=list)
     _committable: int | None = None
     _highest: int = -1
+    _passed: int = 0
     anomalies: int = 0
 
     def begin(self, offset: int) -> None:
@@ -41,6 +42,10 @@ class OffsetTracker:
         """Note that an offset is finished: processed or dead-lettered."""
         heapq.heappush(self._finished, offset)
 
+    def passed(self, offset: int) -> None:
+        """Everything below `offset` was read: offsets without a record of their own here count as finished."""
+        self._passed = max(self._passed, offset)
+
     def committable(self) -> int | None:
         """Offset to commit: one past the last finished offset without a hole before it, or the start offset. None: nothing yet."""
         processing, finished = self._processing, self._finished
@@ -55,6 +60,12 @@ class OffsetTracker:
                 # Finished, but not in flight: a replay to an earlier state, or a second report. Drop it.
                 heapq.heappop(finished)
                 self.anomalies += 1
+        if (
+            self._passed
+            and self._passed > (self._committable or 0)
+            and (not processing or processing[0][0] >= self._passed)
+        ):
+            self._committable = self._passed
         return self._committable
 
     @property

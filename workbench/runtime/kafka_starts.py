@@ -1,0 +1,169 @@
+"""Where reading starts and goes on: what the runtime decides itself, because the client would move a position without a word."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, OFFSET_STORED, Consumer, KafkaException, TopicPartition
+from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_fixed
+
+from workbench.errors import ConfigError, GuardError
+from workbench.runtime.event import TopicPartition as Partition
+from workbench.runtime.ranges import Ranges
+
+_log = logging.getLogger(__name__)
+
+_TIMEOUT_SECONDS = 10.0
+_PAUSE_SECONDS = 0.5
+_TRIES = 3  # the start of a replay must be known; reading from another offset would be a silent error
+# What librdkafka (2.16) says of a log that was truncated below the position, if the records up to the cut are still the same.
+_CUT = re.compile(r"log truncation detected .*broker end offset is (\d+)")
+
+
+class Policy(StrEnum):
+    """`auto.offset.reset`: where a partition without any start begins. A start that is known and lost is no matter of policy."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    ERROR = "error"
+
+    @classmethod
+    def of(cls, value: object) -> Policy:
+        """Policy of the client's property.
+
+        Raises:
+            ConfigError: if there is no such policy.
+        """
+        named = {
+            **{it.value: it for it in cls},
+            **dict.fromkeys(("smallest", "beginning"), cls.EARLIEST),
+            **dict.fromkeys(("largest", "end"), cls.LATEST),
+            "none": cls.ERROR,
+        }
+        if (found := named.get(str(value))) is None:
+            raise ConfigError(
+                f"kafka: auto.offset.reset: {value} is not a policy.", hint="Use earliest, latest or error."
+            )
+        return found
+
+    @property
+    def start(self) -> int:
+        """Offset to assign to a partition without a start."""
+        return {Policy.EARLIEST: OFFSET_BEGINNING, Policy.LATEST: OFFSET_END, Policy.ERROR: OFFSET_STORED}[self]
+
+
+def persistently(ask: Callable[[], list[TopicPartition]]) -> list[TopicPartition]:
+    """Ask the broker, with retries.
+
+    Raises:
+        KafkaException: the error of the last attempt, for the request or for one partition.
+    """
+
+    @retry(
+        retry=retry_if_exception_type(KafkaException),
+        stop=stop_after_attempt(_TRIES),
+        wait=wait_fixed(_PAUSE_SECONDS),
+        before_sleep=lambda state: _log.warning(
+            "asking the broker again: %s", state.outcome and state.outcome.exception()
+        ),
+        reraise=True,
+    )
+    def answered() -> list[TopicPartition]:
+        answers = ask()
+        for part in answers:
+            if part.error is not None:
+                raise KafkaException(part.error)
+        return answers
+
+    return answered()
+
+
+def begin_at(consumer: Consumer, partitions: Sequence[Partition], start_at_ms: int) -> dict[Partition, int]:
+    """Start offsets of partitions without a commit; they must be committed.
+
+    The commit makes the start durable: otherwise a partition without new records would have no commit, and would start at the log
+    start after a restart without `start_at`.
+
+    Raises:
+        KafkaException: if the broker does not answer.
+    """
+    begin = _at_or_after(consumer, start_at_ms, partitions)
+    none_yet = [partition for partition, offset in begin.items() if offset < 0]
+    # They start at the log end. Request the end first and the timestamp again after it, to find records that arrive in between.
+    # In ListOffsets, the timestamp -1 means the log end; one request covers all partitions.
+    ends = _at_or_after(consumer, OFFSET_END, none_yet)
+    again = _at_or_after(consumer, start_at_ms, none_yet)
+    return begin | {part: again[part] if again[part] >= 0 else end for part, end in ends.items()}
+
+
+def _at_or_after(consumer: Consumer, at_ms: int, partitions: Sequence[Partition]) -> dict[Partition, int]:
+    """Offset of the first record at or after a timestamp; -1 if there is none."""
+    if not partitions:
+        return {}
+    asked = [TopicPartition(topic, number, at_ms) for topic, number in partitions]
+    answers = persistently(lambda: consumer.offsets_for_times(asked, timeout=_TIMEOUT_SECONDS))
+    return {(part.topic, part.partition): part.offset for part in answers}
+
+
+def check_ranges(consumer: Consumer, ranges: Ranges, assigned: Iterable[Partition]) -> None:
+    """Refuse ranges that no log has: their group would wait for their end forever.
+
+    Raises:
+        GuardError: naming a partition that its topic does not have, or a range that goes beyond its log's end.
+        KafkaException: if the broker does not answer.
+    """
+    assigned = list(assigned)
+    for topic in {topic for topic, _ in assigned}:
+        there = consumer.list_topics(topic, timeout=_TIMEOUT_SECONDS).topics[topic].partitions
+        for number in sorted(number for name, number in ranges.ends if name == topic and number not in there):
+            raise GuardError(
+                f"There are ranges for {topic}-{number}, and topic {topic} has no such partition.",
+                hint="Correct the ranges, or make a new plan.",
+            )
+    for partition in assigned:
+        if end := ranges.end(partition):
+            _, log_end = consumer.get_watermark_offsets(TopicPartition(*partition), timeout=_TIMEOUT_SECONDS)
+            if end > log_end:
+                raise GuardError(
+                    f"The ranges of {partition[0]}-{partition[1]} go to {end}, and its log ends at {log_end}.",
+                    hint="Correct the ranges. If the log was truncated or recreated, make a new plan.",
+                )
+
+
+def next_offset(lost: int | None, why: str, low: int, high: int, policy: Policy) -> int:
+    """Offset at which to go on after a position was outside of the log [low, high), or where there was none.
+
+    Whatever the policy, as little as possible is skipped, and nothing of a log that was truncated: what it has now are other records.
+    """
+    if (cut := _CUT.search(why)) is not None:
+        return max(low, min(int(cut[1]), high))
+    if lost is None and "truncat" not in why:
+        return high if policy is Policy.LATEST else low
+    return low
+
+
+def place(
+    consumer: Consumer, partition: Partition, offset: int, *, incremental: bool, begun: Mapping[Partition, int]
+) -> None:
+    """Have a partition that is assigned be read from an offset, when the client has given it up (it refuses to seek then).
+
+    Without incremental assignments, all partitions are placed anew: where they are, or where they were to begin.
+
+    Raises:
+        KafkaException: if the client refuses.
+    """
+    if incremental:
+        consumer.incremental_unassign([TopicPartition(*partition)])
+        consumer.incremental_assign([TopicPartition(*partition, offset)])
+        return
+    placed = []
+    part: Any
+    for part in consumer.position(consumer.assignment()):
+        where = (part.topic, part.partition)
+        at = part.offset if part.offset >= 0 else begun.get(where, OFFSET_STORED)
+        placed.append(TopicPartition(*where, offset if where == partition else at))
+    consumer.assign(placed)
