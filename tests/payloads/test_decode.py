@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.servers import Script, scripted
+from workbench.payloads.avro_size import values_bound
 from workbench.payloads.decode import Decoder
-from workbench.payloads.hide import Hide
+from workbench.payloads.hide import Hide, is_secret
 from workbench.record_settings import RecordSettings
 
 AVRO = {
@@ -137,6 +138,58 @@ def test_fields_are_hidden_by_name_path_and_meaning() -> None:
     assert hide.apply(value) == {
         "Card_Number": "***", "customer": {"email": "***", "name": "n"}, "email": "kept", "items": [{"api_key": "***", "n": "nan"}],
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "is_one"),
+    [
+        *(
+            (name, True)
+            for name in ("accessToken", "clientSecret", "userPassword", "sessionToken", "passwordHash", "APIKey")
+        ),
+        *(
+            (name, True)
+            for name in ("ACCESS_TOKEN", "x-api-key", "db.passwd", "accesstoken", "OAuth2Token", "secretsByName")
+        ),
+        *((name, False) for name in ("tokenCount", "secretary", "author", "keyId", "monkey", "tokenized", "")),
+    ],
+)
+def test_a_field_is_named_like_a_secret_in_any_spelling(name: str, is_one: bool) -> None:
+    """Words, whatever separates them."""
+    assert is_secret(name) is is_one
+
+
+_ZERO = {"type": "record", "name": "Zero", "fields": [{"name": "n", "type": "null"}]}
+_MANY = {"type": "record", "name": "Many", "fields": [{"name": f"n{n}", "type": "null"} for n in range(500)]}
+
+
+@pytest.mark.parametrize(
+    "items",
+    ["null", {"type": "fixed", "name": "F", "size": 0}, _ZERO, {"type": "array", "items": "null"}, ["null", _MANY]],
+    ids=["null", "fixed", "record", "nested", "wide"],
+)
+def test_items_without_a_size_are_not_built(tmp_path: Path, items: Any) -> None:
+    """Five bytes may stand for twenty million of them."""
+    (tmp_path / "1.avsc").write_text(json.dumps({"type": "array", "items": items}))
+    value = b"\x80\xe1\xeb\x17\x00" + b"\x00" * (10_000 if isinstance(items, list) else 0)
+    found = Decoder(RecordSettings(schemas=str(tmp_path))).decode("t", b"\0\0\0\0\1" + value)
+    assert "too many values" in (found.problem or "")
+
+
+def test_schemas_with_repeating_parts_are_decoded() -> None:
+    """Lists within themselves, maps, optional fields: what takes bytes for each value."""
+    node = {
+        "type": "record",
+        "name": "Node",
+        "fields": [
+            {"name": "next", "type": ["null", "Node"]},
+            {"name": "tags", "type": {"type": "map", "values": "null"}},
+        ],
+    }
+    named: dict[str, Any] = {}
+    bound = values_bound(fastavro.parse_schema(node, named_schemas=named), named)
+    assert bound(0) == 3
+    assert bound(1000) < 10_000
 
 
 def test_a_registry_is_asked_once_per_schema_and_with_its_headers() -> None:

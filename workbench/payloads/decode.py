@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from workbench.payloads.avro_size import values_bound
 from workbench.payloads.hide import Hide
 from workbench.payloads.schemas import Schema, SchemaProblemError, Schemas, read_schema
 from workbench.record_settings import RecordSettings
@@ -17,6 +18,9 @@ from workbench.record_settings import RecordSettings
 _MAX_BYTES = 1 << 20  # of a value that is decoded; beyond, only its beginning is shown
 _SHOWN_BYTES = 64  # as hex
 _MAX_TEXT = 2000
+_MOST_VALUES = (
+    2_000_000  # that Avro may make of a value: about 150 MB; a value of 1 MB with items of one byte has half of them
+)
 _HEAD = 5  # magic byte 0 and the id of the schema (Confluent's wire format)
 EXTRA = "pip install 'lag-workbench[schemas]'"
 
@@ -160,8 +164,11 @@ def _avro(schema: Schema) -> Callable[[bytes], tuple[str | None, Any]]:
         fastavro.parse_schema(document, named_schemas=named)
     parsed = fastavro.parse_schema(documents[-1], named_schemas=named)
     name = documents[-1].get("name") if isinstance(documents[-1], dict) else None
+    most_values = values_bound(parsed, named)
 
     def read(value: bytes) -> tuple[str | None, Any]:
+        if most_values(len(value)) > _MOST_VALUES:  # a few bytes may stand for millions of items without a size
+            raise ValueError("its schema allows too many values for its size")
         data = io.BytesIO(value)
         found = fastavro.schemaless_reader(data, parsed, None)
         if data.tell() != len(value):

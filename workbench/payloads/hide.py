@@ -9,9 +9,22 @@ from typing import Any
 
 from workbench.masking import MASK
 
-_ALWAYS = re.compile(
-    r"(?i)(.*[._-])?(password|passwd|passphrase|secret|token|api[_-]?key|private[_-]?key|authorization|credentials?)$"
+# A name as words: accessToken, access_token, ACCESS-TOKEN, APIKey2.
+_WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[^\W\d_A-Za-z]+")
+# Words that name a secret wherever they stand (passwordHash); those that do at the end of a name only (a tokenCount is none); and what
+# the end of a name without borders tells (accesstoken).
+_SECRETS = frozenset(
+    f"{word}{plural}"
+    for word in ("password", "passwd", "passphrase", "pwd", "secret", "credential")
+    for plural in ("", "s")
 )
+_SECRET_ENDS = ("token", "apikey", "privatekey", "accesskey", "authorization", *_SECRETS)
+
+
+def is_secret(name: str) -> bool:
+    """Whether a field is named like a secret, in any spelling."""
+    words = [word.lower() for word in _WORD.findall(name)]
+    return not _SECRETS.isdisjoint(words) or "".join(words).endswith(_SECRET_ENDS)
 
 
 class Hide:
@@ -23,7 +36,7 @@ class Hide:
 
     def is_hidden(self, name: str, path: str) -> bool:
         """Whether a field is hidden, by its name or its dotted path."""
-        if _ALWAYS.match(name):
+        if is_secret(name):
             return True
         return self._named is not None and bool(self._named.match(name.lower()) or self._named.match(path.lower()))
 
