@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.running import check, run, run_here
+from workbench.errors import ConfigError
 from workbench.runtime import RuntimeConfig
 
 MODULE = """
@@ -129,3 +130,22 @@ def test_it_ends_well_on_a_signal_though_no_broker_answers(room: Path) -> None:
             assert popen.wait(20) == 0
         finally:
             popen.kill()
+
+
+@pytest.mark.parametrize("service", ["WORKBENCH_RUNTIME", "WORKBENCH_RUNTIME_METRICS"])
+def test_a_kubernetes_service_of_that_name_is_no_setting(service: str) -> None:
+    """Pods get the variables of the services of their namespace; a typo is an error all the same."""
+    own = {"WORKBENCH_RUNTIME_BOOTSTRAP": "k:1", "WORKBENCH_RUNTIME_GROUP": "g", "WORKBENCH_RUNTIME_TOPICS": '["t"]'}
+    links = {
+        f"{service}_SERVICE_HOST": "10.0.0.1",
+        f"{service}_SERVICE_PORT": "80",
+        f"{service}_SERVICE_PORT_METRICS": "80",
+        f"{service}_PORT": "tcp://10.0.0.1:80",
+        f"{service}_PORT_80_TCP": "tcp://10.0.0.1:80",
+        f"{service}_PORT_80_TCP_ADDR": "10.0.0.1",
+    }
+    assert RuntimeConfig.from_environment(own | links).metrics_port == 0
+    assert RuntimeConfig.from_environment(own | {"WORKBENCH_RUNTIME_METRICS_PORT": "9100"}).metrics_port == 9100
+    for typo in ({"WORKBENCH_RUNTIME_METRIC_PORT": "9100"}, links | {"WORKBENCH_RUNTIME_PORTS": "1"}):
+        with pytest.raises(ConfigError, match="no such field"):
+            RuntimeConfig.from_environment(own | typo)

@@ -228,7 +228,7 @@ def test_a_switch_that_leaves_no_group_behind_ends_the_process() -> None:
         (b'{"group": "g2", "since": "soon"}', 400, "since"),
         (b'{"group": "g2", "since": "2026-11-21T03:00:00Z", "max_bytes_per_second": 0}', 400, "max_bytes_per_second"),
         (b'{"group": "g2", "since": "2026-11-21T03:00:00Z", "extra": 1}', 400, "extra"),
-        (b"x" * 100_000, 413, "65536"),
+        (b"x" * 4_300_000, 413, "4194304"),
     ],
 )
 def test_a_bad_order_changes_nothing(raw: bytes, code: int, named: str) -> None:

@@ -39,14 +39,15 @@ def switched(running: Runtime, group: str) -> None:
 
 
 def test_a_restart_comes_back_in_the_new_group(tmp_path: Path) -> None:
-    """With its start, limit and ranges; after the way back, a restart is in the group of the settings."""
+    """With its start and ranges, and without its read limit, which ends with the process; after the way back, a restart is in the group
+    of the settings."""
     first = runtime(tmp_path)
     first.start()
     switched(first, "new")
     first.stop()
     second = runtime(tmp_path)
     assert (second.config.group, second.config.start_at) == ("new", SINCE)
-    assert second.config.max_bytes_per_second == 5000
+    assert second.config.max_bytes_per_second is None
     assert second.config.ranges == {"orders": {0: [(1, 2)]}}
     assert second.replay == ("new", SINCE)
     second.start()
@@ -54,6 +55,17 @@ def test_a_restart_comes_back_in_the_new_group(tmp_path: Path) -> None:
     second.stop()
     assert runtime(tmp_path).config.group == "old"
     assert not (tmp_path / "switch.json").exists()
+
+
+def test_a_switch_to_ranges_of_another_topic_is_not_made(tmp_path: Path) -> None:
+    """They would never end; the old group goes on, and the status says why."""
+    running = runtime(tmp_path)
+    running.start()
+    assert running.switch_group("new", SINCE, None, {"payments": {0: [(1, 2)]}})
+    wait_for(lambda: running._switch is None)
+    assert running.config.group == "old"
+    assert "payments is none of the topics" in (running.switch_error or "")
+    running.stop()
 
 
 def test_settings_with_another_group_make_the_file_void(tmp_path: Path) -> None:

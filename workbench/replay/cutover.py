@@ -395,7 +395,8 @@ class Gate:
     def _of_instance(self, instance: str, status: InstanceStatus | None) -> str | None:
         group = self.cutover.group
         if status is not None and (status.group != group or status.state != "running"):
-            return f"{instance} is {status.state} in {status.group!r}"
+            why = f": {status.switch_error}" if status.switch_error and status.group != group else ""
+            return f"{instance} is {status.state} in {status.group!r}{why}"
         if instance in self.batch and not self.cutover.fleet.healthy(instance, group=group):
             return f"the check of {instance} fails"
         return None

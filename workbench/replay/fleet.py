@@ -226,6 +226,7 @@ class InstanceStatus(_Answer):
     processed: int = 0
     members: list[MemberStatus] = []
     keeps_switch: bool = False
+    switch_error: str | None = None  # why the last switch was not made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -224,8 +224,8 @@ class Runtime:
     ) -> bool:
         """Leave the group and join another one; return False if the state does not allow it.
 
-        Partitions without a commit of the new group start at the given timestamp. With `ranges`, only those are processed, and the
-        process ends when the group has committed them all.
+        Partitions without a commit of the new group start at the given timestamp. With `ranges`, only those are processed. The process
+        stays when they are through: the way back (`cutover --back`) asks it.
         """
         with self._lock:
             if self.state not in (RuntimeState.RUNNING, RuntimeState.DRAINING, RuntimeState.DRAINED):

@@ -7,7 +7,7 @@ import json
 import os
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, f
 
 from workbench.errors import ConfigError
 from workbench.inputs import first_problem, read_toml
-from workbench.runtime.ranges import RangeTable, checked_ranges
+from workbench.runtime.ranges import RangeTable, checked_ranges, topics_not_read
 
 ENVIRONMENT_PREFIX = "WORKBENCH_RUNTIME_"
 
@@ -137,7 +137,8 @@ class RuntimeConfig(BaseModel):
     )
     ranges: dict[str, dict[int, list[tuple[int, int]]]] | None = Field(
         default=None,
-        description="Process only these offset ranges (topic, partition, [start, end)), and end once the group has committed them.",
+        description="Process only these offset ranges (topic, partition, [start, end)), and end once the group has committed them. "
+        "With ranges by POST /replay, the process stays, for the way back.",
     )
     switch_file: Path | None = Field(
         default=None,
@@ -192,6 +193,12 @@ class RuntimeConfig(BaseModel):
                     f"dead_letter_topic {self.dead_letter_topic} is one of the topics ({topic}): "
                     "its dead letters would be read again forever"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _ranges_are_read(self) -> RuntimeConfig:
+        if self.ranges and (others := topics_not_read(self.topics, self.ranges)):
+            raise ValueError(f"ranges: {others[0]} is none of the topics, so its ranges would never end")
         return self
 
     @model_validator(mode="after")
@@ -262,8 +269,9 @@ def _overlaid(values: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str
     A value is parsed as JSON if the field is a list or a table, and used as text if it does not parse (a group may be named `12`).
     """
     merged = json.loads(json.dumps(values, default=str)) if values else {}
+    services = _services(environ)
     for name, text in environ.items():
-        if not name.startswith(ENVIRONMENT_PREFIX):
+        if not name.startswith(ENVIRONMENT_PREFIX) or _is_of_a_service(name, text, services):
             continue
         *tables, last = name.removeprefix(ENVIRONMENT_PREFIX).lower().split("__")
         place = merged
@@ -273,6 +281,22 @@ def _overlaid(values: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str
                 raise ConfigError(f"{name}: {table} is not a table.")
         place[last] = _parsed(text)
     return merged
+
+
+# What Kubernetes and Docker set for a service in each container (enableServiceLinks), behind its name.
+_OF_A_SERVICE = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)")
+
+
+def _services(environ: Mapping[str, str]) -> list[str]:
+    """Names of services, as variables begin: WORKBENCH_RUNTIME for a Service named workbench-runtime."""
+    return [name.removesuffix("_SERVICE_HOST") for name in environ if name.endswith("_SERVICE_HOST")]
+
+
+def _is_of_a_service(name: str, text: str, services: Sequence[str]) -> bool:
+    """Whether a variable tells of a service: not a setting. A port is then a URL, as WORKBENCH_RUNTIME_METRICS_PORT=tcp://10.0.0.1:80."""
+    found = any(name.startswith(it) and _OF_A_SERVICE.fullmatch(name, len(it)) for it in services)
+    is_field = name.removeprefix(ENVIRONMENT_PREFIX).lower() in RuntimeConfig.model_fields
+    return found and (not is_field or "://" in text)
 
 
 def _parsed(text: str) -> Any:

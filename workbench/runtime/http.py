@@ -25,7 +25,9 @@ from workbench.runtime.ranges import RangeTable, checked_ranges
 if TYPE_CHECKING:
     from workbench.runtime.app import Runtime
 
-_MAX_BODY_BYTES = 64 * 1024
+# The ranges of a plan: 4 MiB are about 100,000 of them. Only a client with the token can send as much.
+_MAX_BODY_BYTES = 4 << 20
+_DISCARD_BYTES = 64 * 1024
 _REQUEST_SECONDS = 10.0  # a client that stalls must not keep a thread
 
 
@@ -168,6 +170,9 @@ class _Handler(BaseHTTPRequestHandler):
         except ValueError:
             raise _Refused(HTTPStatus.BAD_REQUEST, "Content-Length is not a number") from None
         if not 0 <= length <= _MAX_BODY_BYTES:
+            left = min(length, 4 * _MAX_BODY_BYTES)
+            while left > 0 and (read := self.rfile.read(min(left, _DISCARD_BYTES))):
+                left -= len(read)  # a client that still sends would not see the answer
             raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body may have {_MAX_BODY_BYTES} bytes at most")
         try:
             return json.loads(self.rfile.read(length) or b"{}")

@@ -26,7 +26,9 @@ class KeptSwitch(BaseModel):
     )
     group: str = Field(min_length=1)
     start_at: AwareDatetime
-    max_bytes_per_second: int | None = None
+    max_bytes_per_second: int | None = Field(
+        default=None, description="Not used: the read limit ends with the process."
+    )
     ranges: dict[str, dict[int, list[tuple[int, int]]]] | None = None
 
 
@@ -44,7 +46,6 @@ def keep_switch(path: Path, config: RuntimeConfig, *, of_group: str) -> None:
         of_group=of_group,
         group=config.group,
         start_at=config.start_at,
-        max_bytes_per_second=config.max_bytes_per_second,
         ranges=config.ranges,
     )
     write_text(path, kept.model_dump_json(), durable=True)
@@ -66,7 +67,5 @@ def with_kept_switch(config: RuntimeConfig) -> tuple[RuntimeConfig, tuple[str, d
         raise ConfigError(f"The switch file {path} cannot be read: {why}.", hint="Restore or remove it.") from None
     if kept.of_group != config.group:
         return config, None
-    update: dict[str, Any] = {
-        name: getattr(kept, name) for name in ("group", "start_at", "max_bytes_per_second", "ranges")
-    }
+    update: dict[str, Any] = {name: getattr(kept, name) for name in ("group", "start_at", "ranges")}
     return config.model_copy(update=update), (kept.group, kept.start_at)

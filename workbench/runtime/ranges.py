@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from time import monotonic
@@ -34,6 +35,13 @@ def checked_ranges(table: RangeTable) -> None:
                 last = end
             if not ranges:
                 raise ValueError(f"{topic}-{number} has no range")
+
+
+def topics_not_read(topics: Sequence[str], table: RangeTable) -> list[str]:
+    """Topics with ranges that are none of `topics`, nor match a pattern (`^...`) among them."""
+    return [
+        name for name in table if not any(re.match(it, name) if it.startswith("^") else it == name for it in topics)
+    ]
 
 
 class Ranges:

@@ -30,6 +30,7 @@ def status(runtime: Runtime) -> dict[str, Any]:
         "keeps_switch": task.config.switch_file is not None,
         "switch_error": runtime.switch_error,
         "replay": {"group": runtime.replay[0], "since": runtime.replay[1].isoformat()} if runtime.replay else None,
+        "ranges_complete": task.is_complete if task.config.ranges is not None else None,
         "members": [_member(task, consumer) for consumer in task.consumers],
     }
 

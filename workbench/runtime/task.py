@@ -24,7 +24,7 @@ from workbench.runtime.flow import HeldBytes
 from workbench.runtime.metrics import GaugeReading, RuntimeMetrics
 from workbench.runtime.offsets import LogEnds, Remade
 from workbench.runtime.processors import ANY_TYPE, Processors
-from workbench.runtime.ranges import GroupEnds, Ranges
+from workbench.runtime.ranges import GroupEnds, Ranges, topics_not_read
 from workbench.runtime.source import RecordSource
 from workbench.signals import ProcessingOutcome
 
@@ -65,6 +65,10 @@ class Task:
         probe_log_ends: bool = True,
         seams: Seams = REAL,
     ) -> None:
+        if others := topics_not_read(
+            config.topics, config.ranges or {}
+        ):  # a switch brings ranges that no settings have checked
+            raise ConfigError(f"ranges: {others[0]} is none of the topics, so its ranges would never end.")
         self.config = config
         self.metrics = RuntimeMetrics(config.group, gauges=self._gauges)
         connection = {**_client_properties(config), "bootstrap.servers": config.bootstrap}
