@@ -43,7 +43,7 @@ class Flow:
 
     def has_room(self, records: int, size: int, more: int) -> bool:
         """Whether a letter of `more` bytes may join a transaction; the first one always may."""
-        return records == 0 or (records < self.records and size + more <= self.bytes)
+        return records == 0 or (size + more <= self.bytes and records < (self.records if self.suspects else self.most))
 
     def took(self, places: Iterable[Place], size: int, seconds: float) -> None:
         """A transaction was committed."""

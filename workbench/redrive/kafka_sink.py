@@ -153,7 +153,7 @@ class KafkaSink:
                 if (found := self.progress()).positions:
                     return found
                 check()
-                producer.begin_transaction()
+                self._until(producer.begin_transaction, "claim its letters", _COMMIT_SECONDS)
                 self._add_positions(producer, positions, ordered, marks)
                 self._until(lambda: producer.commit_transaction(_COMMIT_SECONDS), "claim its letters", _COMMIT_SECONDS)  # noqa: B023
                 return self.progress()

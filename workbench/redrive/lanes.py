@@ -135,19 +135,22 @@ class Lanes:
         if place in self.flow.refused:
             self._moved.add(letter.partition)  # the commit of its partition names it
             return
-        if not self.flow.has_room(len(self.places), self.size, letter.size):
+        size = letter.size  # of all headers: asked once
+        if not self.flow.has_room(len(self.places), self.size, size):
             self._commit()
-        self._pay()
+        if self.pace.is_capped:
+            self._pay()
         topic, partition, headers, original = self._record(letter)
         if not self.places:
             self._opened = self.clock()
         if self.sink.takes_at_once:
             self.sink.send(topic, partition, letter, headers, original)
         self.places.append(place)
-        self.size += letter.size
+        self.size += size
         if not self.sink.takes_at_once:
             self.sink.send(topic, partition, letter, headers, original)
-        self.pace.sent(letter.size)
+        if self.pace.is_capped:
+            self.pace.sent(size)
 
     def _pay(self) -> None:
         """Wait until the cap allows the next record; never for long inside an open transaction, which would time out."""
