@@ -328,6 +328,16 @@ def test_a_megabyte_that_decodes_to_gigabytes_is_refused_before_it_does(folder: 
     assert pa.default_memory_pool().max_memory() < 8 << 30, "9.8 GB were never there"
 
 
+@pytest.mark.parametrize("name", ["samples.parquet", "groups.parquet"])
+def test_rows_without_a_time_are_refused(folder: Path, name: str) -> None:
+    """Whichever of the files they are in."""
+    table = capture().samples if name == "samples.parquet" else capture().groups
+    at = table.schema.names.index("ts")
+    forge(folder, name, table.set_column(at, "ts", pa.nulls(table.num_rows, table["ts"].type)))
+    with pytest.raises(DamagedCaptureError, match="without a"):
+        read_capture(folder)
+
+
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
 def test_one_long_text_is_refused_before_it_is_decompressed(folder: Path, version: str) -> None:
     """It compresses to almost nothing, and each of the columns may have one."""

@@ -23,7 +23,7 @@ def breaking() -> list[Target]:
         def call(_case: Case, _folder: Path) -> object:
             return action() if next(calls) == 1 else None
 
-        return Target(name=name, make=lambda _random: b"", call=call)
+        return Target(name=name, make=lambda _random: b"", call=call, most_per_byte=100 if name == "growth" else 0)
 
     def refuse(words: str) -> object:
         raise WorkbenchError(words)
@@ -37,6 +37,7 @@ def breaking() -> list[Target]:
         target("unclear", lambda: refuse(" ")),
         target("secret", lambda: refuse(f"It is {SECRET}.")),
         target("memory", lambda: bytes(600 << 20)),
+        target("growth", lambda: bytes(20 << 20)),
         target("hang", hang),
         target("death", lambda: os.kill(os.getpid(), signal.SIGKILL)),
     ]

@@ -12,12 +12,13 @@ import sys
 import tempfile
 import time
 import traceback
+import tracemalloc
 import warnings
 from pathlib import Path
 from random import Random
 
 from tests.fuzz.breaking import VARIABLE, breaking
-from tests.fuzz.target import SECRET, Case, Target
+from tests.fuzz.target import BASE_BYTES, SECRET, Case, Target
 from tests.fuzz.targets import targets
 from workbench.errors import WorkbenchError
 
@@ -46,13 +47,35 @@ def broken_promise(error: WorkbenchError) -> str | None:
 def tried(target: Target, case: Case, folder: Path) -> tuple[str, str]:
     """("answer" | "refusal" | "defect", what kind of defect and where)."""
     try:
-        target.call(case, folder)
+        _called(target, case, folder)
+    except _BuiltTooMuchError as error:
+        return "defect", str(error)
     except WorkbenchError as error:
         wrong = broken_promise(error)
         return ("defect", f"{wrong}\n{_trace(error)}") if wrong else ("refusal", "")
     except Exception as error:
         return "defect", f"{type(error).__name__}: {str(error)[:300]}\n{_trace(error)}"
     return "answer", ""
+
+
+class _BuiltTooMuchError(Exception):
+    """A call has built more than its budget."""
+
+
+def _called(target: Target, case: Case, folder: Path) -> None:
+    """Call a target, and compare what it has built at its peak with its budget."""
+    if not target.most_per_byte:
+        target.call(case, folder)
+        return
+    size = len(case) if isinstance(case, bytes) else sum(map(len, case.values()))
+    tracemalloc.start()
+    try:
+        target.call(case, folder)
+    finally:
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        if peak > BASE_BYTES + target.most_per_byte * size:
+            raise _BuiltTooMuchError(f"built {peak:,} bytes of {size:,}")
 
 
 def _trace(error: BaseException) -> str:

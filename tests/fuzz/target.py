@@ -16,6 +16,7 @@ import urllib3
 SECRET = "s3cr3t-Zq7"  # in every seed that may hold a password or a token: no error may repeat it
 CAPTURES = Path(__file__).parent.parent.parent / "notebooks" / "captures"
 
+BASE_BYTES = 16 << 20  # a broker's small answer may have a hundred thousand items
 Case = Any  # bytes, a text, or a folder as {name: bytes}
 
 
@@ -27,12 +28,14 @@ class Target:
         make: a new input; the same for the same random numbers.
         call: gives it to the parser as a user's action would, in a folder. Whatever it raises but a `WorkbenchError` is a defect.
         share: its part of all inputs.
+        most_per_byte: bytes that a call may have built at once for each byte of its input, besides `BASE_BYTES`; 0: not measured.
     """
 
     name: str
     make: Callable[[Random], Case]
     call: Callable[[Case, Path], object]
     share: int = 4
+    most_per_byte: int = 0
 
 
 def changed(mutate: Callable[..., bytes], *seeds: bytes) -> Callable[[Random], bytes]:

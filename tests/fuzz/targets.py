@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.fuzz import measurements, redrives, replays, texts, wires
+from tests.fuzz import growth, measurements, redrives, replays, texts, wires
 from tests.fuzz.target import Target, Web
 
 
@@ -17,4 +17,5 @@ def targets(folder: Path) -> list[Target]:
         *redrives.targets(),
         *texts.targets(),
         *wires.targets(),
+        *growth.targets(),
     ]

@@ -71,6 +71,7 @@ def test_an_input_depends_on_its_seed_and_number_only(known: dict[str, Target]) 
         ("unclear", "an empty message"),
         ("secret", "a secret in the message"),
         ("memory", "MemoryError"),
+        ("growth", "bytes of 0"),
         ("hang", "the process died"),
         ("death", "the process died"),
     ],

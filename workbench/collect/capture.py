@@ -383,6 +383,8 @@ def _read_parquet(path: Path, schema: pa.Schema, room: Room) -> pa.Table:
     except (OSError, pa.ArrowException) as error:
         raise DamagedCaptureError(f"{path} cannot be read: {first_line(error)}", hint="Copy it again.") from None
     years = pc.min_max(pc.year(table["ts"])).as_py()
+    if table["ts"].null_count:
+        raise DamagedCaptureError(f"{path} has rows without a time.", hint="Was it written by another version?")
     if table.num_rows and not (_YEARS[0] <= years["min"] <= years["max"] <= _YEARS[1]):
         raise DamagedCaptureError(
             f"{path} has samples of the years {years['min']} to {years['max']}.",

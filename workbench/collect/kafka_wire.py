@@ -24,7 +24,7 @@ _MOST_EARLY_BYTES = 64 << 10  # before and during the login: a broker has some h
 # Items that may be built of one answer, of some 100 bytes each: names, numbers and structs. A byte is an item at most; only partitions
 # of Streams tasks are more than was sent. A broker with a million groups sends a few million.
 _MOST_ITEMS = 10_000_000
-_ITEMS_PER_BYTE, _ITEMS_OF_ANY = 16, 100_000
+_ITEMS_PER_BYTE, _ITEMS_OF_ANY = 4, 100_000
 _READ_BYTES = 1 << 16
 SILENCE_SECONDS = 3.0  # a broker that sends nothing for so long is given up; others may answer
 _CLIENT_ID = "workbench"

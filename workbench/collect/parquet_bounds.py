@@ -74,6 +74,8 @@ def _column(path: Path, field: pa.Field, room: Room) -> pa.ChunkedArray:
         parts = []
         for batch in file.iter_batches(_BATCH_ROWS, columns=[field.name]):
             [found] = batch.columns
+            if found.null_count and not field.nullable:
+                raise ValueError(f"{field.name} has rows without a value")
             room.take(_spread_bytes(found))
             part = found.cast(field.type)
             part.validate(full=True)  # otherwise invalid UTF-8 would only be found when it is shown
