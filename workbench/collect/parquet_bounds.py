@@ -7,6 +7,7 @@ decompressed; text is decoded as dictionaries, some rows at a time, and its memo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,15 +63,18 @@ def read_bounded(path: Path, schema: pa.Schema, room: Room) -> pa.Table:
                 raise TypeError(f"{field.name} is {there.field(field.name).type}")
         if file.metadata.serialized_size > _FOOTER_BYTES or file.metadata.num_rows * _LEAST_ROW_BYTES > room.left_bytes:
             raise TooLargeError
-    columns = [_column(path, field, room) for field in schema]
-    return pa.table(columns, schema=schema)
+        sizes = _page_bytes(path, file.metadata, schema.names)
+    if max(sizes.values(), default=0) * _COPIES > room.left_bytes:
+        raise TooLargeError
+    return pa.table([_column(path, field, sizes[field.name], room) for field in schema], schema=schema)
 
 
-def _column(path: Path, field: pa.Field, room: Room) -> pa.ChunkedArray:
+def _column(path: Path, field: pa.Field, page_bytes: int, room: Room) -> pa.ChunkedArray:
     """Read one column: what its pages take must be there for a moment, what it decodes to is taken from the room."""
+    if page_bytes * _COPIES > room.left_bytes:
+        raise TooLargeError
     is_text = pa.types.is_string(field.type)
-    with pq.ParquetFile(path, read_dictionary=[field.name] if is_text else [], memory_map=False) as file:
-        _check_pages(path, file.metadata, field.name, room)
+    with pq.ParquetFile(path, read_dictionary=[field.name] if is_text else []) as file:
         parts = []
         for batch in file.iter_batches(_BATCH_ROWS, columns=[field.name]):
             [found] = batch.columns
@@ -83,22 +87,24 @@ def _column(path: Path, field: pa.Field, room: Room) -> pa.ChunkedArray:
     return pa.chunked_array([pa.concat_arrays(parts)] if parts else [], field.type)
 
 
-def _check_pages(path: Path, metadata: pq.FileMetaData, name: str, room: Room) -> None:
-    """Refuse a column of which one group of rows takes more than is left: groups are decoded one after the other."""
+def _page_bytes(path: Path, metadata: pq.FileMetaData, names: Sequence[str]) -> dict[str, int]:
+    """What the pages of each column take, of the group of rows that takes most: groups are decoded one after the other."""
+    found = dict.fromkeys(names, 0)
     with path.open("rb") as file:
         for number in range(metadata.num_row_groups):
             group = metadata.row_group(number)
             for at in range(group.num_columns):
                 chunk = group.column(at)
-                if chunk.path_in_schema != name:
+                name = chunk.path_in_schema
+                if name not in found:
                     continue
                 pages = pages_of(file, chunk)
                 if DELTA_BYTE_ARRAY in pages.encodings:
                     raise TypeError(
                         f"{name} is encoded as changes of texts, whose size is not known before they are decoded"
                     )
-                if pages.size * _COPIES > room.left_bytes:
-                    raise TooLargeError
+                found[name] = max(found[name], pages.size)
+    return found
 
 
 def _is_like(found: pa.DataType, wanted: pa.DataType) -> bool:
