@@ -42,8 +42,9 @@ def pages_of(file: BinaryIO, chunk: Any) -> Pages:
         ValueError: if they cannot be read, or do not fit the chunk.
     """
     start = chunk.data_page_offset
-    if chunk.has_dictionary_page and 0 < (chunk.dictionary_page_offset or 0) < start:
-        start = chunk.dictionary_page_offset
+    dictionary = (chunk.dictionary_page_offset or 0) if chunk.has_dictionary_page else 0
+    if 0 < dictionary < start or not start:  # an empty column has a dictionary, and no page of data
+        start = dictionary
     at, end = start, start + chunk.total_compressed_size
     size, encodings, number = 0, set[int](), 0
     while at < end:
