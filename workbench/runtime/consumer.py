@@ -157,11 +157,11 @@ class ConsumerThread:
                 len(records), sum(len(record.value or b"") + len(record.key or b"") for record in records)
             )
         self._flow.took(len(records), self._take_in(records))
+        while self._resets:  # first: an end that was reached after a reset says nothing of what the reset has passed over
+            self._reached(self._resets.popleft())
         if self._ranges is not None:
             for partition, end in self._source.take_ends().items():
                 self._reached(Reached(partition, end))
-        while self._resets:
-            self._reached(self._resets.popleft())
         self._keep_house()
 
     def _reached(self, mark: Reached) -> None:
