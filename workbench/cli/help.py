@@ -138,6 +138,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("snapshot --cluster prod --group payments", "its partitions and owners"),
         ("snapshot --cluster prod --top 10", "who is furthest behind"),
     ),
+    "tree": (
+        ("tree", "every question, with its rules"),
+        ("tree hot_partition", "what leads to one verdict"),
+        ("tree throttled --json", "one question, for programs"),
+    ),
     "triage": (
         ("triage --cluster prod --group payments", "the last 15 minutes"),
         ("triage --cluster prod --group payments --since 2h --html r.html", "with a report"),
