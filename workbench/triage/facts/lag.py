@@ -36,7 +36,7 @@ from workbench.triage.facts.work import told
 _SECOND_LOW = 1.5  # times the floor
 _LONGEST_DRAIN_SECONDS = 3600.0
 _OVERDUE_SAMPLES = 2.5  # since the last one: what a commit did then says nothing of now
-SOMEBODY = 0.5  # of a member, on average
+_SOMEBODY = 0.5  # of a member, on average
 _SEVERAL, _OFTEN = 3, 0.15  # stretches in the window, and their share of it
 _HELD = 0.5  # of the age of what waits
 # An age from the lag and the arrival rate is off by up to twice its value on traffic that varies over the day (`features.timelag`).
@@ -141,7 +141,7 @@ class Lag(Standing):
         m = self.m
         # A count of members that has always been 0 counts something else, and so does one that is 0 while commits move.
         counts = m.count_disproved is None or bool(self.frozen_partitions)
-        usually = at_least(m.usual_members, SOMEBODY) is not False
+        usually = at_least(m.usual_members, _SOMEBODY) is not False
         nobody = all_of(equal(m.group_members_recent, 0), counts, usually, not self.moving_now)
         gone = all_of(
             equal(m.live_members, 0),
@@ -315,7 +315,7 @@ class Lag(Standing):
     def batch_perhaps(self) -> bool:
         """It stood still before the data began, and usually has no members: when it is due is not known."""
         silent = some(at_least(told(p, "silent_before"), times(0.3, told(p, "waiting"))) for p in self.m.partitions)
-        return all_of(below(self.m.usual_members, SOMEBODY), self.late, silent) is True
+        return all_of(below(self.m.usual_members, _SOMEBODY), self.late, silent) is True
 
     @cached_property
     def recovered_seconds(self) -> Number:

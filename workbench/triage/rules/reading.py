@@ -5,7 +5,6 @@ from __future__ import annotations
 from math import floor
 
 from workbench.settings import Thresholds
-from workbench.triage.facts.lag import SOMEBODY
 from workbench.triage.facts.unknown import above, at_least, ratio
 from workbench.triage.rule import Operand, always, leaves_open, no, yes
 from workbench.triage.subscription import SubscriptionFeatures as Row
@@ -35,16 +34,9 @@ def has_missed_its_batch(row: Row, _t: Thresholds) -> bool:
 
 
 def _counts_nobody(row: Row, _t: Thresholds) -> bool:
-    # A commit that moves proves a consumer, whatever an exporter counts. A count that was 0 while commits moved is evidence only if it
-    # has shown members, too: it never shows consumers that assign partitions themselves (Flink), or an old exporter those of KIP-848.
-    shown = at_least(row.usual_members, SOMEBODY) is not False
-    counts = row.count_disproved is None or (row.frozen_count > 0 and shown)
+    # A commit that moves proves a consumer, whatever an exporter counts.
+    counts = row.count_disproved is None or row.frozen_count > 0
     return row.group_members_recent == 0 and counts and not row.moving_now
-
-
-def _count_says_nothing(row: Row, _t: Thresholds) -> bool:
-    stands = row.frozen_count > 0 and row.moving_partitions == 0
-    return row.group_members_recent == 0 and row.count_disproved is not None and stands and row.polling is None
 
 
 def _hangs(row: Row, t: Thresholds) -> bool:
@@ -65,12 +57,6 @@ def _may_hang(row: Row, _t: Thresholds) -> bool:
 CONSUMING = (
     no("batch_missed", "no run came that was due", has_missed_its_batch),
     no("no_members", "the group has no members, and no commit moves", _counts_nobody),
-    leaves_open(
-        "count_says_nothing",
-        "commits have stopped, and the count of members says nothing: it was 0 while commits moved",
-        _count_says_nothing,
-        look="whether the job runs, and whether its checkpoints or commits succeed: its own log or console",
-    ),
     # In a storm, members leave because they did not poll, and rejoin: the next question covers that.
     yes("rejoining", "its members are rejoining", lambda row, _: row.rejoining is True),
     no(
