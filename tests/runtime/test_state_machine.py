@@ -14,9 +14,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from tests.runtime.world import BEHAVIOURS, CONSUMERS, PARTITIONS, World
 
-STEPS = int(os.environ.get("MACHINE_STEPS", "2500"))
+STEPS = int(os.environ.get("MACHINE_STEPS", "2000"))
 STEPS_EACH = 100
 
+KEYS = st.sampled_from([0, 1, 2, None, None])
 partitions, consumers = st.integers(0, PARTITIONS - 1), st.integers(0, CONSUMERS - 1)
 owners = st.one_of(consumers, consumers, st.none())  # two of three are ours
 
@@ -26,7 +27,17 @@ WORK = ("produce",) * 8 + ("step",) * 8 + ("time_passes",) * 8 + ("slow_handlers
 TROUBLES = (
     *("one_partition_moves",) * 3,
     *("an_eager_rebalance", "a_session_is_lost", "commits_are_refused", "letters_change") * 2,
-    *("a_log_begins_anew", "drain_or_resume", "a_kill", "a_deploy", "a_switch"),
+    *("ids_come_late", "retention") * 2,
+    *(
+        "a_log_begins_anew",
+        "drain_or_resume",
+        "a_kill",
+        "a_deploy",
+        "a_switch",
+        "a_switch_to_ranges",
+        "ranges_are_interrupted",
+        "a_wave_of_large_records",
+    ),
 )
 
 Draw = Callable[[Any], Any]
@@ -49,9 +60,7 @@ class Machine(RuleBasedStateMachine):
 
     def _produce(self, draw: Draw) -> None:
         partition = draw(partitions)
-        for key, behaviour in draw(
-            st.lists(st.tuples(st.integers(0, 2), st.sampled_from(BEHAVIOURS)), min_size=1, max_size=6)
-        ):
+        for key, behaviour in draw(st.lists(st.tuples(KEYS, st.sampled_from(BEHAVIOURS)), min_size=1, max_size=6)):
             self.world.produce(partition, key, behaviour)
 
     def _step(self, draw: Draw) -> None:
@@ -90,7 +99,55 @@ class Machine(RuleBasedStateMachine):
         self.world.letters = draw(st.sampled_from(["ok", "refuse", "fatal"]))
 
     def _a_log_begins_anew(self, draw: Draw) -> None:
-        self.world.remake(draw(partitions))
+        if self.world.ranges is None:  # of ranges, it ends the member
+            self.world.remake(draw(partitions))
+
+    def _ids_come_late(self, draw: Draw) -> None:
+        """From here on, as of now, or no longer."""
+        self.world.ids_asked_at = draw(st.sampled_from([None, self.world.clock.now, float("inf")]))
+
+    def _retention(self, draw: Draw) -> None:
+        """Often before somebody has read what it takes."""
+        partition = draw(partitions)
+        for _ in range(draw(st.sampled_from([0, 4]))):
+            self.world.produce(partition, 0, "ok")
+        self.world.retain(partition, draw(st.sampled_from([0.2, 0.7, 1.0])))
+
+    def _ranges_are_interrupted(self, draw: Draw) -> None:
+        """A run of ranges ends amid its work, and the next one is kept waiting for the topic ids."""
+        world = self.world
+        for partition in range(PARTITIONS):
+            for key in (0, 1, None, 2, 0, 1, 2):
+                world.produce(partition, key, draw(st.sampled_from(["ok", "ok", "slow", "retry"])))
+        world.ids_asked_at = float("inf")
+        logs = {part: (world.broker.starts["t", part], world.broker.end(("t", part))) for part in range(PARTITIONS)}
+        world.stop(group=True, ranges=logs)
+        for again in range(2):
+            for partition in range(PARTITIONS):
+                world.assign(partition, draw(consumers))
+            for _ in range(draw(st.integers(1, 3))):
+                world.advance(0.15)
+                for number in range(CONSUMERS):
+                    world.step(number)
+            if not again:
+                draw(st.sampled_from([world.crash, world.stop]))()
+                world.ids_asked_at = None
+
+    def _a_wave_of_large_records(self, draw: Draw) -> None:
+        for partition in range(PARTITIONS):
+            self.world.produce(partition, partition, "slow")
+            self.world.produce(partition, None, "slow")
+            for number in range(12):
+                self.world.produce(partition, number % 3, "big")
+
+    def _a_switch_to_ranges(self, draw: Draw) -> None:
+        """Of what the logs hold; the last ends are those of the logs, or before."""
+        found = {}
+        for part, log in self.world.broker.logs.items():
+            if log and draw(st.booleans()):
+                start = draw(st.integers(log[0].offset, log[-1].offset))
+                found[part[1]] = (start, draw(st.integers(start, log[-1].offset)) + 1)
+        self.world.stop(group=True, ranges=found or None)
 
     def _drain_or_resume(self, draw: Draw) -> None:
         (self.world.task.drain if draw(st.booleans()) else self.world.task.resume)()
@@ -107,6 +164,7 @@ class Machine(RuleBasedStateMachine):
     @invariant()
     def nothing_is_broken(self) -> None:
         Machine.steps += 1
+        self.world.judge_state()
         assert self.world.broken == []
 
     def teardown(self) -> None:
@@ -118,9 +176,10 @@ class Machine(RuleBasedStateMachine):
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-@pytest.mark.parametrize("steps", [STEPS, pytest.param(10_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("steps", [STEPS, pytest.param(20_000, marks=pytest.mark.slow)])
 def test_no_order_of_troubles_breaks_a_promise(caplog: pytest.LogCaptureFixture, steps: int) -> None:
-    """Rebalances of both kinds, back-pressure, retries, delays, timeouts, letters too large or refused, cut logs, kills, switches."""
+    """Rebalances of both kinds, back-pressure, retries, delays, timeouts, letters too large or refused, cut and shortened logs, late
+    ids, panics, keys or none, large records, ranges, kills, switches."""
     caplog.set_level(logging.CRITICAL)  # the troubles are ours
     Machine.steps = 0
     run_state_machine_as_test(

@@ -16,6 +16,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from tests.runtime.helpers import Clock
 from tests.runtime.memory import MemoryBroker, MemorySource
+from workbench.commit_note import parse_note
 from workbench.runtime import Dead, Event, Failed, Record, Retry, RuntimeConfig, Skip
 from workbench.runtime.event import TopicPartition
 from workbench.runtime.task import Seams, Task
@@ -24,8 +25,28 @@ PARTITIONS, CONSUMERS = 3, 2
 Place = tuple[int, int, int]  # partition, leader epoch, offset
 BEHAVIOURS = (
     *("ok",) * 10,
+    *("big",) * 3,
     *("skip", "retry", "uncounted", "fail", "dead", "odd_code", "large", "slow", "exit", "undecodable", "late"),
+    *("panic", "decoder_panic", "changes"),
 )
+BIG_BYTES, HELD_BYTES, BATCH = 20_000, 6000, 4
+
+
+class Panic(BaseException):
+    """As a panic of a library in Rust."""
+
+
+class Ids:
+    """Topic ids; the broker answers when the test says so."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def known(self, _topic: str) -> tuple[str, float] | None:
+        return ("c:one", self._world.ids_asked_at) if self._world.ids_asked_at is not None else None
+
+    def ask_soon(self, _topic: str) -> bool:
+        return True
 
 
 class Letters:
@@ -79,7 +100,7 @@ class JudgedBroker(MemoryBroker):
     ) -> dict[TopicPartition, str]:
         with self.lock:
             for part, offset in offsets.items():
-                self.world.judge_commit(part, offset, epochs.get(part))
+                self.world.judge_commit(part, offset, epochs.get(part), notes.get(part))
             return super().store(offsets, epochs, notes)
 
 
@@ -91,6 +112,9 @@ class World:
         self.process = 0  # counts restarts: what belongs to an earlier one is dead
         self.broken: list[str] = []
         self.letters = "ok"
+        self.ids_asked_at: float | None = None
+        self.ranges: dict[int, tuple[int, int]] | None = None  # of the group, by partition
+        self.written: dict[tuple[int, int], list[Record]] = defaultdict(list)  # by partition and epoch, deleted or not
         self.behaviours: dict[Place, str] = {}
         self.gates: dict[Place, threading.Event] = {}
         self._forget()
@@ -105,7 +129,7 @@ class World:
         self.begun: dict[tuple[int, int, bytes], list[int]] = defaultdict(
             list
         )  # offsets in the order of their first handling
-        self.active: dict[bytes, Place] = {}
+        self.active: dict[object, Place] = {}
         self.blocked: set[Place] = set()
         self.put: dict[int, int] = defaultdict(int)  # letters by event
         self.kept: list[Event] = []  # those events, so that no two have one identity
@@ -115,6 +139,9 @@ class World:
         if before is not None:
             made.logs, made.starts, made.epochs, made.lock = before.logs, before.starts, before.epochs, before.lock
         made.world = self
+        # A group without a commit knows where it is to begin; otherwise what retention takes before it reads was never promised.
+        self.begin = {part: made.starts[part] for part in made.logs}
+        self.begin |= {("t", part): start for part, (start, _) in (self.ranges or {}).items()}
         return made
 
     def _new_task(self) -> Task:
@@ -129,9 +156,11 @@ class World:
                 "commit_interval_seconds": 0.1,
                 "rebalance_drain_seconds": 0.05,
                 "shutdown_seconds": 0.2,
-                "max_poll_records": 4,
+                "max_poll_records": BATCH,
+                "max_held_bytes": HELD_BYTES,
+                "ranges": None if self.ranges is None else {"t": {part: [it] for part, it in self.ranges.items()}},
                 "max_uncommitted_per_partition": 8,
-                "carry_over_per_partition": 1,
+                "carry_over_per_partition": 3,
                 "delay_capacity": 2,
                 "dead_letter_topic": "dlq",
                 "default_processor": {
@@ -172,7 +201,10 @@ class World:
         for pool in task.processors:
             pool.start()
         for consumer in task.consumers:
-            consumer._source.subscribe(["t"], consumer)
+            consumer._identity._ids = Ids(self)
+            source: Any = consumer._source
+            source.begin = self.begin
+            source.subscribe(["t"], consumer)
         return task
 
     def _sleep(self, seconds: float) -> None:
@@ -186,7 +218,9 @@ class World:
         behaviour = self.behaviours[place(record)]
         if behaviour == "undecodable":
             raise ValueError("no event")
-        event = Event(type=(record.value or b"").decode(), key=record.key or b"", payload=behaviour, record=record)
+        if behaviour == "decoder_panic":
+            raise Panic
+        event = Event(type=(record.value or b"").decode()[:5], key=record.key or b"", payload=behaviour, record=record)
         if behaviour == "late":
             event.delay_until_ms = round((self.clock.now + 0.4) * 1000)
         return event
@@ -198,16 +232,19 @@ class World:
         begun = self.begun[where[0], where[1], event.key]
         if where[2] not in begun:
             begun.append(where[2])
-        if self.active.setdefault(event.key, where) != where:
-            self.broken.append(f"{where} is handled beside {self.active[event.key]}, of one key")
+        line = event.key or ("no key", where[0])
+        if self.active.setdefault(line, where) != where:
+            self.broken.append(f"{where} is handled beside {self.active[line]}, of one key")
+        if not self.is_wanted(where):
+            self.broken.append(f"{where} is handled, and is in no range")
         try:
             if behaviour == "slow":
                 self.blocked.add(where)
                 self.gates[where].wait(30)
                 self.blocked.discard(where)
         finally:
-            if self.active.get(event.key) == where:
-                del self.active[event.key]
+            if self.active.get(line) == where:
+                del self.active[line]
         if process != self.process:
             return None
         match behaviour:
@@ -223,29 +260,78 @@ class World:
                 return Dead(600)  # type: ignore[arg-type]
             case "exit":
                 raise SystemExit(1)
+            case "panic":
+                raise Panic
+            case "changes" if event.tries == 1:
+                event.key, event.record, event.type = b"changed", event.record._replace(offset=0), "changed"
+                return Retry()
+            case "changes":
+                event.key, event.record, event.type = b"changed", event.record._replace(offset=0), "changed"
         self.finished.add(where)
         return Skip() if behaviour == "skip" else None
 
-    def judge_commit(self, part: TopicPartition, offset: int, epoch: int | None) -> None:
-        """Every record of the log below a commit is done. A commit of a former log says nothing of this one."""
+    def is_wanted(self, where: Place) -> bool:
+        """Whether a record is in the ranges of the group, if it has any."""
+        start, end = (self.ranges or {}).get(where[0], (0, 0))
+        return self.ranges is None or start <= where[2] < end
+
+    def is_done(self, record: Record) -> bool:
+        where = place(record)
+        return where in self.finished or where in self.lettered or not self.is_wanted(where)
+
+    def judge_commit(self, part: TopicPartition, offset: int, epoch: int | None, note: str | None) -> None:
+        """Every record of the group below a commit is done, or told to be skipped. A commit of a former log says nothing."""
         if epoch is not None and epoch != self.broker.epochs[part]:
             return
-        for record in self.broker.logs[part]:
-            where = place(record)
-            if record.offset < offset and where not in self.finished | self.lettered:
-                self.broken.append(f"{part} was committed at {offset} (epoch {epoch}), and {where} is not done")
+        skipped = parse_note(note).skipped
+        for record in self.written[part[1], self.broker.epochs[part]]:
+            if self.begin[part] <= record.offset < offset and not self.is_done(record):
+                if not any(start <= record.offset < end for start, end in skipped):
+                    self.broken.append(
+                        f"{part} was committed at {offset} (epoch {epoch}), and {place(record)} is not done"
+                    )
+                elif record in self.broker.logs[part]:
+                    self.broken.append(f"{part}: {place(record)} is in the log, and was told to be skipped")
+
+    def held_bytes(self) -> int:
+        return sum(state.all_held_bytes for it in self.task.consumers for state in it.partitions.values())
+
+    def judge_state(self) -> None:
+        """No more is held than allowed, a run of ranges is complete only if all is done, and what waits in one line is of one key."""
+        held = self.held_bytes()
+        most = HELD_BYTES + (BATCH + PARTITIONS) * (BIG_BYTES + 1000)
+        if not 0 <= held <= most:
+            self.broken.append(f"{held} bytes are held, of at most {most}")
+        for consumer in self.task.consumers:
+            for part in consumer.partitions if consumer.is_complete else ():
+                log = self.written[part[1], self.broker.epochs[part]]
+                left = [it for it in log if it.offset >= self.begin[part] and not self.is_done(it)]
+                if left:
+                    self.broken.append(f"{part} counts as complete without {[place(it) for it in left]}")
+        for pool in self.task.processors:
+            for slot in pool.slots:
+                with slot.queue._lock:
+                    parked = [it for line in slot.queue._parked.values() for it in line]
+                    ahead = [entry[2] for entry in slot.queue._retries]
+                busy = {it.record.partition for it in (*ahead, *slot.at_work()) if it.record.key is None}
+                for event in parked:
+                    part = event.record.partition
+                    if event.record.key is None and part not in busy | {where[0] for where in self.blocked}:
+                        self.broken.append(f"{place(event.record)}, without a key, waits for one of another partition")
 
     # What may happen
 
-    def produce(self, partition: int, key: int, behaviour: str) -> None:
+    def produce(self, partition: int, key: int | None, behaviour: str) -> None:
         part = ("t", partition)
         with self.broker.lock:
             offset, epoch = self.broker.end(part), self.broker.epochs[part]
             where = (partition, epoch, offset)
             self.behaviours[where], self.gates[where] = behaviour, threading.Event()
             # The epoch goes as the timestamp, too, so that a letter tells it.
-            kind = b"large" if behaviour == "large" else b"x"
-            self.broker.produce([Record("t", partition, offset, b"%d-%d" % (partition, key), kind, epoch)])
+            kind = b"large" if behaviour == "large" else b"x" * BIG_BYTES if behaviour == "big" else b"x"
+            made = Record("t", partition, offset, b"%d-%d" % (partition, key) if key is not None else None, kind, epoch)
+            self.broker.produce([made])
+            self.written[partition, epoch] += self.broker.logs[part][-1:]
 
     def step(self, consumer: int) -> None:
         member = self.task.consumers[consumer]
@@ -286,22 +372,37 @@ class World:
         self.quiesce()
 
     def remake(self, partition: int) -> None:
-        self.broker.remake(("t", partition))
+        part = ("t", partition)
+        if self.broker.committed.get(part) and part not in self.broker.commit_epochs:
+            return  # a commit from before the first record has no leader epoch: if the log grows beyond it, nothing can tell
+        self.broker.remake(part)
+        self.begin[part] = 0
 
     def crash(self) -> None:
         """As `kill -9`: nothing is finished or committed any more; a new process has no partition yet."""
         self._begin_a_process(self.task)
 
-    def stop(self, *, group: bool = False) -> None:
+    def retain(self, partition: int, share: float) -> None:
+        """Retention deletes a share of the log."""
+        part = ("t", partition)
+        with self.broker.lock:
+            if self.broker.epochs[part] and self.broker.commit_epochs.get(part) != self.broker.epochs[part]:
+                return  # a log that was cut, and whose new beginning is gone before anybody has read it, tells nobody
+            start, end = self.broker.starts[part], self.broker.end(part)
+            self.broker.delete_before(part, start + round((end - start) * share))
+
+    def stop(self, *, group: bool = False, ranges: dict[int, tuple[int, int]] | None = None) -> None:
         """A graceful stop, or a switch to another group that begins at the start of the logs; with all that it waits for."""
         old = self.task
         for consumer in old.consumers:
             consumer._finish()
         for consumer in old.consumers:
             consumer._source.close()
-        self._begin_a_process(old, group=group)
+        self._begin_a_process(old, group=group, ranges=ranges)
 
-    def _begin_a_process(self, old: Task, *, group: bool = False) -> None:
+    def _begin_a_process(
+        self, old: Task, *, group: bool = False, ranges: dict[int, tuple[int, int]] | None = None
+    ) -> None:
         self.process += 1
         self._release_all()
         for pool in old.processors:
@@ -312,6 +413,7 @@ class World:
         if group:
             assert isinstance(self.broker, JudgedBroker)
             self._forget()
+            self.ranges = ranges
             self.broker = self._new_broker(self.broker)
         self.active.clear()
         self.blocked.clear()
@@ -343,7 +445,7 @@ class World:
         with slot.queue._lock:
             if slot.queue._retries and slot.queue._retries[0][0] <= self.clock():
                 return len(busy) == len(slot.workers)
-            waiting = any(slot.queue._out is None or event.key not in slot.queue._out for event in slot.queue._waiting)
+            waiting = any(slot.queue._out is None or event.lane not in slot.queue._out for event in slot.queue._waiting)
         return not waiting or len(busy) == len(slot.workers)
 
     # The end
@@ -360,6 +462,7 @@ class World:
     def calm(self) -> None:
         """Let all troubles end: everything that lies in the logs is done and committed, and no partition stands still."""
         self.letters = "ok"
+        self.ids_asked_at = float("inf")
         self.broker.refuses = lambda _partition: None
         for consumer in self.task.consumers:
             consumer.hold.clear()
@@ -371,19 +474,27 @@ class World:
             self._release_all()
             for number in range(CONSUMERS):
                 self.step(number)
-            if all(self.broker.committed.get(part, 0) == self.broker.end(part) for part in self.owners):
+            if all(self.is_at_its_end(part) for part in self.owners) and not self.held_bytes():
                 break
             self.advance(0.3)
         for part in self.owners:
-            if self.broker.committed.get(part, 0) != self.broker.end(part):
+            if not self.is_at_its_end(part):
                 self.broken.append(
                     f"{part} stands still at {self.broker.committed.get(part)} of {self.broker.end(part)}: "
                     f"{[consumer.partitions.get(part) for consumer in self.task.consumers]}"
                 )
             for record in self.broker.logs[part]:
-                if place(record) not in self.finished | self.lettered:
+                if not self.is_done(record):
                     self.broken.append(f"{place(record)} was lost")
+        if held := self.held_bytes():
+            self.broken.append(f"{held} bytes are held of nothing")
         self.judge_order()
+
+    def is_at_its_end(self, part: TopicPartition) -> bool:
+        committed = self.broker.committed.get(part, 0)
+        if self.ranges is None:
+            return committed == self.broker.end(part)
+        return committed >= self.ranges.get(part[1], (0, 0))[1]
 
     def close(self) -> None:
         self.process += 1
