@@ -157,7 +157,8 @@ class ConsumerThread:
                 len(records), sum(len(record.value or b"") + len(record.key or b"") for record in records)
             )
         self._flow.took(len(records), self._take_in(records))
-        while self._resets:  # first: an end that was reached after a reset says nothing of what the reset has passed over
+        # First: an end that was reached after a reset says nothing of what the reset has passed over.
+        while self._resets:
             self._reached(self._resets.popleft())
         if self._ranges is not None:
             for partition, end in self._source.take_ends().items():
