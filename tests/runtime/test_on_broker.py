@@ -369,7 +369,7 @@ def test_a_start_at_an_instant_is_the_first_record_then_or_later(
 class Untold(KafkaSource):
     """The broker does not say where the instant is."""
 
-    def _begin_at(self, *_: Any) -> dict[tuple[str, int], int]:
+    def _begin(self, *_: Any) -> dict[tuple[str, int], int]:
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
 
 
