@@ -31,6 +31,6 @@ def record(
 def event(offset: int, *, key: bytes = b"k", partition: int = 0, kind: str = "x", owner: Any = None) -> Event:
     """An event of topic "t"."""
     made = record(offset, key=key, partition=partition, kind=kind)
-    return Event(
-        type=kind, key=key, payload=b"v", record=made, owner=owner, lane=key or ("t", partition), offset=offset
-    )
+    read = Event(type=kind, key=key, payload=b"v", record=made, owner=owner)
+    read.lane, read.offset, read.size = key or ("t", partition), offset, 0
+    return read
