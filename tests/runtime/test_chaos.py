@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,7 @@ from tests.runtime.chaos.conductor import (
     DEAD_EVERY,
     INSTANCES,
     KINDS,
+    PARTITIONS,
     PROTOCOLS,
     STALL_SECONDS,
     Done,
@@ -78,6 +80,45 @@ def test_groups_under_chaos_lose_nothing_and_keep_order(tmp_path: Path, seed: in
             assert found["repeats"] < 0.2 * len(lines)
             assert fleet.broken
             assert set(fleet.broken.values()) == {0}
+    finally:
+        for fleet in fleets:
+            fleet.abandon()
+        broker.stop()
+
+
+@pytest.mark.lab
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", _seeds(os.environ.get("CHAOS_SEEDS", "1")))
+def test_runs_of_ranges_under_kills_handle_all_of_them_and_end(tmp_path: Path, seed: int) -> None:
+    """Three groups at once, one for each protocol; instances are killed or restarted until all of them end by themselves."""
+    print(f"replay with CHAOS_SEEDS={seed} CHAOS_SECONDS={SECONDS:g}")
+    broker = start_broker(tmp_path / "broker")
+    fleets = [Fleet(protocol, broker, tmp_path) for protocol in PROTOCOLS]
+
+    def run(fleet: Fleet) -> tuple[set[tuple[int, int]], set[tuple[int, int]]]:
+        dice = random.Random(f"{seed} {fleet.protocol}")
+        wanted = fleet.prepare_ranges(round(SECONDS * 1200), dice)
+        for number in range(INSTANCES):
+            fleet.launch(f"i{number}")
+        end = time.monotonic() + SECONDS
+        while time.monotonic() < end:
+            time.sleep(dice.uniform(0.5, 2.0))
+            item = fleet.instances[f"i{dice.randrange(INSTANCES)}"]
+            (item.popen.kill if dice.random() < 0.6 else item.popen.terminate)()
+            item.popen.wait(30)
+            fleet.launch(item.name)
+        for item in fleet.instances.values():
+            assert item.popen.wait(120) == 0, f"{fleet.protocol} {item.name} ended with {item.popen.returncode}"
+        ends = {part: found[-1][1] for part, found in (fleet.ranges or {}).items()}
+        assert fleet.committed() == ends
+        return wanted, {(line.partition, line.number // PARTITIONS) for line in fleet.lines()}
+
+    try:
+        with ThreadPoolExecutor(len(fleets)) as pool:
+            for fleet, (wanted, handled) in zip(fleets, pool.map(run, fleets), strict=True):
+                repeats = len(fleet.lines()) - len(handled)
+                print(f"{fleet.protocol}: {len(handled)} of {len(wanted)} records of the ranges, {repeats} repeats")
+                assert handled == wanted
     finally:
         for fleet in fleets:
             fleet.abandon()

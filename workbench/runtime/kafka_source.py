@@ -107,6 +107,7 @@ class KafkaSource:
         self._lost: dict[Partition, tuple[int | None, str]] = {}  # positions outside of the log, and the client's words
         self._begun: dict[Partition, int] = {}  # where partitions without a commit were to begin
         self._assigned_now: set[Partition] = set()
+        self._unchecked: set[Partition] = set()  # assigned ones whose ranges are not held against their logs yet
         self._group = config.group
         self._patience_seconds = config.rebalance_drain_seconds
         self._properties = properties
@@ -133,6 +134,8 @@ class KafkaSource:
             if self._closing:
                 return  # the client releases them at once, and does not ask the broker
             self._assigned_now.update((part.topic, part.partition) for part in partitions)
+            if self._ranges is not None:
+                self._unchecked |= self._assigned_now
             if not partitions:
                 listener.on_assigned({}, {}, {})
             else:
@@ -154,6 +157,7 @@ class KafkaSource:
         for partition in found:
             for of in (self._seeks, self._lost, self._begun, self._ends):
                 of.pop(partition, None)
+        self._unchecked.difference_update(found)
         return found
 
     def _noted(self, answers: list[TopicPartition]) -> dict[Partition, int | None]:
@@ -203,7 +207,6 @@ class KafkaSource:
 
         Raises:
             SourceUnreachableError: if a start must be known, and the broker does not answer.
-            GuardError: for ranges that the logs do not have.
         """
         try:
             if self._start_at_ms is None and self._ranges is None:
@@ -214,8 +217,6 @@ class KafkaSource:
                 )
                 none = [part for part, offset in committed.items() if offset is None]
                 begin = self._begin(none, self._start_at_ms)
-                if self._ranges is not None:
-                    check_ranges(self._consumer, self._ranges, committed)
         except KafkaException as error:
             raise SourceUnreachableError(
                 f"The start offset of {plural(len(partitions), 'partition')} is unknown: {error.args[0].str()}",
@@ -249,9 +250,12 @@ class KafkaSource:
 
         Raises:
             SourceUnreachableError: for errors that no further poll resolves: missing permission, fenced, no start offset.
+            GuardError: for ranges that the logs do not have.
         """
         if self._seeks:
             self._seek()
+        if self._ranges is not None and self._unchecked and check_ranges(self._consumer, self._ranges, self._unchecked):
+            self._unchecked.clear()
         # consume() waits for its full timeout unless it gets all records it asks for; so wait for one, then take what is there. An
         # error ends the member: the batch is lost, and later commits would skip it.
         messages = self._consumer.consume(1, timeout)
@@ -411,7 +415,7 @@ class KafkaSource:
         self._consumer.close()
         self._closing = self._commit_under_way = False  # a commit without an answer belongs to released partitions
         self._commit_failures = {}
-        for of in (self._seeks, self._lost, self._begun, self._ends):
+        for of in (self._seeks, self._lost, self._begun, self._ends, self._unchecked):
             of.clear()
         self._consumer = Consumer(self._properties, logger=_log)
         self._join()

@@ -109,29 +109,42 @@ def _at_or_after(consumer: Consumer, at_ms: int, partitions: Sequence[Partition]
     return {(part.topic, part.partition): part.offset for part in answers}
 
 
-def check_ranges(consumer: Consumer, ranges: Ranges, assigned: Iterable[Partition]) -> None:
-    """Refuse ranges that no log has: their group would wait for their end forever.
+def check_ranges(consumer: Consumer, ranges: Ranges, assigned: Iterable[Partition]) -> bool:
+    """Refuse ranges that no log has: their group would wait for their end forever. Returns whether the broker has answered.
+
+    Not to be called in a callback of the client (2.16): after `list_topics` it no longer knows that it is in a call, and aborts the process
+    at its next callback.
 
     Raises:
         GuardError: naming a partition that its topic does not have, or a range that goes beyond its log's end.
-        KafkaException: if the broker does not answer.
     """
     assigned = list(assigned)
-    for topic in {topic for topic, _ in assigned}:
-        there = consumer.list_topics(topic, timeout=_TIMEOUT_SECONDS).topics[topic].partitions
-        for number in sorted(number for name, number in ranges.ends if name == topic and number not in there):
+    try:
+        there = {
+            topic: consumer.list_topics(topic, timeout=_TIMEOUT_SECONDS).topics[topic].partitions
+            for topic, _ in assigned
+        }
+        ends = {
+            part: consumer.get_watermark_offsets(TopicPartition(*part), timeout=_TIMEOUT_SECONDS)[1]
+            for part in assigned
+            if ranges.end(part)
+        }
+    except KafkaException as error:
+        _log.warning("the ranges cannot be checked yet: %s", error)
+        return False
+    for topic, number in sorted(ranges.ends):
+        if number not in there.get(topic, (number,)):
             raise GuardError(
                 f"There are ranges for {topic}-{number}, and topic {topic} has no such partition.",
                 hint="Correct the ranges, or make a new plan.",
             )
-    for partition in assigned:
-        if end := ranges.end(partition):
-            _, log_end = consumer.get_watermark_offsets(TopicPartition(*partition), timeout=_TIMEOUT_SECONDS)
-            if end > log_end:
-                raise GuardError(
-                    f"The ranges of {partition[0]}-{partition[1]} go to {end}, and its log ends at {log_end}.",
-                    hint="Correct the ranges. If the log was truncated or recreated, make a new plan.",
-                )
+    for partition, log_end in ends.items():
+        if ranges.end(partition) > log_end:
+            raise GuardError(
+                f"The ranges of {partition[0]}-{partition[1]} go to {ranges.end(partition)}, and its log ends at {log_end}.",
+                hint="Correct the ranges. If the log was truncated or recreated, make a new plan.",
+            )
+    return True
 
 
 def next_offset(lost: int | None, why: str, low: int, high: int, policy: Policy) -> int:

@@ -89,6 +89,7 @@ class Fleet:
     instances: dict[str, Instance] = field(default_factory=dict)
     broken: dict[str, int] = field(default_factory=dict)  # sentinels that instances reported
     written: int = 0  # how many records the producer has taken
+    ranges: dict[int, list[tuple[int, int]]] | None = None  # by partition; the instances then end by themselves
     remade_at: list[int] = field(default_factory=list)  # how many of them were written when the topic was made anew
     _producing: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
@@ -141,7 +142,7 @@ class Fleet:
             f'client_id = "{name}"\nmetrics_port = {port}\nadmin_token = "{TOKEN}"\ncommit_interval_seconds = 0.5\n'
             f"rebalance_drain_seconds = 3.0\nshutdown_seconds = 5.0\nconsumers = {CONSUMERS[name]}\n"
             f'dead_letter_topic = "{self.letters}"\nmax_uncommitted_per_partition = 200\ncarry_over_per_partition = 20\n'
-            f"[runtime.default_processor]\nthreads = 4\nqueue_capacity = 50\n[runtime.kafka]\n{kafka}\n"
+            f"{self._ranges()}[runtime.default_processor]\nthreads = 4\nqueue_capacity = 50\n[runtime.kafka]\n{kafka}\n"
         )
         child = process.start(
             f"{self.protocol}-{name}",
@@ -150,6 +151,29 @@ class Fleet:
             env={"LEDGER": str(self.ledger), "PYTHONPATH": str(ROOT)},
         )
         self.instances[name] = Instance(name, port, child.popen)
+
+    def _ranges(self) -> str:
+        if self.ranges is None:
+            return ""
+        lines = (f"{part} = {json.dumps(found)}" for part, found in self.ranges.items())
+        return f"[runtime.ranges.{self.topic}]\n" + "\n".join(lines) + "\n"
+
+    def prepare_ranges(self, records: int, dice: random.Random) -> set[tuple[int, int]]:
+        """Write a log, and choose some ranges of each partition; returns the places of their records. The ends are often the log's."""
+        create_topic(self.broker.bootstrap, self.topic, PARTITIONS)
+        create_topic(self.broker.bootstrap, self.letters, 1)
+        self.ledger.touch()
+        producer = Producer({"bootstrap.servers": self.broker.bootstrap, "linger.ms": 5, "log_level": 0})
+        for number in range(records):
+            producer.produce(self.topic, f"{number:012d}", f"k{number % KEYS}", partition=number % PARTITIONS)
+            producer.poll(0)
+        assert producer.flush(60) == 0
+        each = records // PARTITIONS
+        self.ranges = {}
+        for part in range(PARTITIONS):
+            ends = sorted(dice.sample(range(1, each), 3))
+            self.ranges[part] = [(ends[0], ends[1]), (ends[2], each if dice.random() < 0.7 else ends[2] + 1)]
+        return {(part, at) for part, found in self.ranges.items() for start, end in found for at in range(start, end)}
 
     def _produce(self) -> None:
         producer = Producer(
