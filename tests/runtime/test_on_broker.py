@@ -512,3 +512,43 @@ def test_a_letter_that_its_topic_does_not_take_goes_without_its_value(lab: Lab) 
     assert [len(found[number].value() or b"") for number in range(8)] == [0, 50_000, *([5_000] * 6)]
     first = dict(found[0].headers())
     assert (first["wb_left_out"], first["wb_value_bytes"]) == (b"value", b"50000")
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_position_that_retention_overtakes_is_told_and_noted(lab: Lab, protocol: str) -> None:
+    """The member stays in the group, other partitions go on where they are, and the next member keeps the note."""
+    topic, group, go = Topic(lab, 2), f"overtaken-{protocol}", threading.Event()
+    handled: set[tuple[int, int]] = set()
+    for part in range(2):
+        topic.produce(300, partition=part)
+    admin = AdminClient({"bootstrap.servers": lab.bootstrap, "log_level": 0})
+
+    def handle(event: Event) -> None:
+        handled.add((event.record.partition, event.record.offset))
+        go.wait(30)
+
+    settings = topic.config(
+        group=group,
+        max_poll_records=20,
+        max_uncommitted_per_partition=40,
+        default_processor=ProcessorConfig(threads=1, queue_capacity=10),
+        kafka={**PROTOCOLS[protocol], "queued.min.messages": 20, "fetch.message.max.bytes": 1000},
+    )
+    runtime = Runtime(settings, {"*": handle})
+    with running(runtime):
+        states = runtime.task.consumers[0].partitions
+        wait_for(lambda: len(handled) == 1 and len(states) >= 2)
+        time.sleep(0.5)
+        gone = TopicPartition(topic.name, 0, 280)
+        admin.delete_records([gone])[gone].result(30)
+        go.set()
+        wait_for(lambda: topic.committed(group) == [300, 300], 60)
+        rebalances, [skipped] = runtime.task.consumers[0].rebalances, states[topic.name, 0].note.skipped
+        assert rebalances == 1
+    assert {offset for part, offset in handled if part == 1} == set(range(300))
+    assert {offset for part, offset in handled if part == 0} == set(range(300)) - set(range(*skipped))
+    assert skipped[1] == 280
+    again = Runtime(settings, {"*": lambda _event: None})
+    with running(again):
+        wait_for(lambda: (topic.name, 0) in again.task.consumers[0].partitions)
+        assert again.task.consumers[0].partitions[topic.name, 0].note.skipped == (skipped,)

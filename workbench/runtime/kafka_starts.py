@@ -112,8 +112,8 @@ def _at_or_after(consumer: Consumer, at_ms: int, partitions: Sequence[Partition]
 def check_ranges(consumer: Consumer, ranges: Ranges, assigned: Iterable[Partition]) -> bool:
     """Refuse ranges that no log has: their group would wait for their end forever. Returns whether the broker has answered.
 
-    Not to be called in a callback of the client (2.16): after `list_topics` it no longer knows that it is in a call, and aborts the process
-    at its next callback.
+    Not to be called in a callback of the client (2.16): after `list_topics` it no longer knows that it is in a call, and aborts the
+    process at its next callback.
 
     Raises:
         GuardError: naming a partition that its topic does not have, or a range that goes beyond its log's end.
