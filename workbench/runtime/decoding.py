@@ -21,6 +21,7 @@ class Decoding:
         self._decode = decode
         self._metrics = metrics
         self._delays_ms = {name: round(of.delay_seconds * 1000) for name, of in config.processors.items()}
+        self._has_delays = any(self._delays_ms.values()) or config.default_processor.delay_seconds > 0
         self._default_delay_ms = round(config.default_processor.delay_seconds * 1000)
 
     def event(self, record: Record) -> Event | None:
@@ -43,8 +44,8 @@ class Decoding:
                 "undecodable record %s-%d@%d: %s", record.topic, record.partition, record.offset, type(error).__name__
             )
             return Event(type=UNDECODABLE, key=record.key or b"", payload=None, record=record)
-        if event is None:
-            return None
+        if event is None or not self._has_delays:
+            return event
         delay_ms = self._delays_ms.get(event.type, self._default_delay_ms)
         if event.delay_until_ms is None and delay_ms and record.timestamp_ms >= 0:
             event.delay_until_ms = record.timestamp_ms + delay_ms

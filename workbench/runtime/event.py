@@ -51,19 +51,30 @@ class Record(NamedTuple):
 
 
 # What Python needs for a record and its event beside their bytes, about (measured: 0.4 to 0.7 kB).
-_RECORD_BYTES = 512
+RECORD_BYTES = 512
+
+
+def headers_bytes(headers: Headers) -> int:
+    """Bytes of names and values; unreadable headers were not kept."""
+    size = 0
+    try:
+        for name, value in headers:
+            size += len(name)
+            if value:
+                size += len(value)
+    except ValueError:
+        return 0
+    return size
 
 
 def record_bytes(record: Record) -> int:
     """Memory of a record, about: key, value and headers, and 512 bytes."""
-    size = _RECORD_BYTES + len(record.key or b"") + len(record.value or b"")
-    if record.headers is not None:
-        try:
-            for name, value in record.headers:
-                size += len(name) + len(value or b"")
-        except ValueError:  # unreadable ones were not kept
-            pass
-    return size
+    return (
+        RECORD_BYTES
+        + len(record.key or b"")
+        + len(record.value or b"")
+        + (headers_bytes(record.headers) if record.headers is not None else 0)
+    )
 
 
 @dataclass(slots=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from workbench.runtime.config import RuntimeConfig
-from workbench.runtime.event import TopicPartition
+from workbench.runtime.event import Record, TopicPartition, record_bytes
 from workbench.runtime.partition import PartitionState
 from workbench.runtime.source import RecordSource
 
@@ -65,10 +65,11 @@ class Flow:
         room = self._account.limit - self._account.total
         return max(1, min(limit, int(room / self._mean_bytes)))
 
-    def took(self, records: int, size: int) -> None:
-        """Note the size of a batch."""
+    def took(self, records: Sequence[Record]) -> None:
+        """Learn the size of records from a batch: from its ends, since this is done for every one."""
         if records:
-            self._mean_bytes += _MEAN_WEIGHT * (size / records - self._mean_bytes)
+            size = max(record_bytes(records[0]), record_bytes(records[-1]))
+            self._mean_bytes += _MEAN_WEIGHT * (size - self._mean_bytes)
 
     def pause_and_resume(self, partitions: Mapping[TopicPartition, PartitionState], *, on_hold: bool) -> None:
         """Pause what is full (on hold: everything), resume what has room again."""

@@ -206,9 +206,11 @@ class ProcessorPool:
                 continue
             watch.begins(event)
             # What identifies the event is put back: a handler may change its own view of it, not what is counted, retried or given up.
-            identity = event.type, event.key, event.record, event.attempt, event.tries
+            kind, key, record = event.type, event.key, event.record
+            attempt, tries = event.attempt, event.tries
             outcome = self._handle(event)
-            event.type, event.key, event.record, event.attempt, event.tries = identity
+            event.type, event.key, event.record = kind, key, record
+            event.attempt, event.tries = attempt, tries
             watch.ends(event)
             with slot.lock:
                 if worker.overdue:
