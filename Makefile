@@ -62,25 +62,25 @@ bench-report: $(READY)  ## the scheduled report over many subscriptions, from a 
 	@$(BIN)/python -m tests.bench.health $(or $(N),500)
 
 stories: $(READY)  ## 306 simulated groups, 100 healthy and 206 in trouble, judged in one job  [SEED=1 KIND=name WRONG=1 CLIENTS=1]
-	@$(BIN)/python -m tests.stories.score --seed $(or $(SEED),1) $(if $(KIND),--kind $(KIND)) $(if $(WRONG),--list-wrong) $(if $(CLIENTS),--clients)
+	@$(BIN)/python -m evaluation.stories.score --seed $(or $(SEED),1) $(if $(KIND),--kind $(KIND)) $(if $(WRONG),--list-wrong) $(if $(CLIENTS),--clients)
 
 fleet-day: $(READY)  ## a simulated day of 500 healthy groups, swept each quarter of an hour: how many alarms  [SEED=1 N=500]
-	@$(BIN)/python -m tests.stories.day --seed $(or $(SEED),1) --groups $(or $(N),500)
+	@$(BIN)/python -m evaluation.stories.day --seed $(or $(SEED),1) --groups $(or $(N),500)
 
 evaluate: $(READY)  ## the evaluation: cases with truth, tiers, baselines, two faults, unknown ones, to build/evaluation  [SEEDS=901 PERTURB=1 CAPTURES=1]
-	@$(BIN)/python -m tests.evaluate --seeds $(or $(SEEDS),901) $(if $(PERTURB),--perturb) $(if $(CAPTURES),--captures)
+	@$(BIN)/python -m evaluation.tiers --seeds $(or $(SEEDS),901) $(if $(PERTURB),--perturb) $(if $(CAPTURES),--captures)
 
 bench-triage: $(READY)  ## accuracy of triage on real incidents, to build/triage.json  [SEEDS=101-105 ONLY=a,b ADVICE=1]
 	@$(BIN)/workbench lab setup
-	@$(BIN)/python -m tests.bench.accuracy $(if $(SEEDS),--seeds $(SEEDS)) $(if $(ONLY),--only $(ONLY)) $(if $(ADVICE),--apply-advice)
+	@$(BIN)/python -m evaluation.live $(if $(SEEDS),--seeds $(SEEDS)) $(if $(ONLY),--only $(ONLY)) $(if $(ADVICE),--apply-advice)
 
 soak: $(READY)  ## the replay of a third of a million-record topic, end to end
 	@$(BIN)/workbench lab setup
 	@REPLAY_RECORDS=1000000 $(BIN)/python -m pytest tests/lab/test_replay_end_to_end.py --durations=5
 
 lint: $(READY)  ## ruff and mypy --strict
-	@$(BIN)/ruff check -q workbench tests
-	@$(BIN)/ruff format -q --check workbench tests
+	@$(BIN)/ruff check -q workbench tests evaluation
+	@$(BIN)/ruff format -q --check workbench tests evaluation
 	@$(BIN)/mypy
 
 setup: $(READY)  ## install the Python environment, and a Java if the machine has none

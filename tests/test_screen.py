@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rich.table import Table
 from rich.text import Text
 
-from tests.stories import WINDOW
+from evaluation.stories import WINDOW
 from tests.triage.test_checks import finding
 from workbench.api.snapshots import SnapshotResult
 from workbench.cli.snapshot import _show

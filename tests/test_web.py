@@ -28,8 +28,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from urllib3.response import HTTPResponse
 
+from evaluation.stories import WINDOW
 from tests.servers import Script, scripted
-from tests.stories import WINDOW
 from workbench.collect.prometheus import PrometheusSource
 from workbench.collect.scrape import fetch
 from workbench.errors import SourceUnreachableError

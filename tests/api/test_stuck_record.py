@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.stories import WINDOW
+from evaluation.stories import WINDOW
 from tests.test_screen import HOSTILE, STEERS
 from tests.triage.findings import finding
 from workbench.api.stuck_record import with_records

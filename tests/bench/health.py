@@ -16,7 +16,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.stories import THRESHOLDS, WINDOW, Story, lagging
+from evaluation.stories import THRESHOLDS, WINDOW, Story, lagging
 from workbench.collect.capture import Capture, new_info, write_capture
 from workbench.samples import concat
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from evaluation.stories import THRESHOLDS, WINDOW, Story, lagging
 from tests.browser.devtools import Page, chromium
 from tests.browser.looking import FITS, PICTURES, SHARE, inert, within
-from tests.stories import THRESHOLDS, WINDOW, Story, lagging
 from tests.widgets.test_panel import hostile_capture
 from workbench.collect.capture import Capture, new_info
 from workbench.report import health

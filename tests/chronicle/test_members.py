@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.stories import TIMES, WINDOW, Story
+from evaluation.stories import TIMES, WINDOW, Story
 from workbench.chronicle.members import disproved, members_of
 from workbench.chronicle.series import Line
 from workbench.samples import SERIES_ORDER, concat

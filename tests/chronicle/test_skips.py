@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.stories import TIMES, WINDOW
-from tests.stories import Story as Samples
+from evaluation.stories import TIMES, WINDOW
+from evaluation.stories import Story as Samples
 from workbench.chronicle.handled import Handled, handled_by
 from workbench.chronicle.partition import told
 from workbench.chronicle.series import Limits, Line, Measured, Story

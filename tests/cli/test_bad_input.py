@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from evaluation.stories import THRESHOLDS, WINDOW, Story, lagging
 from tests.cli.running import PROGRAM, check, refused, run, run_here
 from tests.servers import Script, scripted
-from tests.stories import THRESHOLDS, WINDOW, Story, lagging
 from workbench.collect.capture import Capture, new_info, write_capture
 
 

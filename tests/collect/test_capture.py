@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from evaluation.stories import THRESHOLDS, WINDOW, lagging
 from tests.killed import killed_at_each_change
-from tests.stories import THRESHOLDS, WINDOW, lagging
 from workbench.collect.capture import (
     INFO,
     PARTS,

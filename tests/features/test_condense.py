@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.stories import END, TIMES, WINDOW, Story, growing, lagging, steps
+from evaluation.stories import END, TIMES, WINDOW, Story, growing, lagging, steps
 from workbench.features import condense as module
 from workbench.features.condense import SUMMARY_SCHEMA, condense
 from workbench.samples import SampleBatch, concat

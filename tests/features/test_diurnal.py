@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from evaluation.stories import END
 from tests.features.whole import summarise_each
-from tests.stories import END
 from workbench.features.subscriptions import of_summary
 from workbench.features.timelag import EXTRAPOLATION_CAP_SECONDS
 from workbench.samples import SampleBatch, concat

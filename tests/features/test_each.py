@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from tests.stories import END
+from evaluation.stories import END
 from workbench.features.condense import COLUMNS
 from workbench.features.each import throttles_in_force
 from workbench.samples import SERIES_ORDER, SampleBatch

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.stories import TIMES, WINDOW, Story, lagging, steps
+from evaluation.stories import TIMES, WINDOW, Story, lagging, steps
 from tests.triage.judging import rows_of
 from workbench.features.series import series_of
 

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from evaluation.stories import END, TIMES, TS_US, WINDOW, Story
 from tests.features.whole import summarise
-from tests.stories import END, TIMES, TS_US, WINDOW, Story
 from workbench.features.summary import NOW
 from workbench.samples import SampleBatch
 from workbench.window import Window

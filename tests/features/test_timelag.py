@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from evaluation.stories import BASELINE_SECONDS, STEP_SECONDS, TIMES, WINDOW, WINDOW_SECONDS, Story, growing
 from tests.features.whole import summarise_each
-from tests.stories import BASELINE_SECONDS, STEP_SECONDS, TIMES, WINDOW, WINDOW_SECONDS, Story, growing
 from workbench.features.subscriptions import of_summary
 from workbench.features.timelag import EXTRAPOLATION_CAP_SECONDS
 from workbench.samples import concat

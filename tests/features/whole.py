@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tests.stories import THRESHOLDS
+from evaluation.stories import THRESHOLDS
 from workbench.features.condense import COLUMNS, condense
 from workbench.features.each import condense_each, summary_of
 from workbench.features.slots import of_slots

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from evaluation.stories import THRESHOLDS, WINDOW, lagging
 from tests.chunks import answer, bits_of, encode
 from tests.fuzz.mutators import (
     TOKENS,
@@ -24,7 +25,6 @@ from tests.fuzz.mutators import (
 )
 from tests.fuzz.target import CAPTURES, SECRET, Case, Target, Web, changed, folder_of, written
 from tests.profiles.pages import PAGES
-from tests.stories import THRESHOLDS, WINDOW, lagging
 from workbench.collect import capture, remote_read
 from workbench.collect.kafka_views import GROUPS_SCHEMA
 from workbench.collect.prometheus import PrometheusSource

@@ -11,6 +11,7 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
+from evaluation.stories import WINDOW
 from tests.fuzz.mutators import (
     json_text,
     of_document,
@@ -21,7 +22,6 @@ from tests.fuzz.mutators import (
 )
 from tests.fuzz.target import SECRET, Case, Target, Web, changed, from_file
 from tests.replay.fakes import orders, plan_of
-from tests.stories import WINDOW
 
 _WEBHOOK = {
     "version": "4",

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from evaluation.stories import WINDOW
 from tests.chunks import encode
 from tests.fuzz import child
 from tests.fuzz.breaking import VARIABLE
@@ -19,7 +20,6 @@ from tests.fuzz.mutators import json_text
 from tests.fuzz.runner import run, shares
 from tests.fuzz.target import Target
 from tests.fuzz.targets import targets
-from tests.stories import WINDOW
 from workbench.alerts import read_alerts
 from workbench.collect.xor_chunks import decode
 from workbench.errors import UsageError, WorkbenchError

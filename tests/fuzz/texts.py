@@ -14,6 +14,7 @@ from unittest.mock import MagicMock, patch
 
 from prometheus_client import CollectorRegistry
 
+from evaluation.stories import WINDOW
 from tests.fuzz.mutators import (
     TOKENS,
     json_text,
@@ -26,7 +27,6 @@ from tests.fuzz.mutators import (
     typed_time,
 )
 from tests.fuzz.target import CAPTURES, SECRET, Case, Target, changed, from_file, written
-from tests.stories import WINDOW
 from workbench.errors import UsageError
 
 _SETTINGS = {

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.stories.book import draw
+from evaluation.stories.book import draw
 from workbench.errors import SetupError, UsageError
 from workbench.lab.jars import BROKER, CONNECT, STREAMS, TOOLS, check
 from workbench.lab.kafka import new_cluster_id
@@ -64,7 +64,7 @@ def test_a_seed_decides_everything(name: str) -> None:
 def test_every_verdict_has_a_scenario() -> None:
     """A verdict that the lab cannot provoke is one that nobody has seen; "cannot tell" is a matter of what is measured.
 
-    Those that are about hours (what is usual) are told as stories at the pace of real life: `tests/stories`.
+    Those that are about hours (what is usual) are told as stories at the pace of real life: `evaluation/stories`.
     """
     expected = {make_scenario(name, 1, bootstrap="b", run_id="r").expected for name in SCENARIOS}
     stories = {Verdict.RECOVERED, Verdict.PRODUCER_SILENT, Verdict.BURST}

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.stories import END, THRESHOLDS, TIMES, WINDOW, Story, growing, lagging, values
+from evaluation.stories import END, THRESHOLDS, TIMES, WINDOW, Story, growing, lagging, values
 from workbench.collect.capture import Capture, new_info
 from workbench.expectations import Expectations, GroupSettings
 from workbench.report import health

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from tests.stories import WINDOW, Story, lagging, steps
+from evaluation.stories import WINDOW, Story, lagging, steps
 from tests.widgets.test_panel import HOSTILE
 from workbench.features.series import SeriesLine, series_of
 from workbench.humanize import printable

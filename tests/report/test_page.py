@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.stories import THRESHOLDS, WINDOW, Story, lagging, steps
+from evaluation.stories import THRESHOLDS, WINDOW, Story, lagging, steps
 from workbench.collect.capture import Capture, new_info, read_capture
 from workbench.expectations import GroupSettings
 from workbench.report import health

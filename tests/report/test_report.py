@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.stories import THRESHOLDS, WINDOW, Story, lagging, steps
+from evaluation.stories import THRESHOLDS, WINDOW, Story, lagging, steps
 from workbench.collect.capture import Capture, new_info
 from workbench.console import SafeConsole
 from workbench.errors import UsageError

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from evaluation.stories import THRESHOLDS, WINDOW, Story, lagging, steps
 from tests.serve.serving import Office, alert
 from tests.serve.test_incidents import post
-from tests.stories import THRESHOLDS, WINDOW, Story, lagging, steps
 from workbench.api.measure import Measured
 from workbench.collect.capture import Capture, new_info
 from workbench.samples import concat

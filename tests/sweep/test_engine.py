@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from evaluation.stories import END as STORY_END
 from tests.fleet import END, KINDS, land_fleet, slot_series
-from tests.stories import END as STORY_END
 from tests.triage.test_incidents import TRUTH, shifted
 from workbench.collect.capture import Capture, new_info
 from workbench.errors import DamagedCaptureError, NoSeriesError

@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from evaluation.stories import END as STORY_END
+from evaluation.stories import lagging
 from tests.fleet import END, land_fleet, slot_series
 from tests.killed import killed_at_each_change
-from tests.stories import END as STORY_END
-from tests.stories import lagging
 from workbench.errors import DamagedCaptureError, NoSeriesError, OutputError, UsageError
 from workbench.samples import SAMPLES_SCHEMA, SeriesTable
 from workbench.sweep import store as module

@@ -34,7 +34,7 @@ WORDING = re.compile(
 
 def captures() -> Iterator[tuple[str, Capture]]:
     """Every recorded incident as it is and as a lag exporter alone would show it, the shipped captures, and the tests' stories."""
-    from tests.stories import Story
+    from evaluation.stories import Story
     from tests.triage.test_verdicts import CASES, capture_of
 
     for folder in sorted((ROOT / "notebooks").glob("*/incident-*")):

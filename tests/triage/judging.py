@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tests.stories import THRESHOLDS, WINDOW, Story
+from evaluation.stories import THRESHOLDS, WINDOW, Story
 from workbench.expectations import NOTHING_EXPECTED, Expectations
 from workbench.samples import concat
 from workbench.settings import Thresholds

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.stories import TIMES, Story, growing
+from evaluation.stories import TIMES, Story, growing
 from tests.triage.judging import rows_of
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Answer, Verdict

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.triage.made import made, subscription
 from workbench.features.measured import ProcessorFeatures, QueueFeatures
+from workbench.numbers import UTILISATION
 from workbench.settings import Thresholds
 from workbench.triage import capacity
 from workbench.triage.subscription import SubscriptionFeatures
@@ -131,8 +132,8 @@ def test_what_is_needed_does_suffice(rate: float, seconds: float, lag: int, obje
         row(arrival_per_second=rate, lag_messages=lag, processors=processors), {"x"}, objective_seconds=objective
     )
     assert sizing is not None
-    assert rate * seconds <= sizing.keep_up * capacity.TARGET_UTILISATION * (1 + 1e-9)
-    assert sizing.keep_up == 1 or rate * seconds > (sizing.keep_up - 1) * capacity.TARGET_UTILISATION * (1 - 1e-9)
+    assert rate * seconds <= sizing.keep_up * UTILISATION * (1 + 1e-9)
+    assert sizing.keep_up == 1 or rate * seconds > (sizing.keep_up - 1) * UTILISATION * (1 - 1e-9)
     per_second = sizing.drain / seconds
     assert sizing.drain >= sizing.keep_up
     if per_second > rate:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.stories import WINDOW
+from evaluation.stories import WINDOW
 from tests.triage.made import made, subscription
 from workbench.cli import triage_again
 from workbench.errors import ExitCode, SourceUnreachableError

@@ -32,6 +32,7 @@ def test_a_multiple_becomes_a_limit_in_the_unit_of_the_value() -> None:
     )
     row = subscription(
         answers=answers,
+        path=("one_slow",),
         verdict=Verdict.SLOW_PROCESSOR,
         slowest_seconds=0.231,
         slowest_baseline_seconds=0.00413,

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.stories import Story
+from evaluation.stories import Story
 from tests.triage.judging import rows_of
 from workbench.triage.verdict import Verdict
 

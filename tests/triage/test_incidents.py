@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from tests.stories import END
+from evaluation.stories import END
 from tests.triage.judging import rows_of
 from workbench.collect.capture import read_capture
 from workbench.lab.lab import LAB_THRESHOLDS, LAB_WINDOWS

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.stories import IN_WINDOW, THRESHOLDS, WINDOW, Story, lagging
+from evaluation.stories import IN_WINDOW, THRESHOLDS, WINDOW, Story, lagging
 from workbench.api.look import TriageResult, exit_code
 from workbench.collect.capture import Capture, new_info
 from workbench.collect.kafka_kinds import REDRIVE, REDRIVE_PREFIX

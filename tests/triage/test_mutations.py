@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from tests.stories import END, TIMES, Story, growing, steps
+from evaluation.stories import END, TIMES, Story, growing, steps
 from tests.triage.judging import rows_of
 from workbench.samples import SAMPLES_SCHEMA
 from workbench.signals import SIGNALS

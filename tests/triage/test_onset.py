@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.stories import END
+from evaluation.stories import END
 from tests.triage.judging import rows_of
 from tests.triage.test_incidents import TRUTH, shifted
 from workbench.lab.lab import LAB_THRESHOLDS

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.stories import TIMES, Story, growing, lagging, steps
+from evaluation.stories import TIMES, Story, growing, lagging, steps
 from tests.triage.judging import rows_of
 from workbench.triage.actions import consume_again
 from workbench.triage.checks import all_hold

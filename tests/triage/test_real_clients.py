@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.stories import TIMES, Shape, Story, growing, lagging
+from evaluation.stories import TIMES, Shape, Story, growing, lagging
 from tests.triage.judging import rows_of
 from workbench.triage.verdict import Verdict
 

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.stories import THRESHOLDS, WINDOW, Story
+from evaluation.stories import THRESHOLDS, WINDOW, Story
 from workbench.errors import EvidenceError, WorkbenchError
 from workbench.expectations import NOTHING_EXPECTED
 from workbench.features.measured import PartitionFeatures

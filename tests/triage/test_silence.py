@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from tests.stories import THRESHOLDS, WINDOW, Story
+from evaluation.stories import THRESHOLDS, WINDOW, Story
 from tests.triage.judging import rows_of
 from workbench.triage.verdict import State, Verdict
 from workbench.triage.verdicts import leaf_of

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.stories import TIMES, Story, growing
+from evaluation.stories import TIMES, Story, growing
 from tests.triage.judging import rows_of
 from workbench.triage.verdict import Answer, Verdict
 from workbench.triage.wording import rebalances_counted

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.stories import END
-from tests.stories.book import draw
-from tests.stories.score import Judged, Mark, score, shares, table
+from evaluation.stories import END
+from evaluation.stories.book import draw
+from evaluation.stories.score import Judged, Mark, score, shares, table
 from workbench.triage.verdict import State
 
 pytestmark = pytest.mark.jvm

@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow.compute as pc
 import pytest
 
-from tests.stories.book import draw
-from tests.stories.life import Life, serve
-from tests.stories.truth import Story
+from evaluation.stories.book import draw
+from evaluation.stories.life import Life, serve
+from evaluation.stories.truth import Story
 
 SEED = 7
 OBJECTIVE = 120.0

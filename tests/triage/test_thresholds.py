@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.stories import TIMES, Story, growing, steps
+from evaluation.stories import TIMES, Story, growing, steps
 from tests.triage import test_events
 from tests.triage.judging import rows_of
 from workbench.expectations import Expectations, GroupSettings

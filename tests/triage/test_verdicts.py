@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.stories import IN_WINDOW, THRESHOLDS, TIMES, WINDOW, Story, growing, lagging, steps
+from evaluation.stories import IN_WINDOW, THRESHOLDS, TIMES, WINDOW, Story, growing, lagging, steps
 from workbench.collect.capture import Capture, new_info
 from workbench.errors import NoSeriesError
 from workbench.samples import concat

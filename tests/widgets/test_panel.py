@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import workbench.spark.session
-from tests.stories import THRESHOLDS, WINDOW, Story, lagging, steps
+from evaluation.stories import THRESHOLDS, WINDOW, Story, lagging, steps
 from workbench.alerts import parse_alerts
 from workbench.collect.capture import Capture, new_info, write_capture
 from workbench.errors import UsageError

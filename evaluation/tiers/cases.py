@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tests.stories import END
-from tests.stories.book import draw
-from tests.stories.life import Life
-from tests.stories.truth import WINDOW, Plan, Story, Truth
+from evaluation.stories import END
+from evaluation.stories.book import draw
+from evaluation.stories.life import Life
+from evaluation.stories.truth import WINDOW, Plan, Story, Truth
 from workbench.expectations import GroupSettings
 from workbench.samples import concat
 from workbench.settings import Thresholds

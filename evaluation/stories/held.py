@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.stories.stops import STILL
-from tests.stories.truth import Cast, Plan
+from evaluation.stories.stops import STILL
+from evaluation.stories.truth import Cast, Plan
 
 
 def open_transaction(cast: Cast) -> Plan:

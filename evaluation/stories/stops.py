@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from tests.stories.exporters import View
-from tests.stories.life import HOUR, LOADED, MINUTE, Life, Span
-from tests.stories.truth import NOT_CAPACITY, Cast, Plan
+from evaluation.stories.exporters import View
+from evaluation.stories.life import HOUR, LOADED, MINUTE, Life, Span
+from evaluation.stories.truth import NOT_CAPACITY, Cast, Plan
 
 STILL = NOT_CAPACITY | {"dead_letter", "producer_burst", "burst"}
 

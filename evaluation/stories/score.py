@@ -1,7 +1,7 @@
 """Judge the story book with the product's own triage, and count by kind what went wrong.
 
-python -m tests.stories.score --seed 1                     # the whole book, a table by kind and tier
-python -m tests.stories.score --seed 1 --kind everything --list-wrong
+python -m evaluation.stories.score --seed 1                     # the whole book, a table by kind and tier
+python -m evaluation.stories.score --seed 1 --kind everything --list-wrong
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tests.stories import END
-from tests.stories.book import draw
-from tests.stories.life import LOADED
-from tests.stories.truth import HARMFUL, WINDOW, Story, Truth
+from evaluation.stories import END
+from evaluation.stories.book import draw
+from evaluation.stories.life import LOADED
+from evaluation.stories.truth import HARMFUL, WINDOW, Story, Truth
 from workbench.collect.capture import Capture, new_info
 from workbench.expectations import Expectations
 from workbench.samples import concat

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.evaluate.cases import Case
-from tests.stories import END
-from tests.stories.score import Mark, mark_of
+from evaluation.stories import END
+from evaluation.stories.score import Mark, mark_of
+from evaluation.tiers.cases import Case
 from workbench.triage.finding import Finding
 from workbench.triage.tree import TREE
 from workbench.triage.verdict import State

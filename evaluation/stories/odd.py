@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tests.stories.exporters import CLUSTER, Inside, View
-from tests.stories.life import Array, Life, Scraping, Span
-from tests.stories.truth import Cast
+from evaluation.stories.exporters import CLUSTER, Inside, View
+from evaluation.stories.life import Array, Life, Scraping, Span
+from evaluation.stories.truth import Cast
 from workbench.samples import SampleBatch
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.stories.held import HELD
-from tests.stories.paces import PACES
-from tests.stories.stops import STOPS
-from tests.stories.truth import Cast, Story
-from tests.stories.well import WELL
+from evaluation.stories.held import HELD
+from evaluation.stories.paces import PACES
+from evaluation.stories.stops import STOPS
+from evaluation.stories.truth import Cast, Story
+from evaluation.stories.well import WELL
 
 KINDS = {**WELL, **STOPS, **PACES, **HELD}
 SCRAPES = (30.0, 15.0, 60.0, 30.0, 30.0, 60.0)

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import numpy as np
 
-from tests.stories.life import HOUR, LOADED, MINUTE, Life, Span
-from tests.stories.truth import Cast, Plan
+from evaluation.stories.life import HOUR, LOADED, MINUTE, Life, Span
+from evaluation.stories.truth import Cast, Plan
 from workbench.expectations import GroupSettings
 
 

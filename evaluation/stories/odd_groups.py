@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from tests.stories.life import HOUR, LOADED, MINUTE, Span
-from tests.stories.odd import age_of, latest_of, odd_view
-from tests.stories.paces import CALM_WORDS, _short
-from tests.stories.stops import STILL
-from tests.stories.truth import NOT_CAPACITY, Cast, Plan
+from evaluation.stories.life import HOUR, LOADED, MINUTE, Span
+from evaluation.stories.odd import age_of, latest_of, odd_view
+from evaluation.stories.paces import CALM_WORDS, _short
+from evaluation.stories.stops import STILL
+from evaluation.stories.truth import NOT_CAPACITY, Cast, Plan
 
 
 def migrated(cast: Cast) -> Plan:

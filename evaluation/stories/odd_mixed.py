@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.stories.life import HOUR, LOADED, MINUTE, Life, Scraping, Span, serve
-from tests.stories.odd import Odd, age_of, odd_view
-from tests.stories.paces import CALM_WORDS, CEILINGS, _short, _slower
-from tests.stories.stops import STILL
-from tests.stories.truth import NOT_CAPACITY, Cast, Plan
+from evaluation.stories.life import HOUR, LOADED, MINUTE, Life, Scraping, Span, serve
+from evaluation.stories.odd import Odd, age_of, odd_view
+from evaluation.stories.paces import CALM_WORDS, CEILINGS, _short, _slower
+from evaluation.stories.stops import STILL
+from evaluation.stories.truth import NOT_CAPACITY, Cast, Plan
 
 
 def skipped_to_datetime(cast: Cast) -> Plan:

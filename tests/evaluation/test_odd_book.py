@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.stories.odd_book import draw
-from tests.stories.score import Judged, Mark, score
+from evaluation.stories.odd_book import draw
+from evaluation.stories.score import Judged, Mark, score
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 

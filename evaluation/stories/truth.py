@@ -10,9 +10,9 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from tests.stories import END
-from tests.stories.exporters import View
-from tests.stories.life import Life, Scraping
+from evaluation.stories import END
+from evaluation.stories.exporters import View
+from evaluation.stories.life import Life, Scraping
 from workbench.expectations import GroupSettings
 from workbench.samples import concat
 from workbench.window import Window

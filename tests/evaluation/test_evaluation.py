@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow.compute as pc
 import pytest
 
-from tests.evaluate import __main__ as command
-from tests.evaluate import baselines, faults
-from tests.evaluate.cases import Case, looked_earlier, of_book, renamed, seen, skewed, thinned, without
-from tests.evaluate.score import alarms, curve, of_finding, row, wilson
-from tests.stories import END
-from tests.stories.score import Mark
+from evaluation.stories import END
+from evaluation.stories.score import Mark
+from evaluation.tiers import __main__ as command
+from evaluation.tiers import baselines, faults
+from evaluation.tiers.cases import Case, looked_earlier, of_book, renamed, seen, skewed, thinned, without
+from evaluation.tiers.score import alarms, curve, of_finding, row, wilson
 
 STATISTICS = "lag + statistics + process time"
 

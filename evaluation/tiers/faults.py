@@ -7,9 +7,9 @@ from typing import Literal
 
 import numpy as np
 
-from tests.evaluate.cases import Case, Tier, cases_of, changed
-from tests.stories.life import MINUTE, Life
-from tests.stories.truth import Cast, Plan, Story
+from evaluation.stories.life import MINUTE, Life
+from evaluation.stories.truth import Cast, Plan, Story
+from evaluation.tiers.cases import Case, Tier, cases_of, changed
 
 _SCRAPES = (15.0, 30.0, 30.0, 60.0)
 _AUTHOR = "evaluation"

@@ -1,6 +1,6 @@
 """Draw the cases, judge them, and write truth, results and scores.
 
-python -m tests.evaluate --seeds 901-905 --out build/evaluation [--perturb] [--no-baselines]
+python -m evaluation.tiers --seeds 901-905 --out build/evaluation [--perturb] [--no-baselines]
 """
 
 from __future__ import annotations
@@ -12,13 +12,24 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.bench.accuracy import seeds_of
-from tests.evaluate import baselines, faults
-from tests.evaluate.cases import TIERS, Case, Tier, looked_earlier, of_book, renamed, skewed, thinned, windows, without
-from tests.evaluate.score import HEAD, Outcome, Row, alarms, curve, of_finding, row, rows, share, state_right
-from tests.stories.book import draw
-from tests.stories.score import Mark
-from tests.stories.truth import WINDOW
+from evaluation.live import seeds_of
+from evaluation.stories.book import draw
+from evaluation.stories.score import Mark
+from evaluation.stories.truth import WINDOW
+from evaluation.tiers import baselines, faults
+from evaluation.tiers.cases import (
+    TIERS,
+    Case,
+    Tier,
+    looked_earlier,
+    of_book,
+    renamed,
+    skewed,
+    thinned,
+    windows,
+    without,
+)
+from evaluation.tiers.score import HEAD, Outcome, Row, alarms, curve, of_finding, row, rows, share, state_right
 from workbench.collect.capture import Capture, new_info, write_capture
 from workbench.expectations import Expectations
 from workbench.files import write_text

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.stories.life import HOUR, LOADED, MINUTE, Life, Scraping, serve
-from tests.stories.odd import odd_view
-from tests.stories.stops import STILL
-from tests.stories.truth import NOT_CAPACITY, Cast, Plan
+from evaluation.stories.life import HOUR, LOADED, MINUTE, Life, Scraping, serve
+from evaluation.stories.odd import odd_view
+from evaluation.stories.stops import STILL
+from evaluation.stories.truth import NOT_CAPACITY, Cast, Plan
 
 
 def quick_catch_up(cast: Cast) -> Plan:

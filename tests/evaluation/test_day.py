@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.stories.day import day, fleet, landed
+from evaluation.stories.day import day, fleet, landed
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.stories.life import HOUR, MINUTE, Span
-from tests.stories.odd import age_of, latest_of, odd_view
-from tests.stories.paces import CALM_WORDS, CEILINGS, _short
-from tests.stories.stops import STILL
-from tests.stories.truth import Cast, Plan
+from evaluation.stories.life import HOUR, MINUTE, Span
+from evaluation.stories.odd import age_of, latest_of, odd_view
+from evaluation.stories.paces import CALM_WORDS, CEILINGS, _short
+from evaluation.stories.stops import STILL
+from evaluation.stories.truth import Cast, Plan
 
 
 def frozen_for_hours(cast: Cast) -> Plan:

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from tests.evaluate.cases import Case
-from tests.evaluate.score import Outcome
-from tests.stories import END
-from tests.stories.score import Mark, mark_of
+from evaluation.stories import END
+from evaluation.stories.score import Mark, mark_of
+from evaluation.tiers.cases import Case
+from evaluation.tiers.score import Outcome
 from workbench.triage.verdict import State
 
 _INTERVALS = 15  # of Burrow's sample configuration

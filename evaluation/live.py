@@ -1,7 +1,7 @@
 """How often triage is right, on real incidents: scenarios × seeds on the lab, or captures of such runs judged again.
 
-    python -m tests.bench.accuracy --seeds 101-105 [--only hot_key] [--apply-advice] [--keep DIR]
-    python -m tests.bench.accuracy --captures DIR
+    python -m evaluation.live --seeds 101-105 [--only hot_key] [--apply-advice] [--keep DIR]
+    python -m evaluation.live --captures DIR
 
 Every run is judged twice: with all that the runtime shows, and with a lag exporter alone (no in-process metrics), where the right
 answer may also be "cannot tell" as long as the truth is among the candidates and what is missing is named.

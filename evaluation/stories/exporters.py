@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from tests.stories import END
-from tests.stories.life import Array, Life, Scraping, Span
+from evaluation.stories import END
+from evaluation.stories.life import Array, Life, Scraping, Span
 from workbench.samples import SampleBatch, concat
 
 CLUSTER = "prod"

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from tests.stories.life import DAY, HOUR, LOADED, MINUTE, Life, Span
-from tests.stories.truth import NOT_CAPACITY, Cast, Plan
+from evaluation.stories.life import DAY, HOUR, LOADED, MINUTE, Life, Span
+from evaluation.stories.truth import NOT_CAPACITY, Cast, Plan
 
 CEILINGS = {"too_few_consumers", "partition_ceiling", "saturated_processors"}
 CALM_WORDS = {"producer_burst"}

@@ -1,8 +1,8 @@
 """Life that the story book does not have: 55 odd kinds, each of them seen in real clusters.
 
-python -m tests.stories.odd_book --seed 1 --list-wrong            # all kinds, in one Spark job
-python -m tests.stories.odd_book --seed 1 --kind quick_catch_up
-python -m tests.stories.odd_book --seed 1 --book --every 120      # the story book itself at another scrape interval
+python -m evaluation.stories.odd_book --seed 1 --list-wrong            # all kinds, in one Spark job
+python -m evaluation.stories.odd_book --seed 1 --kind quick_catch_up
+python -m evaluation.stories.odd_book --seed 1 --book --every 120      # the story book itself at another scrape interval
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import argparse
 import time
 from collections.abc import Callable
 
-from tests.stories.odd_delays import (
+from evaluation.stories.odd_delays import (
     drain_stops,
     drain_turns,
     frozen_and_quiet,
@@ -21,7 +21,7 @@ from tests.stories.odd_delays import (
     outage_again,
     slow_leak,
 )
-from tests.stories.odd_groups import (
+from evaluation.stories.odd_groups import (
     cascade,
     edge_of_load,
     half_a_topic,
@@ -36,7 +36,7 @@ from tests.stories.odd_groups import (
     trickle_dead,
     wandering_heat,
 )
-from tests.stories.odd_mixed import (
+from evaluation.stories.odd_mixed import (
     aborted_tail,
     caught_up_before_window,
     clients_alone,
@@ -59,7 +59,7 @@ from tests.stories.odd_mixed import (
     skipped_after_hours,
     skipped_to_datetime,
 )
-from tests.stories.odd_offsets import (
+from evaluation.stories.odd_offsets import (
     deleted_group,
     dropped_group,
     flapping_exporter,
@@ -75,7 +75,7 @@ from tests.stories.odd_offsets import (
     stale_exporter,
     stale_for_a_while,
 )
-from tests.stories.truth import Cast, Plan, Story
+from evaluation.stories.truth import Cast, Plan, Story
 
 EVERY = (30.0, 15.0, 60.0, 120.0, 30.0, 60.0)
 
@@ -172,8 +172,8 @@ def main() -> None:
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--list-wrong", action="store_true")
     given = parser.parse_args()
-    from tests.stories import book
-    from tests.stories.score import Mark, score, shares, table
+    from evaluation.stories import book
+    from evaluation.stories.score import Mark, score, shares, table
     from workbench.spark.session import end, session
 
     began = time.monotonic()

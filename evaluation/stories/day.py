@@ -1,6 +1,6 @@
 """A day of a healthy fleet, swept every quarter of an hour: how many alarms it would have raised.
 
-python -m tests.stories.day --seed 1 --groups 500 --hours 24
+python -m evaluation.stories.day --seed 1 --groups 500 --hours 24
 
 Deploys, hiccups, nights, bursts, a Prometheus that restarts: what a day brings, and nothing that anybody has to do. A few groups more
 stop for half an hour at some time; they have to be seen, so that a sweep that clears everything does not pass.
@@ -25,10 +25,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tests.stories import END
-from tests.stories.exporters import CLUSTER
-from tests.stories.life import DAY, HOUR, MINUTE, Life, Span
-from tests.stories.truth import Cast, Plan
+from evaluation.stories import END
+from evaluation.stories.exporters import CLUSTER
+from evaluation.stories.life import DAY, HOUR, MINUTE, Life, Span
+from evaluation.stories.truth import Cast, Plan
 from workbench.expectations import GroupSettings
 from workbench.samples import SeriesTable, concat
 from workbench.sweep.engine import sweep

@@ -1,0 +1,118 @@
+"""Take each reason out in turn, and change each number, and judge everything again: what changes nothing has no place in the tree.
+
+python -m evaluation.ablate --seeds 5001,5101 [--recordings DIR] [--markdown]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evaluation.corpus import Case, harm_of, load
+from workbench.numbers import Number, all_numbers
+from workbench.triage.rule import Rule
+from workbench.triage.subscription import SubscriptionFeatures
+from workbench.triage.tree import TREE
+from workbench.triage.verdict import Answer
+from workbench.triage.walk import proven_by, way_of
+
+_CHANGES = (0.8, 1.25)  # times a number: what does not matter between them is no knife's edge
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """What one reason does.
+
+    Attributes:
+        used: cases that it decided. changed: cases whose verdict is another one without it.
+        worse, better: of these, those that are judged worse, or better, without it.
+    """
+
+    name: str
+    used: int
+    changed: int
+    worse: int
+    better: int
+
+
+def _compare(name: str, used: int, pairs: Sequence[tuple[Case, SubscriptionFeatures, SubscriptionFeatures]]) -> Line:
+    changed = [(case, old, new) for case, old, new in pairs if old.verdict != new.verdict]
+    harm = [(harm_of(case.mark(old)), harm_of(case.mark(new))) for case, old, new in changed]
+    return Line(
+        name=name,
+        used=used,
+        changed=len(changed),
+        worse=sum(new > old for old, new in harm),
+        better=sum(new < old for old, new in harm),
+    )
+
+
+def _without(case: Case, row: SubscriptionFeatures, node: str, gone: Rule) -> SubscriptionFeatures:
+    from dataclasses import replace
+
+    limits = case.expected.limits(case.limits, case.measured.group)
+    left = [it for it in TREE[node].rules if it is not gone]
+    rule = next((it for it in left if it.when(row, limits) is True), None)
+    answers: dict[str, Answer] = {**row.answers, node: rule.answer if rule is not None else Answer.CANNOT_TELL}
+    proven = proven_by({name: it for name, it in row.reasons.items() if name != node})
+    if rule is not None and rule.proof:
+        proven.add(node)
+    return replace(row, answers=answers, verdict=way_of(answers, proven, row, limits).verdict)
+
+
+def of_rules(cases: Sequence[Case], rows: Sequence[SubscriptionFeatures]) -> Iterator[Line]:
+    """Each rule; only the cases that it decided can change."""
+    for node in TREE.values():
+        for rule in node.rules:
+            used = [(case, row) for case, row in zip(cases, rows, strict=True) if row.reasons[node.id] == rule.id]
+            pairs = [(case, row, _without(case, row, node.id, rule)) for case, row in used]
+            yield _compare(f"{node.id}.{rule.id}", len(used), pairs)
+
+
+def _set(name: str, value: float) -> Iterator[tuple[Any, str, Any]]:
+    """Put another value where modules of the judgement have a number; yields what was there."""
+    old = all_numbers()[name]
+    for module in [it for key, it in sys.modules.items() if key.startswith("workbench.triage")]:
+        if module.__dict__.get(name) is old:
+            yield module, name, old
+            setattr(module, name, Number(value, old.unit, old.why, old.origin))
+
+
+def of_numbers(cases: Sequence[Case], rows: Sequence[SubscriptionFeatures]) -> Iterator[Line]:
+    """Each number of the judgement, a fifth smaller and a quarter larger. (Those of the histories need the samples.)"""
+    for name, number in all_numbers().items():
+        for factor in _CHANGES:
+            kept = list(_set(name, float(number) * factor))
+            if not kept:
+                continue
+            try:
+                changed = [case.judged() for case in cases]
+            finally:
+                for module, key, old in kept:
+                    setattr(module, key, old)
+            yield _compare(f"{name} × {factor:g}", len(cases), list(zip(cases, rows, changed, strict=True)))
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", default="5001,5101")
+    parser.add_argument("--recordings", type=Path)
+    parser.add_argument("--no-numbers", action="store_true")
+    given = parser.parse_args()
+    cases = load([int(it) for it in given.seeds.split(",")], recordings=given.recordings)
+    rows = [case.judged() for case in cases]
+    print(f"{len(cases)} cases\n{'without':<44}{'decides':>9}{'changes':>9}{'worse':>7}{'better':>8}")
+    for line in of_rules(cases, rows):
+        print(f"{line.name:<44}{line.used:>9}{line.changed:>9}{line.worse:>7}{line.better:>8}", flush=True)
+    if not given.no_numbers:
+        for line in of_numbers(cases, rows):
+            print(f"{line.name:<44}{'':>9}{line.changed:>9}{line.worse:>7}{line.better:>8}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
