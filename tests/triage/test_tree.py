@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Collection
 from dataclasses import fields, replace
 
 from tests.triage.made import subscription
@@ -13,7 +14,7 @@ from workbench.triage.node import Ask, Conclude, Outcome
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.tree import ROOT, TREE
 from workbench.triage.verdict import Answer, Verdict
-from workbench.triage.walk import candidates, decided, path_of, verdict_of
+from workbench.triage.walk import candidates, decided, way_of
 
 
 def test_every_verdict_is_a_leaf_and_every_question_is_asked() -> None:
@@ -57,32 +58,90 @@ def test_both_answers_of_the_design_lead_where_it_says() -> None:
     assert ways["too_few"] == (Conclude(Verdict.TOO_FEW_CONSUMERS), Conclude(Verdict.PARTITION_CEILING))
 
 
-def walk(answers: dict[str, Answer]) -> set[Verdict]:
+CALM = {Verdict.HEALTHY, Verdict.RECOVERED, Verdict.PRODUCER_BURST, Verdict.PRODUCER_SILENT}
+
+
+def walk(answers: dict[str, Answer], proven: Collection[str] = ()) -> set[Verdict]:
     """A naive walk, as the oracle: the verdicts that can be reached, one if nothing is open."""
     way: Outcome = Ask(ROOT)
+    sides = False
     while isinstance(way, Ask):
-        answer = answers[way.node]
-        if answer is Answer.CANNOT_TELL:
-            return {Verdict.CANNOT_TELL}
-        way = TREE[way.node].yes if answer is Answer.YES else TREE[way.node].no
-    return set(way.verdicts)
+        node, answer = TREE[way.node], answers[way.node]
+        if answer is not Answer.CANNOT_TELL:
+            way = node.yes if answer is Answer.YES else node.no
+        elif node.by == "side":
+            sides, way = True, node.no
+        else:
+            return (
+                proofs(way.node, answers, proven) or {Verdict.CANNOT_TELL}
+                if node.by == "proof"
+                else {Verdict.CANNOT_TELL}
+            )
+    return {Verdict.CANNOT_TELL} if sides and set(way.verdicts) & CALM else set(way.verdicts)
+
+
+def proofs(below: str, answers: dict[str, Answer], proven: Collection[str]) -> set[Verdict]:
+    """What questions that can still be reached below one prove."""
+    todo, found = [below], set()
+    while todo:
+        node = TREE[todo.pop()]
+        ends_here = answers[node.id] is Answer.YES and not isinstance(node.yes, Ask)
+        if ends_here and node.id in proven:
+            found |= set(node.yes.verdicts)
+        ways = [node.yes] * (answers[node.id] is not Answer.NO) + [node.no] * (answers[node.id] is not Answer.YES)
+        todo += [way.node for way in ways if isinstance(way, Ask)]
+    return found
 
 
 def test_the_walk_is_as_the_declaration_says() -> None:
-    """3,000 random sets of answers: the verdict is the oracle's, and the path ends where it should."""
+    """6,000 random sets of answers and proofs: the verdict is the oracle's, and the path ends where it should."""
     chance = random.Random(7)
-    sets = [{name: chance.choice(list(Answer)) for name in TREE} for _ in range(2980)]
+    sets = [{name: chance.choice(list(Answer)) for name in TREE} for _ in range(5980)]
     sets += [dict.fromkeys(TREE, answer) for answer in Answer]
     row = subscription(
         lag_samples=0, lag_bad_samples=0, last_sample_age_seconds=0.0, stale_seconds=90.0, arrival_ratio=1.0
     )
     for answers in sets:
-        verdict = verdict_of(answers, row, Thresholds())
-        assert verdict in walk(answers)
-        path = path_of(answers)
-        assert path[0].id == ROOT
-        if verdict is Verdict.CANNOT_TELL:
-            assert answers[path[-1].id] is Answer.CANNOT_TELL
+        proven = {name for name in TREE if answers[name] is Answer.YES and chance.random() < 0.5}
+        way = way_of(answers, proven, row, Thresholds())
+        assert way.verdict in walk(answers, proven)
+        assert way.path[0].id == ROOT
+        assert [node.number for node in way.path] == sorted(node.number for node in way.path)
+        assert all(answers[node.id] is Answer.CANNOT_TELL for node in way.passed)
+        if way.verdict is Verdict.CANNOT_TELL:
+            assert answers[way.path[-1].id] is Answer.CANNOT_TELL
+        else:
+            assert {it.id for it in way.path if answers[it.id] is Answer.CANNOT_TELL} == {it.id for it in way.passed}
+
+
+LAGGING = {
+    **dict.fromkeys(TREE, Answer.NO),
+    "data_usable": Answer.YES,
+    "lagging": Answer.YES,
+    "consuming": Answer.YES,
+}
+
+
+def test_what_is_proven_stands_over_an_open_question_and_what_is_not_does_not() -> None:
+    """A throttle that the client tells leads although nobody counts rebalances; fewer consumers than partitions do not."""
+    answers = {**LAGGING, "rebalancing": Answer.CANNOT_TELL, "throttled": Answer.YES}
+    way = way_of(answers, {"throttled"}, subscription(), Thresholds())
+    assert way.verdict is Verdict.THROTTLED
+    assert [node.id for node in way.passed] == ["rebalancing"]
+    assert way_of(answers, (), subscription(), Thresholds()).verdict is Verdict.CANNOT_TELL
+    few = {**LAGGING, "rebalancing": Answer.CANNOT_TELL, "too_few": Answer.YES}
+    assert way_of(few, (), subscription(), Thresholds()).verdict is Verdict.CANNOT_TELL
+    proofs_of = {node.id for node in TREE.values() if any(rule.proof for rule in node.rules)}
+    assert proofs_of and {TREE[name].by for name in proofs_of} == {"proof"}
+
+
+def test_an_open_side_question_ends_no_walk_but_an_all_clear() -> None:
+    """Records that were perhaps skipped do not hide why it lags; but nothing is healthy beside them."""
+    perhaps = {**LAGGING, "lost": Answer.CANNOT_TELL, "throttled": Answer.YES}
+    way = way_of(perhaps, (), subscription(), Thresholds())
+    assert (way.verdict, [node.id for node in way.passed]) == (Verdict.THROTTLED, ["lost"])
+    calm = way_of({**perhaps, "lagging": Answer.NO}, (), subscription(), Thresholds())
+    assert (calm.verdict, calm.path[-1].id) == (Verdict.CANNOT_TELL, "lost")
 
 
 def test_an_answer_is_that_of_the_first_rule_that_holds() -> None:
@@ -109,7 +168,7 @@ def test_every_rule_has_a_name_a_sentence_and_operands_that_exist() -> None:
                 assert {operand.fact, operand.of} - {None} <= features
                 assert operand.setting is None or operand.setting in Thresholds.model_fields
                 assert (operand.setting is None) != (operand.number is None)
-                assert operand.number in (None, 1.0) or operand.why
+                assert operand.number in (None, 1.0) or operand.reason
 
 
 def test_candidates_are_what_is_left_when_open_questions_go_both_ways() -> None:

@@ -83,6 +83,8 @@ def detail(finding: Finding, samples: pa.Table, window: Window, *, pictures: boo
     if finding.shortfall is not None:
         parts += _shortfall(finding.shortfall)
     parts += [Text(f"  Also true: {text}", style="yellow") for text in finding.contributing]
+    parts += [Text(f"  Also seen: {text}", style="yellow") for text in finding.also_seen]
+    parts += [Text(f"  Not ruled out: {text}", style="dim") for text in finding.not_ruled_out]
     if finding.changed is not None:
         parts.append(Text(f"  Changed: {words_of(finding.changed)}", style="yellow"))
     parts += _cannot_tell(finding)

@@ -14,8 +14,8 @@ from workbench.features.entities import fleet_entities
 from workbench.features.lag import stale_seconds
 from workbench.features.subscriptions import GROUP_COLUMNS, OVERVIEW, SUBSCRIPTION, in_order, over_group
 from workbench.features.summary import ratio
+from workbench.numbers import PAUSE_SECONDS
 from workbench.spark.columns import aggregate, columns, extend
-from workbench.triage.facts.standing import SOONEST_SECONDS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -95,7 +95,7 @@ def _unclear(t: Thresholds) -> str:
     """SQL for a partition that is not certainly well; what is not known about it counts as unclear."""
     waited = ratio("lag_ever_high", "arrival_per_second")
     half = f"{t.growth_floor_ratio} * objective_seconds"
-    soon = f"least(objective_seconds, {SOONEST_SECONDS})"
+    soon = f"least(objective_seconds, {PAUSE_SECONDS})"
     still = "coalesce(moved_ago_seconds, committed_since_seconds) + committed_last_seconds"
     unclear = (
         f"(lag_ever_high > 0 AND coalesce({waited} > {half}, true))"

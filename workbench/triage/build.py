@@ -9,6 +9,7 @@ from datetime import datetime
 from workbench.collect.kafka_kinds import cannot_judge
 from workbench.features.measured import PartitionFeatures
 from workbench.humanize import duration, significant
+from workbench.numbers import LOSS_SECONDS
 from workbench.profiles import Profile, Quality
 from workbench.settings import Thresholds
 from workbench.signals import SIGNALS
@@ -27,14 +28,15 @@ from workbench.triage.finding import (
     Scope,
     TimeLag,
 )
-from workbench.triage.node import Measure, Node
+from workbench.triage.node import Ask, Measure, Node
 from workbench.triage.ranking import likeliest_first
 from workbench.triage.shortfall import shortfall_of
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures
+from workbench.triage.tree import TREE
 from workbench.triage.verdict import Answer, State, Verdict
 from workbench.triage.verdicts import leaf_of
-from workbench.triage.walk import candidates, open_questions, path_of
+from workbench.triage.walk import candidates, open_questions, proven_by, way_of
 
 
 def build_finding(
@@ -55,7 +57,7 @@ def build_finding(
         profiles: those that mapped the samples; they say how to get a missing signal.
     """
     answers, verdict = row.answers, row.verdict
-    path = path_of(answers)
+    path = [TREE[name] for name in row.path]
     leaf = leaf_of(verdict)
     sizing = leaf.sizing(row, thresholds)
     at_risk = _is_at_risk(row, leaf.state)
@@ -83,6 +85,8 @@ def build_finding(
         candidates=tuple(likeliest_first(candidates(answers), row)) if verdict is Verdict.CANNOT_TELL else (),
         contributing=also_true(row, path, leaf, thresholds),
         missing=_missing(answers, verdict, row, profiles),
+        not_ruled_out=tuple(_not_ruled_out(TREE[name], row) for name in row.passed if TREE[name].by != "side"),
+        also_seen=_also_seen(row, thresholds),
         actions=(*(_keep(subject, row) if at_risk else ()), *leaf.actions(subject, row)),
         runbook=leaf.runbook,
         since=since,
@@ -116,10 +120,26 @@ def of_kind(finding: Finding, kind: str | None) -> Finding:
         since=None,
         sizing=None,
         shortfall=None,
+        not_ruled_out=(),
+        also_seen=(),
     )
 
 
-_SOON_SECONDS = 86_400.0  # a loss within a day changes what is done first
+def _not_ruled_out(node: Node, row: SubscriptionFeatures) -> str:
+    """An open question that something proven stands over."""
+    return f"{node.short.rstrip('?').capitalize()}: {node.rule(row.reasons[node.id]).because}."
+
+
+def _also_seen(row: SubscriptionFeatures, thresholds: Thresholds) -> tuple[str, ...]:
+    """What an open side question leaves possible; and, where records were lost or commits set back, why the group lags."""
+    found = []
+    for node in (TREE[name] for name in row.passed if TREE[name].by == "side"):
+        look = node.rule(row.reasons[node.id]).look
+        found.append(f"{node.words(row).capitalize()}." + (f" To decide: {look}." if look is not None else ""))
+    if row.verdict in (Verdict.RECORDS_LOST, Verdict.OFFSETS_RESET) and row.answers["lagging"] is Answer.YES:
+        way = way_of(row.answers, proven_by(row.reasons), row, thresholds, Ask("lagging"))
+        found.append(f"It lags, too. {leaf_of(way.verdict).headline(replace(row, verdict=way.verdict))}")
+    return tuple(found)
 
 
 def _loss_to_come(row: SubscriptionFeatures) -> str:
@@ -128,7 +148,7 @@ def _loss_to_come(row: SubscriptionFeatures) -> str:
 
 
 def _is_at_risk(row: SubscriptionFeatures, state: State) -> bool:
-    if state is State.HEALTHY or row.loss_seconds is None or row.loss_seconds > _SOON_SECONDS:
+    if state is State.HEALTHY or row.loss_seconds is None or row.loss_seconds > LOSS_SECONDS:
         return False
     return row.eta_drain_seconds is None or row.eta_drain_seconds >= row.loss_seconds
 

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 from workbench.features.measured import ProcessorFeatures
 from workbench.humanize import count, duration, percent, plural, rate
+from workbench.numbers import CATCH_UP, UTILISATION
 from workbench.triage.subscription import SubscriptionFeatures
 
 # Plan for 80 % utilisation: at 100 %, any jitter makes a queue that never drains.
-TARGET_UTILISATION = 0.8
 # The backlog should drain within this many times the objective: 30 min for an objective of 2 min.
-DRAIN_OBJECTIVES = 15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,14 +60,14 @@ def processor_threads(row: SubscriptionFeatures, processors: set[str], *, object
     share = sum(part for part, _ in timed) / total
     # Seconds of work for these types per record of the topic.
     seconds = sum(part / total * each for part, each in timed)
-    window = DRAIN_OBJECTIVES * objective_seconds
+    window = CATCH_UP * objective_seconds
     busy = arrival * seconds
     more = (row.lag_messages or 0) / window * seconds
-    keep_up = max(1, _up(busy / TARGET_UTILISATION))
-    drain = max(1, _up((busy + more) / TARGET_UTILISATION))
+    keep_up = max(1, _up(busy / UTILISATION))
+    drain = max(1, _up((busy + more) / UTILISATION))
     each = seconds / share if share else 0.0
     words = (
-        f"{rate(arrival * share)} × {duration(each)} ÷ {percent(TARGET_UTILISATION)} = "
+        f"{rate(arrival * share)} × {duration(each)} ÷ {percent(UTILISATION)} = "
         f"{plural(keep_up, 'thread')} to keep up, "
         f"{drain} to drain {count(row.lag_messages or 0)} in {duration(window)}"
     )
@@ -127,13 +126,13 @@ def consumers(row: SubscriptionFeatures, *, objective_seconds: float) -> Sizing 
     pace = (arrival - lag_slope) / members
     if pace <= 0:
         return None
-    window = DRAIN_OBJECTIVES * objective_seconds
-    exact = _up(arrival / pace / TARGET_UTILISATION)
+    window = CATCH_UP * objective_seconds
+    exact = _up(arrival / pace / UTILISATION)
     keep_up = _whole_partitions(exact, partitions)
-    drain = _whole_partitions(_up((arrival + (row.lag_messages or 0) / window) / pace / TARGET_UTILISATION), partitions)
+    drain = _whole_partitions(_up((arrival + (row.lag_messages or 0) / window) / pace / UTILISATION), partitions)
     whole = f", {keep_up} to divide {plural(partitions, 'partition')} evenly enough" if keep_up != exact else ""
     words = (
-        f"{rate(arrival)} arriving ÷ {rate(pace)} per consumer ÷ {percent(TARGET_UTILISATION)} = "
+        f"{rate(arrival)} arriving ÷ {rate(pace)} per consumer ÷ {percent(UTILISATION)} = "
         f"{plural(exact, 'consumer')} to keep up{whole}, "
         f"{drain} to drain {count(row.lag_messages or 0)} in {duration(window)}"
     )

@@ -223,6 +223,8 @@ class Finding:
         kind: of the group (`collect.kafka_kinds`); None if Kafka was not asked.
         record: at which a partition is stuck; None if it was not read.
         shortfall: how much of what is not read each cause explains; None if the lag does not grow, or nothing explains it.
+        not_ruled_out: open questions that what is proven stands over, in sentences.
+        also_seen: what open side questions leave possible, and beside a loss or a reset, why the group lags.
     """
 
     cluster: str
@@ -256,6 +258,8 @@ class Finding:
     kind: str | None = None
     record: StuckRecord | None = None
     shortfall: Shortfall | None = None
+    not_ruled_out: tuple[str, ...] = ()
+    also_seen: tuple[str, ...] = ()
     # The features behind it, for checks and for the lab; not part of the JSON.
     features: SubscriptionFeatures = field(repr=False, compare=False)
 

@@ -13,14 +13,14 @@ from workbench.settings import Thresholds
 from workbench.triage.facts.pace import Facts
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Verdict
-from workbench.triage.walk import decided, verdict_of
+from workbench.triage.walk import decided, way_of
 
 _MEASURED = tuple(field.name for field in fields(MeasuredSubscription))
 # Names of the facts, in the order of their declaration.
 FACTS = tuple(
     field.name
     for field in fields(SubscriptionFeatures)
-    if field.name not in (*_MEASURED, "answers", "reasons", "verdict")
+    if field.name not in (*_MEASURED, "answers", "reasons", "verdict", "path", "passed")
 )
 
 
@@ -46,4 +46,7 @@ def judged(
     rules = decided(row, limits)
     answers = {name: rule.answer for name, rule in rules.items()}
     reasons = {name: rule.id for name, rule in rules.items()}
-    return replace(row, answers=answers, reasons=reasons, verdict=verdict_of(answers, row, limits))
+    proven = {name for name, rule in rules.items() if rule.proof}
+    way = way_of(answers, proven, row, limits)
+    path, passed = tuple(it.id for it in way.path), tuple(it.id for it in way.passed)
+    return replace(row, answers=answers, reasons=reasons, verdict=way.verdict, path=path, passed=passed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from workbench.settings import Thresholds
 from workbench.triage.rule import Rule, Test
@@ -91,6 +92,8 @@ class Node:
         words: the reason for the answer, in half a line.
         needs: signals without which the answer is "cannot tell".
         contributes: whether a yes off the path is shown ("also true").
+        by: gate: an open answer ends the walk. proof: it does unless something after it is proven. elimination: a verdict that all
+            others must be ruled out for. side: an open answer ends nothing but an all-clear.
     """
 
     id: str
@@ -104,6 +107,7 @@ class Node:
     needs: tuple[str, ...]
     measures: tuple[Measure, ...]
     contributes: bool = False
+    by: Literal["gate", "proof", "elimination", "side"] = "proof"
 
     def rule(self, name: str) -> Rule:
         """One of its rules."""

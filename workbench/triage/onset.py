@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from workbench.features.series import Series, highest, series_of
+from workbench.numbers import LESS
 from workbench.settings import Thresholds
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import State
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from workbench.triage.leaf import Sign
 
 # Share of the bins from the onset to the end that must exceed the threshold: one good bin does not end an incident.
-_STEADY = 0.8
 
 
 def onset(samples: pa.Table, window: Window, row: SubscriptionFeatures, thresholds: Thresholds) -> datetime | None:
@@ -60,7 +60,7 @@ def first_steady(values: npt.NDArray[np.float64], limit: float) -> int | None:
         return None
     over = values[measured] > limit
     share = np.cumsum(over[::-1])[::-1] / np.arange(len(over), 0, -1)
-    starts = np.flatnonzero(over & (share >= _STEADY))
+    starts = np.flatnonzero(over & (share >= LESS))
     if not len(starts) or starts[0] == 0:
         return None
     return int(measured[starts[0]])

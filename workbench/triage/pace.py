@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from workbench.features.measured import PartitionFeatures
+from workbench.numbers import LESS
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Answer
-
-_LESS = 0.9  # times the pace before
 
 
 def lost_pace(row: SubscriptionFeatures, partitions: Sequence[PartitionFeatures]) -> float | None:
@@ -35,7 +34,7 @@ def held_by_own_work(row: SubscriptionFeatures) -> list[PartitionFeatures]:
     still = {*row.frozen_partitions, *row.stuck_partitions, *row.standing_partitions}
     late = [it for it in row.partitions if it.partition in set(row.behind_partitions) - still]
     pace = lost_pace(row, late)
-    return late if pace is not None and pace < _LESS else []
+    return late if pace is not None and pace < LESS else []
 
 
 def slow_network(row: SubscriptionFeatures) -> bool:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from workbench.numbers import LESS, NOISE
 from workbench.triage.beside import proven
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Verdict
 
 _V = Verdict
-_KEPT = 0.95  # times the pace before: nothing has become slower
-_LOST = 0.9
 # Where no fact speaks for or against them: how often each is the reason.
 _USUAL = (
     _V.SLOW_DOWNSTREAM, _V.SLOW_PROCESSOR, _V.TOO_FEW_CONSUMERS, _V.THROTTLED, _V.SLOW_NETWORK, _V.BURST, _V.SATURATED_PROCESSORS,
@@ -47,8 +46,8 @@ def _speaking(row: SubscriptionFeatures) -> tuple[Verdict, ...]:
         return _V.HOT_PARTITION, _V.STUCK_PARTITION, _V.HOT_KEY
     if row.pace_ratio is None:
         return ()
-    if row.pace_ratio >= _KEPT:
+    if row.pace_ratio >= (1 - NOISE):
         fewer = row.group_members is None or row.group_members < row.partition_count
         room = (_V.TOO_FEW_CONSUMERS, _V.PARTITION_CEILING) if fewer else (_V.PARTITION_CEILING, _V.TOO_FEW_CONSUMERS)
         return (_V.BURST, room[0], _V.SATURATED_PROCESSORS, room[1])
-    return (_V.SLOW_DOWNSTREAM, _V.SLOW_PROCESSOR, _V.THROTTLED, _V.SLOW_NETWORK) if row.pace_ratio < _LOST else ()
+    return (_V.SLOW_DOWNSTREAM, _V.SLOW_PROCESSOR, _V.THROTTLED, _V.SLOW_NETWORK) if row.pace_ratio < LESS else ()

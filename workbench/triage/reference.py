@@ -6,6 +6,7 @@ from typing import Any
 
 from workbench.errors import UsageError
 from workbench.humanize import did_you_mean
+from workbench.numbers import all_numbers
 from workbench.settings import Thresholds
 from workbench.triage.node import Ask, Choose, Conclude, Node, Outcome
 from workbench.triage.rule import Operand, Rule
@@ -13,8 +14,6 @@ from workbench.triage.tree import TREE
 from workbench.triage.verdict import Answer, Verdict
 
 SCHEMA = "workbench.tree/1"
-_BY = {"data_usable": "gate", "lagging": "gate", "consuming": "gate", "too_few": "elimination", "frozen": "elimination"}
-_SIDE = ("lost", "reset", "failing", "silent")
 _SAID = {Answer.YES: "yes", Answer.NO: "no", Answer.CANNOT_TELL: "cannot tell"}
 
 
@@ -56,7 +55,7 @@ def _question(node: Node) -> dict[str, Any]:
         "id": node.id,
         "number": node.number,
         "question": node.question,
-        "by": _BY.get(node.id, "side" if node.id in _SIDE else "proof"),
+        "by": node.by,
         "proves": [_rule(it) for it in node.rules if it.answer is Answer.YES],
         "contradicts": [_rule(it) for it in node.rules if it.answer is Answer.NO],
         "leaves_open": [_rule(it) for it in node.rules if it.answer is Answer.CANNOT_TELL],
@@ -80,7 +79,7 @@ def compared(it: Operand) -> str:
     """What an operand compares, in words: `throttle_seconds > 0.01 s (setting throttle_seconds)`."""
     default = getattr(Thresholds(), it.setting) if it.setting is not None else it.number
     limit = f"{default:g}" if it.of is None else (it.of if default == 1 else f"{default:g} × {it.of}")
-    origin = f"setting {it.setting}" if it.setting is not None else it.why
+    origin = f"setting {it.setting}" if it.setting is not None else it.reason
     return f"{it.fact} {it.relation} {limit} {it.unit}" + (f" ({origin})" if origin is not None else "")
 
 
@@ -117,19 +116,12 @@ def _settings(nodes: list[Node]) -> list[dict[str, Any]]:
 
 
 def _numbers(nodes: list[Node]) -> list[dict[str, Any]]:
+    """Numbers that are no settings: all of the judgement, or those that the rules of some questions compare."""
+    compared = {id(it.number) for node in nodes for rule in node.rules for it in rule.operands}
     return [
-        {
-            "name": f"{node.id}.{rule.id}.{it.fact}",
-            "value": it.number,
-            "unit": it.unit if it.of is None else f"× {it.of}",
-            "why": it.why,
-            "origin": "chosen",
-            "setting": None,
-        }
-        for node in nodes
-        for rule in node.rules
-        for it in rule.operands
-        if it.number is not None and it.why is not None
+        {"name": name, "value": float(it), "unit": it.unit, "why": it.why, "origin": it.origin, "setting": None}
+        for name, it in all_numbers().items()
+        if len(nodes) == len(TREE) or id(it) in compared
     ]
 
 
@@ -178,5 +170,11 @@ def as_markdown() -> str:
     lines += ["", "## Settings", "", "| name | default | why |", "|---|---|---|"]
     lines += [
         f"| `{it['name']}` | {it['value']:g} {it['unit']} | {it['why']} |" for it in _settings(list(TREE.values()))
+    ]
+    lines += ["", "## Numbers that are no settings", "", "One idea has one number, wherever it is compared.", ""]
+    lines += ["| name | value | why | origin |", "|---|---|---|---|"]
+    lines += [
+        f"| `{it['name']}` | {it['value']:g} {it['unit']} | {it['why']} | {it['origin']} |"
+        for it in _numbers(list(TREE.values()))
     ]
     return "\n".join(lines) + "\n"

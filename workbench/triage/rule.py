@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from workbench.numbers import Number
 from workbench.settings import Thresholds
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Answer
@@ -27,7 +28,7 @@ class Operand:
         setting: the threshold that is the limit; or None.
         number: a limit of its own, or a multiple of `of`.
         of: fact that the setting or number multiplies: "its baseline"; or None.
-        why: reason for a number that is no setting.
+        why: reason for a number that is no setting; default: that of `workbench.numbers`.
     """
 
     fact: str
@@ -42,10 +43,13 @@ class Operand:
     def origin(self) -> str:
         """Where the limit comes from, in words."""
         factor = f"setting {self.setting}" if self.setting is not None else f"{self.number:g}"
-        if self.of is None:
-            return factor if self.why is None else f"{factor}: {self.why}"
-        words = self.of if self.number == 1 else f"{factor} × {self.of}"
-        return words if self.why is None else f"{words}: {self.why}"
+        words = factor if self.of is None else self.of if self.number == 1 else f"{factor} × {self.of}"
+        return words if self.reason is None else f"{words}: {self.reason}"
+
+    @property
+    def reason(self) -> str | None:
+        """Why a number is that number; None for a setting, which says so itself."""
+        return self.number.why if self.why is None and isinstance(self.number, Number) else self.why
 
     def limit(self, row: SubscriptionFeatures, thresholds: Thresholds) -> float | None:
         """The limit for a subscription, in `unit`; None if what it multiplies is not known."""
@@ -67,6 +71,7 @@ class Rule:
         when: whether it holds.
         operands: the numbers that it compares.
         look: for an open answer: what would decide.
+        proof: of a yes: only this cause makes what is seen, so it stands over earlier questions that are open.
     """
 
     id: str
@@ -75,11 +80,17 @@ class Rule:
     when: Test
     operands: tuple[Operand, ...] = ()
     look: str | None = None
+    proof: bool = False
 
 
 def yes(rule: str, because: str, when: Test, *operands: Operand) -> Rule:
     """A rule that answers yes."""
     return Rule(rule, Answer.YES, because, when, operands)
+
+
+def proves(rule: str, because: str, when: Test, *operands: Operand) -> Rule:
+    """A rule that answers yes, and stands whatever earlier question is open."""
+    return Rule(rule, Answer.YES, because, when, operands, proof=True)
 
 
 def no(rule: str, because: str, when: Test, *operands: Operand) -> Rule:

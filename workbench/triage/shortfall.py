@@ -13,15 +13,11 @@ from dataclasses import dataclass
 
 from workbench.features.measured import PartitionFeatures, ProcessorFeatures
 from workbench.humanize import count, listed, percent, plural, rate, times
+from workbench.numbers import FETCH_SECONDS, MORE, NOISE
 from workbench.triage.pace import held_by_own_work, lost_pace, slow_network
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Answer, State, Verdict
 
-_LEAST_SHARE = 0.05  # of the arrivals, or of the whole: less is noise
-_SLOWER = 1.1  # times the usual process time
-_MORE = 1.1  # times the usual arrivals
-_MOST_TIME = 0.95  # of the time that throttling may take: more has no answers to measure
-_FETCH_SECONDS = 0.1  # of a fetch that is not throttled, if no round trip is measured
 _STABLE, _PREPARING = 4.0, 2.0  # states of a group (`signals.GROUP_STATES`)
 
 
@@ -66,12 +62,12 @@ def shortfall_of(row: SubscriptionFeatures, state: State) -> Shortfall | None:
     arriving, missing = row.arrival_per_second, row.lag_slope
     if state not in (State.LAGGING, State.CANNOT_TELL) or not arriving or missing is None:
         return None
-    if missing < _LEAST_SHARE * arriving:
+    if missing < NOISE * arriving:
         return None
     found = [
         Part(cause=str(cause), words=words, per_second=min(amount, missing), share=min(1.0, amount / missing))
         for cause, words, amount in _amounts(row, arriving)
-        if amount >= _LEAST_SHARE * missing
+        if amount >= NOISE * missing
     ]
     if not found:
         return None
@@ -124,7 +120,7 @@ def _handlers(row: SubscriptionFeatures, arriving: float) -> Iterator[_Amount]:
         return  # they wait for records
     timed = [it for it in row.processors if it.process_seconds and it.baseline_seconds and it.rate_per_second]
     now, usual = _work(timed), _work(timed, usual=True)
-    if not usual or now < _SLOWER * usual:
+    if not usual or now < MORE * usual:
         return
     slow = [it for it in timed if it.processor in row.slow_processors]
     if slow and len(slow) < len(timed):
@@ -156,8 +152,8 @@ def _throttled(row: SubscriptionFeatures, arriving: float) -> Iterator[_Amount]:
         limit = row.read_quota_per_second
         yield Verdict.THROTTLED, f"a quota of about {rate(limit)}", arriving - limit
     elif row.answers.get("throttled") is Answer.YES and row.throttle_seconds:
-        fetch = row.rtt_baseline_seconds or _FETCH_SECONDS
-        held = min(_MOST_TIME, row.throttle_seconds / (row.throttle_seconds + fetch))
+        fetch = row.rtt_baseline_seconds or FETCH_SECONDS
+        held = min((1 - NOISE), row.throttle_seconds / (row.throttle_seconds + fetch))
         yield (
             Verdict.THROTTLED,
             f"the broker holds fetches back for {percent(held)} of the time",
@@ -190,5 +186,5 @@ def _hot(row: SubscriptionFeatures) -> Iterator[_Amount]:
 
 def _more(row: SubscriptionFeatures, arriving: float) -> Iterator[_Amount]:
     usual = row.arrival_baseline_per_second
-    if usual and arriving >= _MORE * usual:
+    if usual and arriving >= MORE * usual:
         yield Verdict.BURST, f"{times(arriving / usual)} the usual arrivals", arriving - usual

@@ -79,6 +79,7 @@ class SubscriptionFeatures(MeasuredSubscription):
         storm_cause: poll_stall, member_crash, deploy or metadata_change; None if the data do not show it.
         median_slow_down: of all processors, as a multiple of the baseline; `peers_slow_down` of all but the slowest.
         answers: by the id of the question, on the path or off it; reasons: the id of the rule that decided each.
+        path: ids of the questions that led to the verdict, in order; passed: those of them that are open all the same.
     """
 
     objective_seconds: float
@@ -201,6 +202,8 @@ class SubscriptionFeatures(MeasuredSubscription):
     answers: Mapping[str, Answer]
     reasons: Mapping[str, str]
     verdict: Verdict
+    path: tuple[str, ...] = ()
+    passed: tuple[str, ...] = ()
 
     def told(self, name: str) -> dict[int, float]:
         """A fact of the partitions' stories, by partition; of those that have it."""

@@ -16,6 +16,7 @@ CAUSES = (
     Node(
         id="consuming",
         number=8,
+        by="gate",
         question="Is the group consuming: members, polls, commits?",
         short="group consuming?",
         rules=reading.CONSUMING,
@@ -207,6 +208,7 @@ CAUSES = (
     Node(
         id="frozen",
         number=19,
+        by="elimination",
         question="Does any partition stand still, for none of these reasons?",
         short="any standing still?",
         rules=reading.FROZEN,
@@ -254,6 +256,7 @@ CAUSES = (
     Node(
         id="too_few",
         number=22,
+        by="elimination",
         question="Are there fewer consumers than partitions?",
         short="fewer consumers?",
         rules=outside.TOO_FEW,

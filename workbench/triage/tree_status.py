@@ -11,6 +11,7 @@ STATUS = (
     Node(
         id="data_usable",
         number=1,
+        by="gate",
         question="Is there data, and is it finite and consistent?",
         short="data usable?",
         rules=status.DATA_USABLE,
@@ -27,6 +28,7 @@ STATUS = (
     Node(
         id="lost",
         number=2,
+        by="side",
         question="Were records deleted or skipped before they were read?",
         short="records lost?",
         rules=status.LOST,
@@ -42,6 +44,7 @@ STATUS = (
     Node(
         id="reset",
         number=3,
+        by="side",
         question="Did commits go back, or are they above the log's end?",
         short="offsets reset?",
         rules=status.RESET,
@@ -57,6 +60,7 @@ STATUS = (
     Node(
         id="lagging",
         number=4,
+        by="gate",
         question="Is the group lagging: late, growing or stalled?",
         short="lagging?",
         rules=status.LAGGING,
@@ -74,6 +78,7 @@ STATUS = (
     Node(
         id="draining",
         number=5,
+        by="gate",
         question="Is it catching up?",
         short="catching up?",
         rules=status.DRAINING,
@@ -86,6 +91,7 @@ STATUS = (
     Node(
         id="failing",
         number=6,
+        by="side",
         question="Do more records fail than usual, although the group keeps up?",
         short="records failing?",
         rules=status.FAILING,
@@ -107,6 +113,7 @@ STATUS = (
     Node(
         id="silent",
         number=7,
+        by="side",
         question="Does nothing arrive, although records usually do?",
         short="producer silent?",
         rules=status.SILENT,

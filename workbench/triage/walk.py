@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import TypeVar
 
 from workbench.settings import Thresholds
@@ -44,28 +45,80 @@ def decided(row: SubscriptionFeatures, thresholds: Thresholds) -> dict[str, Rule
     return {name: deciding(node.rules, row, thresholds) for name, node in TREE.items()}
 
 
-def verdict_of(answers: Mapping[str, Answer], row: SubscriptionFeatures, thresholds: Thresholds) -> Verdict:
-    """Where the answers lead."""
+@dataclass(frozen=True, slots=True)
+class Way:
+    """Where the answers lead.
 
-    def ask(node: Node, yes: Verdict, no: Verdict) -> Verdict:
-        return {Answer.YES: yes, Answer.NO: no, Answer.CANNOT_TELL: Verdict.CANNOT_TELL}[answers[node.id]]
+    Attributes:
+        verdict: at its end.
+        path: questions on it, in order; the last one is open if the verdict is "cannot tell".
+        passed: those of them that are open, and that something proven stands over, or that are only a side question.
+    """
 
-    return fold(lambda it: it.verdict, lambda it: it.verdict_of(row, thresholds), ask)
+    verdict: Verdict
+    path: tuple[Node, ...]
+    passed: tuple[Node, ...] = ()
+
+    def after(self, node: Node, *, passed: bool = False) -> Way:
+        """With a question before it."""
+        return Way(self.verdict, (node, *self.path), (node, *self.passed) if passed else self.passed)
 
 
-def path_of(answers: Mapping[str, Answer]) -> list[Node]:
-    """Questions on the path, in order, down to the verdict or to the first one without an answer."""
+_CALM = frozenset({Verdict.HEALTHY, Verdict.RECOVERED, Verdict.PRODUCER_BURST, Verdict.PRODUCER_SILENT})
 
-    def ask(node: Node, yes: list[Node], no: list[Node]) -> list[Node]:
-        match answers[node.id]:
-            case Answer.YES:
-                return [node, *yes]
-            case Answer.NO:
-                return [node, *no]
-            case Answer.CANNOT_TELL:
-                return [node]
 
-    return fold(lambda _: [], lambda _: [], ask)
+def way_of(
+    answers: Mapping[str, Answer],
+    proven: Collection[str],
+    row: SubscriptionFeatures,
+    thresholds: Thresholds,
+    start: Outcome | None = None,
+) -> Way:
+    """Follow the answers.
+
+    What is proven stands, whatever earlier question is open. Without a proof, an open question ends the walk. An open side question
+    ends none, but an all-clear needs all of them.
+
+    Args:
+        answers: of every question, by id.
+        proven: questions whose yes is a proof.
+        start: where to begin; default: the root.
+    """
+
+    def follow(outcome: Outcome) -> Way:
+        match outcome:
+            case Conclude(verdict=verdict):
+                return Way(verdict, ())
+            case Choose():
+                return Way(outcome.verdict_of(row, thresholds), ())
+            case Ask(node=name):
+                node, answer = TREE[name], answers[name]
+                if answer is not Answer.CANNOT_TELL:
+                    return follow(node.yes if answer is Answer.YES else node.no).after(node)
+                if node.by == "side":
+                    way = follow(node.no)
+                    return (
+                        way.after(node, passed=True) if way.verdict not in _CALM else Way(Verdict.CANNOT_TELL, (node,))
+                    )
+                proof = prove(node.yes) or prove(node.no) if node.by == "proof" else None
+                return proof.after(node, passed=True) if proof is not None else Way(Verdict.CANNOT_TELL, (node,))
+
+    def prove(outcome: Outcome) -> Way | None:
+        if not isinstance(outcome, Ask):
+            return None
+        node, answer = TREE[outcome.node], answers[outcome.node]
+        if answer is Answer.YES and not isinstance(node.yes, Ask):
+            return follow(node.yes).after(node) if node.id in proven else None
+        branches = {Answer.YES: (node.yes,), Answer.NO: (node.no,), Answer.CANNOT_TELL: (node.yes, node.no)}[answer]
+        found = next((way for branch in branches if (way := prove(branch)) is not None), None)
+        return None if found is None else found.after(node, passed=answer is Answer.CANNOT_TELL)
+
+    return follow(start or Ask(ROOT))
+
+
+def proven_by(reasons: Mapping[str, str]) -> set[str]:
+    """Questions whose yes is a proof, by the rule that decided each."""
+    return {name for name, rule in reasons.items() if TREE[name].rule(rule).proof}
 
 
 def open_questions(answers: Mapping[str, Answer]) -> list[Node]:

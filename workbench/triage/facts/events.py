@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from workbench.features.measured import PartitionFeatures
+from workbench.numbers import FAR, MOST, PART, SKIP_RATE
 from workbench.triage.facts.processors import Processors
 from workbench.triage.facts.unknown import (
     Known,
@@ -19,10 +20,6 @@ from workbench.triage.facts.unknown import (
     total,
 )
 from workbench.triage.facts.work import told
-
-_SKIP_RATE = 50_000.0  # messages/s: more than most consumers handle
-_UNREAD, _READ = 0.3, 0.6  # of what a commit has passed: counters and commits are not measured at the same moments
-_CAPACITY = 3.0  # times what was read next, while still behind
 
 
 class Events(Processors):
@@ -54,7 +51,7 @@ class Events(Processors):
 
     def _is_unread(self, p: PartitionFeatures) -> bool:
         """The handlers were counted: that decides, whatever the pace."""
-        return below(told(p, "skip_read"), _UNREAD) is True
+        return below(told(p, "skip_read"), PART) is True
 
     def _is_too_fast(self, p: PartitionFeatures) -> bool:
         """Without counted handlers: at a pace that nobody reads at. Who can soon be asked needs no guess."""
@@ -68,13 +65,13 @@ class Events(Processors):
     def _is_unsure(self, p: PartitionFeatures) -> Known:
         read = told(p, "skip_read")
         if read is not None:
-            return _UNREAD <= read <= _READ
+            return PART <= read <= MOST
         # Who is behind reads as fast as it can, unless a quota holds it up afterwards.
         free = above(self.m.throttle_seconds, 0) is not True
         return any_of(
             # Half as fast is too fast to be sure that it was read.
             at_least(told(p, "skip_pace"), self.limits.skip_pace_ratio / 2),
-            at_least(told(p, "skip_capacity"), _CAPACITY) is True and free,
+            at_least(told(p, "skip_capacity"), FAR) is True and free,
             told(p, "skip_new") == 1,
             told(p, "skip_doubt") == 1,
         )
@@ -85,7 +82,7 @@ class Events(Processors):
         rates = [
             told(p, "skip_rate") for p in self.m.partitions if above(told(p, "skip_rate"), 0) and self._is_too_fast(p)
         ]
-        return at_least(total(rates), _SKIP_RATE) is True
+        return at_least(total(rates), SKIP_RATE) is True
 
     def _is_skipped(self, p: PartitionFeatures) -> bool:
         return self._is_unread(p) or (self._far_too_fast and self._is_too_fast(p))

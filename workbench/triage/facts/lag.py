@@ -10,6 +10,7 @@ from functools import cached_property
 from math import floor, sqrt
 
 from workbench.features.measured import PartitionFeatures
+from workbench.numbers import APART, DRAIN_SECONDS, MISSED, MOST, PART, SEVERAL, TENTH
 from workbench.triage.facts.standing import Standing, is_idle, is_tail, still_seconds, waited
 from workbench.triage.facts.unknown import (
     Known,
@@ -33,14 +34,7 @@ from workbench.triage.facts.unknown import (
 )
 from workbench.triage.facts.work import told
 
-_SECOND_LOW = 1.5  # times the floor
-_LONGEST_DRAIN_SECONDS = 3600.0
-_OVERDUE_SAMPLES = 2.5  # since the last one: what a commit did then says nothing of now
-_SOMEBODY = 0.5  # of a member, on average
-_SEVERAL, _OFTEN = 3, 0.15  # stretches in the window, and their share of it
-_HELD = 0.5  # of the age of what waits
 # An age from the lag and the arrival rate is off by up to twice its value on traffic that varies over the day (`features.timelag`).
-_OFF = 2
 _KNOWN_AGES = ("exact_record", "interpolated", "broker_time")
 
 
@@ -83,7 +77,7 @@ class Lag(Standing):
 
     def _kept_up(self, lowest: Number, second: Number) -> Known:
         """Whether there is a low near 0 between two commits of a sawtooth, and a second one not much above it."""
-        return all_of(at_most(lowest, self._floor_seconds), at_most(second, _SECOND_LOW * self._floor_seconds))
+        return all_of(at_most(lowest, self._floor_seconds), at_most(second, APART * self._floor_seconds))
 
     def _late(self, p: PartitionFeatures) -> Known:
         if self.is_frozen(p):
@@ -141,7 +135,7 @@ class Lag(Standing):
         m = self.m
         # A count of members that has always been 0 counts something else, and so does one that is 0 while commits move.
         counts = m.count_disproved is None or bool(self.frozen_partitions)
-        usually = at_least(m.usual_members, _SOMEBODY) is not False
+        usually = at_least(m.usual_members, MOST) is not False
         nobody = all_of(equal(m.group_members_recent, 0), counts, usually, not self.moving_now)
         gone = all_of(
             equal(m.live_members, 0),
@@ -213,7 +207,7 @@ class Lag(Standing):
     def draining(self) -> Known:
         """Whether it catches up in time: an end that is days away, or after the loss of messages, calms nobody."""
         m = self.m
-        bound = max(_LONGEST_DRAIN_SECONDS, 2 * (m.time_lag_seconds or 0.0))
+        bound = max(DRAIN_SECONDS, 2 * (m.time_lag_seconds or 0.0))
         shrinks = below(m.lag_recent_slope, 0) is not False
         if self.late_or_soon:
             # Of every partition that is behind, and not of their sum.
@@ -258,15 +252,15 @@ class Lag(Standing):
     @cached_property
     def outages(self) -> bool:
         """It has stood still, and was late by it, several times in all the data, and may well do so again."""
-        return any(at_least(told(p, "outages"), _SEVERAL) for p in self.m.partitions)
+        return any(at_least(told(p, "outages"), SEVERAL) for p in self.m.partitions)
 
     @cached_property
     def comes_and_goes(self) -> Known:
         """Late several times in the window."""
 
         def often(p: PartitionFeatures) -> Known:
-            pauses = all_of(at_least(told(p, "pauses"), _SEVERAL), at_least(told(p, "pause_share"), _OFTEN))
-            return any_of(at_least(told(p, "late_times"), _SEVERAL - 1), pauses)
+            pauses = all_of(at_least(told(p, "pauses"), SEVERAL), at_least(told(p, "pause_share"), TENTH))
+            return any_of(at_least(told(p, "late_times"), SEVERAL - 1), pauses)
 
         return any_of(some(often(p) for p in self.m.partitions), self.outages)
 
@@ -274,7 +268,7 @@ class Lag(Standing):
     def held_inside(self) -> bool:
         """The oldest events of late partitions have been read and wait inside, while commits move: its own side is the limit."""
         going = [p for p in self.late_or_soon if not self.is_frozen(p)]
-        held = [p for p in going if at_least(p.oldest_incomplete_seconds, times(_HELD, told(p, "waiting")))]
+        held = [p for p in going if at_least(p.oldest_incomplete_seconds, times(MOST, told(p, "waiting")))]
         return bool(going) and 2 * len(held) > len(going)
 
     @cached_property
@@ -297,7 +291,7 @@ class Lag(Standing):
 
         def is_late_by_now(p: PartitionFeatures) -> bool:
             # The time lag is of now: since the last sample it may have caught up, if it was moving then and not far behind.
-            overdue = above(times(-1, p.committed_last_seconds), times(_OVERDUE_SAMPLES, p.committed_interval_seconds))
+            overdue = above(times(-1, p.committed_last_seconds), times(MISSED, p.committed_interval_seconds))
             far = above(told(p, "waiting"), self.half_seconds) is not False
             return (
                 not is_idle(p)
@@ -314,8 +308,8 @@ class Lag(Standing):
     @cached_property
     def batch_perhaps(self) -> bool:
         """It stood still before the data began, and usually has no members: when it is due is not known."""
-        silent = some(at_least(told(p, "silent_before"), times(0.3, told(p, "waiting"))) for p in self.m.partitions)
-        return all_of(below(self.m.usual_members, _SOMEBODY), self.late, silent) is True
+        silent = some(at_least(told(p, "silent_before"), times(PART, told(p, "waiting"))) for p in self.m.partitions)
+        return all_of(below(self.m.usual_members, MOST), self.late, silent) is True
 
     @cached_property
     def recovered_seconds(self) -> Number:
@@ -343,7 +337,7 @@ class Lag(Standing):
         product = times(due, before)
         if at_most(by_rate, sqrt(product) if product is not None else None):
             return False
-        return True if above(by_rate, times(_OFF, due)) else None
+        return True if above(by_rate, times(2, due)) else None
 
     @cached_property
     def batch_late(self) -> Known:

@@ -6,6 +6,7 @@ from functools import cached_property
 from math import floor
 
 from workbench.features.measured import MemberFeatures, PartitionFeatures
+from workbench.numbers import APART, LESS, PART, STABLE_STATE
 from workbench.signals import GROUP_STATES
 from workbench.triage.facts.partitions import Partitions
 from workbench.triage.facts.standing import still_seconds
@@ -25,10 +26,6 @@ from workbench.triage.facts.unknown import (
 )
 from workbench.triage.facts.work import told
 
-_NEXT_BATCH = 1.5  # times the longest so far, of any member: all run the same program
-_OTHERS = 0.3  # times as long ago
-_AS_LONG = 0.7  # times as long as the partitions that have stopped
-_MOSTLY = 3.2  # mean of the states: those of a rebalance are below it
 _REJOINING = (GROUP_STATES["preparing_rebalance"], GROUP_STATES["completing_rebalance"])
 
 
@@ -49,8 +46,8 @@ class Members(Partitions):
 
         def is_idle(it: MemberFeatures) -> bool:
             ago = it.worked_ago_seconds
-            others = any(at_most(o.worked_ago_seconds, times(_OTHERS, ago)) for o in m.members)
-            long = all_of(at_least(ago, self.soon_seconds), at_least(ago, times(_AS_LONG, stopped)))
+            others = any(at_most(o.worked_ago_seconds, times(PART, ago)) for o in m.members)
+            long = all_of(at_least(ago, self.soon_seconds), at_least(ago, times(LESS, stopped)))
             return it.live and others and long is True
 
         return tuple(it.member for it in m.members if is_idle(it))
@@ -59,7 +56,7 @@ class Members(Partitions):
     def rejoining(self) -> Known:
         """Its members wait for each other, most of the time and now."""
         state = self.m.group_state
-        return all_of(None if state is None else state in _REJOINING, below(self.m.group_state_mean, _MOSTLY))
+        return all_of(None if state is None else state in _REJOINING, below(self.m.group_state_mean, STABLE_STATE))
 
     @cached_property
     def paused_members(self) -> tuple[str, ...]:
@@ -100,7 +97,7 @@ class Members(Partitions):
         if it.poll_age_seconds is None:
             return it.stats_stand is True
         # Some handlers take minutes: what is usual is no hang. Without a good time to compare with: not once in the whole window.
-        if it.poll_age_seconds <= max(limit, 1.5 * (it.poll_age_usual or 0.0)):
+        if it.poll_age_seconds <= max(limit, APART * (it.poll_age_usual or 0.0)):
             return False
         if it.poll_age_usual is None and not above(it.poll_age_low, limit):
             return False
@@ -109,7 +106,7 @@ class Members(Partitions):
         # Nor is a batch of slow records, after which it polls again. The next one has what has arrived in the meantime: the more the
         # group falls behind, the longer.
         longest = most(*(o.poll_age_ended for o in m.members if o.live))
-        longer = most(_NEXT_BATCH, ratio(m.arrival_per_second, self.read_per_second))
+        longer = most(APART, ratio(m.arrival_per_second, self.read_per_second))
         if at_most(it.poll_age_seconds, times(longer, longest)):
             return False
         # Where most are behind, a member that hangs leaves all of its own standing, which are as many as anybody's.

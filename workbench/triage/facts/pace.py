@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from workbench.numbers import APART, MORE
 from workbench.triage.facts.members import Members
 from workbench.triage.facts.unknown import Number, at_least, most, ratio, times, total
-
-_GROWN = 1.2  # times what the whole group's arrivals have grown by
-_HOT = 1.5  # times the arrivals of a typical partition
 
 
 class Facts(Members):
@@ -45,12 +43,12 @@ class Facts(Members):
         """A lag in few partitions, to which more arrives than to the others, while nothing stands still."""
         if not self.queueless or self.frozen_partitions or self.standing_partitions or not self.few_are_behind:
             return False
-        if not all(at_least(p.arrival_per_second, times(_HOT, self.typical_arrival)) for p in self.behind):
+        if not all(at_least(p.arrival_per_second, times(APART, self.typical_arrival)) for p in self.behind):
             return False
         if self.own_work is not True:
             return True
         # Its members may be busy with them; if their handlers are measured, these are asked.
-        grown = times(_GROWN, self.arrival_ratio)
+        grown = times(MORE, self.arrival_ratio)
         return (
             self.median_slow_down is None
             and self.slowest_slow_down is None

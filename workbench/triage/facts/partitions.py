@@ -6,6 +6,7 @@ from functools import cached_property
 
 from workbench.features.measured import PartitionFeatures
 from workbench.features.summary import NOW
+from workbench.numbers import APART, FREEZES, LESS, MOST, TENTH
 from workbench.triage.facts.events import Events
 from workbench.triage.facts.standing import is_tail, still_seconds
 from workbench.triage.facts.unknown import (
@@ -27,13 +28,6 @@ from workbench.triage.facts.unknown import (
 )
 from workbench.triage.facts.work import told
 
-_SURELY = 5  # times the shortest freeze: no handler holds its commits for so long
-_APART = 1.5  # times the typical lag
-_OF_HIGHEST = 0.1  # what has a tenth of the highest lag is not what the lag is about
-_READ_ON = 0.7  # of what arrives in the judged time, some of which is before the stop
-_HELD = 0.5  # of the age of what waits
-_MARKS = 2  # of transactions, which no consumer is given, before the one that is open
-
 
 class Partitions(Events):
     """Facts about single partitions."""
@@ -49,7 +43,7 @@ class Partitions(Events):
             return True
         if self.queueless and self.own_work is False:
             return True
-        return at_least(p.moved_ago_seconds, _SURELY * self.soon_seconds)
+        return at_least(p.moved_ago_seconds, FREEZES * self.soon_seconds)
 
     def _is_stuck(self, p: PartitionFeatures) -> bool:
         if is_tail(p):
@@ -107,7 +101,7 @@ class Partitions(Events):
     def _is_apart(self, p: PartitionFeatures) -> bool:
         """What has about as much as the others is not apart from them."""
         stopped = self.is_frozen(p) or p.partition in self.stuck_partitions
-        more = above(p.lag_messages, times(_APART, self.typical_lag)) is not False
+        more = above(p.lag_messages, times(APART, self.typical_lag)) is not False
         return self.is_behind(p) and not stopped and more
 
     def _is_hot(self, p: PartitionFeatures) -> bool:
@@ -118,7 +112,7 @@ class Partitions(Events):
             and all_of(
                 above(p.lag_messages, times(self.limits.hot_factor, self.typical_lag)),
                 above(p.lag_messages, self.limits.hot_floor_messages),
-                at_least(p.lag_messages, times(_OF_HIGHEST, self.highest_lag)),
+                at_least(p.lag_messages, times(TENTH, self.highest_lag)),
             )
             is True
         )
@@ -175,12 +169,12 @@ class Partitions(Events):
         still = self._that_stand_still
         if not still:
             return None
-        held = [p for p in still if at_least(p.oldest_incomplete_seconds, times(_HELD, told(p, "waiting")))]
+        held = [p for p in still if at_least(p.oldest_incomplete_seconds, times(MOST, told(p, "waiting")))]
         if held and len(held) <= self.few_partitions:
             return "poison_record"
         if 2 * sum(1 for p in still if _is_blocked(p)) > len(still):
             return "open_transaction"
-        if at_least(self._read_share, _READ_ON):
+        if at_least(self._read_share, LESS):
             return "commit_fails"
         if self._again_and_again and len(still) <= self.few_partitions:
             return "poison_record"
@@ -190,7 +184,7 @@ class Partitions(Events):
             return "paused"
         # Without the number of paused ones, partitions that somebody has paused look the same as a client that stalls.
         said = any(it.paused_mean is not None for it in live)
-        if below(self._read_share, _READ_ON) and not held and self.polling and said:
+        if below(self._read_share, LESS) and not held and self.polling and said:
             return "client_stalled"
         return None
 
@@ -200,7 +194,7 @@ def _is_blocked(p: PartitionFeatures) -> bool:
     return (
         all_of(
             below(p.last_stable, p.log_end),
-            at_least(p.committed, minus(p.last_stable, _MARKS)),
+            at_least(p.committed, minus(p.last_stable, 2)),
             at_most(p.committed, p.last_stable),
         )
         is True

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from workbench.features.measured import PartitionFeatures
+from workbench.numbers import APART, LESS, MORE, OLD_REST_SECONDS, PAUSE_SECONDS, QUOTA_PAUSE_SECONDS, SEVERAL
 from workbench.triage.facts.unknown import (
     Known,
     Number,
@@ -22,15 +23,6 @@ from workbench.triage.facts.unknown import (
     times,
 )
 from workbench.triage.facts.work import Work, told
-
-SOONEST_SECONDS = 90.0  # a rebalance or a long garbage collection takes some tens of seconds
-_TURNS = 2.0  # times the longest turn so far: with a growing backlog, the next is longer
-_NO_TURN = 1.25  # times
-_PASSED = 3  # times: each other one may have had a turn, and begun the next
-_SCRAPES = 2  # one may fall between two commits
-_LONGEST_PAUSE_SECONDS = 300.0  # of a quota
-_LONG_UNMOVED_SECONDS = 1800.0
-_JUST_NOW = 1.5  # samples
 
 
 def waited(low: Number, arrival: Number, *, surely: bool = False) -> Number:
@@ -59,7 +51,7 @@ def is_unmoved(p: PartitionFeatures) -> bool:
 
     An open transaction is known by its last stable offset.
     """
-    return at_least(told(p, "unmoved"), _LONG_UNMOVED_SECONDS) is True and below(p.last_stable, p.log_end) is not True
+    return at_least(told(p, "unmoved"), OLD_REST_SECONDS) is True and below(p.last_stable, p.log_end) is not True
 
 
 def is_idle(p: PartitionFeatures) -> bool:
@@ -74,7 +66,7 @@ class Standing(Work):
     @cached_property
     def soon_seconds(self) -> float:
         """After so long, what stands still counts."""
-        return min(self.objective_seconds, SOONEST_SECONDS)
+        return min(self.objective_seconds, PAUSE_SECONDS)
 
     @cached_property
     def each_members_partitions(self) -> Number:
@@ -101,16 +93,16 @@ class Standing(Work):
         each = self.each_members_partitions
         patience = max(
             2 * rhythm,
-            _SCRAPES * (p.committed_interval_seconds or 0.0),
+            2 * (p.committed_interval_seconds or 0.0),
             self.soon_seconds,
             # What others have passed so often is not waiting for its turn, once that would be longer than any that has ended.
-            (told(p, "turn") or 0.0) * (_NO_TURN if (passed or 0) >= _PASSED else _TURNS),
+            (told(p, "turn") or 0.0) * (MORE if (passed or 0) >= SEVERAL else 2),
             # Under a quota a member's partitions are served one after the other, each after a pause.
-            (m.throttle_seconds or 0.0) * (_TURNS + (1.0 if each is None else each)),
+            (m.throttle_seconds or 0.0) * (2 + (1.0 if each is None else each)),
         )
         over = above(m.arrival_per_second, m.read_quota_per_second)
         held_up = over if m.throttle_seconds is None else m.throttle_seconds > 0
-        in_line = all_of(held_up, below(passed, _PASSED), below(still, _LONGEST_PAUSE_SECONDS))
+        in_line = all_of(held_up, below(passed, SEVERAL), below(still, QUOTA_PAUSE_SECONDS))
         waiting = told(p, "waiting")
         long = at_least(p.time_lag_seconds if waiting is None else waiting, patience)
         return (
@@ -138,7 +130,7 @@ class Standing(Work):
 
     def _may_have_stopped(self, p: PartitionFeatures) -> bool:
         still = still_seconds(p)
-        usual = 1.5 * max(p.committed_interval_seconds or 0.0, p.cadence_seconds or 0.0, told(p, "turn") or 0.0)
+        usual = APART * max(p.committed_interval_seconds or 0.0, p.cadence_seconds or 0.0, told(p, "turn") or 0.0)
         return (
             all_of(
                 above(p.lag_messages, 0),
@@ -146,7 +138,7 @@ class Standing(Work):
                 not self.is_frozen(p),
                 above(still, usual),
                 at_least(still, self.soon_seconds / 2),
-                above(told(p, "waiting"), times(0.8, still)),
+                above(told(p, "waiting"), times(LESS, still)),
             )
             is True
         )
@@ -167,9 +159,7 @@ class Standing(Work):
     @cached_property
     def moving_now(self) -> bool:
         """Whether any commit has moved in the last two samples (an exporter's count of members may be older than that)."""
-        return any(
-            at_most(still_seconds(p), _JUST_NOW * (p.committed_interval_seconds or 0.0)) for p in self.m.partitions
-        )
+        return any(at_most(still_seconds(p), APART * (p.committed_interval_seconds or 0.0)) for p in self.m.partitions)
 
     @cached_property
     def moving_partitions(self) -> int:

@@ -11,6 +11,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from workbench.features.measured import MeasuredSubscription, PartitionFeatures
+from workbench.numbers import BUSY, FETCHED, IDLE, LESS, MORE, MOST, NEAR_QUOTA, NEVER_EMPTY, PART, SURELY
 from workbench.schedule import Schedule
 from workbench.settings import Thresholds
 from workbench.triage.facts.unknown import (
@@ -29,15 +30,6 @@ from workbench.triage.facts.unknown import (
     times,
 )
 
-_IDLE, _WAITING = 0.2, 0.5  # share of the time: busy below, waiting for records above
-_BUSY, _EASY = 0.75, 0.3  # of one thread for each member
-_MORE, _LESS = 1.3, 0.8  # times the work of the baseline
-NEVER_EMPTY = 20.0  # messages
-_MUCH = 4  # times the messages that count as waiting in the client
-_AT_QUOTA, _NEAR_QUOTA = 0.85, 0.4  # times what it may read
-_OVER_QUOTA = 1.2  # times what it may read: the size of its records is a mean over the log
-_MORE_THAN_QUOTA, _FAR_MORE = 1.1, 2.0  # times what it may read arrive
-_SURE = 30.0  # times the throttle time that counts, and the baseline's round trip
 _MOST_RUNS = 300  # of one schedule: more are not looked through
 
 
@@ -174,11 +166,11 @@ class Work:
         arriving = ratio(m.arrival_per_second, m.read_quota_per_second)
         # Where more arrives than it may read, the quota is enough of a reason, although it reads in bursts with pauses.
         enough = any_of(
-            at_least(share, _AT_QUOTA),
-            at_least(arriving, _FAR_MORE),
-            all_of(at_least(share, _NEAR_QUOTA), at_least(arriving, _MORE_THAN_QUOTA)),
+            at_least(share, LESS),
+            at_least(arriving, 2),
+            all_of(at_least(share, NEAR_QUOTA), at_least(arriving, MORE)),
         )
-        return all_of(at_most(lately, _OVER_QUOTA), enough) is True
+        return all_of(at_most(lately, MORE), enough) is True
 
     @cached_property
     def typical_arrival(self) -> Number:
@@ -189,7 +181,7 @@ class Work:
 
     @cached_property
     def _far_throttled(self) -> Known:
-        return at_least(self.m.throttle_seconds, _SURE * self.limits.throttle_seconds)
+        return at_least(self.m.throttle_seconds, SURELY * self.limits.throttle_seconds)
 
     @cached_property
     def own_work(self) -> Known:
@@ -199,23 +191,23 @@ class Work:
         measures.
         """
         m, busy, before, idle = self.m, self.loop_busy, self.loop_busy_baseline, self.poll_idle
-        less = at_most(busy, times(_LESS, before))
+        less = at_most(busy, times(LESS, before))
         # What one answer brought may be waiting at this moment, but the handlers have little to do, and the next answer is far away.
-        if all_of(self._far_throttled, at_most(busy, _EASY), less):
+        if all_of(self._far_throttled, at_most(busy, PART), less):
             return False
         if at_least(self.fetched_low, NEVER_EMPTY):
             return True
-        if at_most(idle, _IDLE):
+        if at_most(idle, IDLE):
             # Of all the threads that never wait, the handlers take so little. (A hot partition keeps one member busy.)
-            never = sum(1 for it in m.members if it.live and at_most(it.poll_idle, _IDLE))
-            return None if at_most(times(busy, m.live_members), _EASY * never) else True
+            never = sum(1 for it in m.members if it.live and at_most(it.poll_idle, IDLE))
+            return None if at_most(times(busy, m.live_members), PART * never) else True
         few = self.limits.fetch_queue_messages
-        waits = all_of(below(m.fetch_queue_mean, few), at_least(m.lag_messages, _MUCH * few))
-        if at_least(idle, _WAITING) or waits or less:
+        waits = all_of(below(m.fetch_queue_mean, few), at_least(m.lag_messages, FETCHED * few))
+        if at_least(idle, MOST) or waits or less:
             return False
-        if all_of(at_least(busy, times(_MORE, before)), at_least(busy, _EASY)) or at_least(busy, _BUSY):
+        if all_of(at_least(busy, times(MORE, before)), at_least(busy, PART)) or at_least(busy, BUSY):
             return True
-        return False if at_most(busy, _EASY) else None
+        return False if at_most(busy, PART) else None
 
     @cached_property
     def queueless(self) -> bool:
@@ -232,14 +224,14 @@ class Work:
     def surely_slow_network(self) -> bool:
         """Round trips long enough to explain a lag, whatever else is not known."""
         m = self.m
-        far = at_least(m.rtt_seconds, times(_SURE, m.rtt_baseline_seconds))
+        far = at_least(m.rtt_seconds, times(SURELY, m.rtt_baseline_seconds))
         return all_of(at_least(m.rtt_seconds, self.limits.rtt_seconds), far) is True
 
     @cached_property
     def works_on(self) -> bool:
         """Whether its handlers are busy all the time, and what they handle is committed, and not handled again by the next owner."""
         handled = sum(p.rate_per_second or 0.0 for p in self.m.processors)
-        return at_least(self.loop_busy, _BUSY) is True and self.read_per_second >= _LESS * handled
+        return at_least(self.loop_busy, BUSY) is True and self.read_per_second >= LESS * handled
 
     @cached_property
     def polling(self) -> Known:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from workbench.numbers import APART, LESS, MORE, MOST, NOISE, SURELY
 from workbench.settings import Thresholds
 from workbench.triage.facts.unknown import above, all_of, at_least, at_most, below, first_known, times
-from workbench.triage.rule import Operand, always, leaves_open, no, yes
-from workbench.triage.rules.own_work import MORE_WORK, ROOM, queues_are_full
+from workbench.triage.rule import Operand, always, leaves_open, no, proves, yes
+from workbench.triage.rules.own_work import queues_are_full
 from workbench.triage.rules.reading import KEPT_PACE
 from workbench.triage.subscription import SubscriptionFeatures as Row
 
-_LOST_PACE = 0.75  # times the pace before
-_WARM = 1.2  # times the arrivals of a typical partition
-_CATCHES_UP = 1.2  # times what arrives
-_HOT = Operand("hot_arrival_ratio", "× a typical partition's arrivals", ">=", number=_WARM, why="beyond an uneven hash")
+_HOT = Operand("hot_arrival_ratio", "× a typical partition's arrivals", ">=", number=MORE)
 _BURST = Operand("arrival_ratio", "× the baseline", ">=", setting="burst_ratio")
 
 
@@ -23,27 +21,21 @@ def is_burst(row: Row, t: Thresholds) -> bool:
 
 def _may_be_throttled(row: Row, _t: Thresholds) -> bool:
     # Averages of the client (Java: over 30 s) begin low: one that waits, and is throttled at all, may be throttled for long.
-    keeps = at_least(row.pace_ratio, _LOST_PACE) is True
+    keeps = at_least(row.pace_ratio, LESS) is True
     return above(row.throttle_seconds, 0) is True and row.own_work is False and not keeps
 
 
 THROTTLED = (
-    yes(
+    proves(
         "told",
         "the client says that the broker makes it wait",
         lambda row, t: above(row.throttle_seconds, t.throttle_seconds),
         Operand("throttle_seconds", "s", ">", setting="throttle_seconds"),
     ),
-    yes(
+    proves(
         "at_quota",
         "it reads what its quota allows, and no more",
         lambda row, _: row.throttle_seconds is None and row.at_quota,
-    ),
-    no("network", "its round trips are long enough to explain the lag", lambda row, _: row.surely_slow_network),
-    no(
-        "hot",
-        "a few partitions get far more than the others: a quota would slow all of a member's",
-        lambda row, _: row.surely_hot is True,
     ),
     leaves_open(
         "a_little",
@@ -67,6 +59,12 @@ def _round_trips(row: Row, t: Thresholds) -> bool | None:
 
 
 SLOW_NETWORK = (
+    proves(
+        "surely",
+        "round trips take so long that they explain the lag by themselves",
+        lambda row, _: row.surely_slow_network,
+        Operand("rtt_seconds", "s", ">=", number=SURELY, of="rtt_baseline_seconds"),
+    ),
     no(
         "delivers",
         "fetched messages wait in the client: the network delivers enough",
@@ -91,11 +89,6 @@ SLOW_NETWORK = (
         lambda row, t: _round_trips(row, t) is False,
         Operand("rtt_seconds", "s", "<", setting="rtt_seconds"),
     ),
-    no(
-        "hot",
-        "a few partitions get far more than the others: a slow network would slow all",
-        lambda row, _: row.surely_hot is True,
-    ),
     leaves_open(
         "not_measured",
         "round trips, or a good time to compare them with, are not known",
@@ -112,17 +105,23 @@ def _are_few(row: Row, _t: Thresholds) -> bool:
 def _as_ever(row: Row, t: Thresholds) -> bool:
     if not _are_few(row, t) or row.queueless or not row.has_queues or queues_are_full(row) is True:
         return False
-    grown = first_known(below(row.hot_growth, _WARM), below(row.hot_arrival_ratio, _WARM))
+    grown = first_known(below(row.hot_growth, MORE), below(row.hot_arrival_ratio, MORE))
     return all_of(below(row.hot_arrival_ratio, t.hot_factor), grown) is True
 
 
 def _gets_more(row: Row, t: Thresholds) -> bool:
-    warm = at_least(row.hot_arrival_ratio, _WARM) is not False
-    grown = at_least(row.hot_growth, _WARM) is not False or at_least(row.hot_arrival_ratio, t.hot_factor) is True
+    warm = at_least(row.hot_arrival_ratio, MORE) is not False
+    grown = at_least(row.hot_growth, MORE) is not False or at_least(row.hot_arrival_ratio, t.hot_factor) is True
     return warm and grown
 
 
 HOT_PARTITION = (
+    proves(
+        "surely",
+        "a few partitions are behind, and get far more than the others: a quota or a slow network would hold up all",
+        lambda row, _: row.surely_hot is True,
+        Operand("hot_arrival_ratio", "× a typical partition's arrivals", ">=", number=APART),
+    ),
     leaves_open(
         "dark",
         "how far behind those are that nobody measures any more is not known",
@@ -139,8 +138,8 @@ HOT_PARTITION = (
     no(
         "less_read",
         "less is read there than before: that is not more arrivals",
-        lambda row, _: not row.queueless and below(row.pace_ratio, _LOST_PACE) is True,
-        Operand("pace_ratio", "× the pace before", "<", number=_LOST_PACE, why="a quarter less is beyond noise"),
+        lambda row, _: not row.queueless and below(row.pace_ratio, LESS) is True,
+        Operand("pace_ratio", "× the pace before", "<", number=LESS),
     ),
     yes("few", "a few partitions hold the lag", lambda row, _: not row.queueless),
     # One may have more to do than its member can.
@@ -177,13 +176,13 @@ def _empty_and_slower(row: Row, t: Thresholds) -> bool:
 
 def _reads_more(row: Row, _t: Thresholds) -> bool:
     read = sum(p.committed_per_second or 0.0 for p in row.partitions)
-    lately = above(row.committed_recent_per_second, times(_CATCHES_UP, row.arrival_per_second))
+    lately = above(row.committed_recent_per_second, times(MORE, row.arrival_per_second))
     return lately is True and above(read, row.arrival_per_second) is True
 
 
 def _threads_hide_something(row: Row, _t: Thresholds) -> bool:
-    as_before = at_most(row.loop_busy, times(MORE_WORK, row.loop_busy_baseline))
-    return row.queueless and at_most(row.loop_busy, ROOM) is True and as_before is True
+    as_before = at_most(row.loop_busy, times((1 + NOISE), row.loop_busy_baseline))
+    return row.queueless and at_most(row.loop_busy, MOST) is True and as_before is True
 
 
 TOO_FEW = (
@@ -220,9 +219,8 @@ TOO_FEW = (
             "committed_recent_per_second",
             "messages/s",
             ">",
-            number=_CATCHES_UP,
+            number=MORE,
             of="arrival_per_second",
-            why="beyond noise",
         ),
         look="look again in a minute: it may catch up",
     ),
@@ -235,8 +233,8 @@ TOO_FEW = (
     leaves_open(
         "lost_pace",
         "it reads less than before, with as many members: something slows it that was not found",
-        lambda row, _: below(row.pace_ratio, _LOST_PACE),
-        Operand("pace_ratio", "× the pace before", "<", number=_LOST_PACE, why="a quarter less is beyond noise"),
+        lambda row, _: below(row.pace_ratio, LESS),
+        Operand("pace_ratio", "× the pace before", "<", number=LESS),
         look="what changed when it began",
     ),
     yes(

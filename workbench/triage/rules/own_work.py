@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
+from workbench.numbers import BUSY, MORE, MOST, NEVER_EMPTY, NOISE, PART
 from workbench.settings import Thresholds
 from workbench.triage.facts.unknown import Known, above, all_of, any_of, at_least, at_most, below, first_known, times
-from workbench.triage.facts.work import NEVER_EMPTY
 from workbench.triage.rule import Operand, always, leaves_open, no, yes
 from workbench.triage.rules.reading import KEPT_PACE
 from workbench.triage.subscription import SubscriptionFeatures as Row
 
-MORE_WORK = 1.05  # times that of the baseline
-ROOM = 0.5  # of a thread for each member
-_ALL_TIME = 0.9  # of a thread for each member
-_MORE_ARRIVES = 1.1  # times the arrivals before
-_IDLE_QUEUES = 0.3  # of one thread for each queue
-_HAS_ROOM = Operand("loop_busy", "busy threads a member", "<=", number=ROOM, why="less than half of the time is theirs")
+_HAS_ROOM = Operand("loop_busy", "busy threads a member", "<=", number=MOST, why="less than half of the time is theirs")
 _FILL = Operand("queue_fill", "of capacity", ">=", setting="queue_fill_ratio")
 _ENTRY = Operand("enqueue_mean_seconds", "s", ">=", setting="enqueue_seconds")
 _EMPTY = (
@@ -39,7 +34,7 @@ def _not_slower(row: Row, _t: Thresholds) -> bool:
     """
     if not row.queueless or row.median_slow_down is not None or row.slowest_slow_down is not None:
         return False
-    kept = all_of(at_least(row.pace_ratio, KEPT_PACE), at_least(row.arrival_ratio, _MORE_ARRIVES))
+    kept = all_of(at_least(row.pace_ratio, KEPT_PACE), at_least(row.arrival_ratio, MORE))
     return kept is True or row.surely_hot is True
 
 
@@ -66,9 +61,6 @@ OWN_WORK = (
     # A consumer without queues is judged by its client and its handlers; a fact that explains the lag by itself needs neither.
     yes("works", "its handlers take the time, or fetched messages wait for them", lambda row, _: row.own_work is True),
     no("waits", "its threads wait for what does not reach them", lambda row, _: row.own_work is False),
-    no("throttled", "the broker throttles it enough to explain the lag", lambda row, _: row.surely_throttled),
-    no("network", "its round trips are long enough to explain the lag", lambda row, _: row.surely_slow_network),
-    no("hot", "a few partitions get far more than the others", lambda row, _: row.surely_hot is True),
     leaves_open(
         "not_measured",
         "nothing shows whether its threads work or wait",
@@ -93,7 +85,7 @@ ONE_SLOW = (
     no(
         "room",
         "handlers that take less than half of a loop's time cannot hold it up",
-        lambda row, _: row.queueless and at_most(row.loop_busy, ROOM) is True,
+        lambda row, _: row.queueless and at_most(row.loop_busy, MOST) is True,
         _HAS_ROOM,
     ),
     no("not_slower", "it reads more than ever was needed before, or only where more arrives it is late", _not_slower),
@@ -122,7 +114,7 @@ ONE_QUEUE = (
         lambda row, _: (
             above(row.hot_queue_count, 0) is True and 2 * (row.hot_queue_count or 0) > (row.full_queue_count or 0)
         ),
-        Operand("hot_queue_count", "queues", ">", number=0.5, of="full_queue_count", why="most of them"),
+        Operand("hot_queue_count", "queues", ">", number=MOST, of="full_queue_count", why="most of them"),
     ),
     no("even", "no full queue stands beside idle ones", lambda row, _: row.hot_queue_count is not None),
     leaves_open("unknown", "the queues' lengths are not measured", always),
@@ -132,12 +124,12 @@ ONE_QUEUE = (
 def _handlers_have_room(row: Row, t: Thresholds) -> bool:
     # Unless their threads never wait: then more of the time is theirs than is measured.
     never_waits = all_of(row.own_work, at_least(row.median_slow_down, t.all_slow_ratio)) is True
-    return row.queueless and at_most(row.loop_busy, ROOM) is True and not never_waits
+    return row.queueless and at_most(row.loop_busy, MOST) is True and not never_waits
 
 
 def _threads_idle(row: Row, t: Thresholds) -> bool:
     """Full queues before idle threads are no want of threads: something holds them."""
-    idle = below(row.busy_share, _IDLE_QUEUES) is True or queues_are_full(row) is not True
+    idle = below(row.busy_share, PART) is True or queues_are_full(row) is not True
     return not row.queueless and below(row.median_slow_down, t.all_slow_ratio) is True and idle
 
 
@@ -152,7 +144,7 @@ ALL_SLOW = (
             "busy_share",
             "of a thread for each queue",
             "<",
-            number=_IDLE_QUEUES,
+            number=PART,
             why="then threads are not what is short",
         ),
         look="a thread dump of the process",
@@ -179,8 +171,8 @@ def _has_room_in_between(row: Row, _t: Thresholds) -> bool:
     if row.comes_and_goes is not True:
         return False
     fetched = at_least(row.fetched_low, NEVER_EMPTY)
-    always_busy = any_of(fetched, at_least(row.loop_busy, _ALL_TIME) if row.fetched_low is None else False)
-    more = above(row.loop_busy, times(MORE_WORK, row.loop_busy_baseline))
+    always_busy = any_of(fetched, at_least(row.loop_busy, BUSY) if row.fetched_low is None else False)
+    more = above(row.loop_busy, times((1 + NOISE), row.loop_busy_baseline))
     return all_of(row.growing, always_busy, more) is not True
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from math import floor
 
+from workbench.numbers import NOISE, SEVERAL
 from workbench.settings import Thresholds
 from workbench.triage.facts.unknown import above, at_least, ratio
-from workbench.triage.rule import Operand, always, leaves_open, no, yes
+from workbench.triage.rule import Operand, always, leaves_open, no, proves, yes
 from workbench.triage.subscription import SubscriptionFeatures as Row
 
-KEPT_PACE = 0.95  # times the pace before
-_PASSING_MEMBERS = 3
+KEPT_PACE = 1 - NOISE  # times the pace before
 _REBALANCES = Operand("rebalances", "in the window", ">=", setting="rebalances")
 
 
@@ -98,17 +98,15 @@ def _rounds_are_long(row: Row, t: Thresholds) -> bool:
 
 
 REBALANCING = (
-    yes(
+    proves(
         "passing",
         "members start, and are gone again: a crash loop under new names",
         lambda row, _: (
-            row.passing_members is not None
-            and row.passing_members >= _PASSING_MEMBERS
-            and above(row.baseline_members, 0)
+            row.passing_members is not None and row.passing_members >= SEVERAL and above(row.baseline_members, 0)
         ),
-        Operand("passing_members", "members", ">=", number=_PASSING_MEMBERS, why="a deploy replaces each member once"),
+        Operand("passing_members", "members", ">=", number=SEVERAL, why="a deploy replaces each member once"),
     ),
-    yes("rejoining", "its members are rejoining, now and most of the time", lambda row, _: row.rejoining is True),
+    proves("rejoining", "its members are rejoining, now and most of the time", lambda row, _: row.rejoining is True),
     no(
         "blocked",
         "an open transaction explains what stands still",
@@ -138,8 +136,10 @@ REBALANCING = (
         look="the members' logs: how often they rejoined since the onset",
     ),
     # Of members that poll too rarely, each round takes as long as the group allows: a window may have only one of several.
-    yes("long_rounds", "members miss polls, and have rebalanced again and again since the onset", _rounds_are_long),
-    yes("often", "it rebalances again and again", lambda row, t: at_least(row.rebalances, t.rebalances), _REBALANCES),
+    proves("long_rounds", "members miss polls, and have rebalanced again and again since the onset", _rounds_are_long),
+    proves(
+        "often", "it rebalances again and again", lambda row, t: at_least(row.rebalances, t.rebalances), _REBALANCES
+    ),
     no("rarely", "it hardly rebalances", always, Operand("rebalances", "in the window", "<", setting="rebalances")),
 )
 
@@ -153,8 +153,8 @@ def _few_freeze_unseen(row: Row, t: Thresholds) -> bool:
 
 
 STUCK = (
-    yes("blocked", "an open transaction holds up everything behind it", is_blocked),
-    yes(
+    proves("blocked", "an open transaction holds up everything behind it", is_blocked),
+    proves(
         "stuck",
         "a few partitions stand still while others advance, and nothing in the consumer explains it",
         lambda row, _: 0 < row.stuck_count <= row.few_partitions and row.moving_partitions > 0,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from workbench.numbers import FAR, MOST
 from workbench.settings import Thresholds
 from workbench.triage.facts.unknown import above, all_of, any_of, at_least, at_most, times
 from workbench.triage.rule import Operand, always, leaves_open, no, yes
 from workbench.triage.subscription import SubscriptionFeatures as Row
 
-_MORE_FAIL, _MOST_FAIL = 3.0, 0.5
-_LONGER_SILENT = 3.0
 _AGE = Operand("last_sample_age_seconds", "s", "<=", number=1.0, of="stale_seconds")
 
 DATA_USABLE = (
@@ -160,8 +159,8 @@ DRAINING = (
 
 def _fails(row: Row, t: Thresholds) -> bool:
     more = any_of(
-        at_least(row.failing_share, times(_MORE_FAIL, row.failing_baseline_share)),
-        at_least(row.failing_share, _MOST_FAIL),
+        at_least(row.failing_share, times(FAR, row.failing_baseline_share)),
+        at_least(row.failing_share, MOST),
     )
     return all_of(at_least(row.failing_share, t.failing_ratio), more) is True
 
@@ -172,16 +171,14 @@ FAILING = (
         "far more attempts fail than before",
         _fails,
         Operand("failing_share", "of the attempts", ">=", setting="failing_ratio"),
-        Operand(
-            "failing_share", "of the attempts", ">=", number=_MORE_FAIL, of="failing_baseline_share", why="beyond noise"
-        ),
+        Operand("failing_share", "of the attempts", ">=", number=FAR, of="failing_baseline_share"),
     ),
     no("as_before", "no more attempts fail than before, or nobody counts them", always),
 )
 
 
 def _is_silent(row: Row, t: Thresholds) -> bool:
-    longer = at_least(row.quiet_seconds, times(_LONGER_SILENT, row.usual_gap_seconds))
+    longer = at_least(row.quiet_seconds, times(FAR, row.usual_gap_seconds))
     return all_of(at_least(row.quiet_seconds, t.silent_seconds), longer) is True
 
 
@@ -191,9 +188,7 @@ SILENT = (
         "nothing has arrived for far longer than ever before",
         _is_silent,
         Operand("quiet_seconds", "s", ">=", setting="silent_seconds"),
-        Operand(
-            "quiet_seconds", "s", ">=", number=_LONGER_SILENT, of="usual_gap_seconds", why="longer than any gap so far"
-        ),
+        Operand("quiet_seconds", "s", ">=", number=FAR, of="usual_gap_seconds", why="longer than any gap so far"),
     ),
     no("arrives", "records arrive as usual", always),
 )

@@ -7,10 +7,11 @@ from workbench.triage import wording
 from workbench.triage.actions import quotas_of
 from workbench.triage.finding import Action
 from workbench.triage.leaf import Leaf
+from workbench.triage.node import Node
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures
+from workbench.triage.tree import TREE
 from workbench.triage.verdict import Answer, State, Verdict
-from workbench.triage.walk import open_questions
 
 _SPENDS = "See where a member spends its time (py-spy record --pid PID --duration 30, or a thread dump)"
 # The question that is open → what tells the candidates apart for the least effort; it can be done now.
@@ -61,8 +62,13 @@ def _blocked(it: Subject, row: SubscriptionFeatures) -> Action | None:
     )
 
 
+def _ended_at(row: SubscriptionFeatures) -> list[Node]:
+    """The question that ended the walk."""
+    return [TREE[row.path[-1]]] if row.path else []
+
+
 def _look(it: Subject, row: SubscriptionFeatures) -> Action | None:
-    first = open_questions(row.answers)[:1]
+    first = _ended_at(row)
     if first and first[0].id == "lost" and (passed := _passed(it, row)) is not None:
         return passed
     if first and first[0].id == "lagging" and (blocked := _blocked(it, row)) is not None:
@@ -92,7 +98,7 @@ def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
 
 
 def _headline(row: SubscriptionFeatures) -> str:
-    if row.answers["data_usable"] is Answer.YES and row.answers["lost"] is Answer.CANNOT_TELL:
+    if row.path[-1:] == ("lost",):
         return f"Cannot tell whether records were skipped: {wording.lost(row)}."
     if row.unmoved_partitions and row.answers["lagging"] is Answer.CANNOT_TELL:
         return f"Cannot tell whether it is stuck: {wording.unmoved(row)}."
@@ -108,7 +114,7 @@ def _headline(row: SubscriptionFeatures) -> str:
 
 def _open(row: SubscriptionFeatures) -> str:
     """The reason that left the first question open."""
-    first = open_questions(row.answers)[:1]
+    first = _ended_at(row)
     if not first or first[0].id not in row.reasons:
         return ""
     return f" Not decided, because {first[0].rule(row.reasons[first[0].id]).because}."

@@ -1,0 +1,100 @@
+"""Every number of the judgement that is no setting: its unit, why it is this one, and where it comes from.
+
+One idea has one number: "clearly more" is the same 1.2 times wherever something is compared with before or with its peers. What a
+user may want to change is a setting instead (`settings.Thresholds`). `workbench tree` and docs/tree.md print both.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Origin = Literal["kafka", "measured", "chosen"]
+
+
+class Number(float):
+    """A number that says what it is.
+
+    Attributes:
+        unit: of the value; "×" for a multiple, "share" for a part of a whole.
+        why: reason for this value.
+        origin: a fact of Kafka or its clients, measured on real consumers, or chosen.
+    """
+
+    __slots__ = ("origin", "unit", "why")
+
+    def __new__(cls, value: float, unit: str, why: str, origin: Origin = "chosen") -> Number:
+        """A float with its reason."""
+        it = super().__new__(cls, value)
+        it.unit, it.why, it.origin = unit, why, origin
+        return it
+
+    unit: str
+    why: str
+    origin: Origin
+
+
+# Comparison: with before, with peers, with the whole.
+NOISE = Number(0.05, "share", "two scrapes of the same differ by as much", "measured")
+TENTH = Number(0.1, "share", "what is a tenth of the rest does not matter beside it")
+PART = Number(0.3, "share", "a small part: with the error of two clocks and scrapes still less than half")
+MOST = Number(0.5, "share", "more than half")
+LESS = Number(0.8, "×", "clearly less: beyond what traffic does in minutes", "measured")
+MORE = Number(1.2, "×", "clearly more: beyond an uneven hash of keys and what traffic does in minutes", "measured")
+APART = Number(1.5, "×", "half as much again: another one of its kind, not the same one seen twice")
+FAR = Number(3.0, "×", "far more: no variation of the same load")
+SURELY = Number(30.0, "×", "so much explains a lag by itself, whatever else is not known")
+
+SEVERAL = Number(3, "times", "twice may be chance")
+
+# Samples.
+FEW_SAMPLES = Number(3, "samples", "fewer show neither a rhythm nor a stop")
+TREND_SAMPLES = Number(5, "samples", "fewer show no trend")
+MISSED = Number(2.5, "intervals", "one sample is missing, not only late")
+STALE = Number(3.5, "intervals", "three samples are missing")
+
+# Time.
+PAUSE_SECONDS = Number(90.0, "s", "a rebalance or a long garbage collection takes some tens of seconds", "measured")
+QUOTA_PAUSE_SECONDS = Number(300.0, "s", "a broker's quota windows hold a fetch up for no longer", "measured")
+OLD_REST_SECONDS = Number(
+    1800.0, "s", "what nobody touched for half an hour, at the end of a log where nothing arrives, is a rest"
+)
+DRAIN_SECONDS = Number(3600.0, "s", "an end further away calms nobody")
+LOSS_SECONDS = Number(86_400.0, "s", "a loss within a day changes what is done first")
+COMMIT_SECONDS = Number(
+    10.0, "s", "from a handler to an exporter that has seen the commit: auto.commit.interval.ms is 5 s", "kafka"
+)
+FETCH_SECONDS = Number(0.1, "s", "of a fetch that is not throttled, where no round trip is measured", "measured")
+EXTRAPOLATED_SECONDS = Number(600.0, "s", "beyond the data a time lag is a guess: Datadog's agent has the same limit")
+USUAL_SECONDS = Number(900.0, "s", "less of a baseline does not show what arrives usually")
+GOOD_SECONDS = Number(30.0, "s", "a change so shortly before or after an onset is named with it", "measured")
+
+# Work.
+BUSY = Number(
+    0.75,
+    "of a thread",
+    "its handlers take nearly all of a loop's time: fetching and committing take the rest",
+    "measured",
+)
+IDLE = Number(0.2, "of the time", "a thread that waits for records so little is busy", "measured")
+NEVER_EMPTY = Number(20.0, "messages", "so many are always there: fetched, and waiting for the handlers", "measured")
+FETCHED = Number(4.0, "×", "times fetch_queue_messages wait in the log: a client that could fetch would have some")
+NEAR_QUOTA = Number(0.4, "of the quota", "in bursts with pauses the mean is less than half")
+
+# Records.
+SKIP_RATE = Number(50_000.0, "messages/s", "more than most consumers handle", "measured")
+COUNTED = Number(50.0, "records", "fewer do not say how many a counter counts for each one committed")
+EXPECTED = Number(20.0, "records", "where so many arrive usually, none is no chance")
+SLACK = Number(10.0, "messages", "an exporter reads the two offsets at different moments", "measured")
+STABLE_STATE = Number(
+    3.2, "mean state", "a group whose mean state is below it rebalances most of the time (stable is 4)", "kafka"
+)
+FREEZES = Number(5.0, "×", "no handler holds its commits for five times the shortest freeze that counts")
+
+# Advice.
+UTILISATION = Number(0.8, "share", "of a member's capacity: the rest is for bursts")
+CATCH_UP = Number(15.0, "×", "times the objective: in so long a backlog should be gone")
+
+
+def all_numbers() -> dict[str, Number]:
+    """Every number by its name, in the order of this file."""
+    return {name: it for name, it in globals().items() if isinstance(it, Number)}
