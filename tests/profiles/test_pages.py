@@ -263,7 +263,8 @@ def test_librdkafkas_statistics_are_read() -> None:
     assert value["broker_rtt", None] == pytest.approx(0.012)
     assert value["throttle_time", None] == pytest.approx(0.02)
     assert value["rebalances", None] == 4.0
-    assert set(table["signal"].to_pylist()) == {*load_profile("librdkafka").signals, "consumer_lag"}
+    read = {*load_profile("librdkafka").signals, "consumer_lag"} - {"last_stable_offset"}
+    assert set(table["signal"].to_pylist()) == read
     assert len({row["ts"] for row in table.to_pylist()}) == 2
 
 
@@ -282,8 +283,40 @@ def test_librdkafkas_statistics_are_read() -> None:
 )
 def test_what_is_no_statistics_is_an_error_with_its_line(line: str) -> None:
     """And no traceback."""
-    with pytest.raises(SourceUnreachableError, match="Line 1"):
+    with pytest.raises(SourceUnreachableError, match=r"Line 1|No librdkafka statistics"):
         statistics_samples([line], cluster="c")
+
+
+def _with_end(time: int, end: int, stable: int) -> dict[str, Any]:
+    part = {
+        "desired": True,
+        "committed_offset": 100,
+        "hi_offset": end,
+        "lo_offset": 0,
+        "ls_offset": stable,
+        "fetchq_cnt": 0,
+    }
+    return {**STATISTICS, "time": time, "topics": {"t": {"topic": "t", "partitions": {"3": part}}}}
+
+
+def test_the_last_stable_offset_counts_where_the_client_has_fetched() -> None:
+    """A paused or stalled client shows that of its last fetch, as it does the log's end."""
+    shown = [_with_end(1700000000, 500, 480), _with_end(1700000005, 600, 480), _with_end(1700000010, 600, 480)]
+    rows = statistics_samples(map(json.dumps, shown), cluster="c").to_pylist()
+    stable = [(it["ts"].timestamp(), it["value"]) for it in rows if it["signal"] == "last_stable_offset"]
+    assert stable == [(1700000005, 480.0)]
+
+
+def test_statistics_are_read_as_people_keep_them() -> None:
+    """On a line, indented, behind a log's prefix among its other lines, and from before clients had an id."""
+    plain = json.dumps(STATISTICS)
+    wanted = statistics_samples([plain], cluster="c").to_pylist()
+    indented = [f"{line}\n" for line in json.dumps(STATISTICS, indent=2).split("\n")]
+    assert statistics_samples(indented, cluster="c").to_pylist() == wanted
+    logged = ["12:00:01 INFO started {ok}\n", f"12:00:02 INFO %7|1.2|STATS|c| {plain}\n", "12:00:03 WARN slow\n"]
+    assert statistics_samples(logged, cluster="c").to_pylist() == wanted
+    old = {**{key: value for key, value in STATISTICS.items() if key != "client_id"}, "name": STATISTICS["client_id"]}
+    assert statistics_samples([json.dumps(old)], cluster="c").to_pylist() == wanted
 
 
 @pytest.mark.parametrize(

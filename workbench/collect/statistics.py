@@ -20,7 +20,7 @@ _MICROSECONDS_FROM = 1_000_000  # `time` is in seconds
 
 
 def statistics_samples(lines: Iterable[str], *, cluster: str, group: str | None = None) -> pa.Table:
-    """Parse statistics, one JSON object per line.
+    """Parse statistics: JSON objects on a line each or indented, also behind a log's prefix; a log's other lines are left out.
 
     Args:
         cluster: its name in the samples.
@@ -29,28 +29,53 @@ def statistics_samples(lines: Iterable[str], *, cluster: str, group: str | None 
     Samples get the object's `time`: the callback runs inside poll(), so several objects may arrive at once after a stall.
 
     Raises:
-        SourceUnreachableError: if a line is not librdkafka statistics.
+        SourceUnreachableError: if an object is not librdkafka statistics, or if there is none.
     """
     profile = load_profile(PROFILE)
     batch = SampleBatch(cluster, profile.name)
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
+    ends: dict[tuple[str, str, str], float] = {}
+    number = 0
+    for number, text in _objects(lines):
         try:
-            document = json.loads(line)
+            document = json.loads(text)
             ts_us = np.array([int(document["time"]) * _MICROSECONDS_FROM], np.int64)
-            numbers = list(_numbers(document))
+            numbers = list(_numbers(document, ends))
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise SourceUnreachableError(
                 f"Line {number} is not librdkafka statistics ({type(error).__name__}).",
-                hint="Each line must be a JSON object with time, client_id, topics and brokers.",
+                hint="It must be a JSON object with time, name, topics and brokers, on one line or indented.",
             ) from None
         for metric, labels, value in numbers:
             meaning = profile.meaning(metric, labels)
             if meaning is not None:
                 labels = {**meaning.labels, **_group_label(meaning.signal, group)}
                 batch.add(meaning.signal, labels, ts_us, [value], stat=meaning.stat, scale=meaning.scale)
+    if not number:
+        raise SourceUnreachableError(
+            "No librdkafka statistics were found.",
+            hint="A client writes them with statistics.interval.ms set; a file has JSON objects, also behind a log's prefix.",
+        )
     return with_derived_lag(batch.to_series()).to_samples()
+
+
+def _objects(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """Yield the number of each object's last line, and its text."""
+    indented: list[str] = []
+    indent = 0
+    for number, line in enumerate(lines, 1):
+        if indented:
+            indented.append(line)
+            if line.rstrip() == " " * indent + "}":
+                yield number, "".join(indented)
+                indented = []
+        elif line.strip() == "{":
+            indent, indented = len(line) - len(line.lstrip()), [line]
+        elif line.lstrip().startswith("{"):
+            yield number, line
+        elif (start := line.find('{ "') if '{ "' in line else line.find('{"')) > 0 and '"topics"' in line:
+            yield number, line[start:]
+    if indented:
+        yield number, "".join(indented)
 
 
 def _group_label(signal: str, group: str | None) -> dict[str, str]:
@@ -58,15 +83,30 @@ def _group_label(signal: str, group: str | None) -> dict[str, str]:
     return {"group": group} if group is not None and "group" in SIGNALS[signal].labels else {}
 
 
-def _numbers(document: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, str], float]]:
-    """Yield (path with underscores, labels, number) of the fields below topics, brokers and cgrp."""
-    client = {"client_id": str(document["client_id"])}
+def _numbers(
+    document: Mapping[str, Any], ends: dict[tuple[str, str, str], float]
+) -> Iterator[tuple[str, dict[str, str], float]]:
+    """Yield (path with underscores, labels, number) of the fields below topics, brokers and cgrp.
+
+    Args:
+        ends: the last `hi_offset` of each client's partition. `ls_offset` is of the last fetch, so it counts where that has moved.
+    """
+    # Before 1.0, librdkafka gave its clients a name only.
+    client = {"client_id": str(document.get("client_id") or document["name"])}
     for topic in document.get("topics", {}).values():
         for number, partition in topic.get("partitions", {}).items():
             if int(number) < 0 or not partition.get("desired"):
                 continue  # -1 is internal, for messages without a partition; others are not assigned
             labels = {**client, "topic": str(topic["topic"]), "partition": str(number)}
-            yield from ((f"topics_partitions_{name}", labels, value) for name, value in _plain(partition))
+            key = client["client_id"], labels["topic"], labels["partition"]
+            end, before = float(partition.get("hi_offset", -1)), ends.get(key)
+            ends[key] = end
+            fetched = before is not None and end > before
+            yield from (
+                (f"topics_partitions_{name}", labels, value)
+                for name, value in _plain(partition)
+                if name != "ls_offset" or (fetched and value >= 0)
+            )
     for broker in document.get("brokers", {}).values():
         if broker.get("nodeid", -1) < 0:
             continue
