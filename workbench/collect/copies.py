@@ -6,6 +6,7 @@ Two series of a profile have the same canonical labels if they differ only in la
   *copies*. The measurement counts once. One source is used as long as it has samples; another one fills its gaps.
 - a label of the metric itself on a counter (an error type): *parts*. They are added up.
 - the same client id on two pods: two *members*.
+- labels of whoever owns the partition (a client id): *owners*, one after the other; a former one's series stands (`collect.owners`).
 - two clusters. No sum or choice would be right, so this is refused. A label such as `cluster` tells them apart; where only the scrape
   target differs, the offsets do: one log has one end.
 """
@@ -22,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from workbench.collect.agreement import GAP_INTERVALS, Measured, compared_lag, compared_offsets, has_gap, in_gaps
+from workbench.collect.owners import OWNER_LABELS, owner_at
 from workbench.errors import MixedSourcesError
 from workbench.humanize import listed
 from workbench.profiles import Profile
@@ -159,7 +161,8 @@ class _Clashes:
         return next(iter(self.clashes[code].values()))[0]
 
     def settled(self) -> Counted:
-        copied = {code: found for code, found in self.clashes.items() if code not in self.parts}
+        owned = {code for code in self.clashes if code not in self.parts and self.varying[code] <= OWNER_LABELS}
+        copied = {code: found for code, found in self.clashes.items() if code not in self.parts | owned}
         clusters = {name for code in copied for name in self.varying[code] & CLUSTER_LABELS} - self.declared
         if clusters:
             self._refuse(copied, sorted(clusters)[0], "Two clusters answer")
@@ -178,6 +181,9 @@ class _Clashes:
                 dropped += [at for _, ats in units for at in ats]
             else:
                 dropped += [at for _, ats in units[1:] for at in ats]
+        for code, commits in self._commits_of(owned).items():
+            made.append(self._of_owners(code, commits))
+            dropped += [at for ats in self.clashes[code].values() for at in ats]
         for code in self.parts:
             made.append(self._added(list(self.clashes[code].values())))
             dropped += [at for ats in self.clashes[code].values() for at in ats]
@@ -258,6 +264,8 @@ class _Clashes:
         return pairs
 
     def _samples(self, ats: Sequence[int]) -> Measured:
+        if not ats:
+            return np.empty(0, np.int64), np.empty(0)
         spans = [slice(self.starts[at], self.starts[at] + self.series.lengths[at]) for at in ats]
         times = np.concatenate([self.series.ts_us[span] for span in spans])
         values = np.concatenate([self.series.values[span] for span in spans])
@@ -291,6 +299,30 @@ class _Clashes:
 
     def _span(self, unit: Sequence[int]) -> int:
         return max([self.lasts[at] for at in unit]) - min([self.firsts[at] for at in unit]) + 1
+
+    # Owners
+
+    def _commits_of(self, owned: set[int]) -> dict[int, int | None]:
+        """For each series that names owners, the commits of the same partition."""
+        where = {}
+        for code in owned:
+            names = self.series.names.slice(self._first(code), 1).to_pylist()[0]
+            where[code] = names["signal"], (names["group"], names["topic"], names["partition"])
+        commits = {key: code for code, (signal, key) in where.items() if signal == "committed_offset"}
+        return {code: commits.get(key) for code, (_, key) in where.items()}
+
+    def _of_owners(self, code: int, commits: int | None) -> SeriesTable:
+        """One series: at each time that of the owner."""
+        found = self.clashes[code]
+        deciding = self.clashes[commits] if commits is not None else found
+        owners = [self._samples(deciding.get(extra, ())) for extra in found]
+        whole = self.series.take(np.array([at for ats in found.values() for at in ats], np.int64))
+        unit_of = np.repeat(np.repeat(np.arange(len(found)), [len(ats) for ats in found.values()]), whole.lengths)
+        order = np.argsort(whole.ts_us, kind="stable")
+        times = whole.ts_us[order]
+        kept = order[owner_at(times, owners, moves=commits is not None) == unit_of[order]]
+        first = whole.names.slice(0, 1)
+        return SeriesTable(first, np.array([len(kept)]), whole.ts_us[kept], whole.values[kept], whole.flags[kept])
 
     # Parts
 
