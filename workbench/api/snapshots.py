@@ -127,6 +127,9 @@ def _ranked(snapshot: Snapshot, old: Ages | None) -> list[dict[str, Any]]:
         if old is not None:
             known = [old[group, topic or "", number] for number in numbers if (group, topic or "", number) in old]
             oldest = max(known, key=lambda age: age.low) if known else None
+            waits = any(snapshot.lag(group, topic or "", it) and (group, topic or "", it) not in old for it in numbers)
+            if waits and oldest is not None and oldest.low == 0:
+                oldest = None  # of what waits, not even one age is known
             row["time_lag_low"] = oldest.low if oldest is not None else None
             row["time_lag_high"] = oldest.high if oldest is not None else None
         rows.append(row)
@@ -134,7 +137,8 @@ def _ranked(snapshot: Snapshot, old: Ages | None) -> list[dict[str, Any]]:
     def behind(row: dict[str, Any]) -> tuple[Any, ...]:
         age = row.get("time_lag_low")
         lag = row["lag_messages"]
-        by_age = -(age if age is not None else -1.0) if old is not None else 0.0
+        unknown = float("inf") if lag else -1.0  # what waits for an unknown time may be the worst
+        by_age = -(age if age is not None else unknown) if old is not None else 0.0
         return by_age, -(lag if lag is not None else -1), row["group"], row["topic"] or ""
 
     return sorted(rows, key=behind)

@@ -364,6 +364,22 @@ class KafkaCluster(KafkaConnection):
 
         return read(self, work)
 
+    def ends_of(
+        self, partitions: Sequence[Partition], deadline: float, incomplete: list[str], known: dict[str, Any]
+    ) -> dict[Partition, int]:
+        """Where logs end now; partitions without an answer are left out. `known` as for `offsets_at`."""
+        from confluent_kafka.admin import OffsetSpec
+
+        def work(reading: Reading) -> dict[Partition, int]:
+            reading.deadline = deadline
+            if reading.brokers is not None:
+                known.clear()
+            [found] = offsets_of(reading, partitions, {"latest offset": OffsetSpec.latest()}, known=known)
+            incomplete.extend(reading.incomplete)
+            return found
+
+        return read(self, work)
+
 
 def _not_described(reading: Reading, name: str, error: BaseException) -> GroupView:
     """View of a group that was not described, with a line about the reason."""

@@ -1,0 +1,65 @@
+"""Ages by time look-ups, on logs whose timestamps contradict their offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import pytest
+
+from workbench.collect.kafka import KafkaCluster
+from workbench.collect.kafka_ages import Age, ages
+from workbench.collect.kafka_views import Partition, Snapshot
+
+NOW = 1_700_000_000.0
+PART = ("t", 0)
+
+
+class Log:
+    """One partition: the timestamp of each record, in seconds; it may grow while one looks."""
+
+    deadline_seconds = 10.0
+
+    def __init__(self, stamps: Sequence[float], *, later: int = 0) -> None:
+        self.stamps, self.later = stamps, later
+
+    def offsets_at(self, parts: Sequence[Partition], instant: float, *_more: Any) -> dict[Partition, int | None]:
+        """First offset at or after a time, as a broker answers it."""
+        return dict.fromkeys(parts, next((at for at, it in enumerate(self.stamps) if it >= instant), None))
+
+    def ends_of(self, parts: Sequence[Partition], *_more: Any) -> dict[Partition, int]:
+        """By now."""
+        return dict.fromkeys(parts, len(self.stamps) + self.later)
+
+
+def looked_at(log: Log, committed: int) -> tuple[Age | None, list[str]]:
+    """The age of what a group with this commit has not read, and what is said of it."""
+    snapshot = Snapshot(
+        taken_at=NOW, groups=(), commits={("g", *PART): committed}, ends={PART: len(log.stamps)}, starts={PART: 0}
+    )
+    incomplete: list[str] = []
+    return ages(cast(KafkaCluster, log), snapshot, incomplete).get(("g", *PART)), incomplete
+
+
+def test_an_age_lies_between_two_steps() -> None:
+    """Records of an hour, one a second, the last 600 unread; and no lag is no age."""
+    log = Log([NOW - 3600 + at for at in range(3600)])
+    age, incomplete = looked_at(log, 3000)
+    assert age is not None and age.high is not None and not incomplete
+    assert age.low <= 600 <= age.high
+    assert looked_at(log, 3600)[0] == Age(low=0.0, high=0.0)
+
+
+def test_a_producer_whose_clock_is_ahead_makes_nothing_young() -> None:
+    """Dated 50 min from now, and unread for long: its age is not known, instead of 0 s."""
+    age, incomplete = looked_at(Log([NOW + 3000 + at for at in range(100)]), 40)
+    assert age is None
+    assert "in the future" in incomplete[0] and "t 0" in incomplete[0]
+
+
+@pytest.mark.parametrize(("later", "known"), [(0, True), (5, False)])
+def test_times_of_events_are_no_ages_where_the_log_grows_and_no_record_is_young(later: int, known: bool) -> None:
+    """A quiet topic's last record is as old as it says; one that is written to has records of other times."""
+    age, incomplete = looked_at(Log([NOW - 7200 + at / 10 for at in range(100)], later=later), 97)
+    assert (age is not None) is known
+    assert bool(incomplete) is not known
