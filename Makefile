@@ -1,7 +1,7 @@
 # Two commands do everything from a fresh checkout: `make demo` and `make test`. Each installs what it needs, and is fast when nothing has changed.
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: help demo test coverage test-pages test-cluster test-slow test-estate pictures bench bench-report chaos fuzz soak stories fleet-day evaluate bench-triage lint setup clean lock
+.PHONY: help ablate demo test coverage test-pages test-cluster test-slow test-estate pictures bench bench-report chaos fuzz soak stories fleet-day evaluate bench-triage lint setup clean lock
 
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -69,6 +69,9 @@ fleet-day: $(READY)  ## a simulated day of 500 healthy groups, swept each quarte
 
 evaluate: $(READY)  ## the evaluation: cases with truth, tiers, baselines, two faults, unknown ones, to build/evaluation  [SEEDS=901 PERTURB=1 CAPTURES=1]
 	@$(BIN)/python -m evaluation.tiers --seeds $(or $(SEEDS),901) $(if $(PERTURB),--perturb) $(if $(CAPTURES),--captures)
+
+ablate: $(READY)  ## without each rule of the tree, and with each number changed: what would be judged otherwise  [SEEDS=5001 RECORDINGS=DIR]
+	@$(BIN)/python -m evaluation.ablate --seeds $(or $(SEEDS),5001) $(if $(RECORDINGS),--recordings $(RECORDINGS))
 
 bench-triage: $(READY)  ## accuracy of triage on real incidents, to build/triage.json  [SEEDS=101-105 ONLY=a,b ADVICE=1]
 	@$(BIN)/workbench lab setup

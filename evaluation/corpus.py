@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import pickle
+import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,7 +22,9 @@ from evaluation.stories import book, odd_book
 from evaluation.stories.score import Mark, captured, mark_of
 from evaluation.stories.truth import WINDOW as STORY_WINDOW
 from evaluation.stories.truth import Story, Truth
-from evaluation.tiers.cases import TIERS, of_book, renamed
+from evaluation.tiers import cases as tiers
+from evaluation.tiers import faults
+from evaluation.tiers.cases import TIERS, of_book
 from workbench.collect.capture import Capture, read_capture
 from workbench.expectations import Expectations
 from workbench.features.measured import MeasuredSubscription
@@ -96,8 +99,8 @@ def _of_stories(spark: Any, name: str, stories: Sequence[Story]) -> Iterator[Cas
                 )
 
 
-def _of_tier(spark: Any, name: str, seed: int, tier: Any) -> Iterator[Case]:
-    cases = [renamed(it, number) for number, it in enumerate(it for it in of_book(seed, tier) if it.valid)]
+def _of_cases(spark: Any, name: str, drawn: Sequence[tiers.Case]) -> Iterator[Case]:
+    cases = [tiers.renamed(it, number) for number, it in enumerate(drawn)]
     unique = {case.name: case for case in cases}
     limits = Thresholds()
     expected = Expectations({it.name: it.settings for it in unique.values() if it.settings is not None})
@@ -114,6 +117,23 @@ def _of_tier(spark: Any, name: str, seed: int, tier: Any) -> Iterator[Case]:
                 expected=expected,
                 at=STORY_WINDOW.end,
             )
+
+
+def _of_perturbed(spark: Any, name: str, seed: int) -> Iterator[Case]:
+    """Cases of other people's clients and of the runtime, each with one thing less, or looked at from elsewhere."""
+    chance = random.Random(seed)
+    changes: list[Any] = [
+        lambda it: tiers.without(it, "rebalances"),
+        lambda it: tiers.without(tiers.without(it, "rebalances"), "throttle_time"),
+        lambda it: tiers.without(it, "group_members"),
+        lambda it: tiers.without(it, "broker_rtt"),
+        lambda it: tiers.without(it, "fetch_queue_length"),
+        lambda it: tiers.thinned(it, 4) if it.scrape_seconds == 15.0 else tiers.without(it, "rebalances"),
+        lambda it: tiers.looked_earlier(it, 120.0),
+        lambda it: tiers.skewed(it, chance.choice((-30.0, 30.0))),
+    ]
+    drawn = [it for tier in TIERS[1:] for it in of_book(seed, tier) if it.valid]
+    yield from _of_cases(spark, name, [it for case in drawn if (it := chance.choice(changes)(case)) is not None])
 
 
 def _truth(topic: str, told: dict[str, Any]) -> Truth:
@@ -174,9 +194,13 @@ def sets_of(seeds: Iterable[int], recordings: Path | None = None) -> dict[str, A
         )
         found[f"odd-{seed}"] = lambda spark, s=seed: _of_stories(spark, f"odd-{s}", odd_book.draw(s))
         for number, tier in enumerate(TIERS):
-            found[f"tier{number}-{seed}"] = lambda spark, s=seed, t=tier, n=number: _of_tier(
-                spark, f"tier{n}-{s}", s, t
+            found[f"tier{number}-{seed}"] = lambda spark, s=seed, t=tier, n=number: _of_cases(
+                spark, f"tier{n}-{s}", [it for it in of_book(s, t) if it.valid]
             )
+        found[f"faults-{seed}"] = lambda spark, s=seed: _of_cases(
+            spark, f"faults-{s}", [it for t in TIERS[1:] for it in (*faults.pairs(s, t), *faults.unknown(s, t))]
+        )
+        found[f"perturbed-{seed}"] = lambda spark, s=seed: _of_perturbed(spark, f"perturbed-{s}", s)
     if recordings is not None:
         found[f"recordings-{recordings.name}"] = lambda spark: _of_recordings(spark, "recordings", recordings)
     return found
