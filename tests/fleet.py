@@ -41,7 +41,8 @@ def slot_series(subscriptions: int, end: datetime, slot_seconds: int, step_secon
     rate = 20.0 + (group // READERS)[:, None] % 40 + part[None, :]  # of the topic's partition, messages/s
     ends = np.floor(1e6 + rate[:, :, None] * (seconds + 86_400)[None, None, :])
     lag = _lags(group, rate, seconds)
-    members = np.repeat(np.where(_kind(group) == "stopped", 0.0, 8.0), per)
+    gone = (_kind(group) == "stopped")[:, None] & (seconds > -900)[None, :]
+    members = np.where(gone, 0.0, 8.0).ravel()
     of_group = np.repeat(group, PARTITIONS), np.repeat(group // READERS, PARTITIONS), np.tile(part, subscriptions)
     of_log = np.full(topics * PARTITIONS, -1), np.repeat(topic, PARTITIONS), np.tile(part, topics)
     # signal, then (group, topic, partition) of each of its series, -1 for none, then the values.

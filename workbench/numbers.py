@@ -50,6 +50,7 @@ SEVERAL = Number(3, "times", "twice may be chance")
 FEW_SAMPLES = Number(3, "samples", "fewer show neither a rhythm nor a stop")
 TREND_SAMPLES = Number(5, "samples", "fewer show no trend")
 MISSED = Number(2.5, "intervals", "one sample is missing, not only late")
+RECENT = Number(1 / 3, "of the window", "long enough for several samples, short enough to see a change of trend")
 STALE = Number(3.5, "intervals", "three samples are missing")
 
 # Time.
@@ -66,7 +67,15 @@ COMMIT_SECONDS = Number(
 FETCH_SECONDS = Number(0.1, "s", "of a fetch that is not throttled, where no round trip is measured", "measured")
 EXTRAPOLATED_SECONDS = Number(600.0, "s", "beyond the data a time lag is a guess: Datadog's agent has the same limit")
 USUAL_SECONDS = Number(900.0, "s", "less of a baseline does not show what arrives usually")
-GOOD_SECONDS = Number(30.0, "s", "a change so shortly before or after an onset is named with it", "measured")
+CHANGE_SECONDS = Number(
+    1800.0,
+    "s",
+    "what changed longer before an onset says nothing about it: an hour and a half of deploys always has one",
+)
+APPEARING_SECONDS = Number(60.0, "s", "exporters begin with all partitions at once, within a scrape or two")
+STOP_SECONDS = Number(
+    30.0, "s", "a deploy stops the old members first: terminationGracePeriodSeconds is 30", "measured"
+)
 
 # Work.
 BUSY = Number(

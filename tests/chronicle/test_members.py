@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from evaluation.stories import TIMES, WINDOW, Story
-from workbench.chronicle.members import disproved, members_of
+from workbench.chronicle.members import counts_of, disproved, members_of, moved_by_hand
 from workbench.chronicle.series import Line
+from workbench.chronicle.series import Story as PartitionStory
 from workbench.samples import SERIES_ORDER, concat
 
 ORDER = [(name, "ascending") for name in (*SERIES_ORDER, "ts")]
@@ -41,10 +42,39 @@ def test_commits_disprove_a_count_of_none(moves: list[float], wrong: bool) -> No
     counts = np.where(TIMES < -100, 3.0, 0.0)
     samples = Story().add("group_members", counts.tolist(), group="g").samples().sort_by(ORDER)
     usual = list(np.arange(-170.0, -110.0, 10.0))
-    assert bool(disproved(samples, WINDOW, commits(usual + moves))) is wrong
+    assert bool(disproved(counts_of(samples, WINDOW), commits(usual + moves))) is wrong
 
 
 def test_a_count_with_members_is_not_disproved() -> None:
     """It says what it should."""
     samples = Story().add("group_members", 3.0, group="g").samples().sort_by(ORDER)
-    assert not disproved(samples, WINDOW, commits([-60.0, -45.0, -30.0, -15.0]))
+    assert not disproved(counts_of(samples, WINDOW), commits([-60.0, -45.0, -30.0, -15.0]))
+
+
+AT = np.arange(-3600.0, 1.0, 30.0)
+
+
+def moved(counts: np.ndarray, jump_at: float) -> PartitionStory:
+    """A partition whose commit stands from 30 min before the end, and jumps over 5,000 records once."""
+    value = np.where(AT < -1800, 1e5 + 10 * (AT + 3600), 1e5 + 18_000) + np.where(jump_at <= AT, 5000.0, 0.0)
+    story = PartitionStory()
+    moved_by_hand(Line(AT, counts), {0: story}, {0: {"committed": Line(AT, value)}})
+    return story
+
+
+@pytest.mark.parametrize("back", [0.0, -300.0])
+def test_commits_of_a_group_without_members_are_an_administrators(back: float) -> None:
+    """Skipped, whatever the pace, whether its consumers come back or not."""
+    counts = np.where((AT < -1800) | (back + 1 < AT), 3.0, 0.0)
+    story = moved(counts, -600.0)
+    assert (story.skipped, story.skip_read, story.skipped_ago) == (5000.0, 0.0, 600.0)
+
+
+def test_a_job_that_is_rarely_counted_and_members_that_have_just_left_are_none() -> None:
+    """It may have read between two counts; the last commits of those that left are seen a little later."""
+    rarely = np.where((AT > -2400) & (AT < -2300), 1.0, 0.0)
+    assert moved(rarely, -600.0).skipped is None
+    left = np.where(AT < -620, 3.0, 0.0)
+    assert moved(left, -600.0).skipped is None
+    joined = np.where((AT < -1800) | (AT >= -600), 3.0, 0.0)
+    assert moved(joined, -600.0).skipped is None

@@ -15,7 +15,7 @@ import pytest
 from evaluation.stories import END
 from tests.features.whole import summarise_each
 from workbench.features.subscriptions import of_summary
-from workbench.features.timelag import EXTRAPOLATION_CAP_SECONDS
+from workbench.numbers import EXTRAPOLATED_SECONDS
 from workbench.samples import SampleBatch, concat
 from workbench.window import Window
 
@@ -81,4 +81,4 @@ def test_labelled_where_it_does_not(lag: float, hour: int, found: dict[Any, dict
     assert part["time_lag_method"] == "extrapolated_capped"
     assert part["time_lag_high"] is None
     assert part["time_lag_low"] <= lag
-    assert part["time_lag_seconds"] <= 1800 + EXTRAPOLATION_CAP_SECONDS + STEP
+    assert part["time_lag_seconds"] <= 1800 + EXTRAPOLATED_SECONDS + STEP

@@ -10,7 +10,7 @@ import pytest
 from evaluation.stories import BASELINE_SECONDS, STEP_SECONDS, TIMES, WINDOW, WINDOW_SECONDS, Story, growing
 from tests.features.whole import summarise_each
 from workbench.features.subscriptions import of_summary
-from workbench.features.timelag import EXTRAPOLATION_CAP_SECONDS
+from workbench.numbers import EXTRAPOLATED_SECONDS
 from workbench.samples import concat
 
 pytestmark = pytest.mark.jvm
@@ -63,7 +63,7 @@ def oldest(spark: Any) -> dict[str, dict[str, Any]]:
         ("interpolated", "interpolated", 30.0),
         ("interpolated-into-the-baseline", "interpolated", 100.0),
         ("beyond-the-samples", "extrapolated_capped", 300.0),
-        ("far-beyond", "extrapolated_capped", BASELINE_SECONDS + WINDOW_SECONDS + EXTRAPOLATION_CAP_SECONDS),
+        ("far-beyond", "extrapolated_capped", BASELINE_SECONDS + WINDOW_SECONDS + EXTRAPOLATED_SECONDS),
         ("idle-topic", "unknown", None),
         ("unknown-commit", "unknown", None),
         ("reading-too-old", "interpolated", 30.0),

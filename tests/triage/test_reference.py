@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -10,13 +12,15 @@ from click.testing import CliRunner
 
 from tests.triage.made import subscription
 from workbench.cli import root
+from workbench.numbers import all_numbers
 from workbench.settings import Thresholds
 from workbench.triage.build import because
 from workbench.triage.reference import as_markdown, document
 from workbench.triage.tree import TREE
 from workbench.triage.verdict import Verdict
 
-PAGE = Path(__file__).parents[2] / "docs" / "tree.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "tree.md"
 
 
 def test_the_page_is_what_the_code_says() -> None:
@@ -83,3 +87,48 @@ def test_an_open_answer_says_what_would_decide() -> None:
     shown = because(TREE["throttled"], row, Thresholds())
     assert shown is not None
     assert shown.sentence == "nothing shows whether the broker throttles it" and shown.look is not None
+
+
+# Room and sizes, no judgement: pieces of work, resolutions of searches, units.
+SIZES = re.compile(
+    r"_?(PIECE_ROWS|ONE_TASK_ROWS|SEARCHED|STEPS|BINS|MICRO|MOST_RUNS|HINGE_\w+|TURNS|WEEK_MS|"
+    r"SAME_SECONDS|BASELINE_PERIODS|NOW|LATER)$"
+)
+NO_JUDGEMENT = ("warm_up.py", "series.py")  # a first made-up job; what is drawn
+PLAIN = {0, 1, -1, 2, 0.5, 1e6, 1000, 1e-6, 1e-9}
+
+
+def test_no_number_of_the_judgement_stands_outside_of_the_registry() -> None:
+    """At most 70 with the settings; no bare number in triage, histories or features, but for units, halves and sizes."""
+    assert len(all_numbers()) + len(Thresholds.model_fields) <= 70
+    assert all(it.why and it.unit for it in all_numbers().values())
+    found = []
+    for folder in ("triage", "chronicle", "features"):
+        for path in sorted((ROOT / "workbench" / folder).rglob("*.py")):
+            if path.name in NO_JUDGEMENT:
+                continue
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            sizes = [
+                node
+                for node in ast.walk(tree)
+                if isinstance(node, ast.Assign)
+                and all(
+                    SIZES.match(name.id) for it in node.targets for name in ast.walk(it) if isinstance(name, ast.Name)
+                )
+            ]
+            numbered = [
+                node
+                for node in ast.walk(tree)
+                if isinstance(node, ast.keyword) and node.arg in ("number", "most", "parameters")
+            ]
+            left_out = {id(node) for it in (*sizes, *numbered) for node in ast.walk(it)}
+            found += [
+                f"{path.name}:{node.lineno}: {node.value}"
+                for node in ast.walk(tree)
+                if isinstance(node, ast.Constant)
+                and isinstance(node.value, int | float)
+                and not isinstance(node.value, bool)
+                and node.value not in PLAIN
+                and id(node) not in left_out
+            ]
+    assert not found, found

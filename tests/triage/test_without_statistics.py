@@ -99,7 +99,7 @@ def test_partitions_that_stop_for_good_while_most_keep_up_are_no_rebalances(
 ) -> None:
     """A rebalance stops all of them, or ends."""
     row = rows["nobody is idle"]
-    assert row.most_keep_up
+    assert row.members_stay
     assert row.answers["rebalancing"] is Answer.NO
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from workbench.chronicle.series import BoolArray, FloatArray, Line
-
-_COVERED = 0.5  # of the commit's samples: with fewer, a measured age does not count
-GLITCH = 2.5  # seconds per second: the moments of production are known to a sample
+from workbench.numbers import FAR, FEW_SAMPLES, MISSED, MOST, SLACK
 
 
 def ages(committed: Line, end: Line, time_lag: Line, step: float) -> tuple[FloatArray | None, BoolArray]:
@@ -28,7 +26,7 @@ def ages(committed: Line, end: Line, time_lag: Line, step: float) -> tuple[Float
         produced = np.where(known, produced, end.at[0])
         waits = (after < len(rising)) & (produced < at)
         age = np.where(waits, at - produced, 0.0)
-    if len(time_lag) and len(time_lag) >= _COVERED * len(at):
+    if len(time_lag) and len(time_lag) >= MOST * len(at):
         near = (at >= time_lag.at[0] - step) & (at <= time_lag.at[-1] + 2 * step)
         # The latest one, and nothing between two: a commit makes a step.
         exact = time_lag.value[np.maximum(np.searchsorted(time_lag.at, at, side="right") - 1, 0)]
@@ -39,10 +37,10 @@ def ages(committed: Line, end: Line, time_lag: Line, step: float) -> tuple[Float
 
 def without_glitches(at: FloatArray, age: FloatArray) -> FloatArray:
     """Replace single samples that cannot be: in a second, an age grows by a second at most."""
-    if len(age) < 3:
+    if len(age) < FEW_SAMPLES:
         return age
     step = np.diff(at)
-    most = GLITCH * step + 1.0
+    most = MISSED * step + 1.0
     before, here, after = age[:-2], age[1:-1], age[2:]
     dip = (after > here + most[1:]) & (before > here + most[:-1])
     spike = (here > before + most[:-1]) & (here > after + most[1:])
@@ -68,7 +66,7 @@ def newest_log(end: Line) -> tuple[Line, float | None]:
         return end, None
     pace = float(np.max(fallen, initial=0.0))
     # Two sources that take turns differ by no more than some samples' arrivals.
-    anew = np.flatnonzero((fallen < -5 * pace - 5) | (end.value[1:] < 0.5 * end.value[:-1])) + 1
+    anew = np.flatnonzero((fallen < -(FAR * pace + SLACK)) | (end.value[1:] < 0.5 * end.value[:-1])) + 1
     if not len(anew):
         return end, None
     return Line(end.at[anew[-1] :], end.value[anew[-1] :]), float(end.at[anew[-1]])

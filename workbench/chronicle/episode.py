@@ -6,15 +6,10 @@ import numpy as np
 
 from workbench.chronicle.ages import lag_at
 from workbench.chronicle.series import FEW_MOVES, BoolArray, FloatArray, IntArray, Limits, Line, Story, slope
+from workbench.numbers import FAR, FEW_SAMPLES, LESS, MORE, MOST, NOISE, PART, TENTH
 
-_CAUGHT_UP = 0.7  # of the highest lag
-_SHRUNK = 0.95  # of the highest lag: less is noise
 _HINGE_BEFORE, _HINGE_AFTER = 24, 12
 _TURNS = 48
-_DOWN, _HIGH = 0.8, 0.3  # of the highest lag before, and of the peak
-_OVERDUE = 1.2  # times the usual time between two outages
-_MOSTLY = 0.5  # of the time
-_STEADY_SPREAD = 0.1  # of an age that does not change, besides the cadence
 
 
 def episode(
@@ -31,10 +26,10 @@ def episode(
     """Cadence, onset, and the stretches in which it was late; an age that is not `known` is a lower bound."""
     at, offset = committed.at, committed.value
     bound = limits.objective
-    noise = 2 * step + 0.02 * limits.objective
+    noise = 2 * step + NOISE * limits.objective
     cadence = _cadence(age, changed, len(age))
-    low = float(np.quantile(age, 0.25))
-    band = min(4 * low + noise, bound + (limits.commit_every or cadence or 0.0))
+    low = float(np.quantile(age, PART))
+    band = min(FAR * low + noise, bound + (limits.commit_every or cadence or 0.0))
     well = np.flatnonzero(age <= band)
     if len(well):
         # Again with what lies before: the incident itself says nothing about good times.
@@ -45,14 +40,14 @@ def episode(
             last = min(last, learned)
         cadence = _cadence(age, changed, last)
         before = age[:last]
-        usual = float(np.quantile(before, 0.98))
+        usual = float(np.quantile(before, 1 - NOISE))
         rhythm = limits.commit_every or cadence or 0.0
-        band = min(max(1.25 * usual, rhythm) + noise, bound + rhythm)
+        band = min(max(MORE * usual, rhythm) + noise, bound + rhythm)
         well = np.flatnonzero(age <= band)
     found.cadence = cadence
     gaps = np.diff(at[changed])
-    stops = np.flatnonzero(gaps > max(limits.objective, 3 * step, 2 * (cadence or 0.0)))
-    goes_on = len(changed) and at[-1] - at[changed[-1]] <= max(3 * step, 2 * (cadence or 0.0))
+    stops = np.flatnonzero(gaps > max(limits.objective, FEW_SAMPLES * step, 2 * (cadence or 0.0)))
+    goes_on = len(changed) and at[-1] - at[changed[-1]] <= max(FEW_SAMPLES * step, 2 * (cadence or 0.0))
     # One of several stops of the same length is a rhythm: batches of slow records.
     again = len(stops) > 2 and gaps[stops[-1]] <= 2 * float(np.median(gaps[stops[:-1]]))
     found.resumed = bool(len(stops) and len(changed) - 1 - stops[-1] <= FEW_MOVES and goes_on and not again)
@@ -81,23 +76,25 @@ def episode(
     if not known[well].any():
         seen = known & (at > at[well[-1]])
         found.steady = bool(2 * seen.sum() > len(age)) and _is_steady(age[seen], changed, cadence, noise)
+        found.sick_from_start = True
+        return
     found.onset = _hinge(at, age, int(well[-1]))
     # It caught up with something, and then stood still: what matters began when it stopped.
     if (
         len(changed)
         and at[changed[-1]] > found.onset
-        and age[-1] - age[changed[-1]] > 0.9 * (at[-1] - at[changed[-1]]) > 2 * step
+        and age[-1] - age[changed[-1]] > LESS * (at[-1] - at[changed[-1]]) > 2 * step
     ):
         since = slice(int(np.searchsorted(at, found.onset)), int(changed[-1]) + 1)
         waits = lag_at(at[since], offset[since], lag, end)
-        if len(waits) and waits[-1] < _CAUGHT_UP * np.max(waits):
+        if len(waits) and waits[-1] < LESS * np.max(waits):
             found.onset = float(at[changed[-1]])
 
 
 def _is_steady(age: FloatArray, changed: IntArray, cadence: float | None, noise: float) -> bool:
     """Equally late all the time, while commits move."""
     spread = float(np.max(age) - np.min(age))
-    allowed = _STEADY_SPREAD * float(np.median(age)) + 2 * (cadence or 0.0) + noise
+    allowed = TENTH * float(np.median(age)) + 2 * (cadence or 0.0) + noise
     return bool(len(changed) >= FEW_MOVES) and spread <= allowed
 
 
@@ -114,9 +111,9 @@ def _cadence(age: FloatArray, changed: IntArray, until: int) -> float | None:
     # Nothing waited at the other commits: two long pauses among a hundred commits are no rhythm.
     drops = np.sort(np.concatenate([np.zeros(max(0, commits - len(drops))), drops]))
     middle = float(drops[(len(drops) - 1) // 2])
-    high = float(np.quantile(drops, 0.95))
+    high = float(np.quantile(drops, 1 - NOISE))
     # One long pause among many short ones is no rhythm.
-    return min(high, 3 * middle) if len(drops) >= FEW_MOVES else middle
+    return min(high, FAR * middle) if len(drops) >= FEW_MOVES else middle
 
 
 def _rhythm(at: FloatArray, age: FloatArray, changed: IntArray, until: int) -> float | None:
@@ -127,7 +124,7 @@ def _rhythm(at: FloatArray, age: FloatArray, changed: IntArray, until: int) -> f
     gaps = np.sort(gaps[busy])
     if not len(gaps):
         return None
-    return min(float(np.quantile(gaps, 0.95)), 3 * float(gaps[(len(gaps) - 1) // 2]))
+    return min(float(np.quantile(gaps, 1 - NOISE)), FAR * float(gaps[(len(gaps) - 1) // 2]))
 
 
 def _stretches(found: Story, at: FloatArray, age: FloatArray, late: BoolArray, limits: Limits) -> None:
@@ -149,7 +146,7 @@ def _outages(at: FloatArray, late: BoolArray, changed: IntArray, stops: IntArray
     0 if it does so most of the time, as a batch does between its runs, or has not done so for longer than usual.
     """
     begins, ends = at[changed[stops]], at[changed[stops + 1]]
-    if not len(stops) or float((ends - begins).sum()) > _MOSTLY * (at[-1] - at[0]):
+    if not len(stops) or float((ends - begins).sum()) > MOST * (at[-1] - at[0]):
         return 0
     edges = np.diff(np.concatenate([[0], late.astype(np.int8), [0]]))
     first, last = at[np.flatnonzero(edges == 1)], at[np.flatnonzero(edges == -1) - 1]
@@ -158,7 +155,7 @@ def _outages(at: FloatArray, late: BoolArray, changed: IntArray, stops: IntArray
     )
     first, last = first[down], last[down]
     # They are over if the next one would have come by now.
-    if len(first) > 1 and at[-1] - last[-1] > _OVERDUE * float(np.median(np.diff(first))):
+    if len(first) > 1 and at[-1] - last[-1] > MORE * float(np.median(np.diff(first))):
         return 0
     return len(first)
 
@@ -185,7 +182,7 @@ def drain(found: Story, committed: Line, lag: Line | None, end: Line, changed: I
         return
     peak = int(np.argmax(waits))
     x, y = at[peak:], waits[peak:]
-    if len(x) < FEW_MOVES or y[-1] > _SHRUNK * y[0]:
+    if len(x) < FEW_MOVES or y[-1] > (1 - NOISE) * y[0]:
         return
     if _went_down_before(waits[: peak + 1], last):
         return
@@ -198,20 +195,20 @@ def drain(found: Story, committed: Line, lag: Line | None, end: Line, changed: I
 def _went_down_before(waits: FloatArray, last: float) -> bool:
     """Whether a lag shrank before to less than what is left, and grew again: what goes up and down says nothing of an end."""
     highest = np.maximum.accumulate(waits)
-    down = (waits <= _DOWN * highest) & (highest >= _HIGH * waits[-1])
+    down = (waits <= LESS * highest) & (highest >= PART * waits[-1])
     return bool(down.any()) and float(np.min(waits[down])) <= last
 
 
 def _hinge(at: FloatArray, age: FloatArray, last_well: int) -> float:
     """Where a flat line turns into a rising one, by least squares over the turn; not later than the first sample that is behind."""
     # Back to where it was as low as in good times, and some samples more: a slow rise takes long to be seen.
-    low = np.flatnonzero(age[: last_well + 1] <= float(np.quantile(age[: last_well + 1], 0.25)) + 1.0)
+    low = np.flatnonzero(age[: last_well + 1] <= float(np.quantile(age[: last_well + 1], PART)) + 1.0)
     first = max(0, min(last_well, int(low[-1])) - _HINGE_BEFORE)
     to = min(len(at), last_well + 1 + _HINGE_AFTER)
     # Not beyond a peak: after it the age falls again.
     to = last_well + 1 + int(np.argmax(age[last_well + 1 : to])) + 1
     x, y = at[first:to], age[first:to]
-    if len(x) < 3:
+    if len(x) < FEW_SAMPLES:
         return float(at[last_well])
     latest = x[min(last_well + 1 - first, len(x) - 1)]
     coarse = np.linspace(x[0], latest, _TURNS)

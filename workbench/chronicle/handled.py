@@ -14,13 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workbench.chronicle.series import FloatArray, Line
+from workbench.numbers import FEW_SAMPLES, MISSED
 from workbench.runs import runs_of
 from workbench.window import Window
 
 _COUNTED = "process_time"
-_BORN_LATE = 3.0  # intervals after the first sample of all: a counter that began then counts a process that began then
-
-_PAUSE = 2.5  # intervals
 
 
 @dataclass(slots=True)
@@ -74,10 +72,10 @@ def handled_by(
         mine.every = max(mine.every, every)
         step = np.diff(value)
         grown = np.concatenate([[0.0], np.cumsum(np.where(step >= 0, step, value[1:]))])  # below: it has begun anew
-        if at[0] > earliest[key[:2]] + _BORN_LATE * every:
+        if at[0] > earliest[key[:2]] + FEW_SAMPLES * every:
             at, grown = np.concatenate([[at[0] - every], at]), np.concatenate([[0.0], grown + value[0]])
         # After a pause of the measurements it has grown at the end of it: most pauses are those of a process.
-        pauses = np.flatnonzero(np.diff(at) > _PAUSE * every)
+        pauses = np.flatnonzero(np.diff(at) > MISSED * every)
         at = np.insert(at, pauses + 1, at[pauses + 1] - every)
         grown = np.insert(grown, pauses + 1, grown[pauses])
         mine.lines.append(Line(at, grown))

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workbench.chronicle.handled import counters_of
-from workbench.chronicle.series import FEW_MOVES, Line
+from workbench.chronicle.series import FEW_MOVES, Line, Story
+from workbench.numbers import FEW_SAMPLES, MOST
 from workbench.runs import runs_of
 from workbench.signals import SIGNALS, Grain
 from workbench.window import Window
 
-_LATER = 2.0  # samples: a member may commit while it leaves, and counts are read at other moments than commits
 _OF_MEMBERS = [it.name for it in SIGNALS.values() if it.grain is Grain.MEMBER]
 
 
@@ -78,48 +78,101 @@ def members_of(
     return found
 
 
+def counts_of(samples: pa.Table, window: Window) -> dict[tuple[str, str], Line]:
+    """How many members each group was counted with, over time.
+
+    Args:
+        samples: in the order of `workbench.samples.SERIES_ORDER`, then time.
+        window: baseline and window.
+    """
+    rows = samples.filter(pc.and_(pc.equal(samples["signal"], "group_members"), pc.is_valid(samples["value"])))
+    if not rows.num_rows:
+        return {}
+    seconds = pc.cast(rows["ts"], pa.int64()).to_numpy() / 1e6 - window.end.timestamp()
+    values = rows["value"].to_numpy()
+    starts, ends = runs_of(rows, ("cluster", "group"))
+    labels = rows.select(["cluster", "group"]).take(pa.array(starts)).to_pylist()
+    found = {}
+    for label, begin, until in zip(labels, starts, ends, strict=True):
+        inside = seconds[begin:until] <= 1e-6
+        at, value = seconds[begin:until][inside], values[begin:until][inside]
+        order = np.argsort(at, kind="stable")
+        if len(at) >= 2:
+            found[label["cluster"], label["group"]] = Line(at[order], value[order])
+    return found
+
+
+def _none_since(counted: Line) -> float | None:
+    """When it became 0, for good; None if it is not 0."""
+    if counted.value[-1] > 0:
+        return None
+    some = np.flatnonzero(counted.value > 0)
+    return float(counted.at[int(some[-1]) + 1 if len(some) else 0])
+
+
+def _moves_after(parts: Mapping[int, Mapping[str, Line]], since: float, step: float) -> set[float]:
+    """Moments at which commits moved on between two samples, both of them well after a time."""
+    moves: set[float] = set()
+    for own in parts.values():
+        committed = own.get("committed", Line())
+        before = committed.at[:-1][np.diff(committed.value) > 0]
+        moves.update(np.round(before[before > since + 2 * step], 1).tolist())
+    return moves
+
+
 def disproved(
-    samples: pa.Table, window: Window, lines: Mapping[tuple[str, str, str], Mapping[int, Mapping[str, Line]]]
+    counts: Mapping[tuple[str, str], Line], lines: Mapping[tuple[str, str, str], Mapping[int, Mapping[str, Line]]]
 ) -> frozenset[tuple[str, str, str]]:
     """Subscriptions whose commits have moved since their group was last counted with members: the count is of something else.
 
     Of KIP-848's groups, and of those that assign partitions by hand, some exporters count no member at all.
 
     Args:
-        samples: in the order of `workbench.samples.SERIES_ORDER`, then time.
-        window: baseline and window.
+        counts: of `counts_of`.
         lines: the series of each subscription's partitions.
     """
-    rows = samples.filter(pc.and_(pc.equal(samples["signal"], "group_members"), pc.is_valid(samples["value"])))
-    if not rows.num_rows:
-        return frozenset()
-    seconds = pc.cast(rows["ts"], pa.int64()).to_numpy() / 1e6 - window.end.timestamp()
-    values = rows["value"].to_numpy()
-    starts, ends = runs_of(rows, ("cluster", "group"))
-    labels = rows.select(["cluster", "group"]).take(pa.array(starts)).to_pylist()
-    none_since: dict[tuple[str, str], tuple[float, float]] = {}
-    for label, begin, until in zip(labels, starts, ends, strict=True):
-        inside = seconds[begin:until] <= 1e-6
-        at, value = seconds[begin:until][inside], values[begin:until][inside]
-        order = np.argsort(at, kind="stable")
-        at, value = at[order], value[order]
-        if len(at) < 2 or value[-1] > 0:
-            continue
-        some = np.flatnonzero(value > 0)
-        first = int(some[-1]) + 1 if len(some) else 0
-        none_since[label["cluster"], label["group"]] = float(at[first]), float(np.median(np.diff(at)))
     found = set()
     for key, parts in lines.items():
-        if key[:2] not in none_since:
+        counted = counts.get(key[:2])
+        since = _none_since(counted) if counted is not None else None
+        if counted is None or since is None:
             continue
-        since, step = none_since[key[:2]]
-        moves: set[float] = set()
-        for own in parts.values():
-            committed = own.get("committed", Line())
-            # Seen to move between two samples, both of them well after the count became 0.
-            before = committed.at[:-1][np.diff(committed.value) > 0]
-            moves.update(np.round(before[before > since + _LATER * step], 1).tolist())
         # Somebody who moves offsets by hand does so once or twice.
-        if len(moves) >= FEW_MOVES:
+        if len(_moves_after(parts, since, float(np.median(np.diff(counted.at))))) >= FEW_MOVES:
             found.add(key)
     return frozenset(found)
+
+
+def moved_by_hand(counted: Line, parts: Mapping[int, Story], lines: Mapping[int, Mapping[str, Line]]) -> None:
+    """Note what commits passed while the group had no members, of a group that usually has some: nobody read it.
+
+    Only an administrator commits for a group without members. A job that starts and ends between two counts usually has none.
+
+    Args:
+        counted: how many members, over time. parts, lines: stories and series of one subscription whose count is not disproved.
+    """
+    if np.mean(counted.value > 0) < MOST and (counted.value[: len(counted.value) // 2] > 0).mean() < MOST:
+        return
+    step = float(np.median(np.diff(counted.at)))
+    edges = np.diff(np.concatenate([[0], (counted.value == 0).astype(np.int8), [0]]))
+    begins, ends = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1) - 1
+    # The last commits of those that left are seen a sample or two later, and an exporter of commits may be later than one of members.
+    alone = [
+        (float(counted.at[begin]) + 2 * step, float(counted.at[end]))
+        for begin, end in zip(begins, ends, strict=True)
+        if end - begin >= FEW_SAMPLES
+    ]
+    for partition, story in parts.items():
+        committed = lines[partition].get("committed", Line())
+        before, after = committed.at[:-1], committed.at[1:]
+        inside = np.zeros(len(before), dtype=bool)
+        usual = max(story.rhythm or 0.0, story.cadence or 0.0)
+        for begin, end in alone:
+            inside |= (before >= begin + usual) & (after <= end)
+        moved = np.flatnonzero(inside & (np.diff(committed.value) > 0)) + 1
+        if len(moved):
+            last = int(moved[-1])
+            story.skipped = float(committed.value[last] - committed.value[last - 1])
+            story.skipped_from = float(committed.value[last - 1])
+            story.skipped_ago = float(committed.at[-1] - committed.at[last])
+            story.skip_read, story.skip_doubt, story.skip_early = 0.0, False, False

@@ -6,6 +6,7 @@ import numpy as np
 
 from workbench.chronicle.series import FEW_MOVES, FloatArray, IntArray, Limits, Line, Measured, Story, pace_of
 from workbench.chronicle.skips import skip
+from workbench.numbers import NOISE, SLACK
 
 
 def back_and_above(found: Story, committed: Line, end: Line, limits: Limits) -> None:
@@ -16,14 +17,14 @@ def back_and_above(found: Story, committed: Line, end: Line, limits: Limits) -> 
     pace, spacing = pace_of(end), found.interval or 0.0
     worst = int(np.argmax(below))
     # A member that hands over commits a little less than its successor: some seconds of work, done twice.
-    if below[worst] > pace * max(2 * spacing, limits.objective / 2) + 10:
+    if below[worst] > pace * max(2 * spacing, limits.objective / 2) + SLACK:
         found.back = float(below[worst])
         found.back_ago = float(at[-1] - at[np.flatnonzero(below[: worst + 1] == 0)[-1]])
     if len(end) >= 2:
-        recent = slice(-3, None)
+        recent = slice(-FEW_MOVES, None)
         over = offset[recent] - np.interp(at[recent], end.at, end.value)
         # An exporter reads the two at different moments.
-        if len(over) and np.min(over) > 2 * spacing * pace + 10:
+        if len(over) and np.min(over) > 2 * spacing * pace + SLACK:
             found.above_end = float(over[-1])
 
 
@@ -82,7 +83,7 @@ def _loss_in(found: Story, committed: Line, start: Line) -> None:
     if usable.any():
         behind = committed.value[np.maximum(then, 0)][usable] - start.value[jumps][usable]
         moved = committed.value[-1] - committed.value[0]
-        if moved > 0 and np.median(behind) < 0.02 * moved:
+        if moved > 0 and np.median(behind) < NOISE * moved:
             return
     sizes = np.diff(np.concatenate([[start.value[jumps[0] - 1]], start.value[jumps]]))
     every = float(np.median(np.diff(start.at[jumps])))

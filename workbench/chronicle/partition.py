@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from workbench.chronicle.ages import GLITCH, ages, from_lag, newest_log, without_glitches
+from workbench.chronicle.ages import ages, from_lag, newest_log, without_glitches
 from workbench.chronicle.episode import drain, episode
 from workbench.chronicle.offsets import back_and_above, losses
 from workbench.chronicle.series import Limits, Line, Measured, Story
-
-_TAIL_MESSAGES = 2  # a transaction leaves its marker behind the last record
+from workbench.numbers import MISSED
 
 
 def told(it: Measured, limits: Limits) -> Story:
@@ -40,7 +39,7 @@ def told(it: Measured, limits: Limits) -> Story:
     losses(found, it, committed, end, age, changed, limits)
     if age is None:
         return found
-    slack = GLITCH * step + 1.0
+    slack = MISSED * step + 1.0
     if len(age) > 1 and abs(float(age[-1]) - float(age[-2])) > slack:
         # One odd sample at the end changes nothing, unless the offsets say the same: an age grows by a second in a second.
         by_offsets, _ = ages(committed, end, Line(), step)
@@ -74,11 +73,12 @@ def unmoved(committed: Line, end: Line) -> float | None:
     if len(end) < 2 or len(committed) < 2 or np.ptp(end.value) or np.ptp(committed.value):
         return None
     waits = end.value[-1] - committed.value[-1]
-    return float(min(committed.at[-1] - committed.at[0], end.at[-1] - end.at[0])) if waits > _TAIL_MESSAGES else None
+    # A transaction leaves its marker behind the last record.
+    return float(min(committed.at[-1] - committed.at[0], end.at[-1] - end.at[0])) if waits > 2 else None
 
 
 def is_idle(committed: Line, end: Line) -> bool:
     """Nothing has arrived all the time, and what waits may be the mark of a transaction."""
     if len(end) < 2 or end.value[-1] != end.value[0] or committed.value[-1] != committed.value[0]:
         return False
-    return bool(0 <= end.value[-1] - committed.value[-1] <= _TAIL_MESSAGES)
+    return bool(0 <= end.value[-1] - committed.value[-1] <= 2)

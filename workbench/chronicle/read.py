@@ -11,11 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workbench.chronicle.handled import Handled, handled_by
-from workbench.chronicle.members import MemberStory, disproved, members_of
+from workbench.chronicle.members import MemberStory, counts_of, disproved, members_of, moved_by_hand
 from workbench.chronicle.partition import told
 from workbench.chronicle.series import Limits, Line, Measured, Story
 from workbench.chronicle.skips import explained, unread_beginnings
 from workbench.chronicle.turns import longest_turn, passed_over
+from workbench.numbers import EXPECTED, FEW_SAMPLES, MOST, PART, PAUSE_SECONDS, TENTH, TREND_SAMPLES
 from workbench.runs import runs_of
 from workbench.settings import Thresholds
 from workbench.window import Window
@@ -31,12 +32,6 @@ _SIGNALS = {
     "time_lag": "time_lag",
 }
 _MICRO = 1_000_000
-_SHORTEST_SAMPLES = 5  # fewer make no trend
-_SHORTEST_SHARE = 0.1  # of the window
-_REPEATS, _REPEATED_SECONDS = 3, 90.0  # samples; no topic is quiet for so long by chance if
-_EXPECTED = 20.0  # records usually arrive meanwhile
-_GOES_ON = 0.5  # of the usual pace of the handlers
-_MOST_FROM_START = 1 / 3  # of the partitions: more of them, and there is no good time to compare with
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +86,11 @@ def read(samples: pa.Table, window: Window, limits_of: Callable[[str], Threshold
         story.by_client = not ({(cluster, None, topic, partition), (cluster, group, topic, partition)} & outside)
         stories.setdefault((cluster, group, topic), {})[partition] = story
     _explain_skips(samples, window, stories, measured, expected)
+    counts = counts_of(samples, window)
+    wrong_counts = disproved(counts, measured)
+    for key, parts in stories.items():
+        if key not in wrong_counts and (counted := counts.get(key[:2])) is not None:
+            moved_by_hand(counted, parts, measured[key])
     repeated = _repeated(samples, window, stories, measured)
     judged = {}
     for key, parts in stories.items():
@@ -103,11 +103,11 @@ def read(samples: pa.Table, window: Window, limits_of: Callable[[str], Threshold
             for partition, story in parts.items():
                 story.turn = turn
                 story.passed = passed.get(partition)
-    counted = members_of(samples, window, {key[:2] for key in judged}) if judged else {}
+    of_members = members_of(samples, window, {key[:2] for key in judged}) if judged else {}
     end_us = round(window.end.timestamp() * _MICRO)
     members = {}
     for key, found in judged.items():
-        members[key] = {**counted.get((*key[:2], None), {}), **counted.get(key, {})}
+        members[key] = {**of_members.get((*key[:2], None), {}), **of_members.get(key, {})}
         for it in members[key].values():
             it.before = found.good_until_us is not None and it.first * _MICRO + end_us < found.good_until_us
     return Chronicle(
@@ -115,7 +115,7 @@ def read(samples: pa.Table, window: Window, limits_of: Callable[[str], Threshold
         judged=judged,
         members=members,
         repeated=repeated,
-        disproved=disproved(samples, window, measured),
+        disproved=wrong_counts,
     )
 
 
@@ -163,12 +163,12 @@ def _repeated(
         step = max((it.interval or 0.0 for it in parts.values()), default=0.0)
         moved = min((it.moved_ago for it in parts.values() if it.moved_ago is not None), default=stands)
         stands = min(stands, moved)
-        if stands < max(_REPEATS * step, _REPEATED_SECONDS):
+        if stands < max(FEW_SAMPLES * step, PAUSE_SECONDS):
             continue
         ends = [own["log_end"] for own in lines[key].values() if len(own.get("log_end", ())) > 1]
         arrived = sum(float(it.value[-1] - it.value[0]) for it in ends)
         before = -max(it.at[0] for it in ends) - stands if ends else 0.0
-        if before > 0 and arrived / before * stands >= _EXPECTED:
+        if before > 0 and arrived / before * stands >= EXPECTED:
             suspects[key] = stands - step
     counters = handled_by(samples, window, {key[:2] for key in suspects}) if suspects else {}
     found = {}
@@ -180,7 +180,7 @@ def _repeated(
         since = -stands / 2
         usual = own.between(own.first, -stands) / (-stands - own.first) if own.first < -stands else 0.0
         now = own.between(since, own.last) / (own.last - since) if own.last > since else 0.0
-        if usual > 0 and now >= _GOES_ON * usual:
+        if usual > 0 and now >= MOST * usual:
             found[key] = stands
     return found
 
@@ -196,19 +196,19 @@ def _judged(parts: Mapping[int, Story], window: Window, floor: float) -> Judged 
     worst = [it for it in behind if it.drain_in is None] or behind
     begun = [it.onset for it in worst if it.onset is not None]
     moving = [it for it in from_start if it.moved_ago is not None and it.moved_ago <= 2 * (it.interval or 0.0)]
-    if len(from_start) > max(len(begun), _MOST_FROM_START * len(parts)) or (moving and not begun):
+    if len(from_start) > max(len(begun), PART * len(parts)) or (moving and not begun):
         return Judged(start_us=start_us, good_until_us=None)
     if not begun:  # a few that have stood still all the time say nothing about the others
         return None
     onset = min(begun)
     step = max((it.interval or 0.0) for it in behind)
-    shortest = max(_SHORTEST_SAMPLES * step, _SHORTEST_SHARE * window.seconds)
+    shortest = max(TREND_SAMPLES * step, TENTH * window.seconds)
     # The last good sample belongs to the judged time: growth needs a beginning.
     from_us = end_us + round((onset - step) * _MICRO)
     judged_us = max(start_us, min(from_us, end_us - round(shortest * _MICRO)))
     good_us = min(from_us, judged_us)
     first_us = round(window.baseline_start.timestamp() * _MICRO)
-    enough = good_us - first_us >= _SHORTEST_SAMPLES * step * _MICRO
+    enough = good_us - first_us >= TREND_SAMPLES * step * _MICRO
     return Judged(start_us=judged_us, good_until_us=good_us if enough else None, onset=onset)
 
 
@@ -249,7 +249,8 @@ def lines_of(samples: pa.Table, window: Window) -> tuple[dict[_Key, dict[str, Li
             continue
         if signal in ("log_end_offset", "consumer_lag") and sources[number] not in clients:
             outside.add(key)
-        found.setdefault(key, {})[_SIGNALS[signal]] = Line(at, value)
+        line = Line(at, value)
+        found.setdefault(key, {})[_SIGNALS[signal]] = line.without_outliers() if signal.endswith("_offset") else line
     return found, outside
 
 

@@ -6,10 +6,13 @@ produced: 0 when none waits. Commits at intervals make a sawtooth of it; its usu
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+
+from workbench.numbers import FEW_SAMPLES
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -17,7 +20,7 @@ BoolArray = npt.NDArray[np.bool_]
 
 _EMPTY: FloatArray = np.empty(0)
 _SAME_SECONDS = 1e-3  # two exporters, or a sample that came twice
-FEW_MOVES = 3  # fewer changes of a commit make no rhythm
+FEW_MOVES = int(FEW_SAMPLES)  # fewer changes of a commit make no rhythm
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,22 @@ class Line:
             return self
         last = np.append(np.diff(self.at) > _SAME_SECONDS, True)
         return Line(self.at[last], self.value[last])
+
+    def without_outliers(self) -> Line:
+        """Offsets without single samples that go there and back: an offset that is real does not return within two scrapes."""
+        return self._without(lambda before, here, _after: here < before)._without(
+            lambda _before, here, after: here > after
+        )
+
+    def _without(self, is_odd: Callable[[FloatArray, FloatArray, FloatArray], BoolArray]) -> Line:
+        if len(self.at) < FEW_MOVES:
+            return self
+        before, here, after = self.value[:-2], self.value[1:-1], self.value[2:]
+        odd = (after >= before) & is_odd(before, here, after)
+        if not odd.any():
+            return self
+        kept = np.concatenate([[True], ~odd, [True]])
+        return Line(self.at[kept], self.value[kept])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

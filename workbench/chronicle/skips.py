@@ -12,20 +12,7 @@ import numpy as np
 
 from workbench.chronicle.handled import Handled
 from workbench.chronicle.series import FEW_MOVES, FloatArray, IntArray, Limits, Line, Story, pace_of
-
-_FASTER = 1.5  # times the usual pace: less is catching up
-_SILENCE = 3  # samples
-_COUNTED = 50.0  # records, to say how many the counters count for each one that is committed
-_MOST = 0.5  # counted for each record
-_CLEARLY = 0.6  # of what was passed
-_ALL_MEASURED = 0.95  # of the time between two samples of a counter
-_TWICE = 1.5  # times what was passed: more was handled for another reason
-_ROUGH, _EXACT = 0.3, 0.05  # of what is caught up with, and of what is read as usual
-_NOISE = 0.3  # of what was passed
-_COMMIT_SECONDS = 10.0  # from the handler to an exporter that has seen the commit
-_LEFT = 2.0  # times what arrives in a step
-_AFTER = 3  # samples after the step
-_BORN = 2.0  # samples after the others of its topic
+from workbench.numbers import APART, COMMIT_SECONDS, COUNTED, FEW_SAMPLES, MOST, NOISE, PART, SLACK, TENTH
 
 
 def skip(found: Story, committed: Line, end: Line, age: FloatArray | None, changed: IntArray, limits: Limits) -> None:
@@ -41,7 +28,9 @@ def skip(found: Story, committed: Line, end: Line, age: FloatArray | None, chang
     took = np.diff(at)[forward - 1]
     # While the log's end was measured, and the commits were not: a group that was deleted, and begins at the end when it is back. One
     # that reads what waits shows that, too.
-    unseen = (spacing > 0) & (took > _SILENCE * spacing) & (_between(end, at[forward - 1], at[forward]) >= _SILENCE)
+    unseen = (
+        (spacing > 0) & (took > FEW_SAMPLES * spacing) & (_between(end, at[forward - 1], at[forward]) >= FEW_SAMPLES)
+    )
     pace = step[forward - 1] / np.where(unseen, 2 * spacing, took)
     most = int(np.argmax(step[forward - 1]))
     jump = int(forward[most])
@@ -53,9 +42,9 @@ def skip(found: Story, committed: Line, end: Line, age: FloatArray | None, chang
     # What was read once, before somebody set the commit back, is not skipped.
     if usual <= 0 or not was_late or offset[jump] <= np.max(offset[:jump]):
         return
-    if unseen[most] and landed > 3 * spacing * arriving + 10:
+    if unseen[most] and landed > FEW_SAMPLES * spacing * arriving + SLACK:
         return
-    if pace[most] < _FASTER * usual:
+    if pace[most] < APART * usual:
         return
     _note(found, offset[jump - 1], step[jump - 1], float(pace[most]), at[-1] - at[jump])
     # A batch reads an hour's records at once, each time.
@@ -89,7 +78,7 @@ def unread_beginnings(parts: Mapping[int, Story], lines: Mapping[int, Mapping[st
         first = float(start.value[0]) if start is not None and len(start) else 0.0
         born, read = float(end.at[0]), float(committed.at[0])
         older = any(it.at[0] < born for other, it in commits.items() if other != partition)
-        if born <= began + _BORN * spacing or not older or read - born <= limits.objective + limits.commit_every:
+        if born <= began + 2 * spacing or not older or read - born <= limits.objective + limits.commit_every:
             continue
         waited = float(end.value[np.searchsorted(end.at, read, side="left") - 1]) - first
         if waited <= 0 or committed.value[0] < first + waited:
@@ -131,11 +120,11 @@ def explained(
             total = sum(passed.values())
             read, each = _read(story, own, after, counted, handled, total, moved)
             # With nothing to compare their number with: far fewer than were passed, in all that time.
-            few = handled.between(float(own.at[0]), handled.last) < _CLEARLY * total
+            few = handled.between(float(own.at[0]), handled.last) < MOST * total
             # A filter, or handlers of whole batches: those that were passed may be of another kind than usually.
-            rarely = read is not None and each < _MOST and read < _CLEARLY
+            rarely = read is not None and each < MOST and read < MOST
             # Not all counters have been measured since; those of a process that has just started have not been measured at all.
-            early = (read or 0.0) < _CLEARLY and handled.last < after + _ALL_MEASURED * handled.every
+            early = (read or 0.0) < MOST and handled.last < after + (1 - NOISE) * handled.every
             story.skip_doubt = not early and (rarely or (read is None and few))
             story.skip_early = early
             story.skip_read = None if rarely or early else read
@@ -168,7 +157,7 @@ def _read(
         moved: those of them that are a movement of commits.
     """
     # What is handled is committed some seconds later, and an exporter sees that later still.
-    spacing = max(story.interval or 0.0, handled.every, _COMMIT_SECONDS)
+    spacing = max(story.interval or 0.0, handled.every, COMMIT_SECONDS)
     jump = int(np.searchsorted(own.at, after - 1e-6))
     before = float(own.at[jump - 1]) if jump and not story.skip_new else after - spacing
     stood = before
@@ -180,7 +169,7 @@ def _read(
     first = handled.first
     usual = handled.between(first, stood - spacing) + handled.between(until, handled.last)
     committed = _moved(counted, first, stood - spacing) + _moved(counted, until, handled.last)
-    if usual < _COUNTED or committed < _COUNTED:
+    if usual < COUNTED or committed < COUNTED:
         return None, 0.0
     each = usual / committed
 
@@ -191,14 +180,14 @@ def _read(
     others = _moved(counted, before - spacing, until) - moved
     usually = committed / max(stood - spacing - first + handled.last - until, 1.0) * (until - before + spacing)
     # What others catch up with at that moment is measured less exactly than what they usually read.
-    if _ROUGH * max(0.0, others - usually) + _EXACT * others > _NOISE * passed:
+    if PART * max(0.0, others - usually) + NOISE * others > PART * passed:
         return None, each
     at_once = share(before - spacing)
-    if at_once >= _CLEARLY:
+    if at_once >= MOST:
         return min(1.0, at_once), each
     # Handled while it stood, and committed at last.
     meanwhile = share(stood - spacing)
-    if meanwhile > _TWICE:
+    if meanwhile > APART:
         return None, each
     return max(0.0, min(1.0, max(at_once, meanwhile))), each
 
@@ -221,7 +210,7 @@ def _capacity(lines: Collection[Mapping[str, Line]], after: float, spacing: floa
         for own in lines
         if len(own.get("log_end", ()))
         and len(own.get("committed", ()))
-        and _lag(own, before) >= _LEFT * arrive(own["log_end"])
+        and _lag(own, before) >= 2 * arrive(own["log_end"])
     ]
     committed, ends = [own["committed"] for own in behind], [own["log_end"] for own in behind]
     if not behind:
@@ -233,15 +222,15 @@ def _capacity(lines: Collection[Mapping[str, Line]], after: float, spacing: floa
     here = total(committed, after)
     jumped = here - total(committed, before)
     fastest = None
-    for number in range(1, _AFTER + 1):
+    for number in range(1, int(FEW_SAMPLES) + 1):
         at = after + number * spacing
         if at > max(float(it.at[-1]) for it in committed) + 0.5 * spacing:
             break
         there = total(committed, at)
         moved = there - here
         # Still behind by as much as it has just read; or it has read in this step what it left in the first, and had time for more.
-        if total(ends, at) - there < max(moved, jumped / 10):
-            if number == 1 and total(ends, after) - here >= _LEFT * (total(ends, at) - total(ends, after)):
+        if total(ends, at) - there < max(moved, TENTH * jumped):
+            if number == 1 and total(ends, after) - here >= 2 * (total(ends, at) - total(ends, after)):
                 fastest = moved
             break
         fastest = max(fastest or 0.0, moved)

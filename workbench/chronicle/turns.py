@@ -11,9 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from workbench.chronicle.series import FloatArray, Line
-
-_BEGINNING = 0.3  # of a stop
-_MIDDLE = 0.2  # of a stop at either end does not count: a restart begins and ends the stops of all partitions together
+from workbench.numbers import PART
 
 
 def longest_turn(lines: Mapping[int, Mapping[str, Line]], since: float) -> float | None:
@@ -41,7 +39,7 @@ def longest_turn(lines: Mapping[int, Mapping[str, Line]], since: float) -> float
         if not len(recent):
             continue
         begin, end = at[recent], at[recent + 1]
-        margin = _MIDDLE * (end - begin)
+        margin = PART * (end - begin)
         others = np.searchsorted(all_moves, end - margin) > np.searchsorted(all_moves, begin + margin)
         counted = others & _waited(lines[partition], begin + margin, offset[recent])
         if counted.any():
@@ -64,7 +62,7 @@ def passed_over(lines: Mapping[int, Mapping[str, Line]]) -> dict[int, float]:
     now = max((own["committed"].at[-1] for partition, own in lines.items() if partition in moves), default=0.0)
     for partition, at in moves.items():
         # Those that stopped with it may have made their last moves after its own.
-        begun = at[-1] + _BEGINNING * (now - at[-1])
+        begun = at[-1] + PART * (now - at[-1])
         since = [int(np.sum(other > begun)) for key, other in moves.items() if key != partition]
         if since:
             passed[partition] = float(np.median([it for it in since if it] or [0]))

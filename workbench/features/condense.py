@@ -15,7 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.features.summary import BAD_FLAGS, CUMULATIVE, EACH_MEMBERS, MEMBERLESS, RECENT_SHARE, TOLD
+from workbench.features.summary import BAD_FLAGS, CUMULATIVE, EACH_MEMBERS, MEMBERLESS, TOLD
+from workbench.numbers import RECENT
 from workbench.runs import codes_in, encoded, is_one, runs_of
 from workbench.samples import SERIES_ORDER
 
@@ -196,7 +197,7 @@ def _numbers(rows: _Rows, valid: BoolArray, run_of_row: IntArray, edges: IntArra
     """Statistics over all usable values of a run; NaN where there are none."""
     runs = len(rows.starts)
     ends = edges[rows.slots + 1]
-    recent_from = ends - RECENT_SHARE * np.diff(edges)[rows.slots]
+    recent_from = ends - RECENT * np.diff(edges)[rows.slots]
     # Seconds before the slot's end, so that squares stay small; computed as in Spark, to the same last digit.
     seconds = rows.stamps / 1e6 - ends[run_of_row] / 1e6
     values, of_run = rows.values, run_of_row

@@ -25,6 +25,7 @@ from workbench.features.queues import (
     QUEUE_SIGNALS,
 )
 from workbench.features.timelag import bracketed_by_search, with_search, with_time_lag
+from workbench.numbers import MISSED
 from workbench.spark.columns import aggregate, columns, extend
 
 if TYPE_CHECKING:
@@ -76,7 +77,6 @@ def entities(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
     return with_time_lag(known, stale_after_seconds=stale_after_seconds)
 
 
-_LOST_SCRAPE = 2.5  # times their interval: one may be missing
 # When anything of the group was measured last: a pause of all measurements, such as a restart of Prometheus, is no end of a member.
 _HEARD = "least(max(coalesce(lag_last_seconds, last_seconds)) OVER (PARTITION BY cluster, `group`), 0D)"
 
@@ -87,7 +87,7 @@ def _derived(stale_after_seconds: float, *, heard: str = "0D") -> list[str]:
         **MEMBER_DERIVED,
         **PROCESSOR_DERIVED,
         "live": f"({_KIND}) = 'member' AND coalesce(last_seconds >= {heard} - greatest({stale_after_seconds},"
-        f" {_LOST_SCRAPE} * coalesce(seen_every, 0)), false)",
+        f" {MISSED} * coalesce(seen_every, 0)), false)",
     }
     return [f"{sql} AS {name}" for name, sql in derived.items()]
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from workbench.features.summary import BASELINE_PERIODS, NOW, STORY, lower_median, of, ratio
+from workbench.numbers import FEW_SAMPLES
 
 _RTT = "broker_rtt"
-_STANDS_SAMPLES = 3  # the same value so often is no chance
 _STANDS = (
     "bool_and(last = recent_lowest AND abs(recent_slope) < 1e-12)"
-    f" FILTER (WHERE signal = '{_RTT}' AND period = {NOW} AND samples >= {_STANDS_SAMPLES})"
+    f" FILTER (WHERE signal = '{_RTT}' AND period = {NOW} AND samples >= {FEW_SAMPLES})"
 )
 
 # From the coordinator: members (last, the higher of the last two, and the lowest in the window), state (see

@@ -6,9 +6,9 @@ A feature is a name and its SQL over the summary's rows; `features.entities` com
 from __future__ import annotations
 
 from workbench.features.summary import BASELINE_PERIODS, STORY, lower_median, of, ratio
+from workbench.numbers import APART, STALE, USUAL_SECONDS
 
 _LAG, _COMMITTED, _TIME_LAG, _ENQUEUE = "consumer_lag", "committed_offset", "time_lag", "enqueue_time"
-_USUAL_SECONDS = 900.0  # of the baseline, at least, to say what arrives usually
 _END, _START, _STABLE = "log_end_offset", "log_start_offset", "last_stable_offset"
 
 # All over the window unless noted: `lag_last`, `lag_low`, `lag_mean` (messages), `lag_slope` (messages/s), `lag_samples`,
@@ -87,7 +87,7 @@ def stale_seconds(stale_after_seconds: float, interval: str) -> str:
         stale_after_seconds: of the settings.
         interval: SQL for the time between two samples.
     """
-    return f"greatest({1.5 * stale_after_seconds!r}D, 3.5 * coalesce({interval}, 0))"
+    return f"greatest({APART * stale_after_seconds!r}D, {STALE} * coalesce({interval}, 0))"
 
 
 # Of the log itself, for all groups: `log_end`, `log_start`, `last_stable` (last),
@@ -99,6 +99,7 @@ LOG_FEATURES = {
     "log_start": of("max", "last", _START),
     "last_stable": of("max", "last", _STABLE),
     "log_end_high": of("max", "high", _END, period=None),
+    "log_end_last_seconds": of("max", "last_seconds", _END),
     "arrival_per_second": f"CASE WHEN {of('max', 'last', _END)} >= {of('max', 'high', _END)} THEN "
     + ratio(
         f"{of('max', 'high', _END)} - {of('min', 'low', _END)}",
@@ -109,7 +110,7 @@ LOG_FEATURES = {
     "arrival_recent_per_second": of("max", "recent_slope", _END),
     # What is usual cannot be known from a few minutes.
     "arrival_baseline_per_second": f"CASE WHEN {of('max', 'last_seconds', _END, baseline=True)}"
-    f" - {of('min', 'first_seconds', _END, baseline=True)} >= {_USUAL_SECONDS} THEN "
+    f" - {of('min', 'first_seconds', _END, baseline=True)} >= {USUAL_SECONDS} THEN "
     + lower_median("array(" + ", ".join(of("max", "slope", _END, period=at) for at in range(BASELINE_PERIODS)) + ")")
     + " END",
     "log_start_per_second": ratio(

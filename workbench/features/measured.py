@@ -18,6 +18,7 @@ class PartitionFeatures:
         `last_stable` (where the oldest open transaction begins, or the log's end) only of partitions that stand still.
         lag_recent_low, lag_recent_lowest: the second lowest and the lowest lag in the window's last third.
         lag_ever_samples, lag_ever_high, committed_high, log_end_high: including the baseline.
+        log_end_last_seconds: time of the last sample of the log's end, relative to the window's end, 0 or less.
         first_period: the quarter of the baseline with its first sample; `features.summary.NOW` for the window.
         committed_interval_seconds: time between two samples of the commit.
         committed_last_seconds: time of its last sample, relative to the window's end, 0 or less.
@@ -74,6 +75,7 @@ class PartitionFeatures:
     enqueue_baseline_sum: float | None
     enqueue_baseline_count: float | None
     story: Mapping[str, float] | None
+    log_end_last_seconds: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,6 @@ BASELINE_PERIODS = 4
 NOW = BASELINE_PERIODS  # periods 0 to 3 are the baseline, 4 is the window
 LATER = NOW + 1  # neither: after the onset, and before the window
 STORY = "story"  # signal of the facts of `chronicle.series.Story`, one `stat` each
-RECENT_SHARE = 1 / 3  # of the window: long enough for several samples, short enough to see a change of trend
 
 LABELS = ("cluster", "group", "topic", "partition", "member", "broker", "processor", "queue")
 CUMULATIVE = tuple(signal.name for signal in SIGNALS.values() if signal.kind is not Kind.GAUGE)

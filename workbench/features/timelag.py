@@ -4,7 +4,8 @@ Methods, best first:
     exact_record         the consumer reports the record's timestamp; or there is no lag
     interpolated         the log end passed the committed offset between two samples: that is when the message was produced
     broker_time          an exporter's estimate, from the broker's timestamps or its own table
-    extrapolated_capped  the committed offset is older than the first sample; its production is extrapolated, at most 10 minutes
+    extrapolated_capped  the committed offset is older than the first sample: at least so old; if anything arrives, its production is
+                         extrapolated, at most 10 minutes
     unknown              neither
 
 An estimate from the retention line or beyond the samples is off by up to 2 × on traffic that varies over the day (measured on a
@@ -17,12 +18,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from workbench.features.summary import ratio
+from workbench.numbers import EXTRAPOLATED_SECONDS
 from workbench.spark.columns import columns, extend
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-EXTRAPOLATION_CAP_SECONDS = 600.0  # Datadog's agent has the same limit
 
 
 def bracketed(partitions: DataFrame) -> DataFrame:
@@ -102,12 +102,12 @@ def with_time_lag(
         brackets(partitions),
         {
             "further_back": f"CASE WHEN {rate} > 0"
-            f" THEN least((oldest.value - committed) / ({rate}), {EXTRAPOLATION_CAP_SECONDS}D) END",
+            f" THEN least((oldest.value - committed) / ({rate}), {EXTRAPOLATED_SECONDS}D) ELSE 0D END",
             "time_lag_method": f"""CASE WHEN partition IS NULL THEN NULL WHEN lag_messages = 0 OR ({fresh}) THEN 'exact_record'
                 WHEN lag_messages IS NULL OR committed IS NULL THEN 'unknown'
                 WHEN before IS NOT NULL AND after IS NOT NULL THEN 'interpolated'
                 WHEN time_lag_told_age_seconds <= {stale_after_seconds} AND time_lag_told_seconds IS NOT NULL THEN 'broker_time'
-                WHEN after IS NOT NULL AND {rate} > 0 THEN 'extrapolated_capped'
+                WHEN after IS NOT NULL THEN 'extrapolated_capped'
                 ELSE 'unknown' END""",
         },
     )

@@ -203,6 +203,8 @@ class Profile(BaseModel):
     # The id of its client, made of the exporter's labels, such as "{thread_id}-consumer" for a thread of Kafka Streams; without it,
     # the label `member` is the id itself.
     member_form: str | None = Field(default=None, max_length=100)
+    # By how much its values are late when they arrive, in seconds: a service that publishes one a minute, some minutes later.
+    late_seconds: float = Field(default=0.0, ge=0, le=3600)
     signals: dict[str, MappingRule]
     _index: dict[str, tuple[str, MappingRule, str]] = PrivateAttr(default_factory=dict)
     _generation: dict[str, int] = PrivateAttr(default_factory=dict)

@@ -12,6 +12,8 @@ from workbench.triage.finding import Action
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures
 
+# What a process does at this moment, in each language.
+DUMPS = "py-spy dump, jstack, Go: /debug/pprof/goroutine?debug=2, Node: node inspect -p"
 _WEEK_MS = 604_800_000
 
 # The lag shrinks. (When it is gone depends on the backlog; `--watch` reports it.)
@@ -66,7 +68,7 @@ def consume_again(it: Subject, row: SubscriptionFeatures) -> list[Action]:
             checks.append(Check(feature="members", field="stats_stand", items=untold, relation="=", value=0))
         return [
             Action(
-                title=f"Take a thread dump of the hanging members{names} (py-spy dump, jstack)",
+                title=f"Take a thread dump of the hanging members{names} ({DUMPS})",
                 command=it.members,
                 verify="you know what they wait for",
             ),

@@ -13,13 +13,13 @@ import pyarrow.compute as pc
 from workbench.errors import WindowError
 from workbench.expectations import matches
 from workbench.humanize import duration, one_line, plural
+from workbench.numbers import APPEARING_SECONDS, CHANGE_SECONDS, STOP_SECONDS
 from workbench.triage.finding import Change
 from workbench.window import Window, parse_instant
 
-# An event longer ago than this says nothing about the onset. An hour and a half of deploys would always contain one.
-_LONGEST = timedelta(minutes=30)
-# The onset has the resolution of the series, so the event may seem to follow it.
-_AFTER = timedelta(seconds=5)
+_LONGEST = timedelta(seconds=CHANGE_SECONDS)
+# The onset has the resolution of the series, and new members start when the old ones have stopped: an event may seem to follow it.
+_AFTER = timedelta(seconds=STOP_SECONDS)
 _CONSEQUENCES = frozenset({"alert", "rebalance"})  # these follow from a fault
 
 _At = tuple[datetime, str, str]
@@ -50,15 +50,16 @@ def nearest_change(
     if not before:
         return None
     # Of two at the same moment, the one that somebody recorded says more.
-    at, kind, text = max(before, key=lambda it: it[0])
+    at, kind, text = min(before, key=lambda it: abs(since - it[0]))
     seconds = max(0.0, (since - at).total_seconds())
     return Change(ts=at.isoformat(), kind=kind, text=text, seconds_before=seconds)
 
 
 def words_of(change: Change) -> str:
-    """`40 s after deploy payments 142`."""
+    """`40 s after deploy payments 142`; `at the same time as …` where the change seems to follow the onset."""
     what = change.text if change.text.startswith(change.kind) else f"{change.kind} {change.text}"
-    return f"{duration(change.seconds_before)} after {what.strip()} (nearest in time, not necessarily the cause)"
+    when = f"{duration(change.seconds_before)} after" if change.seconds_before > 0 else "at the same time as"
+    return f"{when} {what.strip()} (nearest in time, not necessarily the cause)"
 
 
 def dated(events: Sequence[Mapping[str, Any]]) -> Iterator[tuple[datetime, Mapping[str, Any]]]:
@@ -101,7 +102,7 @@ def new_partitions(samples: pa.Table, window: Window, topic: str) -> Iterator[_A
     times = pc.cast(firsts["ts_min"], pa.int64()).to_numpy() / 1e6
     start = max(window.baseline_start.timestamp(), float(times.min()))
     # Exporters begin with all partitions at once, within a scrape or two.
-    later = np.sort(times[times > start + 120.0])
+    later = np.sort(times[times > start + 2 * APPEARING_SECONDS])
     if len(later) and len(later) < len(times):
         count = len(later)
         yield (

@@ -177,6 +177,7 @@ def prepare(
     limits = thresholds or capture.info.thresholds
     if groups is not None and len(groups) == 1:
         limits = capture.expectations.limits(limits, groups[0])
+    limits = _as_fresh_as_they_are(limits, profiles_named(capture.info.profiles))
     found = Prepared(
         capture=capture,
         window=window or capture.window,
@@ -189,6 +190,12 @@ def prepare(
     if not found.samples.num_rows:
         return found
     return replace(found, rows=condensed(found.samples, found.window, limits, found.expected))
+
+
+def _as_fresh_as_they_are(limits: Thresholds, profiles: Sequence[Profile]) -> Thresholds:
+    """Thresholds under which values that are always late are no old ones; where another source of lag is not late, nothing changes."""
+    late = min((it.late_seconds for it in profiles if "consumer_lag" in it.signals), default=0.0)
+    return limits.model_copy(update={"stale_after_seconds": limits.stale_after_seconds + late}) if late else limits
 
 
 def judge(asked: Prepared, spark: SparkSession) -> Triage:

@@ -15,6 +15,16 @@ from workbench.triage.verdict import Answer, Verdict
 
 SCHEMA = "workbench.tree/1"
 _SAID = {Answer.YES: "yes", Answer.NO: "no", Answer.CANNOT_TELL: "cannot tell"}
+_BY = {
+    "gate": "an open answer ends the walk",
+    "proof": "an open answer ends the walk, unless a later cause is proven",
+    "elimination": "by elimination: every cause before it must be ruled out",
+    "side": "a side question: an open answer ends nothing but an all-clear",
+}
+
+
+def _said(rule: Rule) -> str:
+    return "proof" if rule.proof else _SAID[rule.answer]
 
 
 def nodes_about(name: str | None) -> list[Node]:
@@ -70,6 +80,7 @@ def _rule(rule: Rule) -> dict[str, Any]:
     return {
         "id": rule.id,
         "because": rule.because,
+        "proof": rule.proof,
         "compares": [compared(it) for it in rule.operands],
         "look": rule.look,
     }
@@ -138,9 +149,10 @@ def _lines(node: Node) -> list[str]:
     lines = [
         f"{node.number:>2}  {node.question}",
         f"    {node.id}: yes → {_outcome(node.yes)}; no → {_outcome(node.no)}",
+        f"    {_BY[node.by]}",
     ]
     for rule in node.rules:
-        lines.append(f"    {_SAID[rule.answer]:<12}{rule.because}")
+        lines.append(f"    {_said(rule):<12}{rule.because}")
         lines += [f"                {compared(it)}" for it in rule.operands]
         if rule.look is not None:
             lines.append(f"                to decide: {rule.look}")
@@ -154,19 +166,20 @@ def as_markdown() -> str:
         "",
         "Printed from the code (`workbench tree --markdown`); a test compares. Each question is answered by the **first of its rules"
         " that holds**, and a finding shows that rule and the numbers that it compared (`because` in JSON). `workbench tree CAUSE`"
-        " prints the questions that lead to one verdict, `workbench tree --json` the document `workbench.tree/1`.",
+        " prints the questions that lead to one verdict, `workbench tree --json` the document `workbench.tree/1`. A *proof* is a yes that"
+        " stands whatever earlier question is open, because only this cause makes what is seen.",
         "",
         "Names in code are fields of the features; `2 × x` is a multiple of another feature. A number that is a setting can be changed"
         " under `[thresholds]` in `workbench.toml`.",
     ]
     for node in TREE.values():
         lines += ["", f"## {node.number}. {node.question}", ""]
-        lines.append(f"`{node.id}` · yes → {_outcome(node.yes)} · no → {_outcome(node.no)}")
+        lines.append(f"`{node.id}` · yes → {_outcome(node.yes)} · no → {_outcome(node.no)} · {_BY[node.by]}")
         lines += ["", "| answer | because | compares |", "|---|---|---|"]
         for rule in node.rules:
             look = f" To decide: {rule.look}." if rule.look is not None else ""
             compares = "<br>".join(f"`{compared(it)}`" for it in rule.operands)
-            lines.append(f"| {_SAID[rule.answer]} | {rule.because}.{look} | {compares} |")
+            lines.append(f"| {_said(rule)} | {rule.because}.{look} | {compares} |")
     lines += ["", "## Settings", "", "| name | default | why |", "|---|---|---|"]
     lines += [
         f"| `{it['name']}` | {it['value']:g} {it['unit']} | {it['why']} |" for it in _settings(list(TREE.values()))

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from workbench.features.measured import PartitionFeatures, ProcessorFeatures
 from workbench.humanize import count, listed, percent, plural, rate, times
 from workbench.numbers import FETCH_SECONDS, MORE, NOISE
+from workbench.signals import GROUP_STATES
 from workbench.triage.pace import held_by_own_work, lost_pace, slow_network
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Answer, State, Verdict
 
-_STABLE, _PREPARING = 4.0, 2.0  # states of a group (`signals.GROUP_STATES`)
+_STABLE, _PREPARING = GROUP_STATES["stable"], GROUP_STATES["preparing_rebalance"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

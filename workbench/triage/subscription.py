@@ -70,7 +70,7 @@ class SubscriptionFeatures(MeasuredSubscription):
         hot_growth: by how much more its arrivals have grown since the baseline than the group's.
         idle_members: those whose handlers finish nothing while as many partitions as they may own wait: hung, paused or not served.
         works_on: whether its handlers are busy all the time, and what they handle is committed: no storm of rebalances.
-        most_keep_up: whether most partitions keep up without a pause, and no member has come or gone: no storm, either.
+        members_stay: whether no member has come, gone or restarted since the good time; None without their names.
         surely_throttled, surely_slow_network, surely_hot: facts that explain a lag, whatever is not known.
         busy_share: process time per second and queue: of one thread for each queue.
         stuck_partitions, hot_partitions: their numbers; `stuck_count` and `hot_count` how many.
@@ -155,6 +155,7 @@ class SubscriptionFeatures(MeasuredSubscription):
     passing_members: int | None
     most_restarts: int | None
     known_members: int | None
+    members_stay: bool | None
     storm_cause: str | None
     # Whose side is the limit.
     has_queues: bool
@@ -170,7 +171,6 @@ class SubscriptionFeatures(MeasuredSubscription):
     queueless: bool
     polling: bool | None
     works_on: bool
-    most_keep_up: bool
     surely_throttled: bool
     surely_slow_network: bool
     surely_hot: bool | None

@@ -12,6 +12,8 @@ from workbench.triage.verdict import Answer
 
 def data(row: SubscriptionFeatures) -> str:
     """Number of usable and unusable samples, and the age of the last one."""
+    if row.reasons.get("data_usable") == "empty":
+        return f"the topic has no record ({plural(row.partition_count, 'empty partition')})"
     if not row.lag_samples and not row.lag_bad_samples:
         return "no lag samples in the window"
     known, all_partitions = row.lag_known_partitions, row.partition_count
@@ -30,6 +32,8 @@ def data(row: SubscriptionFeatures) -> str:
 
 def lagging(row: SubscriptionFeatures) -> str:
     """How far behind, in time and messages, and the trend."""
+    if row.reasons.get("lagging") == "empty":
+        return "the topic has no record"
     behind = row.time_lag_seconds
     slope = row.lag_slope
     if slope is None:
@@ -185,17 +189,9 @@ def _without_counter(row: SubscriptionFeatures) -> str:
     """What speaks against rebalances, where nobody counts them."""
     if row.answers.get("rebalancing") is not Answer.NO:
         return "no rebalance counter"
-    if row.works_on:
-        return "no rebalance counter, but its handlers work all the time, and what they do is committed"
-    if row.most_keep_up:
-        return "no rebalance counter, but most partitions keep up"
-    if row.at_quota:
-        return "no rebalance counter, but its quota is enough of a reason"
-    return (
-        f"no rebalance counter, but it reads {times(row.pace_ratio)} what it did"
-        if row.pace_ratio
-        else "no rebalance counter"
-    )
+    if row.reasons.get("rebalancing") == "stays":
+        return "no rebalance counter, but no member has come or gone"
+    return "no rebalance counter, but its handlers work all the time, and what they do is committed"
 
 
 def reconciling(row: SubscriptionFeatures) -> str | None:
@@ -209,6 +205,8 @@ def stuck(row: SubscriptionFeatures) -> str:
     """Stuck partitions, and those that advance."""
     if row.stall_cause == "open_transaction":
         return f"{frozen(row)}, where a transaction is open; {row.moving_partitions} advancing"
+    if row.stuck_count and not row.moving_partitions:
+        return f"{frozen(row)}, and none advances" if row.frozen_count else "no partition advances"
     if row.stuck_count:
         stuck = listed(row.stuck_partitions)
         return f"{plural(row.stuck_count, 'partition')} ({stuck}) stuck, {row.moving_partitions} advancing"

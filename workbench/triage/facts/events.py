@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from workbench.features.measured import PartitionFeatures
-from workbench.numbers import FAR, MOST, PART, SKIP_RATE
+from workbench.numbers import COUNTED, FAR, MOST, PART, SKIP_RATE
 from workbench.triage.facts.processors import Processors
 from workbench.triage.facts.unknown import (
     Known,
@@ -104,14 +104,18 @@ class Events(Processors):
     @cached_property
     def doubtful_partitions(self) -> tuple[int, ...]:
         """Where messages were passed so fast that they were skipped, or read by a consumer with much room."""
-        return () if self._far_too_fast else tuple(p.partition for p in self._skips if self._is_unsure(p))
+        return tuple(p.partition for p in self._unsure)
+
+    @cached_property
+    def _unsure(self) -> list[PartitionFeatures]:
+        # A handful of records is read in one step by anybody.
+        found = [] if self._far_too_fast else [p for p in self._skips if self._is_unsure(p)]
+        return found if sum(told(p, "skipped") or 0.0 for p in found) >= COUNTED else []
 
     @cached_property
     def doubtful_messages(self) -> Number:
         """How many."""
-        if self._far_too_fast:
-            return 0.0
-        return sum(told(p, "skipped") or 0.0 for p in self._skips if self._is_unsure(p))
+        return sum(told(p, "skipped") or 0.0 for p in self._unsure)
 
     # What arrives, and what fails.
 

@@ -31,6 +31,7 @@ from workbench.triage.facts.unknown import (
     ratio,
     some,
     times,
+    total,
 )
 from workbench.triage.facts.work import told
 
@@ -134,7 +135,7 @@ class Lag(Standing):
         """No member will read what waits, however little it still is."""
         m = self.m
         # A count of members that has always been 0 counts something else, and so does one that is 0 while commits move.
-        counts = m.count_disproved is None or bool(self.frozen_partitions)
+        counts = m.count_disproved is None
         usually = at_least(m.usual_members, MOST) is not False
         nobody = all_of(equal(m.group_members_recent, 0), counts, usually, not self.moving_now)
         gone = all_of(
@@ -228,9 +229,18 @@ class Lag(Standing):
         return all_of(in_time, before_loss, is_due)
 
     @cached_property
+    def _returns_low(self) -> Known:
+        """Whether the lag comes down again and again, as between two commits; where arrivals are not known, below its mean."""
+        by_time = self._kept_up(self.waited_lowest_seconds, self.waited_seconds)
+        means = total(p.lag_mean for p in self.m.partitions)
+        return by_time if by_time is not None else at_most(self.m.lag_recent_lowest, means)
+
+    @cached_property
     def growing(self) -> Known:
         """Whether the lag grows, beyond what it does between two commits."""
         m = self.m
+        if all(is_idle(p) for p in m.partitions):
+            return False
 
         def grows(p: PartitionFeatures) -> Known:
             # Between two commits every lag grows.
@@ -242,7 +252,7 @@ class Lag(Standing):
         return all_of(
             above(m.lag_slope, self._share_per_second),
             above(m.lag_messages, 0),
-            negated(self._kept_up(self.waited_lowest_seconds, self.waited_seconds)),
+            negated(self._returns_low),
             self.burst_over is not True,
             some(grows(p) for p in m.partitions) is not False,
         )

@@ -5,26 +5,22 @@ from __future__ import annotations
 from functools import cached_property
 from math import floor
 
-from workbench.features.measured import MemberFeatures, PartitionFeatures
+from workbench.features.measured import MemberFeatures
 from workbench.numbers import APART, LESS, PART, STABLE_STATE
 from workbench.signals import GROUP_STATES
 from workbench.triage.facts.partitions import Partitions
-from workbench.triage.facts.standing import still_seconds
 from workbench.triage.facts.unknown import (
     Known,
-    Number,
     above,
     all_of,
     at_least,
     at_most,
     below,
-    equal,
     least,
     most,
     ratio,
     times,
 )
-from workbench.triage.facts.work import told
 
 _REJOINING = (GROUP_STATES["preparing_rebalance"], GROUP_STATES["completing_rebalance"])
 
@@ -119,33 +115,11 @@ class Members(Partitions):
         """Those that do not poll."""
         return tuple(it.member for it in self.m.members if self._hangs(it))
 
-    def _keeps_up(self, p: PartitionFeatures) -> bool:
-        usual: Number = (
-            None
-            if p.committed_interval_seconds is None and p.cadence_seconds is None
-            else 2 * max(p.committed_interval_seconds or 0.0, p.cadence_seconds or 0.0)
-        )
-        return (
-            not (self.is_behind(p) or self.is_standing(p) or self.is_frozen(p))
-            and all_of(
-                above(p.arrival_per_second, 0),
-                equal(told(p, "late"), 0),
-                equal(told(p, "pauses"), 0),
-                at_most(still_seconds(p), usual),
-            )
-            is True
-        )
-
     @cached_property
-    def most_keep_up(self) -> bool:
-        """Whether most partitions keep up without a pause, and no member has come or gone.
-
-        A rebalance stops all partitions, or moves them between members that come and go. What has surely been stuck for so long was not
-        moved, whichever its members are.
-        """
-        keep_up = sum(1 for p in self.m.partitions if self._keeps_up(p))
-        seen = self.known_members > 0 or bool(self.stuck_partitions)
-        return 2 * keep_up >= self.m.partition_count and not self.changed_members and seen
+    def members_stay(self) -> Known:
+        """Whether no member has come, gone or restarted since the good time, by their names: a number hides who restarts at once."""
+        named = self.known_members and above(self.m.baseline_members, 0)
+        return not self.changed_members if named else None
 
     @cached_property
     def storm_cause(self) -> str | None:

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from workbench.features.measured import PartitionFeatures
 from workbench.features.summary import NOW
-from workbench.numbers import APART, FREEZES, LESS, MOST, TENTH
+from workbench.numbers import APART, FAR, FEW_SAMPLES, FREEZES, LESS, MOST, SEVERAL, TENTH
 from workbench.triage.facts.events import Events
 from workbench.triage.facts.standing import is_tail, still_seconds
 from workbench.triage.facts.unknown import (
@@ -41,9 +41,12 @@ class Partitions(Events):
         """
         if self.m.queues and not self.full_queues:
             return True
+        # A commit that has not moved proves nothing before something waits; one record of a quiet partition may be in a handler, which
+        # is only counted when it ends.
+        waiting = told(p, "waiting")
         if self.queueless and self.own_work is False:
-            return True
-        return at_least(p.moved_ago_seconds, FREEZES * self.soon_seconds)
+            return at_least(waiting, self.objective_seconds + self.rhythm_seconds(p)) is not False
+        return at_least(least(p.moved_ago_seconds, waiting), FREEZES * self.soon_seconds)
 
     def _is_stuck(self, p: PartitionFeatures) -> bool:
         if is_tail(p):
@@ -55,7 +58,7 @@ class Partitions(Events):
             all_of(
                 above(p.lag_recent_low, 0),
                 equal(p.committed_moved, 0),
-                at_least(p.committed_samples, 3),
+                at_least(p.committed_samples, FEW_SAMPLES),
                 above(p.time_lag_seconds, self.half_seconds + rhythm) is not False,
             )
             is True
@@ -157,8 +160,8 @@ class Partitions(Events):
         """Whether the same record is tried again and again."""
         return any(
             all_of(
-                at_least(p.retries, 3),
-                above(times(p.retries, p.baseline_attempts), times(3 * (p.baseline_retries or 0.0), p.attempts)),
+                at_least(p.retries, SEVERAL),
+                above(times(p.retries, p.baseline_attempts), times(FAR * (p.baseline_retries or 0.0), p.attempts)),
             )
             for p in self.m.processors
         )
@@ -180,7 +183,7 @@ class Partitions(Events):
             return "poison_record"
         live = [it for it in self.m.members if it.live]
         full = at_least(self.queue_fill, self.limits.queue_fill_ratio) is True
-        if any(at_least(it.paused_mean, 0.5) for it in live) and not full:
+        if any(at_least(it.paused_mean, MOST) for it in live) and not full:
             return "paused"
         # Without the number of paused ones, partitions that somebody has paused look the same as a client that stalls.
         said = any(it.paused_mean is not None for it in live)

@@ -5,7 +5,16 @@ from __future__ import annotations
 from functools import cached_property
 
 from workbench.features.measured import PartitionFeatures
-from workbench.numbers import APART, LESS, MORE, OLD_REST_SECONDS, PAUSE_SECONDS, QUOTA_PAUSE_SECONDS, SEVERAL
+from workbench.numbers import (
+    APART,
+    FEW_SAMPLES,
+    LESS,
+    MORE,
+    OLD_REST_SECONDS,
+    PAUSE_SECONDS,
+    QUOTA_PAUSE_SECONDS,
+    SEVERAL,
+)
 from workbench.triage.facts.unknown import (
     Known,
     Number,
@@ -169,7 +178,9 @@ class Standing(Work):
     @cached_property
     def silent_partitions(self) -> int:
         """How many have a lag, and too few samples of a commit."""
-        return sum(1 for p in self.m.partitions if above(p.lag_recent_low, 0) and (p.committed_samples or 0) < 3)
+        return sum(
+            1 for p in self.m.partitions if above(p.lag_recent_low, 0) and (p.committed_samples or 0) < FEW_SAMPLES
+        )
 
     @cached_property
     def dark_partitions(self) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from workbench.features.measured import MeasuredSubscription, PartitionFeatures
-from workbench.numbers import BUSY, FETCHED, IDLE, LESS, MORE, MOST, NEAR_QUOTA, NEVER_EMPTY, PART, SURELY
+from workbench.numbers import APART, BUSY, FETCHED, IDLE, LESS, MORE, MOST, NEAR_QUOTA, NEVER_EMPTY, PART, STALE, SURELY
 from workbench.schedule import Schedule
 from workbench.settings import Thresholds
 from workbench.triage.facts.unknown import (
@@ -64,7 +64,7 @@ class Work:
     @cached_property
     def stale_seconds(self) -> float:
         """The age from which a lag counts as unknown: some missed scrapes, and a clock that is a minute off, are none."""
-        return max(1.5 * self.limits.stale_after_seconds, 3.5 * (self.m.sample_interval_seconds or 0.0))
+        return max(APART * self.limits.stale_after_seconds, STALE * (self.m.sample_interval_seconds or 0.0))
 
     # A batch: when its last run was due that must be over by now, and the run before it.
 

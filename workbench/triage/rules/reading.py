@@ -34,9 +34,14 @@ def has_missed_its_batch(row: Row, _t: Thresholds) -> bool:
 
 
 def _counts_nobody(row: Row, _t: Thresholds) -> bool:
-    # A commit that moves proves a consumer, whatever an exporter counts.
-    counts = row.count_disproved is None or row.frozen_count > 0
-    return row.group_members_recent == 0 and counts and not row.moving_now
+    # A count that is 0 while commits move counts somebody else: those that assign partitions themselves (Flink), or that use KIP-848
+    # before an old exporter, are never among its members.
+    return row.group_members_recent == 0 and row.count_disproved is None and not row.moving_now
+
+
+def _count_says_nothing(row: Row, _t: Thresholds) -> bool:
+    stands = row.frozen_count > 0 and row.moving_partitions == 0
+    return row.group_members_recent == 0 and row.count_disproved is not None and stands and row.polling is None
 
 
 def _hangs(row: Row, t: Thresholds) -> bool:
@@ -57,6 +62,12 @@ def _may_hang(row: Row, _t: Thresholds) -> bool:
 CONSUMING = (
     no("batch_missed", "no run came that was due", has_missed_its_batch),
     no("no_members", "the group has no members, and no commit moves", _counts_nobody),
+    leaves_open(
+        "count_says_nothing",
+        "commits have stopped, and the count of members says nothing: it was 0 while commits moved",
+        _count_says_nothing,
+        look="whether the job runs, and whether its checkpoints or commits succeed: its own log or console",
+    ),
     # In a storm, members leave because they did not poll, and rejoin: the next question covers that.
     yes("rejoining", "its members are rejoining", lambda row, _: row.rejoining is True),
     no(
@@ -97,6 +108,10 @@ def _rounds_are_long(row: Row, t: Thresholds) -> bool:
     return bool(row.paused_members) and at_least(row.rebalances_since, t.rebalances) is True and half
 
 
+def _moves_without_pauses(row: Row) -> bool:
+    return row.moving_partitions > 0 and row.comes_and_goes is not True
+
+
 REBALANCING = (
     proves(
         "passing",
@@ -108,26 +123,14 @@ REBALANCING = (
     ),
     proves("rejoining", "its members are rejoining, now and most of the time", lambda row, _: row.rejoining is True),
     no(
-        "blocked",
-        "an open transaction explains what stands still",
-        lambda row, t: row.rebalances is None and is_blocked(row, t),
-    ),
-    no(
         "works_on",
         "its handlers are busy all the time, and what they handle is committed",
         lambda row, _: row.rebalances is None and row.works_on,
     ),
     no(
-        "most_keep_up",
-        "most partitions keep up without a pause, and no member has come or gone",
-        lambda row, _: row.rebalances is None and row.most_keep_up,
-    ),
-    no("at_quota", "it reads all that its quota allows", lambda row, _: row.rebalances is None and row.at_quota),
-    no(
-        "keeps_pace",
-        "it reads as much as before",
-        lambda row, _: row.rebalances is None and at_least(row.pace_ratio, KEPT_PACE) is True,
-        Operand("pace_ratio", "× the pace before", ">=", number=KEPT_PACE, why="within the noise of a minute"),
+        "stays",
+        "no member has come or gone, and commits move on without a pause: each rebalance is one",
+        lambda row, _: row.rebalances is None and row.members_stay is True and _moves_without_pauses(row),
     ),
     leaves_open(
         "not_counted",

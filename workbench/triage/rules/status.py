@@ -10,7 +10,21 @@ from workbench.triage.subscription import SubscriptionFeatures as Row
 
 _AGE = Operand("last_sample_age_seconds", "s", "<=", number=1.0, of="stale_seconds")
 
+
+def is_empty(row: Row, _t: Thresholds) -> bool:
+    """Whether no partition has a record, by samples that are not old: then there is nothing to commit, and no lag to measure."""
+    return bool(row.partitions) and all(
+        all_of(
+            at_most(p.log_end, p.log_start if p.log_start is not None else 0.0),
+            at_most(times(-1, p.log_end_last_seconds), row.stale_seconds),
+        )
+        is True
+        for p in row.partitions
+    )
+
+
 DATA_USABLE = (
+    yes("empty", "no partition of the topic has a record", is_empty),
     no("no_lag", "no partition's lag is known", lambda row, _: row.lag_known_partitions == 0),
     no(
         "old",
@@ -71,6 +85,7 @@ def _is_batch(row: Row) -> bool:
 
 
 LAGGING = (
+    no("empty", "no partition of the topic has a record", is_empty),
     # A batch is silent between two runs; what matters is whether the one that was due has read what was there.
     no("batch_drains", "a batch: it is reading", lambda row, _: _is_batch(row) and row.draining is True),
     yes(

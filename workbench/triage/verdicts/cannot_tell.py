@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from workbench.humanize import listed, shell_word
 from workbench.triage import wording
-from workbench.triage.actions import quotas_of
+from workbench.triage.actions import DUMPS, quotas_of
 from workbench.triage.finding import Action
 from workbench.triage.leaf import Leaf
 from workbench.triage.node import Node
@@ -13,15 +13,14 @@ from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.tree import TREE
 from workbench.triage.verdict import Answer, State, Verdict
 
-_SPENDS = "See where a member spends its time (py-spy record --pid PID --duration 30, or a thread dump)"
+_SPENDS = f"See three times where a member spends its time ({DUMPS})"
 # The question that is open → what tells the candidates apart for the least effort; it can be done now.
 _LOOKS = {
     "lagging": "Compare the committed offsets with the log's ends",
     "consuming": "See which member owns which partition, and whether it is alive",
     "rebalancing": "See twice, a minute apart, whether the same members have the same partitions",
-    "stuck": "See what the owner of the partitions that stand still does (py-spy dump, jstack)",
-    "queue_backed_up": "See three times what a member does: in its handler, or waiting for records?"
-    " (py-spy dump --pid PID, jstack PID)",
+    "stuck": f"See what the owner of the partitions that stand still does ({DUMPS})",
+    "queue_backed_up": f"See three times what a member does: in its handler, or waiting for records? ({DUMPS})",
     "throttled": "See whether a quota applies to these clients",
     "one_slow": _SPENDS,
     "all_slow": _SPENDS,
@@ -77,7 +76,7 @@ def _look(it: Subject, row: SubscriptionFeatures) -> Action | None:
         return None
     title = _LOOKS[first[0].id]
     if first[0].id == "consuming" and row.idle_members:
-        title = f"See what {listed(row.idle_members)} does: in a handler, paused, or waiting? (py-spy dump --pid PID, jstack PID)"
+        title = f"See what {listed(row.idle_members)} does: in a handler, paused, or waiting? ({DUMPS})"
     return Action(
         title=title,
         command=quotas_of(it) if first[0].id == "throttled" else it.members,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from workbench.humanize import count, percent
+from workbench.numbers import TENTH
 from workbench.triage.checks import Check
 from workbench.triage.finding import Action
 from workbench.triage.leaf import Leaf
@@ -13,7 +14,7 @@ from workbench.triage.verdict import Verdict
 
 def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
     capacity = max((m.delayed_capacity or 0 for m in row.members), default=0)
-    wanted = round(capacity * 10) or None
+    wanted = round(capacity / TENTH) or None
     more = f", from {count(capacity)} to {count(wanted)}" if wanted else ""
     return [
         Action(

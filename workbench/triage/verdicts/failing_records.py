@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from workbench.features.measured import ProcessorFeatures
 from workbench.humanize import listed, percent
-from workbench.numbers import PART
+from workbench.numbers import FAR, PART
 from workbench.settings import Thresholds
 from workbench.triage.checks import Check
 from workbench.triage.finding import Action, Scope
@@ -55,7 +55,7 @@ def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
 def _onset(series: Series, row: SubscriptionFeatures, thresholds: Thresholds) -> Sign:
     """The share of attempts that fail, above the threshold and three times the usual."""
     usual = row.failing_baseline_share or 0.0
-    return series.failing.values, max(thresholds.failing_ratio, 3 * usual if usual < PART else usual)
+    return series.failing.values, max(thresholds.failing_ratio, FAR * usual if usual < PART else usual)
 
 
 LEAF = Leaf(

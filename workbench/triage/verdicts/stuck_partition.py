@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from workbench.features.measured import PartitionFeatures
 from workbench.humanize import listed, plural, shell_word
+from workbench.triage.actions import DUMPS
 from workbench.triage.checks import Check
 from workbench.triage.finding import Action, Scope
 from workbench.triage.leaf import Leaf
@@ -105,7 +106,7 @@ def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
             return [
                 *_rule_out_transactions(it, row),
                 Action(
-                    title=f"Take a thread dump of the members that own {listed(_still(row))} (py-spy dump, jstack): "
+                    title=f"Take a thread dump of the members that own {listed(_still(row))} ({DUMPS}): "
                     "their client polls, and fetches nothing",
                     command=it.members,
                     verify="you know what the client waits for",

@@ -1,0 +1,190 @@
+"""Judgement of measured features, without Spark: what decides, and which rule."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.triage.made import made
+from workbench.features.measured import MeasuredSubscription, PartitionFeatures
+from workbench.settings import Thresholds
+from workbench.triage.judge import judged
+from workbench.triage.subscription import SubscriptionFeatures
+from workbench.triage.verdict import Verdict
+
+WELL: dict[str, float] = {"waiting": 0.0, "moved_ago": 5.0, "late": 0.0, "pauses": 0.0, "interval": 15.0, "quiet": 1.0}
+
+
+def part(number: int, story: dict[str, float] | None = None, **known: Any) -> PartitionFeatures:
+    """A partition that is read at once."""
+    usual: dict[str, Any] = {
+        "topic": "orders",
+        "partition": number,
+        "committed": 10_000.0,
+        "log_end": 10_000.0,
+        "log_start": 0.0,
+        "lag_messages": 0.0,
+        "lag_recent_low": 0.0,
+        "lag_recent_lowest": 0.0,
+        "lag_recent_slope": 0.0,
+        "lag_slope": 0.0,
+        "lag_samples": 60,
+        "lag_ever_samples": 300,
+        "committed_samples": 60,
+        "committed_moved": 900.0,
+        "committed_per_second": 1.0,
+        "committed_interval_seconds": 15.0,
+        "committed_last_seconds": 0.0,
+        "moved_ago_seconds": 5.0,
+        "arrival_per_second": 1.0,
+        "arrival_recent_per_second": 1.0,
+        "arrival_baseline_per_second": 1.0,
+        "time_lag_seconds": 0.0,
+        "time_lag_method": "exact_record",
+        "log_end_last_seconds": 0.0,
+    }
+    return made(PartitionFeatures, **{**usual, **known, "story": {**WELL, **(story or {})}})
+
+
+def judge(parts: list[PartitionFeatures], **known: Any) -> SubscriptionFeatures:
+    """The answers for a group with these partitions."""
+    usual: dict[str, Any] = {
+        "cluster": "prod",
+        "group": "payments",
+        "topic": "orders",
+        "partition_count": len(parts),
+        "lag_known_partitions": sum(it.lag_messages is not None for it in parts),
+        "lag_messages": sum(it.lag_messages or 0.0 for it in parts),
+        "lag_samples": sum(it.lag_samples or 0 for it in parts),
+        "lag_slope": 0.0,
+        "arrival_per_second": sum(it.arrival_per_second or 0.0 for it in parts),
+        "committed_moved": sum(it.committed_moved or 0.0 for it in parts),
+        "last_sample_age_seconds": 0.0,
+        "sample_interval_seconds": 15.0,
+        "group_members": 2.0,
+        "group_members_recent": 2.0,
+        "usual_members": 2.0,
+        "partitions": tuple(parts),
+    }
+    return judged(made(MeasuredSubscription, **{**usual, **known}), Thresholds())
+
+
+def test_a_group_that_keeps_up_is_healthy() -> None:
+    """The base of the cases below."""
+    assert judge([part(0), part(1)]).verdict is Verdict.HEALTHY
+
+
+def empty(number: int, **known: Any) -> PartitionFeatures:
+    """A partition without a record, and so without a commit."""
+    nothing: dict[str, Any] = dict.fromkeys(
+        ("committed", "lag_messages", "lag_samples", "lag_ever_samples", "moved_ago_seconds")
+    )
+    return part(number, **{**nothing, "log_end": 0.0, "log_start": 0.0, "arrival_per_second": 0.0, **known})
+
+
+def test_nothing_waits_in_a_topic_without_records() -> None:
+    """Healthy before its launch; unknown if nobody has measured its end lately, or if one partition has records."""
+    row = judge([empty(0), empty(1)], last_sample_age_seconds=None, lag_slope=None)
+    assert (row.verdict, row.reasons["data_usable"], row.reasons["lagging"]) == (Verdict.HEALTHY, "empty", "empty")
+    assert judge([empty(0, log_end_last_seconds=-600.0), empty(1)]).verdict is Verdict.NO_DATA
+    assert judge([empty(0), empty(1, log_end=5.0)]).verdict is Verdict.NO_DATA
+
+
+def stopped(number: int) -> PartitionFeatures:
+    """Read until 20 min ago, and not since."""
+    return part(
+        number,
+        {"waiting": 1200.0, "moved_ago": 1200.0, "late": 1.0, "rhythm": 15.0},
+        committed=8_000.0,
+        lag_messages=2_000.0,
+        lag_recent_low=1_500.0,
+        lag_recent_lowest=1_400.0,
+        lag_recent_slope=1.0,
+        lag_slope=1.0,
+        moved_ago_seconds=1200.0,
+        committed_moved=0.0,
+        committed_per_second=0.0,
+        cadence_seconds=15.0,
+        time_lag_seconds=1200.0,
+    )
+
+
+@pytest.mark.parametrize(("disproved", "verdict"), [(None, Verdict.CONSUMER_STOPPED), (1.0, Verdict.CANNOT_TELL)])
+def test_a_count_of_no_members_is_evidence_unless_commits_moved_beside_it(
+    disproved: float | None, verdict: Verdict
+) -> None:
+    """Consumers that assign partitions themselves are never counted: when their commits stop, the count says nothing."""
+    none: dict[str, Any] = {"group_members": 0.0, "group_members_recent": 0.0, "usual_members": 0.0}
+    usual = {**none, "usual_members": 2.0} if disproved is None else none
+    row = judge([stopped(0), stopped(1)], count_disproved=disproved, lag_slope=2.0, **usual)
+    assert row.verdict is verdict
+    assert row.reasons["consuming"] == ("no_members" if disproved is None else "count_says_nothing")
+
+
+def test_a_single_record_in_a_handler_is_not_stuck() -> None:
+    """A quiet partition's commit has not moved for long before anything waits; what its record needs is only counted when it ends."""
+    story = {"waiting": 95.0, "moved_ago": 900.0, "rhythm": 15.0}
+    one = part(
+        0,
+        story,
+        lag_messages=1.0,
+        lag_recent_lowest=0.0,
+        moved_ago_seconds=900.0,
+        cadence_seconds=15.0,
+        time_lag_seconds=95.0,
+    )
+    assert judge([one, part(1), part(2), part(3)]).stuck_partitions == ()
+    long = {**story, "waiting": 600.0, "late": 1.0}
+    stuck = part(
+        0,
+        long,
+        lag_messages=1.0,
+        lag_recent_lowest=1.0,
+        moved_ago_seconds=900.0,
+        cadence_seconds=15.0,
+        time_lag_seconds=600.0,
+    )
+    assert judge([stuck, part(1), part(2), part(3)]).stuck_partitions == (0,)
+
+
+@pytest.mark.parametrize(("passed", "verdict"), [(3.0, Verdict.HEALTHY), (3_000.0, Verdict.CANNOT_TELL)])
+def test_a_handful_of_records_in_one_step_is_no_doubt(passed: float, verdict: Verdict) -> None:
+    """Anybody reads three records in a step; three thousand at twenty times the usual pace may have been skipped."""
+    story = {"skipped": passed, "skipped_from": 5.0, "skipped_ago": 60.0, "skip_rate": passed / 15, "skip_pace": 15.0}
+    assert judge([part(0, story), part(1)]).verdict is verdict
+
+
+def lag_alone(number: int, *, low: float, mean: float) -> PartitionFeatures:
+    """A lag without offsets: neither age nor arrivals are known."""
+    names = (
+        "committed",
+        "log_end",
+        "log_start",
+        "arrival_per_second",
+        "time_lag_seconds",
+        "moved_ago_seconds",
+        "committed_moved",
+    )
+    lag: dict[str, Any] = {
+        "lag_messages": 900.0,
+        "lag_mean": mean,
+        "lag_recent_lowest": low,
+        "lag_recent_low": low,
+        "lag_slope": 0.6,
+    }
+    return replace(part(number, **{**dict.fromkeys(names), **lag}), story={"interval": 60.0})
+
+
+def test_a_lag_that_only_grows_is_an_answer_without_arrivals() -> None:
+    """The lows of the last third lie above the whole window's mean; a sawtooth comes down below it."""
+    known: dict[str, Any] = {"lag_slope": 1.2, "arrival_per_second": None, "committed_moved": None}
+    grows = judge(
+        [lag_alone(0, low=700.0, mean=450.0), lag_alone(1, low=700.0, mean=450.0)], lag_recent_lowest=1400.0, **known
+    )
+    assert (grows.growing, grows.reasons["lagging"]) == (True, "behind")
+    saw = judge(
+        [lag_alone(0, low=10.0, mean=450.0), lag_alone(1, low=10.0, mean=450.0)], lag_recent_lowest=20.0, **known
+    )
+    assert saw.growing is False
