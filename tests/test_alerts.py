@@ -94,6 +94,13 @@ def test_the_cluster_is_the_one_that_match_selects() -> None:
     assert one({}, names).cluster == ""
 
 
+def test_a_long_label_is_matched_with_no_pattern() -> None:
+    """Python's matcher goes back where Prometheus' does not: a megabyte would take hours."""
+    names = names_of(clusters={"eu": {"match": {"env": "=~.*prod.*eu.*"}}, "us": {"match": {"env": "us"}}})
+    assert one({"env": "my-prod-in-eu-1"}, names).cluster == "eu"
+    assert one({"env": "prod" * 250_000}, names).cluster == ""
+
+
 def test_the_only_cluster_is_taken_and_said() -> None:
     """If all series of its Prometheus are its own; with a `match` another name is another cluster."""
     found = one({"cluster": "eks-eu-1"}, names_of(clusters={"prod": {}}))

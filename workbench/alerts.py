@@ -41,6 +41,7 @@ _OTHER_GROUPS = re.compile(
 )
 _HINT = "It should be the JSON that Alertmanager posts to a webhook (version 4)."
 _MAX_BYTES = 4 << 20  # Alertmanager groups alerts; no valid payload is larger
+_LONGEST_VALUE = 1000  # of a label that a pattern of the settings is matched with: the matcher may go back in it
 _MOST_ITEMS = 1_000_000  # of the JSON, counted by its commas and brackets: some 60 bytes each once they are read
 
 
@@ -343,7 +344,7 @@ def _fits(match: Mapping[str, str], labels: Mapping[str, str]) -> int:
         value = labels.get(name)
         if value is None:
             continue
-        if not _matched(text, value):
+        if len(value) > _LONGEST_VALUE or not _matched(text, value):
             return 0
         number += not text.startswith("!")
     return number
