@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -205,3 +206,18 @@ def test_rows_are_read_by_one_thread_at_a_time(tmp_path: Path) -> None:
         assert one.execute("SELECT 1").fetchone()[0] == other.execute("SELECT 1").fetchone()[0] == 1
     assert len(store._readers) == 2
     store.close()
+
+
+def test_a_message_of_a_later_version_is_sent(office: Office) -> None:
+    """After a return to an older version: it would be "sending" for ever, and hold up what follows about its incident."""
+    post(office, alert())
+    office.worker.judge_alerts()
+    with office.store.writing() as db:
+        db.execute("UPDATE outbox SET message = ?", (json.dumps({**_message(office), "mood": "calm"}),))
+    assert office.send() == ["new"]
+
+
+def _message(office: Office) -> dict[str, Any]:
+    [row] = office.store.rows("SELECT message FROM outbox")
+    found: dict[str, Any] = json.loads(row["message"])
+    return found
