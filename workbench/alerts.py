@@ -42,6 +42,7 @@ _OTHER_GROUPS = re.compile(
 _HINT = "It should be the JSON that Alertmanager posts to a webhook (version 4)."
 _MAX_BYTES = 4 << 20  # Alertmanager groups alerts; no valid payload is larger
 _LONGEST_VALUE = 1000  # of a label that a pattern of the settings is matched with: the matcher may go back in it
+_MOST_TAGS = 50_000  # of Grafana's old form, all alerts together
 _MOST_ITEMS = 1_000_000  # of the JSON, counted by its commas and brackets: some 60 bytes each once they are read
 
 
@@ -235,7 +236,7 @@ def _of_old_grafana(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     matches, shared = document.get("evalMatches"), document.get("tags")
     matches = matches if isinstance(matches, list) and matches else [{}]
     shared = shared if isinstance(shared, dict) else {}
-    if len(matches) * len(shared) > _MOST_ITEMS:  # each gets all of them
+    if len(matches) * len(shared) > _MOST_TAGS:  # each gets all of them
         raise UsageError("The alert has more tags than any of Grafana.", hint=_HINT)
     for match in matches:
         own = match.get("tags") if isinstance(match, dict) else None
