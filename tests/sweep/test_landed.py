@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,11 @@ import pytest
 from tests.stories import END, lagging
 from workbench.collect.capture import ROOM_VARIABLE
 from workbench.errors import DamagedCaptureError
-from workbench.samples import SAMPLES_SCHEMA
+from workbench.samples import SAMPLES_SCHEMA, SeriesTable
+from workbench.sweep import condense_store
 from workbench.sweep.condense_store import Job, condense_file
 from workbench.sweep.landed import rows_of, whole_file
+from workbench.sweep.store import StoreInfo, make_store
 
 SAMPLES = lagging().samples()
 
@@ -107,3 +109,20 @@ def test_a_good_file_is_read(reader: str, tmp_path: Path) -> None:
     found = READERS[reader](path, digest)
     if isinstance(found, pa.Table):
         assert found.schema.equals(SAMPLES_SCHEMA) and found.num_rows == SAMPLES.num_rows
+
+
+def test_a_summary_that_cannot_be_read_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of the machine may leave an empty file; each sweep would fail until somebody removes it."""
+
+    def run(_spark: object, jobs: Sequence[Job]) -> pa.Table:
+        assert all(condense_file(job)["error"] is None for job in jobs)
+        return pa.table({"bytes_read": pa.array([], pa.int64()), "samples": pa.array([], pa.int64())})
+
+    monkeypatch.setattr(condense_store, "_run", run)
+    store = make_store(tmp_path / "store", StoreInfo(cluster="test", slot_seconds=60))
+    store.land(END, SeriesTable.of_samples(SAMPLES))
+    spark: Any = None
+    found = condense_store.condense_missing(store, spark, [END])
+    assert found.condensed == 1
+    Path(found.summaries[0]).write_bytes(b"")
+    assert [condense_store.condense_missing(store, spark, [END]).condensed for _ in range(2)] == [1, 0]

@@ -62,7 +62,7 @@ class Reading:
 
 
 def condense_missing(store: Store, spark: SparkSession, ends: Sequence[datetime]) -> Reading:
-    """Condense the files of these slots that have no summary.
+    """Condense the files of these slots that have no summary that can be read.
 
     Raises:
         DamagedCaptureError: if a file has changed since it was landed.
@@ -72,7 +72,7 @@ def condense_missing(store: Store, spark: SparkSession, ends: Sequence[datetime]
     slot_us = round(store.slot.total_seconds() * 1e6)
     jobs = []
     for file, target in zip(files, targets, strict=True):
-        if not target.exists():
+        if not _is_whole(target):
             target.parent.mkdir(parents=True, exist_ok=True)
             end_us = round(file.end.timestamp() * 1e6)
             jobs.append(
@@ -98,6 +98,17 @@ def condense_missing(store: Store, spark: SparkSession, ends: Sequence[datetime]
 def summary_path(store: Store, file: LandedFile) -> Path:
     """Path of a file's summary, whether it exists or not."""
     return store.root / SUMMARIES / f"v{VERSION}" / f"{file.end:%Y-%m-%d}" / f"{file.digest}-{file.end:%H%M%S}.parquet"
+
+
+def _is_whole(summary: Path) -> bool:
+    """Whether a summary is there; the end of the machine may have left an empty file of it."""
+    import pyarrow.parquet as pq
+
+    try:
+        pq.read_metadata(summary)
+    except (OSError, pa.ArrowException):
+        return False
+    return True
 
 
 def _has_counters(summary: Path) -> bool:
