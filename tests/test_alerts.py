@@ -63,6 +63,19 @@ def test_a_client_of_the_settings_has_a_group() -> None:
     names = names_of(clusters={"prod": {"members": {"ledger-0": "ledger"}}})
     assert one({"client_id": "ledger-0"}, names).group == "ledger"
     assert one({"client_id": "other"}, names).group == ""
+    both = names_of(clusters={"prod": {"members": {"app": "ledger"}}, "stage": {"members": {"app": "ledger-stage"}}})
+    assert [one({"client_id": "app", "cluster": it}, both).group for it in ("prod", "stage", "x")] == [
+        "ledger",
+        "ledger-stage",
+        "",
+    ]
+
+
+def test_shared_tags_do_not_multiply() -> None:
+    """Grafana's old form: each match has all of them, so a megabyte of each would take hours."""
+    tags = {f"tag{number}": "x" for number in range(2000)}
+    with pytest.raises(UsageError, match="more tags"):
+        parse_alerts(json.dumps({"ruleName": "A", "state": "alerting", "tags": tags, "evalMatches": [{}] * 1000}))
 
 
 def test_the_cluster_is_the_one_that_match_selects() -> None:
@@ -79,6 +92,13 @@ def test_the_cluster_is_the_one_that_match_selects() -> None:
     assert one({"cluster": "us"}, names).cluster == "us"
     assert one({"cluster": "eks-ap-1"}, names).cluster == "eks-ap-1"
     assert one({}, names).cluster == ""
+
+
+def test_a_long_label_is_matched_with_no_pattern() -> None:
+    """Python's matcher goes back where Prometheus' does not: a megabyte would take hours."""
+    names = names_of(clusters={"eu": {"match": {"env": "=~.*prod.*eu.*"}}, "us": {"match": {"env": "us"}}})
+    assert one({"env": "my-prod-in-eu-1"}, names).cluster == "eu"
+    assert one({"env": "prod" * 250_000}, names).cluster == ""
 
 
 def test_the_only_cluster_is_taken_and_said() -> None:

@@ -70,3 +70,12 @@ def test_what_was_skipped_of_a_window() -> None:
         0,
         1,
     ]
+
+
+def test_more_ranges_than_a_commit_has_are_not_joined() -> None:
+    """Anybody may store them, and joining takes a time that grows with their square."""
+    ranges = [f"{2 * at}-{2 * at}" for at in range(100_000)]
+    assert len(parse_note("skipped=" + ",".join(ranges[:MOST_RANGES])).skipped) == MOST_RANGES
+    for number in (MOST_RANGES + 1, 100_000):
+        note = parse_note("skipped=" + ",".join(ranges[:number]))
+        assert (note.is_readable, note.skipped) == (False, ())

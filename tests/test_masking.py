@@ -68,6 +68,16 @@ def test_a_short_secret_does_not_change_other_names() -> None:
     )
 
 
+@pytest.mark.parametrize("secret", ['ab"c-4711', "ab'c-4711", "ab\\c-4711", 'ab\\"c-4711', "c-4711\\", '"c-4711'])
+def test_a_quote_in_a_secret_does_not_end_it(secret: str) -> None:
+    """In JSON, in JSON as a text of JSON, and as Python writes it; nothing behind it is hidden."""
+    once = json.dumps({"password": secret, "host": "kafka-1"})
+    for text in (once, json.dumps(once), json.dumps(json.dumps(once)), repr({"password": secret, "host": "kafka-1"})):
+        shown = masked(f"Bad answer: {text}")
+        assert "4711" not in shown and "kafka-1" in shown, shown
+    assert masked('password="C:\\4711\\"') == 'password="***"'
+
+
 HOSTILE = {
     "addresses without an end": "://:",
     "addresses with users": "://a:",

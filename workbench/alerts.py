@@ -41,6 +41,8 @@ _OTHER_GROUPS = re.compile(
 )
 _HINT = "It should be the JSON that Alertmanager posts to a webhook (version 4)."
 _MAX_BYTES = 4 << 20  # Alertmanager groups alerts; no valid payload is larger
+_LONGEST_VALUE = 1000  # of a label that a pattern of the settings is matched with: the matcher may go back in it
+_MOST_TAGS = 50_000  # of Grafana's old form, all alerts together
 _MOST_ITEMS = 1_000_000  # of the JSON, counted by its commas and brackets: some 60 bytes each once they are read
 
 
@@ -97,14 +99,14 @@ class Names:
     Attributes:
         group, topic, cluster: further label names, tried first.
         matches: cluster of the settings to the matchers of its series.
-        members: client id to group.
+        members: of each cluster, client id to group.
     """
 
     group: tuple[str, ...] = ()
     topic: tuple[str, ...] = ()
     cluster: tuple[str, ...] = ()
     matches: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    members: Mapping[str, str] = field(default_factory=dict)
+    members: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, settings: Settings) -> Names:
@@ -115,8 +117,15 @@ class Names:
             topic=tuple(own.topic),
             cluster=tuple(own.cluster),
             matches={name: cluster.match for name, cluster in clusters.items()},
-            members={client: group for cluster in clusters.values() for client, group in cluster.members.items()},
+            members={name: cluster.members for name, cluster in clusters.items() if cluster.members},
         )
+
+    def group_of(self, client: str, cluster: str) -> str:
+        """The group of a client id in a cluster; of an unknown cluster, if all clusters that know the client agree; else empty."""
+        if cluster in self.matches:
+            return self.members.get(cluster, {}).get(client, "")
+        groups = {members[client] for members in self.members.values() if client in members}
+        return groups.pop() if len(groups) == 1 else ""
 
     def cluster_of(self, labels: Mapping[str, str]) -> tuple[str, str]:
         """The cluster of the settings, and the alert's own name for it if it is taken for the only one.
@@ -218,15 +227,21 @@ def _items(document: Any) -> tuple[Sequence[Any] | None, int]:
 
 
 def _of_old_grafana(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Alerts of a notification of Grafana's old alerting: each matching series has its labels in `tags`."""
+    """Alerts of a notification of Grafana's old alerting: each matching series has its labels in `tags`.
+
+    Raises:
+        UsageError: if more would be built of it than a message may have.
+    """
     firing = document.get("state") in ("alerting", "no_data", "pending")
-    matches = document.get("evalMatches")
-    shared = document.get("tags")
-    for match in matches if isinstance(matches, list) and matches else [{}]:
+    matches, shared = document.get("evalMatches"), document.get("tags")
+    matches = matches if isinstance(matches, list) and matches else [{}]
+    shared = shared if isinstance(shared, dict) else {}
+    if len(matches) * len(shared) > _MOST_TAGS:  # each gets all of them
+        raise UsageError("The alert has more tags than any of Grafana.", hint=_HINT)
+    for match in matches:
         own = match.get("tags") if isinstance(match, dict) else None
-        tags = {**(shared if isinstance(shared, dict) else {}), **(own if isinstance(own, dict) else {})}
         yield {
-            "labels": {**tags, "alertname": document["ruleName"]},
+            "labels": {**shared, **(own if isinstance(own, dict) else {}), "alertname": document["ruleName"]},
             "status": "firing" if firing else "resolved",
         }
 
@@ -241,10 +256,11 @@ def _alert(item: Any, names: Names) -> Alert:
         raise _BadAlertError("an alert without labels")
     labels = {_text(name): _text(value) for name, value in item["labels"].items() if isinstance(value, str)}
     starts_at = _instant(item, "startsAt", "activeAt")
+    cluster, taken_for = names.cluster_of(labels)
     group, _ = _first(labels, names.group, _GROUP)
     if not group:
-        group = next((names.members[it] for key, it in labels.items() if key in _CLIENT and it in names.members), "")
-    cluster, taken_for = names.cluster_of(labels)
+        clients = (names.group_of(client, cluster) for key, client in labels.items() if key in _CLIENT)
+        group = next(filter(None, clients), "")
     fingerprint = item.get("fingerprint")
     return Alert(
         name=labels.get("alertname", ""),
@@ -329,7 +345,7 @@ def _fits(match: Mapping[str, str], labels: Mapping[str, str]) -> int:
         value = labels.get(name)
         if value is None:
             continue
-        if not _matched(text, value):
+        if len(value) > _LONGEST_VALUE or not _matched(text, value):
             return 0
         number += not text.startswith("!")
     return number

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 
@@ -159,19 +159,41 @@ def _quotes_masked(text: str) -> str:
     """
     parts: list[str] = []
     done = at = 0
-    closings: dict[str, int] = {}
+    known: dict[tuple[Callable[[str, str, int], int], str], int] = {}
+
+    def end_of(find: Callable[[str, str, int], int], mark: str, at: int) -> int:
+        if known.get((find, mark), -1) < at:
+            found = find(text, mark, at)
+            known[find, mark] = found if found >= 0 else len(text)
+        return known[find, mark]
+
     while (head := _QUOTED.search(text, at)) is not None:
         at = head.end()
         quote_mark = head[1][-_MOST_BACKSLASHES:] + head[2]
-        for mark in (quote_mark, "\n"):
-            if closings.get(mark, -1) < at:
-                found = text.find(mark, at)
-                closings[mark] = found if found >= 0 else len(text)
-        end = closings[quote_mark]
-        if at < end < closings["\n"]:
+        line_end = end_of(str.find, "\n", at)
+        end = end_of(_closing, quote_mark, at)
+        if end >= line_end:  # a backslash may be the last character of a value
+            end = end_of(str.find, quote_mark, at)
+        if at < end < line_end:
             parts += [text[done:at], MASK]
             done, at = end, end + len(quote_mark)
     return "".join([*parts, text[done:]]) if parts else text
+
+
+def _closing(text: str, mark: str, at: int) -> int:
+    """Where the next mark is that no further backslash escapes; -1 if there is none.
+
+    A quote within a value has one backslash more than the value's own quotes have, doubled for each of theirs.
+    """
+    unit = len(mark)  # its backslashes, and one
+    while (found := text.find(mark, at)) >= 0:
+        more = found
+        while more > at and text[more - 1] == "\\":
+            more -= 1
+        if (found - more) // unit % 2 == 0:
+            return found
+        at = found + len(mark)
+    return -1
 
 
 def masked_document(value: Any) -> Any:

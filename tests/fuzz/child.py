@@ -17,6 +17,8 @@ import warnings
 from pathlib import Path
 from random import Random
 
+import pyarrow as pa
+
 from tests.fuzz.breaking import VARIABLE, breaking
 from tests.fuzz.target import BASE_BYTES, SECRET, Case, Target
 from tests.fuzz.targets import targets
@@ -25,6 +27,7 @@ from workbench.errors import WorkbenchError
 MEMORY_BYTES = 512 << 20
 SECONDS = 2.0  # of processor time for one input; most take a thousandth
 _MESSAGE_CHARACTERS = 2000
+_pools: list[pa.MemoryPool] = []  # kept: what an error still holds goes back to its own one
 
 
 def case_of(target: Target, seed: int, number: int) -> Case:
@@ -63,18 +66,23 @@ class _BuiltTooMuchError(Exception):
 
 
 def _called(target: Target, case: Case, folder: Path) -> None:
-    """Call a target, and compare what it has built at its peak with its budget."""
-    if not target.most_per_byte:
+    """Call a target, and compare what it has built at its peak with its budget: in Python's memory, and in Arrow's."""
+    if not target.most_per_byte and not target.most_bytes:
         target.call(case, folder)
         return
     size = len(case) if isinstance(case, bytes) else sum(map(len, case.values()))
+    pool = pa.default_memory_pool()
+    _pools.append(measured := pa.proxy_memory_pool(pool))
+    pa.set_memory_pool(measured)
     tracemalloc.start()
     try:
         target.call(case, folder)
     finally:
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
-        if peak > BASE_BYTES + target.most_per_byte * size:
+        pa.set_memory_pool(pool)
+        peak += measured.max_memory()
+        if peak > BASE_BYTES + target.most_bytes + target.most_per_byte * size:
             raise _BuiltTooMuchError(f"built {peak:,} bytes of {size:,}")
 
 

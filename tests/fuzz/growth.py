@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.fuzz.mutators import json_text, of_json
+from tests.fuzz.mutators import json_text, of_bytes, of_json
 from tests.fuzz.target import Case, Target
 from workbench.collect.kafka_answers import parse_streams
 from workbench.collect.kafka_wire import Answer, WireError, array, text
@@ -105,8 +105,17 @@ _FORMS: tuple[Any, ...] = (
 )
 
 
+def _many_tags(random: Random) -> bytes:
+    """Grafana's old form: each of the matches has all of the shared tags."""
+    tags, matches = random.choice((0, 10, 3000)), random.choice((1, 100, 3000))
+    form = {"ruleName": "A", "state": "alerting", "tags": {f"t{at}": "x" for at in range(tags)}}
+    return json_text({**form, "evalMatches": [{}] * matches})
+
+
 def _alerts(random: Random) -> Case:
     form = random.choice(_FORMS)
+    if random.random() < 0.1:
+        return _many_tags(random)
     if random.random() < 0.7:
         return of_json(random, json_text(form))
     many = random.choice(("[]", "{}", json.dumps(_ALERT), '{"labels": {}}', "5"))
@@ -116,7 +125,7 @@ def _alerts(random: Random) -> Case:
 def _read_alerts(case: Case, _folder: Path) -> object:
     from workbench.alerts import Names, left_out, parse_message, told
 
-    names = Names(group=("svc",), matches={"prod": {"cluster": "=~a|b"}}, members={"c": "g"})
+    names = Names(group=("svc",), matches={"prod": {"cluster": "=~a|b"}}, members={"prod": {"c": "g"}})
     found = parse_message(case.decode(errors="replace"), names=names)
     return left_out(found), told(found.alerts)
 
@@ -144,6 +153,25 @@ def _refused(case: Mapping[str, bytes], _folder: Path) -> object:
     return None
 
 
+def _notes(random: Random) -> Case:
+    """Metadata of a commit: many ranges, near each other or far apart, and what is none."""
+    size, gap = random.choice((1, 10, 1000)), random.choice((0, 1, 2, 10**12))
+    ranges = [
+        f"{at * (size + gap)}-{at * (size + gap) + size - 1}" for at in range(random.choice((0, 1, 32, 33, 20_000)))
+    ]
+    words = ["skipped=" + ",".join(ranges), "topic-id=c:t", "later=7"]
+    random.shuffle(words)
+    text = " ".join(words[: random.randint(0, 3)]).encode()
+    return of_bytes(random, text) if random.random() < 0.6 else text
+
+
+def _noted(case: Case, _folder: Path) -> object:
+    from workbench.commit_note import format_note, parse_note
+
+    found = parse_note(case.decode(errors="replace"))
+    return format_note(found), found.proves_reading, found.skipped_within(0, 2**63)
+
+
 def targets() -> list[Target]:
     """All of this module. Budgets: some objects of 50 to 100 bytes for each byte that was sent, and no more."""
     return [
@@ -151,5 +179,6 @@ def targets() -> list[Target]:
         Target(name="masking", make=_foreign_text, call=_masked, share=2, most_per_byte=200),
         Target(name="patterns", make=_patterns, call=_match, share=1, most_per_byte=3000),
         Target(name="alert_forms", make=_alerts, call=_read_alerts, share=2, most_per_byte=600),
+        Target(name="commit_note", make=_notes, call=_noted, share=1, most_per_byte=100),
         Target(name="prometheus_refusals", make=_answers, call=_refused, share=1, most_per_byte=100),
     ]

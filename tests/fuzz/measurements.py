@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,6 +32,7 @@ from workbench.collect.prometheus import PrometheusSource
 from workbench.profiles import load_profile
 
 _ROOM_GIB = 0.1  # of a capture: in Arrow's memory it takes up to three times of it for a moment
+_ROOM_BYTES = round(3 * _ROOM_GIB * 2**30)
 
 # Prometheus
 
@@ -115,7 +117,8 @@ def _remote_read(web: Web) -> Target:
         found = _source().collect(WINDOW)
         return found.series.to_samples().num_rows, found.incomplete
 
-    return Target(name="remote_read", make=make, call=call, share=8)
+    # Two bits are a sample, and 50 bytes while it is decoded; a series has some names.
+    return Target(name="remote_read", make=make, call=call, share=8, most_per_byte=2000)
 
 
 # Metrics pages and statistics
@@ -279,7 +282,30 @@ def _capture(folder: Path) -> Target:
         found = capture.read_capture(written(folder, case), room_gib=_ROOM_GIB)
         return found.samples.num_rows, found.groups.num_rows, len(found.events), found.window
 
-    return Target(name="capture", make=make, call=call, share=6)
+    return Target(name="capture", make=make, call=call, share=6, most_bytes=_ROOM_BYTES)
+
+
+def _landed() -> Target:
+    from workbench.sweep.landed import rows_of, whole_file
+
+    table = lagging().samples().slice(0, 200)
+
+    def make(random: Random) -> Case:
+        data = _table_bytes(random, table)
+        tail = random.choice((8, 200, 2000, len(data)))
+        return data[:-tail] + of_bytes(random, data[-tail:]) if random.random() < 0.6 else data
+
+    def call(data: bytes, folder: Path) -> object:
+        os.environ[capture.ROOM_VARIABLE] = str(_ROOM_GIB)
+        digest = hashlib.sha256(data).hexdigest()[:24]
+        path = folder / f"part-{digest}.parquet"
+        path.write_bytes(data)
+        try:
+            return rows_of(path, {"payments"}, {"orders"}).num_rows, whole_file(path, digest).num_rows
+        finally:
+            path.unlink()
+
+    return Target(name="landed_file", make=make, call=call, share=2, most_bytes=_ROOM_BYTES)
 
 
 def _store() -> Target:
@@ -315,5 +341,6 @@ def targets(web: Web, folder: Path) -> list[Target]:
         _statistics(),
         _own_statistics(),
         _capture(folder),
+        _landed(),
         _store(),
     ]

@@ -28,7 +28,8 @@ class Target:
         make: a new input; the same for the same random numbers.
         call: gives it to the parser as a user's action would, in a folder. Whatever it raises but a `WorkbenchError` is a defect.
         share: its part of all inputs.
-        most_per_byte: bytes that a call may have built at once for each byte of its input, besides `BASE_BYTES`; 0: not measured.
+        most_per_byte: bytes that a call may have built at once for each byte of its input, besides `BASE_BYTES`.
+        most_bytes: the same, whatever the input is: of a parser that has a limit of its own. Both 0: not measured.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Target:
     call: Callable[[Case, Path], object]
     share: int = 4
     most_per_byte: int = 0
+    most_bytes: int = 0
 
 
 def changed(mutate: Callable[..., bytes], *seeds: bytes) -> Callable[[Random], bytes]:

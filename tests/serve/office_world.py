@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -106,11 +107,12 @@ class World:
     # What happens
 
     def alert(self, group: str, number: int, status: str) -> None:
-        """An alert fires, fires on, or ends."""
+        """An alert fires, fires on, or ends; one without a group is about the whole cluster."""
         if status == "resolved" and (group, number) not in self.alerts:
             return
         self.alerts[group, number] = status
-        text = webhook({**alert(group, number=number), "status": status, "fingerprint": f"{group}-{number}"})
+        topic = "orders" if group else ""
+        text = webhook({**alert(group, topic, number=number), "status": status, "fingerprint": f"{group}-{number}"})
         accept(self.worker.store, parse_alerts(text), cluster=None, most_waiting=10_000)
 
     def judge(self) -> None:
@@ -134,10 +136,19 @@ class World:
 
     def _step(self, step: Callable[[], object]) -> None:
         worker = self.worker
+        before = self._ended()
         try:
             step()
         except LeadLostError:
             assert self.worker is not worker, "the lead was lost, though nobody has taken it"
+        firing = {group for (group, _), status in self.alerts.items() if status == "firing"}
+        for incident in self._ended() - before:
+            rows = self.worker.store.rows("SELECT grp FROM member WHERE incident = ?", (incident,))
+            about = {row["grp"] for row in rows}
+            assert not (firing & about or (about and "" in firing)), f"{incident} was closed, though {firing} fire"
+
+    def _ended(self) -> set[str]:
+        return {row["id"] for row in self.worker.store.rows("SELECT id FROM incident WHERE ending = 'ended'")}
 
     def take_over(self) -> None:
         """The leader is frozen: it goes on later, and does not know yet that another instance leads."""
@@ -178,6 +189,7 @@ class World:
         """Each incident is begun once for each target, before all else, and nothing follows its end; mutes are kept."""
         for name, box in self.boxes.items():
             begun: set[str] = set()
+            own: set[str] = set()  # told in a message of their own
             over: set[str] = set()
             last: dict[str, int] = {}
             for message in (it.message for it in box.messages):
@@ -192,11 +204,15 @@ class World:
                 if message.kind in FIRST and message.incident not in begun:
                     begun.add(message.incident)
                 else:
-                    assert message.kind not in ("new", "digest"), f"{where} again"
+                    assert message.kind != "new" and (message.kind, message.incident in own) != ("digest", True), (
+                        f"{where} again"
+                    )
                     assert message.incident in begun, f"{where} before its beginning"
-                if message.kind == "digest":
-                    assert not begun & set(message.other_incidents), f"{where} names some again"
+                if message.kind == "digest":  # one that was only named is named again if it has grown
+                    assert not own & set(message.other_incidents), f"{where} names some again"
                     begun |= set(message.other_incidents)
+                if message.kind != "ends":
+                    own.add(message.incident)
                 if message.kind == "ends":
                     assert begun >= set(message.other_incidents) and not over & set(message.other_incidents), where
                     over |= set(message.other_incidents)
@@ -239,8 +255,12 @@ class World:
             assert own[-1].kind in ENDS or own[-1].kind == "digest", (
                 f"{where}: its end was not told: {[it.kind for it in own]}"
             )
-        if named and closed:
-            line = named[0].others[named[0].other_incidents.index(incident)]
+        if named and not own:
+            line = named[-1].others[named[-1].other_incidents.index(incident)]
+            more = re.search(r" and ([0-9,]+) more: ", line)
+            number = 1 + int(more[1].replace(",", "")) if more is not None else 1
+            assert closed or number >= len(members), f"{where}: {len(members)} members, and {number} were named"
+        if named and closed and not own:
             ended = any(incident in it.message.other_incidents for it in box.messages if it.message.kind == "ends")
             assert ended or line.startswith("over: "), f"{where}: its end was not told"
         sick = [it for it in members if it["state"] != "healthy"]

@@ -41,7 +41,7 @@ class Cluster:
         ]  # fmt: skip
         with (self.folder / "log").open("ab") as log:
             self.server = subprocess.Popen(words, stdout=log, stderr=log, user=_as())
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120  # to recover, on a busy machine
         while True:
             try:
                 psycopg.connect(self.url(), connect_timeout=2).close()

@@ -16,7 +16,16 @@ import psycopg
 import pytest
 import requests
 
-from tests.serve import serving, test_app, test_fleet, test_incidents, test_killed, test_telling, test_telling_machine
+from tests.serve import (
+    serving,
+    test_app,
+    test_fleet,
+    test_incidents,
+    test_killed,
+    test_lasting,
+    test_telling,
+    test_telling_machine,
+)
 from tests.serve.postgresql import Cluster, postgresql
 from tests.serve.serving import Clock, Office, alert, judged, running, webhook
 from tests.serve.test_incidents import post
@@ -68,7 +77,7 @@ def _tests_of(*modules: ModuleType) -> dict[str, Any]:
     }
 
 
-globals().update(_tests_of(test_incidents, test_fleet, test_app, test_telling))
+globals().update(_tests_of(test_incidents, test_fleet, test_app, test_telling, test_lasting))
 for _of_a_file in (
     "test_no_secret_is_in_the_memory_or_the_log",
     "test_a_memory_of_the_first_version_opens_and_goes_on",

@@ -69,6 +69,9 @@ TOLD = Told(phase=Phase.TOLD, verdict="slow_processor", well=False, revision=2, 
         ({"ending": "moved", "concerned": False}, {}, Step(kind="ended", over=True)),
         ({"verdict": "hot_partition"}, {"phase": Phase.NAMED}, Step()),
         ({"ending": "recovered"}, {"phase": Phase.NAMED, "at": 0.0}, Step(kind="ends")),
+        ({"joined": 3}, {"phase": Phase.NAMED}, Step(due=1300.0)),
+        ({"joined": 3}, {"phase": Phase.NAMED, "at": 0.0}, Step(kind="first")),
+        ({"joined": 3, "concerned": False}, {"phase": Phase.NAMED, "at": 0.0}, Step()),
     ],
 )
 def test_each_step_follows_from_what_is_true_and_what_was_told(

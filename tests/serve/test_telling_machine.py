@@ -24,7 +24,7 @@ STEPS = int(os.environ.get("TELLING_STEPS", "2000"))
 STEPS_EACH = 50
 WORK = ("alert",) * 8 + ("judge",) * 8 + ("send",) * 6 + ("watch",) * 3 + ("time_passes",) * 6 + ("health",) * 6
 TROUBLES = (
-    *("mute", "target", "poison", "resolve", "resolve") * 2,
+    *("mute", "target", "poison", "resolve", "resolve", "alert_of_all") * 2,
     *("late", "away", "frozen") * 2,
     *("the_deadline_passes", "take_over", "clock_back", "settle"),
 )
@@ -59,8 +59,11 @@ class Machine(RuleBasedStateMachine):
         for group in draw(st.lists(groups, min_size=1, max_size=6, unique=True)):
             self.world.alert(group, draw(numbers), "firing")
 
+    def _alert_of_all(self, draw: Draw) -> None:
+        self.world.alert("", draw(numbers), "firing")
+
     def _resolve(self, draw: Draw) -> None:
-        self.world.alert(draw(groups), draw(numbers), "resolved")
+        self.world.alert(draw(st.sampled_from([*GROUPS, ""])), draw(numbers), "resolved")
 
     def _judge(self, draw: Draw) -> None:
         self.world.judge()

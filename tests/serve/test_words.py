@@ -201,3 +201,14 @@ def test_no_setting_of_a_target_is_quoted_in_an_error() -> None:
     with pytest.raises(ValidationError, match="neither a file nor postgresql"):
         ServeSettings(store="mysql://h/d")
     assert ServeSettings(store="postgresql://me:secret-path@h/d").store
+
+
+@pytest.mark.parametrize("name", ["payments.eu-west_1", "<@U123>`" * 30])
+def test_the_largest_digest_fits_into_a_message_of_teams(name: str) -> None:
+    """It takes 28 KB, and refuses a larger one for good; each cause is named all the same."""
+    others = tuple(f"slow_processor: {at:02}-{name} ← {name} and 12 more: {name} is late" for at in range(99))
+    members = tuple((name, name, name) for _ in range(10))
+    told = parcel(kind="digest", others=others, members=members, total=400, headline=name * 20)
+    text = json.dumps(words.teams(told, URL))
+    assert len(text) < 25_000
+    assert text.count("\\u2022 slow_processor: ") == 99

@@ -276,7 +276,7 @@ def read_capture(folder: Path, *, room_gib: float | None = None) -> Capture:
         Window(baseline_start=info.window.baseline_start, start=info.window.start, end=info.window.end)
     except WindowError as error:
         raise DamagedCaptureError(f"{folder / INFO}: {error.message}", hint=error.hint) from None
-    given = _room_gib() if room_gib is None else room_gib
+    given = memory_limit_gib() if room_gib is None else room_gib
     try:
         return _read(folder, info, given)
     except TooLargeError:
@@ -286,7 +286,12 @@ def read_capture(folder: Path, *, room_gib: float | None = None) -> Capture:
         ) from None
 
 
-def _room_gib() -> float:
+def memory_limit_gib() -> float:
+    """Memory that decoded files of others may take: $WORKBENCH_CAPTURE_GIB or 4 GiB.
+
+    Raises:
+        UsageError: if the variable is not a number.
+    """
     try:
         return float(os.environ.get(ROOM_VARIABLE) or _ROOM_GIB)
     except ValueError:

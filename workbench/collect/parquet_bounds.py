@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -54,7 +55,31 @@ def read_bounded(path: Path, schema: pa.Schema, room: Room) -> pa.Table:
         ValueError: if it has invalid values for its type.
         OSError, pa.ArrowException: if the file cannot be read.
     """
-    with pq.ParquetFile(path) as file:
+    # Groups of rows are decoded one after the other.
+    sizes = {name: max(of_groups, default=0) for name, of_groups in _checked(path, schema, room).items()}
+    if max(sizes.values(), default=0) * _COPIES > room.left_bytes:
+        raise TooLargeError
+    return pa.table([_column(path, field, sizes[field.name], room) for field in schema], schema=schema)
+
+
+def taken_bytes(source: Path | bytes, schema: pa.Schema, room: Room) -> int:
+    """What the columns of a schema take if all groups of rows are decoded at once, texts as dictionaries; nothing is decoded.
+
+    Args:
+        source: a file, or its content.
+
+    Raises:
+        TooLargeError: if that is more than the room. Others: as `read_bounded`.
+    """
+    taken = sum(sum(of_groups) for of_groups in _checked(source, schema, room).values()) * _COPIES
+    if taken > room.left_bytes:
+        raise TooLargeError
+    return taken
+
+
+def _checked(source: Path | bytes, schema: pa.Schema, room: Room) -> dict[str, list[int]]:
+    """What the pages of each column take, for each group of rows, after a look at the footer."""
+    with _opened(source) as data, pq.ParquetFile(data) as file:
         there = file.schema_arrow
         for field in schema:
             if field.name not in there.names:
@@ -63,10 +88,11 @@ def read_bounded(path: Path, schema: pa.Schema, room: Room) -> pa.Table:
                 raise TypeError(f"{field.name} is {there.field(field.name).type}")
         if file.metadata.serialized_size > _FOOTER_BYTES or file.metadata.num_rows * _LEAST_ROW_BYTES > room.left_bytes:
             raise TooLargeError
-        sizes = _page_bytes(path, file.metadata, schema.names)
-    if max(sizes.values(), default=0) * _COPIES > room.left_bytes:
-        raise TooLargeError
-    return pa.table([_column(path, field, sizes[field.name], room) for field in schema], schema=schema)
+        return _page_bytes(cast(BinaryIO, data), file.metadata, schema.names)
+
+
+def _opened(source: Path | bytes) -> pa.NativeFile:
+    return pa.OSFile(str(source)) if isinstance(source, Path) else pa.BufferReader(source)
 
 
 def _column(path: Path, field: pa.Field, page_bytes: int, room: Room) -> pa.ChunkedArray:
@@ -80,30 +106,29 @@ def _column(path: Path, field: pa.Field, page_bytes: int, room: Room) -> pa.Chun
             [found] = batch.columns
             if found.null_count and not field.nullable:
                 raise ValueError(f"{field.name} has rows without a value")
-            room.take(_spread_bytes(found))
+            room.take(spread_bytes(found))
             part = found.cast(field.type)
             part.validate(full=True)  # otherwise invalid UTF-8 would only be found when it is shown
             parts.append(part)
     return pa.chunked_array([pa.concat_arrays(parts)] if parts else [], field.type)
 
 
-def _page_bytes(path: Path, metadata: pq.FileMetaData, names: Sequence[str]) -> dict[str, int]:
-    """What the pages of each column take, of the group of rows that takes most: groups are decoded one after the other."""
-    found = dict.fromkeys(names, 0)
-    with path.open("rb") as file:
-        for number in range(metadata.num_row_groups):
-            group = metadata.row_group(number)
-            for at in range(group.num_columns):
-                chunk = group.column(at)
-                name = chunk.path_in_schema
-                if name not in found:
-                    continue
-                pages = pages_of(file, chunk)
-                if DELTA_BYTE_ARRAY in pages.encodings:
-                    raise TypeError(
-                        f"{name} is encoded as changes of texts, whose size is not known before they are decoded"
-                    )
-                found[name] = max(found[name], pages.size)
+def _page_bytes(file: BinaryIO, metadata: pq.FileMetaData, names: Sequence[str]) -> dict[str, list[int]]:
+    """What the pages of each column take, for each group of rows."""
+    found: dict[str, list[int]] = {name: [] for name in names}
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        for at in range(group.num_columns):
+            chunk = group.column(at)
+            name = chunk.path_in_schema
+            if name not in found:
+                continue
+            pages = pages_of(file, chunk)
+            if DELTA_BYTE_ARRAY in pages.encodings:
+                raise TypeError(
+                    f"{name} is encoded as changes of texts, whose size is not known before they are decoded"
+                )
+            found[name].append(pages.size)
     return found
 
 
@@ -116,7 +141,7 @@ def _is_like(found: pa.DataType, wanted: pa.DataType) -> bool:
     return bool(pa.types.is_primitive(found) or pa.types.is_null(found))
 
 
-def _spread_bytes(column: pa.Array) -> int:
+def spread_bytes(column: pa.Array) -> int:
     """Bytes of a column after expanding its dictionary."""
     if not pa.types.is_dictionary(column.type):
         return int(column.nbytes)

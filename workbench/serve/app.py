@@ -27,6 +27,7 @@ from workbench.serve.journal import FullError, accept, fingerprint_of
 from workbench.serve.limits import Limits, let_in
 from workbench.serve.metrics import Metrics
 from workbench.serve.pages import STATIC, Pages
+from workbench.serve.quiet import warn
 from workbench.serve.reading import Reading
 from workbench.serve.store import Store, StoreError
 from workbench.serve.worker import Worker
@@ -217,7 +218,7 @@ class _Api:
     def _read(self, text: str) -> Message:
         message = parse_message(text, name="the body", names=self._server.names())
         for said in (*left_out(message), *told(message.alerts)):
-            _log.warning("%s", masked_start(said, _MAX_SAID))
+            warn(_log, "%s", masked_start(said, _MAX_SAID), kind="alerts")
         return message
 
     async def incidents(self, _request: Request) -> Response:

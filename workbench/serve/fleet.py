@@ -87,5 +87,10 @@ def forget(store: Store, *, keep_seconds: float, lead: int | None = None) -> Non
             "UPDATE incident SET folded = NULL WHERE folded IN (SELECT id FROM incident WHERE closed < ?)", (old,)
         )
         db.execute("DELETE FROM incident WHERE closed < ?", (old,))
-        db.execute("DELETE FROM outbox WHERE state IN ('sent', 'failed') AND made < ?", (now - _SENT_KEPT_SECONDS,))
+        # What still holds is repeated, however old it is.
+        db.execute(
+            "DELETE FROM outbox WHERE state IN ('sent', 'failed') AND made < ? AND NOT EXISTS (SELECT 1 FROM telling "
+            "WHERE telling.incident = outbox.incident AND telling.target = outbox.target AND telling.state = 'told')",
+            (now - _SENT_KEPT_SECONDS,),
+        )
         db.execute("DELETE FROM visit WHERE until < ?", (now,))

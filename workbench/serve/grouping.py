@@ -26,13 +26,9 @@ class Cause:
         return self.members[0]
 
 
-def named_by(alert: Waiting, judged: Iterable[Judged]) -> list[Judged]:
+def named_by(group: str, topic: str, judged: Iterable[Judged]) -> list[Judged]:
     """The subscriptions that an alert is about, those in trouble only, if there are any; without a group: the whole cluster."""
-    mine = [
-        it
-        for it in judged
-        if (not alert.group or it.group == alert.group) and (not alert.topic or it.topic == alert.topic)
-    ]
+    mine = [it for it in judged if (not group or it.group == group) and (not topic or it.topic == topic)]
     sick = [it for it in mine if it.state != State.HEALTHY]
     if sick or not mine:
         return sick
@@ -50,7 +46,8 @@ def causes(alerts: Sequence[Waiting], judged: Sequence[Judged]) -> list[Cause]:
     for it in judged:
         by_group.setdefault(it.group, []).append(it)
     for alert in alerts:
-        found = named_by(alert, by_group.get(alert.group, ()) if alert.group else judged) or [
+        among = by_group.get(alert.group, ()) if alert.group else judged
+        found = named_by(alert.group, alert.topic, among) or [
             unknown(alert.group, alert.topic, "the sources have no data of this group.", cause="no data")
         ]
         for it in found:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from workbench.delivery import ServeSettings
 from workbench.humanize import duration
 from workbench.serve.alone import each_alone
-from workbench.serve.grouping import Cause, causes, leading
+from workbench.serve.grouping import Cause, causes, leading, named_by
 from workbench.serve.journal import Waiting
 from workbench.serve.judged import Judged, fitted, unknown
 from workbench.serve.likeness import remember, similar
@@ -25,7 +25,7 @@ __all__ = ["LATE", "Open", "conclude", "due", "expire", "followed", "pass_on_lat
 
 _JOINED_SECONDS = 1800.0  # a group that joins later has its own incident: its cause is hardly the same
 _KEPT_SECONDS = 600.0  # the same verdict again is kept at this interval only
-_ENDED_SECONDS = 3600.0  # an incident without a firing alert that does not recover is closed after this
+_ENDED_SECONDS = 3600.0  # an incident that does not recover is closed so long after its last alert has ended
 _Likes = Mapping[tuple[str, str, str], str | None]
 
 
@@ -133,16 +133,22 @@ def due(store: Store, settings: ServeSettings) -> list[Open]:
     return found
 
 
+# Nothing has changed for some time, and as long ago have all alerts ceased: those whose verdict it is, and those about one of its
+# members whose verdict is another incident (an alert without a group has many causes, and one incident).
 _ENDED = (
     "closed IS NULL AND NOT (changed > ? AND changed <= ?) AND NOT EXISTS "
-    "(SELECT 1 FROM alert WHERE alert.incident = incident.id AND (firing = 1 OR state = 'waiting'))"
+    "(SELECT 1 FROM alert WHERE alert.incident = incident.id "
+    "AND (firing = 1 OR alert.state = 'waiting' OR (ended > ? AND ended <= ?))) AND NOT EXISTS "
+    "(SELECT 1 FROM alert JOIN member ON (alert.grp = '' OR alert.grp = member.grp) "
+    "AND (alert.topic = '' OR alert.topic = member.topic) WHERE member.incident = incident.id "
+    "AND alert.cluster = incident.cluster AND (firing = 1 OR (ended > ? AND ended <= ?)))"
 )
 
 
 def expire(store: Store, settings: ServeSettings, *, lead: int | None = None) -> bool:
-    """Close incidents without a firing alert that have not changed for an hour; this needs no triage."""
+    """Close incidents that no alert has been about for an hour, and that have not changed in it; this needs no triage."""
     now = store.clock()
-    values = (now - _ENDED_SECONDS, now + _ENDED_SECONDS)
+    values = (now - _ENDED_SECONDS, now + _ENDED_SECONDS) * 3
     if store.row(f"SELECT 1 FROM incident WHERE {_ENDED} LIMIT 1", values) is None:  # noqa: S608 - our own words
         return False
     with store.writing(lead=lead) as db:
@@ -171,23 +177,29 @@ def followed(
     found = [fitted(it) for it in judged]
     with store.reading() as db:
         row = db.execute("SELECT opened FROM incident WHERE id = ?", (incident.id,)).fetchone()
-        mine = _mine(incident, found)
+        mine, stood = _mine(incident, found)
         if row is None or not mine:
             return
         likes = _likes(db, incident.cluster, [leading(mine)], before=row["opened"])
     with store.writing(lead=lead) as db:
         book = _Book(db, settings, now, likes)
-        book.follow(incident, mine)
+        book.follow(incident, mine, stood)
         book.tell()
 
 
-def _mine(incident: Open, judged: Sequence[Judged]) -> list[Judged]:
+def _mine(incident: Open, judged: Sequence[Judged]) -> tuple[list[Judged], list[tuple[str, str]]]:
+    """What a triage says of its members, and which of them are replaced by that: an alert's own names stood for what was not known."""
     known = {(it.group, it.topic): it for it in judged}
-    mine = [known[it] for it in incident.members if it in known]
+    mine = {it: known[it] for it in incident.members if it in known}
+    stood = []
     for group, topic in incident.members:
-        if not topic:  # there were no data of the group before
-            mine += [it for it in judged if it.group == group]
-    return mine
+        if group and topic:
+            continue
+        found = [it for it in judged if it.group == group] if group else named_by(group, topic, judged)
+        if any(it.group and it.topic for it in found):
+            stood.append((group, topic))
+        mine |= {(it.group, it.topic): it for it in found}
+    return list(mine.values()), stood
 
 
 class _Book:
@@ -222,11 +234,17 @@ class _Book:
         return None
 
     def _joinable(self, cause: Cause) -> Row | None:
-        found: Row | None = self.db.execute(
-            "SELECT * FROM incident WHERE closed IS NULL AND cluster = ? AND cause = ? AND changed > ? ORDER BY opened DESC",
-            (cause.cluster, cause.cause, self.now - _JOINED_SECONDS),
-        ).fetchone()
-        return found
+        """The open incident of a subscription with this cause, however old; else a recent one with the same cause."""
+        rows: list[Row] = self.db.execute(
+            "SELECT * FROM incident WHERE closed IS NULL AND cluster = ? AND cause = ? ORDER BY opened DESC",
+            (cause.cluster, cause.cause),
+        ).fetchall()
+        mine = {(it.group, it.topic) for it in cause.members}
+        for row in rows:
+            members = self.db.execute("SELECT grp, topic FROM member WHERE incident = ?", (row["id"],))
+            if any((it["grp"], it["topic"]) in mine for it in members.fetchall()):
+                return row
+        return next((row for row in rows if row["changed"] > self.now - _JOINED_SECONDS), None)
 
     def _row(self, incident: str) -> Row | None:
         found: Row | None = self.db.execute("SELECT * FROM incident WHERE id = ?", (incident,)).fetchone()
@@ -326,16 +344,14 @@ class _Book:
         if joins:
             self.db.execute("UPDATE incident SET revision = ? WHERE id = ?", (revision, incident))
 
-    def follow(self, incident: Open, mine: Sequence[Judged]) -> None:
-        """Apply a later triage."""
+    def follow(self, incident: Open, mine: Sequence[Judged], stood: Sequence[tuple[str, str]]) -> None:
+        """Apply a later triage; `stood`: members that it replaces."""
         row = self._row(incident.id)
         if row is None or row["closed"] is not None:
             return
-        if any(it.topic for it in mine):
-            self.db.executemany(
-                "DELETE FROM member WHERE incident = ? AND grp = ? AND topic = ''",
-                [(incident.id, it.group) for it in mine if it.topic],
-            )
+        self.db.executemany(
+            "DELETE FROM member WHERE incident = ? AND grp = ? AND topic = ?", [(incident.id, *it) for it in stood]
+        )
         self._write(incident.id, incident.cluster, mine)
         members = [it for it, _ in members_of(self.db, incident.id)]
         chosen = leading(members)

@@ -108,7 +108,7 @@ def accept(store: Store, alerts: Sequence[Alert], *, cluster: str | None, most_w
                     ),
                 )
             elif not alert.firing:
-                resolved += _end(db, row)
+                resolved += _end(db, row, now)
             else:
                 known += 1
                 _again(db, row, now)
@@ -118,10 +118,10 @@ def accept(store: Store, alerts: Sequence[Alert], *, cluster: str | None, most_w
     return Accepted(new=new, known=known, resolved=resolved, truncated=left_out)
 
 
-def _end(db: Database, row: Row) -> int:
+def _end(db: Database, row: Row, now: float) -> int:
     if not row["firing"]:
         return 0
-    db.execute("UPDATE alert SET firing = 0 WHERE id = ?", (row["id"],))
+    db.execute("UPDATE alert SET firing = 0, ended = ? WHERE id = ?", (now, row["id"]))
     # Look at the incident now: it is probably over.
     db.execute("UPDATE incident SET looked = 0 WHERE id = (SELECT incident FROM alert WHERE id = ?)", (row["id"],))
     return 1

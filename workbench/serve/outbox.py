@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 
 from workbench.delivery import Target
 from workbench.masking import masked_document
@@ -134,8 +134,9 @@ def claim(store: Store, target: str, *, lead: int | None = None) -> Parcel | Non
 
 
 def message_of(text: str) -> Message:
-    """Read a stored message; one of an earlier version lacks fields."""
-    values = json.loads(text)
+    """Read a stored message; one of an earlier version lacks fields, and one of a later version has more."""
+    known = {it.name for it in fields(Message)}
+    values = {name: it for name, it in json.loads(text).items() if name in known}
     for name in ("others", "other_incidents", "alerts", "actions"):
         values[name] = tuple(values.get(name, ()))
     return Message(**{**values, "members": tuple(tuple(it) for it in values["members"])})

@@ -108,7 +108,14 @@ INSERT INTO had (cluster, verdict, grp, topic, incident, opened)
 INSERT INTO had (cluster, verdict, grp, topic, incident, opened)
   SELECT DISTINCT cluster, verdict, '', '', incident, opened FROM had WHERE grp <> '' ON CONFLICT DO NOTHING;
 """
-_STEPS = (_FIRST, _SECOND)
+# ended: when an alert ceased to fire.
+_THIRD = """
+ALTER TABLE alert ADD COLUMN ended REAL;
+CREATE INDEX alert_firing ON alert (firing, cluster);
+CREATE INDEX alert_ended ON alert (ended);
+UPDATE telling SET revision = (SELECT revision FROM incident WHERE incident.id = telling.incident) WHERE state = 'named';
+"""
+_STEPS = (_FIRST, _SECOND, _THIRD)
 VERSION = len(_STEPS)
 
 

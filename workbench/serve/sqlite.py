@@ -36,7 +36,7 @@ class FileStore(Store):
         self.path = path
         self._writer = connect(path)
         self._lock = threading.RLock()
-        self._readers = threading.local()
+        self._readers: list[sqlite3.Connection] = []  # idle ones: threads come and go, and connections would stay
         self._opened: list[sqlite3.Connection] = []
         self._leading: ExitStack | None = None
         self._waits = False
@@ -58,11 +58,15 @@ class FileStore(Store):
     def reading(self) -> Iterator[Database]:
         """See `Store`."""
         with answering(sqlite3.Error, str(self.path), unfit=_is_unfit):
-            reader: sqlite3.Connection | None = getattr(self._readers, "connection", None)
-            if reader is None:
-                reader = self._readers.connection = connect(self.path)
+            try:
+                reader = self._readers.pop()
+            except IndexError:
+                reader = connect(self.path)
                 self._opened.append(reader)
-            yield _Connection(reader)
+            try:
+                yield _Connection(reader)
+            finally:
+                self._readers.append(reader)
 
     def leads(self) -> bool:
         """See `Store`. The lock is a file beside the memory, and is free when its process ends."""

@@ -63,9 +63,8 @@ def decide(truth: Truth, told: Told, *, now: float, quiet: float) -> Step:
     if told.phase is Phase.OWED:
         return Step(kind="first") if truth.concerned else Step(over=truth.ending is not None)
     if told.phase is Phase.NAMED:
-        if truth.ending is None:
-            return Step()
-        return Step(due=told.at + quiet) if rests else Step(kind="ends")
+        kind = "ends" if truth.ending is not None else "first" if _has_grown(truth, told) else None
+        return Step(due=told.at + quiet) if rests and kind is not None else Step(kind=kind)
     if truth.ending is not None:
         kind = truth.ending if truth.ending in ("healthy", "recovered") else "ended"
         return Step(kind=None if told.well else kind, over=True)
@@ -78,9 +77,13 @@ def decide(truth: Truth, told: Told, *, now: float, quiet: float) -> Step:
         if rests and truth.verdict == Verdict.CANNOT_TELL and told.verdict != LATE:
             return Step(due=told.at + quiet)
         return Step(kind="verdict")
-    if truth.joined > told.revision:
+    if _has_grown(truth, told):
         return Step(due=told.at + quiet) if rests else Step(kind="grows")
     return Step()
+
+
+def _has_grown(truth: Truth, told: Told) -> bool:
+    return truth.concerned and truth.joined > told.revision
 
 
 def is_recent(at: float, now: float, seconds: float) -> bool:

@@ -4,7 +4,8 @@ For each incident and target there is one row. What is true of the incident is c
 matter which step has changed it: no event can be missed, and nothing is told twice.
 
     owed ──▸ told ──▸ over      told in a message of its own; later verdicts, more subscriptions and the end follow
-      └────▸ named ─▸ over      named in the digest of another incident (its lane); only the end follows, with others of the lane
+      ◂────▸ named ─▸ over      named in the digest of another incident (its lane); the end follows, with others of the lane.
+                                If it grows, it is owed again, for what has joined was not named
 
 Only members that are not muted count: after the end of a mute the incident differs from what was told. Nothing here asks a source.
 """
@@ -82,7 +83,8 @@ class Telling:
             for name in names:
                 with self._alone(name):
                     for row in self._rows(
-                        "telling.incident = ? AND target = ? AND telling.state = 'told'", (name, target.name)
+                        "telling.incident = ? AND target = ? AND telling.state IN ('told', 'named')",
+                        (name, target.name),
                     ):
                         self._follow(row, target)
             for cluster in clusters:
@@ -115,8 +117,12 @@ class Telling:
     # One message about one incident
 
     def _follow(self, row: _Row, target: Target) -> None:
-        step = decide(self._truth(row.incident), row.told, now=self.now, quiet=self._quiet)
-        if step.kind is not None:
+        truth = self._truth(row.incident)
+        step = decide(truth, row.told, now=self.now, quiet=self._quiet)
+        if row.told.phase is Phase.NAMED:
+            if truth.ending is None:  # ends are told together
+                self._keep(row, Phase.OWED if step.kind == "first" else Phase.NAMED, due=step.due)
+        elif step.kind is not None:
             self._send(row, target, step.kind, over=step.over)
         else:
             self._keep(row, Phase.OVER if step.over else row.told.phase, due=step.due)
@@ -130,7 +136,7 @@ class Telling:
         put(self.db, message, [target], now=self.now)
         self.db.execute(
             "UPDATE telling SET state = ?, lane = ?, verdict = ?, well = ?, revision = ?, last_at = ?, due = NULL,"
-            " first_at = coalesce(first_at, ?) WHERE id = ?",
+            " first_at = coalesce(?, first_at) WHERE id = ?",
             (
                 Phase.OVER if over else Phase.TOLD, row.incident, truth.verdict, int(truth.well), message.revision, self.now,
                 self.now if first else None, row.id,
@@ -148,8 +154,13 @@ class Telling:
         for row in self._rows("cluster = ? AND target = ? AND telling.state = 'owed'", (cluster, target.name)):
             with self._alone(row.incident):
                 self._line(row.incident)  # can it be told?
-                step = decide(self._truth(row.incident), row.told, now=self.now, quiet=self._quiet)
-                if step.kind is not None:
+                truth = self._truth(row.incident)
+                step = decide(truth, row.told, now=self.now, quiet=self._quiet)
+                if (
+                    row.lane is not None and truth.ending is not None
+                ):  # a digest has named it: its end is told with others
+                    self._keep(row, Phase.NAMED, due=self.now)
+                elif step.kind is not None:
                     owed.append(row)
                 else:
                     self._keep(row, Phase.OVER if step.over else Phase.OWED, due=None)
@@ -166,7 +177,7 @@ class Telling:
             else:
                 row = owed.pop(0)
                 with self._alone(row.incident):
-                    self._first(row, target, "new")
+                    self._first(row, target, "new" if row.lane is None else "grows")
             free -= 1
         for row in owed:
             self._keep(row, Phase.OWED, due=self.now + _LEAST_QUIET_SECONDS)
@@ -187,10 +198,10 @@ class Telling:
         for other in others:
             truth = self._truth(other.incident)
             self.db.execute(
-                "UPDATE telling SET state = ?, lane = ?, verdict = ?, first_at = ?, last_at = ?, due = NULL WHERE id = ?",
+                "UPDATE telling SET state = ?, lane = ?, verdict = ?, revision = ?, first_at = ?, last_at = ?, due = NULL WHERE id = ?",
                 (
-                    Phase.NAMED if truth.ending is None else Phase.OVER, row.incident, truth.verdict, self.now, self.now,
-                    other.id,
+                    Phase.NAMED if truth.ending is None else Phase.OVER, row.incident, truth.verdict,
+                    self._incident(other.incident)["revision"], self.now, self.now, other.id,
                 ),
             )  # fmt: skip
             self.db.execute(
@@ -265,7 +276,7 @@ class Telling:
         alerts = self.db.execute(
             "SELECT min(received), max(truncated) FROM alert WHERE incident = ?", (row.incident,)
         ).fetchone()
-        begins = row.told.phase is Phase.OWED
+        begins = row.told.phase is Phase.OWED and row.lane is None
         like = it["similar"] if kind in ("new", "verdict", "digest") else None
         headline = chosen.headline if chosen is not None else it["headline"]
         if kind == "ends":
@@ -349,27 +360,32 @@ def tell_due(store: Store, settings: ServeSettings, *, lead: int | None = None) 
     waits = "due <= ? OR due > ?"
     limits = (now, now + _LONGEST_WAIT_SECONDS)
     again = [it.name for it in settings.targets if it.kind == "alertmanager"]
-    if store.row(f"SELECT 1 FROM telling WHERE {waits}", limits) is None and not (  # noqa: S608 - our own words
-        again and any(_to_repeat(store, it, now) for it in again)
-    ):
-        return False
+    with store.reading() as db:
+        waiting = db.execute(f"SELECT 1 FROM telling WHERE {waits} LIMIT 1", limits).fetchone()  # noqa: S608 - our own words
+        if waiting is None and not any(_to_repeat(db, it, now) for it in again):
+            return False
     with store.writing(lead=lead) as db:
         rows = db.execute(f"SELECT incident FROM telling WHERE {waits} ORDER BY id", limits).fetchall()  # noqa: S608 - our own words
         db.execute(f"UPDATE telling SET due = NULL WHERE {waits}", limits)  # noqa: S608 - our own words
         Telling(db, settings, now).tell((row["incident"] for row in rows), ends=True)
         for name in again:
-            for number in _to_repeat(store, name, now):
-                db.execute("UPDATE outbox SET state = 'waiting', due = ? WHERE id = ?", (now, number))
+            for number in _to_repeat(db, name, now):
+                db.execute("UPDATE outbox SET state = 'waiting', due = ?, attempts = 0 WHERE id = ?", (now, number))
     return True
 
 
-def _to_repeat(store: Store, target: str, now: float) -> list[int]:
-    """Last messages about what still holds, if they were sent some time ago and nothing else waits."""
-    rows = store.rows(
-        "SELECT max(outbox.id) AS id, max(coalesce(outbox.sent, outbox.made)) AS at FROM outbox "
+def _to_repeat(db: Database, target: str, now: float) -> list[int]:
+    """Last messages about what still holds, if they were sent, or refused for good, some time ago, and nothing else waits."""
+    rows = db.execute(
+        "SELECT max(outbox.id) AS id, max(coalesce(outbox.sent, outbox.made)) AS at, max(outbox.due) AS due FROM outbox "
         "JOIN telling ON telling.incident = outbox.incident AND telling.target = outbox.target "
         "WHERE telling.target = ? AND telling.state = 'told' AND telling.well = 0 GROUP BY outbox.incident "
         "HAVING sum(CASE WHEN outbox.state IN ('waiting', 'sending') THEN 1 ELSE 0 END) = 0",
         (target,),
-    )
-    return [row["id"] for row in rows if not is_recent(row["at"], now, REPOST_SECONDS)]
+    ).fetchall()
+    # Of one that was refused, `due` is later than that by a pause of at most as long.
+    return [
+        row["id"]
+        for row in rows
+        if not is_recent(row["at"], now, REPOST_SECONDS) and abs(now - row["due"]) >= REPOST_SECONDS
+    ]

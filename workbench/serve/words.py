@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from email.message import EmailMessage
@@ -19,6 +20,10 @@ from workbench.serve.outbox import Parcel
 _SLACK_TEXT = 2900  # a section has room for 3,000 characters
 _HEADER_TEXT = 140
 _LINES, _LINE_TEXT = 12, 200  # of causes in one paragraph
+_TITLE_TEXT = 300
+_TEAMS_LINES = (_LINE_TEXT, 120, 60, 20)
+# Teams takes 28 KB ("Message size limit for Teams": learn.microsoft.com, limits-specifications-teams), and others add to it.
+_TEAMS_BYTES = 24_000
 _ENDS_SECONDS = 3600.0  # four times the pause after which `telling` repeats an alert
 _TITLES = {
     "new": "{verdict}",
@@ -48,8 +53,12 @@ def title(parcel: Parcel) -> str:
     return masked(one_line(f"{printable(it.cluster)}: {words} · {who}"))
 
 
-def paragraphs(parcel: Parcel, shown: Callable[[str], str]) -> list[str]:
-    """The rest, worst first: headline, members, what to do, an earlier incident; `shown` makes foreign text harmless."""
+def paragraphs(parcel: Parcel, shown: Callable[[str], str], *, line: int = _LINE_TEXT) -> list[str]:
+    """The rest, worst first: headline, members, what to do, an earlier incident.
+
+    Args:
+        shown: makes foreign text harmless. line: characters of each cause of a digest.
+    """
     it = parcel.message
     found = [shown(it.headline), *([it.trend] if it.trend else [])]
     if it.total > 1 and it.members:
@@ -58,7 +67,7 @@ def paragraphs(parcel: Parcel, shown: Callable[[str], str]) -> list[str]:
         )
         if it.total > len(it.members):
             found[-1] += f"\n… and {it.total - len(it.members):,} more"
-    lines = [f"• {shown(text)}"[:_LINE_TEXT] for text in it.others]
+    lines = [f"• {shown(text)}"[:line] for text in it.others]
     for start in range(0, len(lines), _LINES):  # each cause is named; a chat's block has room for so many
         found.append(
             "\n".join(
@@ -112,9 +121,23 @@ def _plain_block(kind: str, text: str) -> dict[str, Any]:
 
 
 def teams(parcel: Parcel, url: str | None) -> dict[str, Any]:
-    """A Teams workflow's message: an adaptive card. Its text blocks read Markdown, so names are shown with look-alikes."""
-    head = {"type": "TextBlock", "text": for_chat(title(parcel)), "weight": "Bolder", "size": "Medium", "wrap": True}
-    body = [head, *({"type": "TextBlock", "text": text, "wrap": True} for text in paragraphs(parcel, for_chat))]
+    """A Teams workflow's message: an adaptive card. Its text blocks read Markdown, so names are shown with look-alikes.
+
+    Teams refuses a large message for good. So lines are cut until it fits; each cause stays named.
+    """
+    for line in _TEAMS_LINES:
+        found = _teams(parcel, url, line)
+        if len(json.dumps(found)) <= _TEAMS_BYTES:
+            break
+    return found
+
+
+def _teams(parcel: Parcel, url: str | None, line: int) -> dict[str, Any]:
+    texts = (text[: (_LINES + 1) * (line + 1)] for text in paragraphs(parcel, for_chat, line=line))
+    head = {
+        "type": "TextBlock", "text": for_chat(title(parcel))[:_TITLE_TEXT], "weight": "Bolder", "size": "Medium", "wrap": True,
+    }  # fmt: skip
+    body = [head, *({"type": "TextBlock", "text": text, "wrap": True} for text in texts)]
     card: dict[str, Any] = {
         "$schema": "http://adaptivecards.io/schemas/adaptive-card.json", "type": "AdaptiveCard", "version": "1.4", "body": body,
     }  # fmt: skip

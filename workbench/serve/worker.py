@@ -183,7 +183,8 @@ class Worker:
             for alerts in _parts(list(found)):
                 judged = self._verdicts(cluster, alerts)
                 incidents.conclude(self.store, alerts, judged, self.settings, lead=lead, skipped=skipped)
-        left -= sum(it.id in {one.id for one in waiting} for it in journal.waiting(self.store))
+        taken = {it.id for it in waiting}
+        left -= sum(it.id in taken for it in journal.waiting(self.store))
         return left > 0  # what cannot be concluded must not keep incidents and the fleet from their turn
 
     def _skipping(self, kind: str) -> Callable[[], None]:

@@ -6,7 +6,6 @@ and a task that runs twice, because its executor was lost, writes the same file 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,8 +16,7 @@ import pyarrow as pa
 
 from workbench.errors import DamagedCaptureError
 from workbench.files import atomic_write
-from workbench.humanize import first_line
-from workbench.samples import SAMPLES_SCHEMA
+from workbench.sweep.landed import LAND_AGAIN, columns_of, is_empty
 from workbench.sweep.store import SUMMARIES, LandedFile, Store
 
 if TYPE_CHECKING:
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
 
 # Part of the key: a change of the method must make new summaries.
 VERSION = "5"
-_LAND_AGAIN = "Remove its slot's folder and land the slot again."
 _DONE = "number bigint, bytes_read bigint, samples bigint, error string"
 _DONE_SCHEMA = pa.schema(
     [("number", pa.int64()), ("bytes_read", pa.int64()), ("samples", pa.int64()), ("error", pa.string())]
@@ -65,7 +62,7 @@ class Reading:
 
 
 def condense_missing(store: Store, spark: SparkSession, ends: Sequence[datetime]) -> Reading:
-    """Condense the files of these slots that have no summary.
+    """Condense the files of these slots that have no summary that can be read.
 
     Raises:
         DamagedCaptureError: if a file has changed since it was landed.
@@ -75,7 +72,7 @@ def condense_missing(store: Store, spark: SparkSession, ends: Sequence[datetime]
     slot_us = round(store.slot.total_seconds() * 1e6)
     jobs = []
     for file, target in zip(files, targets, strict=True):
-        if not target.exists():
+        if not _is_whole(target):
             target.parent.mkdir(parents=True, exist_ok=True)
             end_us = round(file.end.timestamp() * 1e6)
             jobs.append(
@@ -103,12 +100,23 @@ def summary_path(store: Store, file: LandedFile) -> Path:
     return store.root / SUMMARIES / f"v{VERSION}" / f"{file.end:%Y-%m-%d}" / f"{file.digest}-{file.end:%H%M%S}.parquet"
 
 
+def _is_whole(summary: Path) -> bool:
+    """Whether a summary is there; the end of the machine may have left an empty file of it."""
+    import pyarrow.parquet as pq
+
+    try:
+        pq.read_metadata(summary)
+    except (OSError, pa.ArrowException):
+        return False
+    return True
+
+
 def _has_counters(summary: Path) -> bool:
     """Whether a summary has counters, by its footer: only their rows have a source."""
     import pyarrow.parquet as pq
 
     metadata = pq.read_metadata(summary)
-    return not _is_empty(metadata, metadata.schema.to_arrow_schema().get_field_index("source"))
+    return not is_empty(metadata, metadata.schema.to_arrow_schema().get_field_index("source"))
 
 
 def _run(spark: SparkSession, jobs: Sequence[Job]) -> pa.Table:
@@ -119,7 +127,7 @@ def _run(spark: SparkSession, jobs: Sequence[Job]) -> pa.Table:
     done = numbers.mapInArrow(_worker(tuple(jobs)), _DONE).toArrow()
     errors = [text for text in done["error"].to_pylist() if text is not None]
     if errors:
-        raise DamagedCaptureError(errors[0], hint=_LAND_AGAIN)
+        raise DamagedCaptureError(errors[0], hint=LAND_AGAIN)
     return done
 
 
@@ -136,69 +144,14 @@ def condense_file(job: Job) -> dict[str, object]:
     """Condense one file; return what was read, and the error in words."""
     import pyarrow.parquet as pq
 
-    from workbench.features.condense import condense
+    from workbench.features.condense import COLUMNS, NAMES, condense
 
-    nothing: dict[str, object] = {"bytes_read": 0, "samples": 0, "error": None}
     try:
-        data = _content(Path(job.source), job.digest)
-        samples = read_samples(pa.BufferReader(data))
+        samples, size = columns_of(Path(job.source), job.digest, COLUMNS, [*NAMES, "flag"])
     except DamagedCaptureError as error:
-        return {**nothing, "error": error.message}
-    except (OSError, pa.ArrowException) as error:
-        return {**nothing, "error": f"{job.source} cannot be read: {first_line(error)}."}
+        return {"bytes_read": 0, "samples": 0, "error": error.message}
     summary = condense(samples, (job.begin_us, job.end_us))
     target = Path(job.target)
     with atomic_write(target) as temporary:
         pq.write_table(summary, temporary, compression="zstd", compression_level=1)
-    return {"bytes_read": len(data), "samples": samples.num_rows, "error": None}
-
-
-def _content(path: Path, digest: str) -> bytes:
-    data = path.read_bytes()
-    if not hashlib.sha256(data).hexdigest().startswith(digest):
-        raise DamagedCaptureError(f"{path} has changed since it was landed (its SHA-256 differs).", hint=_LAND_AGAIN)
-    return data
-
-
-def whole_file(file: LandedFile) -> pa.Table:
-    """All samples of a landed file, without a summary.
-
-    Raises:
-        DamagedCaptureError: if it has changed since it was landed, or cannot be read.
-    """
-    import pyarrow.parquet as pq
-
-    try:
-        return pq.read_table(pa.BufferReader(_content(file.path, file.digest))).cast(SAMPLES_SCHEMA)
-    except (OSError, pa.ArrowException) as error:
-        raise DamagedCaptureError(f"{file.path} cannot be read: {first_line(error)}.", hint=_LAND_AGAIN) from None
-
-
-def read_samples(source: pa.NativeFile) -> pa.Table:
-    """Read the columns to condense, text as dictionaries, in one chunk; empty columns are not decoded."""
-    import pyarrow.parquet as pq
-
-    from workbench.features.condense import COLUMNS, NAMES
-
-    text = [*NAMES, "flag"]
-    file = pq.ParquetFile(source, read_dictionary=text)
-    empty = {
-        name for at, name in enumerate(file.schema_arrow.names) if name in COLUMNS and _is_empty(file.metadata, at)
-    }
-    table = file.read(columns=[name for name in COLUMNS if name not in empty], use_threads=False)
-    for name in sorted(empty):
-        nothing = pa.nulls(table.num_rows, pa.int32())
-        if name in text:
-            nothing = pa.DictionaryArray.from_arrays(nothing, pa.array([], pa.string()))
-        table = table.append_column(name, nothing)
-    return table.unify_dictionaries().combine_chunks()
-
-
-def _is_empty(metadata: object, column: int) -> bool:
-    """Whether a column has no value in any row group, by the file's statistics."""
-    for at in range(metadata.num_row_groups):  # type: ignore[attr-defined]
-        chunk = metadata.row_group(at).column(column)  # type: ignore[attr-defined]
-        stats = chunk.statistics
-        if stats is None or not stats.has_null_count or stats.null_count != chunk.num_values:
-            return False
-    return True
+    return {"bytes_read": size, "samples": samples.num_rows, "error": None}

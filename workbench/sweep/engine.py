@@ -26,7 +26,8 @@ from workbench.samples import SAMPLES_SCHEMA
 from workbench.settings import Thresholds
 from workbench.spark.columns import columns
 from workbench.spark.session import for_little_data, is_local
-from workbench.sweep.condense_store import Reading, condense_missing, whole_file
+from workbench.sweep.condense_store import Reading, condense_missing
+from workbench.sweep.landed import whole_file
 from workbench.sweep.store import Store
 from workbench.triage.engine import ORDER, Triage, answered, finding_of, profiles_named
 from workbench.triage.finding import Finding
@@ -254,7 +255,7 @@ def _whole_fleet(looked: _Looked, ends: Sequence[datetime]) -> tuple[Reading, pa
     files = looked.store.files(ends)
     if sum(looked.store.rows_of(end) for end in ends) > SMALL_SAMPLES:
         return None
-    samples = pa.concat_tables([SAMPLES_SCHEMA.empty_table(), *(whole_file(file) for file in files)])
+    samples = pa.concat_tables([SAMPLES_SCHEMA.empty_table(), *(whole_file(file.path, file.digest) for file in files)])
     both = pc.and_(pc.is_valid(samples["group"]), pc.is_valid(samples["topic"]))
     pairs = samples.filter(both).group_by(["group", "topic"]).aggregate([])
     pairs = pairs.filter(pc.invert(pc.starts_with(pairs["group"], REDRIVE_PREFIX)))

@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +35,7 @@ from workbench.files import atomic_folder, atomic_write, leftovers, remove_folde
 from workbench.inputs import first_problem
 from workbench.samples import SAMPLES_SCHEMA, SERIES_ORDER, SeriesTable, codes_of
 from workbench.settings import Thresholds
+from workbench.sweep.landed import rows_of
 from workbench.window import Window
 
 INFO, SAMPLES, SUMMARIES = "store.json", "samples", "summaries"
@@ -211,11 +212,14 @@ class Store:
         """Read all samples of some (group, topic) in a window, with those of their topics and of their groups' members.
 
         Only row groups that can contain them are read.
+
+        Raises:
+            DamagedCaptureError: if a file cannot be read, or needs more memory than a file of others may.
         """
         groups, topics = {group for group, _ in subscriptions}, {topic for _, topic in subscriptions}
         files = self.files(self.slots_of(window)) if groups else []
         with ThreadPoolExecutor(os.cpu_count()) as pool:  # Arrow reads without Python's GIL
-            found = list(pool.map(lambda file: _rows_of(file.path, groups, topics), files))
+            found = list(pool.map(lambda file: rows_of(file.path, groups, topics), files))
         return pa.concat_tables([SAMPLES_SCHEMA.empty_table(), *found])
 
 
@@ -260,43 +264,6 @@ def make_store(root: Path, info: StoreInfo, *, own: Mapping[str, GroupSettings] 
     with atomic_write(root / INFO) as temporary:
         temporary.write_text(info.model_dump_json(indent=1, by_alias=True) + "\n", encoding="utf-8")
     return Store(root=root, info=info, own=own or {})
-
-
-def _rows_of(path: Path, groups: set[str], topics: set[str]) -> pa.Table:
-    """Read the rows of some groups, and of some topics that belong to no group."""
-    # Text as dictionaries: a few names for a hundred thousand rows, most of which are not needed.
-    file = pq.ParquetFile(path, read_dictionary=[field.name for field in SAMPLES_SCHEMA if field.type == pa.string()])
-    names = file.schema_arrow.names
-    columns = {name: names.index(name) for name in ("group", "topic")}
-    wanted = []
-    for at in range(file.metadata.num_row_groups):
-        part = file.metadata.row_group(at)
-        group, topic = (part.column(columns[name]).statistics for name in ("group", "topic"))
-        if _may_hold(group, groups) or (_may_be_null(group) and _may_hold(topic, topics)):
-            wanted.append(at)
-    if not wanted:
-        return SAMPLES_SCHEMA.empty_table()
-    table = file.read_row_groups(wanted, use_threads=False)
-    mine = _is_one_of(table["group"], groups)
-    shared = pc.and_(pc.is_null(table["group"]), _is_one_of(table["topic"], topics))
-    return table.filter(pc.or_(mine, shared)).cast(SAMPLES_SCHEMA)
-
-
-def _is_one_of(column: pa.ChunkedArray, names: set[str]) -> pa.ChunkedArray:
-    """Membership by row, by dictionary code; false for null."""
-    wanted = pa.array(sorted(names), pa.string())
-    found = (pc.is_in(chunk.dictionary, wanted).take(chunk.indices) for chunk in column.chunks)
-    return pa.chunked_array([pc.fill_null(chunk, False) for chunk in found], pa.bool_())
-
-
-def _may_hold(statistics: Any, names: set[str]) -> bool:
-    if statistics is None or not statistics.has_min_max:
-        return statistics is None or statistics.num_values > 0  # without statistics, or only nulls
-    return any(statistics.min <= name <= statistics.max for name in names)
-
-
-def _may_be_null(statistics: Any) -> bool:
-    return statistics is None or not statistics.has_null_count or statistics.null_count > 0
 
 
 def _pieces(series: SeriesTable) -> Iterator[SeriesTable]:

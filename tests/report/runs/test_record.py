@@ -142,6 +142,15 @@ def test_a_run_that_is_locked_stays(tmp_path: Path) -> None:
     assert retain(tmp_path, last, Keep(number=1)) == ["old"]
 
 
+def test_the_run_of_the_latest_period_stays(tmp_path: Path) -> None:
+    """Its verdicts are exported; reports of older periods that are made afterwards do not push it out."""
+    recorded(tmp_path, "latest", 5)
+    for name, hours in (("one", 4), ("two", 3)):
+        until = (NOW - timedelta(days=hours)).isoformat()
+        last = recorded(tmp_path, name, hours, parameters={"cluster": "prod", "until": until})
+    assert retain(tmp_path, last, Keep(number=1)) == ["one"]
+
+
 @pytest.mark.parametrize("text", ["0", "-1", "", "all", "90", "90d", " 12h ", "1" * 30, "٣"])
 def test_what_to_keep_is_a_number_or_an_age(text: str) -> None:
     """Anything else is refused: a wrong word removes nothing."""

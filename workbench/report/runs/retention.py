@@ -45,11 +45,12 @@ def parse_keep(text: str) -> Keep:
 def retain(out: Path, record: RunRecord, keep: Keep, *, now: datetime | None = None) -> list[str]:
     """Remove the runs of the same report and cluster that are beyond what is kept; return their names, the oldest first.
 
-    A run in progress stays, and so do the given one and the last one that was done: the next report compares itself with that.
+    A run in progress stays, and so do the given one, the last one that was done, and the one that was done of the latest period: the
+    next report compares itself with that, and the exported verdicts are of it.
     """
     same = [(folder, it) for folder, it in runs_in(out) if (it.report, it.cluster) == (record.report, record.cluster)]
-    done = [folder.name for folder, it in same if it.state is RunState.DONE]
-    stays = {record.run_id, *done[-1:]}
+    done = [(it.period_end or it.started_at, folder.name) for folder, it in same if it.state is RunState.DONE]
+    stays = {record.run_id, *(name for _, name in [*done[-1:], *sorted(done)[-1:]])}
     beyond = same[: -keep.number] if keep.number is not None else same
     oldest = (now or datetime.now(UTC)) - keep.age if keep.age is not None else None
     gone = [

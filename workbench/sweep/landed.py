@@ -1,0 +1,164 @@
+"""Reading the files of a store, whole or in part. It may be somebody else's: what a file takes is bounded before it is decoded."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from workbench.collect.capture import ROOM_VARIABLE, memory_limit_gib
+from workbench.collect.parquet_bounds import Room, TooLargeError, spread_bytes, taken_bytes
+from workbench.errors import DamagedCaptureError
+from workbench.humanize import first_line
+from workbench.samples import SAMPLES_SCHEMA
+
+LAND_AGAIN = "Remove its slot's folder and land the slot again."
+_TEXTS = [field.name for field in SAMPLES_SCHEMA if field.type == pa.string()]
+T = TypeVar("T")
+
+
+def content(path: Path, digest: str) -> bytes:
+    """The bytes of a landed file.
+
+    Raises:
+        DamagedCaptureError: if it has changed since it was landed. OSError: if it cannot be read.
+    """
+    data = path.read_bytes()
+    if not hashlib.sha256(data).hexdigest().startswith(digest):
+        raise DamagedCaptureError(f"{path} has changed since it was landed (its SHA-256 differs).", hint=LAND_AGAIN)
+    return data
+
+
+def whole_file(path: Path, digest: str) -> pa.Table:
+    """All samples of a landed file.
+
+    Raises:
+        DamagedCaptureError: if it has changed since it was landed, or cannot be read.
+    """
+
+    def read() -> pa.Table:
+        data = content(path, digest)
+        file, room = _opened(data)
+        return _as_samples(file.read(columns=SAMPLES_SCHEMA.names), room)
+
+    return _read(path, read)
+
+
+def columns_of(path: Path, digest: str, names: Sequence[str], texts: Sequence[str]) -> tuple[pa.Table, int]:
+    """Some columns, text as dictionaries, in one chunk, and the size of the file; empty columns are not decoded.
+
+    Raises:
+        DamagedCaptureError: if it has changed since it was landed, or cannot be read.
+    """
+
+    def read() -> tuple[pa.Table, int]:
+        data = content(path, digest)
+        file, _ = _opened(data)
+        there = file.schema_arrow.names
+        empty = {name for at, name in enumerate(there) if name in names and is_empty(file.metadata, at)}
+        table = file.read(columns=[name for name in names if name not in empty], use_threads=False)
+        for name in sorted(empty):
+            nothing = pa.nulls(table.num_rows, pa.int32())
+            if name in texts:
+                nothing = pa.DictionaryArray.from_arrays(nothing, pa.array([], pa.string()))
+            table = table.append_column(name, nothing)
+        return table.unify_dictionaries().combine_chunks(), len(data)
+
+    return _read(path, read)
+
+
+def rows_of(path: Path, groups: set[str], topics: set[str]) -> pa.Table:
+    """The rows of some groups, and of some topics that belong to no group; only row groups that can hold them are read.
+
+    Raises:
+        DamagedCaptureError: if the file cannot be read.
+    """
+    return _read(path, lambda: _rows_of(path, groups, topics))
+
+
+def _rows_of(path: Path, groups: set[str], topics: set[str]) -> pa.Table:
+    state = path.stat()
+    file, room = _opened(path, known=_taken(str(path), state.st_size, state.st_mtime_ns))
+    names = file.schema_arrow.names
+    for name in ("group", "topic"):
+        if not pa.types.is_dictionary(file.schema_arrow.field(name).type):
+            raise TypeError(f"{name} is no text")
+    columns = {name: names.index(name) for name in ("group", "topic")}
+    wanted = []
+    for at in range(file.metadata.num_row_groups):
+        part = file.metadata.row_group(at)
+        group, topic = (part.column(columns[name]).statistics for name in ("group", "topic"))
+        if _may_hold(group, groups) or (_may_be_null(group) and _may_hold(topic, topics)):
+            wanted.append(at)
+    if not wanted:
+        return SAMPLES_SCHEMA.empty_table()
+    table = file.read_row_groups(wanted, columns=SAMPLES_SCHEMA.names, use_threads=False)
+    mine = _is_one_of(table["group"], groups)
+    shared = pc.and_(pc.is_null(table["group"]), _is_one_of(table["topic"], topics))
+    return _as_samples(table.filter(pc.or_(mine, shared)), room)
+
+
+@lru_cache(maxsize=10_000)  # batches of a sweep read the same files again and again
+def _taken(path: str, _size: int, _changed: int) -> int:
+    return taken_bytes(Path(path), SAMPLES_SCHEMA, Room(memory_limit_gib() * 2**30))
+
+
+def _opened(source: Path | bytes, *, known: int | None = None) -> tuple[pq.ParquetFile, Room]:
+    """A file with its texts as dictionaries: a few names for a hundred thousand rows; and the memory that is left beside its pages."""
+    room = Room(memory_limit_gib() * 2**30)
+    room.take(taken_bytes(source, SAMPLES_SCHEMA, room) if known is None else known)
+    return pq.ParquetFile(source if isinstance(source, Path) else pa.BufferReader(source), read_dictionary=_TEXTS), room
+
+
+def _as_samples(table: pa.Table, room: Room) -> pa.Table:
+    """A table in the samples' types; its texts are no larger than the room that is left."""
+    for name in _TEXTS:
+        room.take(sum(map(spread_bytes, table[name].chunks)))
+    return table.select(SAMPLES_SCHEMA.names).cast(SAMPLES_SCHEMA)
+
+
+def _read(path: Path, read: Callable[[], T]) -> T:
+    try:
+        return read()
+    except TooLargeError:
+        raise DamagedCaptureError(
+            f"{path} needs more than {memory_limit_gib():g} GiB of memory.",
+            hint=f"If you trust it and have more memory, set {ROOM_VARIABLE}. Otherwise: {LAND_AGAIN}",
+        ) from None
+    except KeyError as error:
+        raise DamagedCaptureError(f"{path} has no column {error.args[0]!r}.", hint=LAND_AGAIN) from None
+    except (OSError, TypeError, ValueError, pa.ArrowException) as error:  # pa.ArrowInvalid is a ValueError
+        raise DamagedCaptureError(f"{path} cannot be read: {first_line(error)}.", hint=LAND_AGAIN) from None
+
+
+def is_empty(metadata: Any, column: int) -> bool:
+    """Whether a column has no value in any row group, by the file's statistics."""
+    for at in range(metadata.num_row_groups):
+        chunk = metadata.row_group(at).column(column)
+        stats = chunk.statistics
+        if stats is None or not stats.has_null_count or stats.null_count != chunk.num_values:
+            return False
+    return True
+
+
+def _is_one_of(column: pa.ChunkedArray, names: set[str]) -> pa.ChunkedArray:
+    """Membership by row, by dictionary code; false for null."""
+    wanted = pa.array(sorted(names), pa.string())
+    found = (pc.is_in(chunk.dictionary, wanted).take(chunk.indices) for chunk in column.chunks)
+    return pa.chunked_array([pc.fill_null(chunk, False) for chunk in found], pa.bool_())
+
+
+def _may_hold(statistics: Any, names: set[str]) -> bool:
+    if statistics is None or not statistics.has_min_max:
+        return statistics is None or statistics.num_values > 0  # without statistics, or only nulls
+    return any(statistics.min <= name <= statistics.max for name in names)
+
+
+def _may_be_null(statistics: Any) -> bool:
+    return statistics is None or not statistics.has_null_count or statistics.null_count > 0
