@@ -32,6 +32,7 @@ _ABORT_SECONDS = 2.0
 _MAX_MESSAGE_BYTES = 1_000_000_000  # only the topic's limit counts
 _FLUSH_SECONDS = 1.0
 _CLAIM_TRIES = 8
+_PRODUCE = "produce"
 
 
 def claim_id(plan: RedrivePlan) -> str:
@@ -226,12 +227,12 @@ class KafkaSink:
             except KafkaException as error:
                 if error.args[0].code() in _local_refusals():
                     self._named[letter.partition, letter.offset] = error.args[0].name()
-                raise self._refused("produce", error) from None
+                raise self._refused(_PRODUCE, error) from None
             except (ValueError, TypeError, OverflowError, SystemError) as error:  # the client cannot encode it
                 code = type(error).__name__
                 raise LettersRefusedError(code, f"{code}: {error}", {(letter.partition, letter.offset): code}) from None
         if self._failed is not None:
-            raise self._refused("produce", self._failed[0])
+            raise self._refused(_PRODUCE, self._failed[0])
 
     def _begin(self) -> None:
         from confluent_kafka import KafkaException
@@ -261,10 +262,10 @@ class KafkaSink:
         self._add_positions(self._producer, positions, ordered, marks)
         while self._producer.flush(_FLUSH_SECONDS):
             if self._failed is not None:
-                raise self._refused("produce", self._failed[0])
+                raise self._refused(_PRODUCE, self._failed[0])
             self._check_time()
         if self._failed is not None:
-            raise self._refused("produce", self._failed[0])
+            raise self._refused(_PRODUCE, self._failed[0])
         self._check_partitions()
         self._until(lambda: self._producer.commit_transaction(_COMMIT_SECONDS), "commit", _COMMIT_SECONDS)
         self._in_transaction = False
@@ -311,7 +312,7 @@ class KafkaSink:
                 f"Another process has taken over the plan {self._plan.short_hash}: nothing more is produced here.",
                 hint="See: workbench dlq follow.",
             )
-        if cause.code() in _refusals():
+        if cause.code() in _refusals() and (self._failed is not None or what == _PRODUCE):  # not of the position
             return LettersRefusedError(cause.name(), error_words(cause), dict(self._named))
         return self._unreachable(what, cause if is_denied(cause) else error)
 

@@ -1,0 +1,51 @@
+"""What a redrive asks Kafka beyond the replay's gateway: an answer that lacks a part is not taken for the whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from tests.redrive.making import LETTERS, TOPIC, plan_from
+from workbench.collect.kafka_others import Others
+from workbench.errors import SourceUnreachableError
+from workbench.redrive.gateway import LettersRefusedError
+from workbench.redrive.kafka import RedriveKafka
+from workbench.redrive.kafka_sink import KafkaSink
+from workbench.redrive.ledger import Ledger
+from workbench.replay.kafka_gateway import KafkaGateway
+
+
+def test_a_broker_that_does_not_list_its_groups_hides_no_plan(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The plan of another machine may be among them; its letters would be produced twice."""
+    gateway = KafkaGateway("127.0.0.1:9", {})
+    kafka, told = RedriveKafka(gateway), Others(consumers={"payments"}, incomplete=["broker 2 does not answer"])
+    monkeypatch.setattr(gateway, "_kafka", _Listing(told))
+    with pytest.raises(SourceUnreachableError, match="The groups cannot be listed: broker 2 does not answer"):
+        kafka.handled(TOPIC, None, "c", Ledger(tmp_path))
+    assert kafka.readers([TOPIC]) is None
+    told.incomplete.clear()
+    assert kafka.handled(TOPIC, None, "c", Ledger(tmp_path)) == {}
+
+
+class _Listing:
+    """A cluster that lists groups."""
+
+    def __init__(self, told: Others) -> None:
+        self.told = told
+
+    def others(self, *, only: Any) -> Others:
+        assert only == ()
+        return self.told
+
+
+def test_only_records_are_refused() -> None:
+    """An error of that kind about the position leaves no letter out, and is not tried for ever."""
+    sink = KafkaSink("127.0.0.1:9", {}, plan_from(LETTERS))
+    error = KafkaException(KafkaError(KafkaError._INVALID_ARG))
+    assert isinstance(sink._refused("add its position to the transaction", error), SourceUnreachableError)
+    assert isinstance(sink._refused("produce", error), LettersRefusedError)
+    sink._failed = (KafkaError(KafkaError.INVALID_RECORD), "orders")
+    assert isinstance(sink._refused("commit", error), LettersRefusedError)
