@@ -154,7 +154,7 @@ def make_redrive_plan(
         wanted = survey(letters, start, stop, rules, progress=progress)
     except LettersGoneError as error:
         raise EvidenceError(
-            f"Letters were deleted while they were read: {error}.", hint="Plan again: retention is deleting them."
+            f"Letters were deleted while they were read: {error.where}.", hint="Plan again: retention is deleting them."
         ) from None
     # A list of all topics leaves out those that may not be described; asked by name, the broker says so.
     denied = sorted(gateway.cluster(sorted(absent)).denied) if absent else []
