@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import confluent_kafka
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
@@ -15,6 +16,7 @@ from workbench.redrive.gateway import LettersRefusedError
 from workbench.redrive.kafka import RedriveKafka
 from workbench.redrive.kafka_sink import KafkaSink
 from workbench.redrive.ledger import Ledger
+from workbench.redrive.marks import Progress
 from workbench.replay.kafka_gateway import KafkaGateway
 
 
@@ -49,3 +51,28 @@ def test_only_records_are_refused() -> None:
     assert isinstance(sink._refused("produce", error), LettersRefusedError)
     sink._failed = (KafkaError(KafkaError.INVALID_RECORD), "orders")
     assert isinstance(sink._refused("commit", error), LettersRefusedError)
+
+
+def test_a_claim_that_kafka_does_not_show_yet_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It acknowledges the transaction before it shows the positions of a new group; nothing can begin without them."""
+    sink = KafkaSink("127.0.0.1:9", {}, plan_from(LETTERS), timeout_seconds=0.2)
+    shown = [Progress(), Progress(), Progress(), Progress(positions={0: 0})]
+    monkeypatch.setattr(confluent_kafka, "Producer", _Claiming)
+    monkeypatch.setattr(sink, "_add_positions", lambda *_: None)
+    monkeypatch.setattr(sink, "progress", lambda: shown.pop(0) if len(shown) > 1 else shown[0])
+    assert sink.claim({0: 0}, None, {}, lambda: None).positions == {0: 0}
+    shown[:] = [Progress()]
+    with pytest.raises(SourceUnreachableError, match="does not show the position of the plan"):
+        sink.claim({0: 0}, None, {}, lambda: None)
+
+
+class _Claiming:
+    """A producer whose transactions succeed."""
+
+    def __init__(self, _properties: Any) -> None: ...
+
+    def init_transactions(self, _seconds: float) -> None: ...
+
+    def begin_transaction(self) -> None: ...
+
+    def commit_transaction(self, _seconds: float) -> None: ...

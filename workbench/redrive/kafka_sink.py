@@ -157,7 +157,7 @@ class KafkaSink:
                 self._until(producer.begin_transaction, "claim its letters", _COMMIT_SECONDS)
                 self._add_positions(producer, positions, ordered, marks)
                 self._until(lambda: producer.commit_transaction(_COMMIT_SECONDS), "claim its letters", _COMMIT_SECONDS)  # noqa: B023
-                return self.progress()
+                return self._shown()
             except FencedError:
                 if attempt == _CLAIM_TRIES:
                     raise GuardError(
@@ -166,6 +166,22 @@ class KafkaSink:
                     ) from None
                 time.sleep(random.uniform(0.1, 1.0) * attempt)  # noqa: S311 - so that two do not fence each other for ever
         raise AssertionError
+
+    def _shown(self) -> Progress:
+        """What is committed, once Kafka shows it.
+
+        Of a new group, it tells no position, and no error, until the transaction's markers are written (4.2, seen). Whoever asks again
+        in that moment would take the plan for one that has not begun, or whose position has expired.
+        """
+        deadline = time.monotonic() + self._timeout
+        while not (found := self.progress()).positions:
+            if time.monotonic() > deadline:
+                raise SourceUnreachableError(
+                    f"Kafka at {self._bootstrap} does not show the position of the plan {self._plan.short_hash} yet.",
+                    hint="Apply again: nothing was produced.",
+                )
+            time.sleep(_POLL_SECONDS)
+        return found
 
     def _add_positions(self, producer: Any, positions: Positions, ordered: int | None, marks: Marks) -> None:
         from confluent_kafka import TopicPartition
