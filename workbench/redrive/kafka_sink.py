@@ -41,6 +41,18 @@ def claim_id(plan: RedrivePlan) -> str:
 
 
 @cache
+def _metadata_of(group: str) -> Any:
+    """Metadata of a group for transactions; nobody joins it. The client knows no broker, so no request is under way when it goes."""
+    from confluent_kafka import Consumer
+
+    reader = Consumer({"group.id": group, "log_level": 0})
+    try:
+        return reader.consumer_group_metadata()
+    finally:
+        reader.close()
+
+
+@cache
 def _fences() -> frozenset[int]:
     from confluent_kafka import KafkaError
 
@@ -91,8 +103,6 @@ class KafkaSink:
         self._batch = {"batch.size": max(1, batch_bytes)} if batch_bytes is not None and batch_bytes < 1_000_000 else {}
         self._bootstrap = bootstrap
         self._producer: Any = None
-        self._readers: list[Any] = []
-        self._metadata: dict[str, Any] = {}
         self._in_transaction = False
         self._opened, self._sent, self._careful = 0.0, 0, False
         self._by_key: set[str] = set()  # topics whose partitions the client has chosen in this transaction
@@ -198,24 +208,11 @@ class KafkaSink:
             if places:
                 self._until(
                     lambda group=group, places=places: producer.send_offsets_to_transaction(  # type: ignore[misc]
-                        places, self._group(group), _COMMIT_SECONDS
+                        places, _metadata_of(group), _COMMIT_SECONDS
                     ),
                     "add its position to the transaction",
                     _COMMIT_SECONDS,
                 )
-
-    def _group(self, group: str) -> Any:
-        """Metadata of a group for transactions; nobody joins it."""
-        from confluent_kafka import Consumer, KafkaException
-
-        if group not in self._metadata:
-            try:
-                reader = Consumer({**self._common, "group.id": group, "enable.auto.commit": False})
-            except KafkaException as error:
-                raise self._unreachable("begin", error) from None
-            self._readers.append(reader)
-            self._metadata[group] = reader.consumer_group_metadata()
-        return self._metadata[group]
 
     def send(
         self, topic: str, partition: int | None, letter: Letter, headers: Headers, timestamp_ms: int | None
@@ -350,6 +347,3 @@ class KafkaSink:
                 with suppress(KafkaException):
                     self._producer.abort_transaction(_ABORT_SECONDS)
             self._producer = None
-        for reader in self._readers:
-            reader.close()
-        self._readers = []
