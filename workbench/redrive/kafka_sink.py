@@ -143,11 +143,7 @@ class KafkaSink:
 
     def progress(self) -> Progress:
         """See `Sink.progress`."""
-        from confluent_kafka.admin import AdminClient
-
-        return read_progress(
-            AdminClient(self._common), self._plan, timeout_seconds=self._timeout, unreachable=self._unreachable
-        )
+        return read_progress(self._common, self._plan, timeout_seconds=self._timeout, unreachable=self._unreachable)
 
     def claim(self, positions: Positions, ordered: int | None, marks: Marks, check: Callable[[], None]) -> Progress:
         """See `Sink.claim`.
