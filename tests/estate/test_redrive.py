@@ -92,4 +92,4 @@ def test_without_the_right_to_write_nothing_begins(
     assert quotas_of(whole.bootstrap, whole.properties(ADMIN)) == Quotas(user=ADMIN)
     kafka = kafka_of(whole.bootstrap, whole.properties(ADMIN))
     assert records_of(kafka, source) == []
-    assert plan.id not in kafka.groups()
+    assert plan.id not in kafka.gateway.groups()

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from tests.lab.replaying import fresh
 from tests.redrive.redriving import dead_letters, dlq, kafka_of, planned_as, produced_by, records_of, write_letters
@@ -225,6 +225,34 @@ class _Swallowing(KafkaSink):
     def send(self, topic: str, partition: int | None, letter: Letter, headers: Any, timestamp_ms: int | None) -> None:
         if f"{letter.partition}:{letter.offset}" not in self._swallowed:
             super().send(topic, partition, letter, headers, timestamp_ms)
+
+
+def test_a_letter_that_the_target_refuses_is_named_by_every_command(
+    lab: Lab, kafka: RedriveKafka, settings_file: Path, tmp_path: Path
+) -> None:
+    """A letter without a key, and a target that is compacted since the plan: apply, follow and verify tell it from a missing one."""
+    source, topic = fresh("orders"), fresh("orders-dlt")
+    create_topic(lab.bootstrap, source, 1)
+    create_topic(lab.bootstrap, topic, 1)
+    some = letters(20, source, 1)
+    write_letters(lab.bootstrap, topic, [it._replace(key=None if at == 7 else it.key) for at, it in enumerate(some)])
+    plan, path = plan_of(kafka, topic), tmp_path / "plan.json"
+    path.write_text(json.dumps(plan.document()))
+    compacted = ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET)
+    change = ConfigResource(ConfigResource.Type.TOPIC, source, incremental_configs=[compacted])
+    admin = AdminClient({"bootstrap.servers": lab.bootstrap})
+    admin.incremental_alter_configs([change])[change].result(30)
+    applied = dlq("apply", str(path), "--apply", "--confirm", planned_as(path), "--json", settings=settings_file)
+    assert (applied.returncode, json.loads(applied.stdout)["refused"]) == (3, {"0:7": "INVALID_RECORD"}), applied.stderr
+    followed = dlq("follow", str(path), "--once", "--json", settings=settings_file)
+    look = json.loads(followed.stdout)
+    assert (followed.returncode, look["produced"], look["refused"], look["is_done"]) == (3, plan.letters - 1, 1, True)
+    for _ in range(2):
+        checked = dlq("verify", str(path), "--json", settings=settings_file)
+        assert checked.returncode == 3, checked.stderr
+        found = json.loads(checked.stdout)
+        assert (found["missing"], found["refused"]) == ([], {"0:7": "INVALID_RECORD"})
+        kafka.gateway.delete_group(plan.id)  # as Kafka forgets it after some days: the ledger still knows
 
 
 def test_a_poison_record_stops_after_its_rounds(lab: Lab, kafka: RedriveKafka) -> None:

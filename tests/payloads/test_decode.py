@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -174,6 +175,19 @@ def test_items_without_a_size_are_not_built(tmp_path: Path, items: Any) -> None:
     value = b"\x80\xe1\xeb\x17\x00" + b"\x00" * (10_000 if isinstance(items, list) else 0)
     found = Decoder(RecordSettings(schemas=str(tmp_path))).decode("t", b"\0\0\0\0\1" + value)
     assert "too many values" in (found.problem or "")
+
+
+def test_a_small_schema_that_stands_for_a_billion_fields_is_refused_at_once(tmp_path: Path) -> None:
+    """A record that has another one twice, which has another one twice, and so on."""
+    made: Any = {"type": "record", "name": "R0", "fields": [{"name": "n", "type": "null"}]}
+    for number in range(1, 31):
+        twice = [{"name": "a", "type": made}, {"name": "b", "type": f"R{number - 1}"}]
+        made = {"type": "record", "name": f"R{number}", "fields": twice}
+    (tmp_path / "1.avsc").write_text(json.dumps(made))
+    began = time.process_time()
+    found = Decoder(RecordSettings(schemas=str(tmp_path))).decode("t", b"\0\0\0\0\1\0")
+    assert "too many values" in (found.problem or "")
+    assert time.process_time() - began < 20
 
 
 def test_schemas_with_repeating_parts_are_decoded() -> None:

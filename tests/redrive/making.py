@@ -39,6 +39,9 @@ def letter_of(
     return Letter(partition, offset, 1_700_000_000_000 + number, key, b"v%d" % number, headers)
 
 
+LETTERS = [letter_of(0, at, b"k%d" % at, (0, at)) for at in range(10)]
+
+
 def gateway_of(letters: list[Letter]) -> FakeGateway:
     """A cluster with those letters and an empty source topic of two partitions."""
     records = {

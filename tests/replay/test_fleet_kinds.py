@@ -11,10 +11,13 @@ import pytest
 from pydantic import ValidationError
 
 from tests.replay import stand_in_kubectl
+from tests.replay.fakes import request
 from tests.replay.test_cutover import Service
 from workbench.errors import ConfigError, GuardError, SourceUnreachableError
 from workbench.replay.fleet import Capabilities, FleetFile
 from workbench.replay.fleet_kinds import KubernetesFleet, make_fleet
+from workbench.replay.guard import Limits
+from workbench.replay.plan_ranges import make_range_plan
 
 
 @pytest.fixture
@@ -155,6 +158,22 @@ def test_a_switch_that_a_restart_would_undo_is_refused(service: Service) -> None
     service.file = service.file.model_copy(update={"persist": "elsewhere"})
     service.cutover().run()
     assert set(service.fleet.groups.values()) == {"new"}
+
+
+@pytest.mark.parametrize("persist", ["elsewhere", ["echo", "{group}"]])
+def test_ranges_that_a_restart_would_forget_are_refused(service: Service, persist: Any) -> None:
+    """The group would be kept and the ranges not: the instance would also take all records between and behind them."""
+    gateway = service.gateway
+    service.plan = make_range_plan(request(), gateway, ranges={key: [(2, 6)] for key in gateway.records})
+    gateway.groups["new"] = dict(service.plan.targets)
+    service.fleet.can = Capabilities(stops_at_ranges=True)
+    service.file = service.file.model_copy(update={"persist": persist})
+    with pytest.raises(GuardError, match="persist keeps the group of an instance, and not its ranges") as caught:
+        service.cutover().run()
+    assert "switch_file" in (caught.value.hint or "")
+    assert service.fleet.switches == []
+    service.cutover(limits=Limits(allow_beyond=True))._check_keeps(service.plan)
+    service.cutover(back=True)._check_keeps(service.plan)
 
 
 def test_the_persist_command_runs_before_each_switch(service: Service, tmp_path: Path) -> None:

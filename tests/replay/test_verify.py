@@ -50,11 +50,13 @@ def as_planned(plan: Plan) -> dict[Partition, WindowEnd]:
 GONE = LogView(starts={KEY: TARGET + 2}, ends={KEY: PART.log_end})  # retention has come into the window
 
 
-def held(first: int | None, committed: int | None, completed: int | None) -> list[InstanceStatus]:
-    """An instance that has the partition."""
+def held(
+    first: int | None, committed: int | None, completed: int | None, *, ranges: bool | None = None
+) -> list[InstanceStatus]:
+    """An instance that has the partition; with ranges, whether they are complete."""
     part = HeldPartition(topic="orders", partition=0, first_offset=first, committed=committed, completed=completed)
     member = MemberStatus(member="a-0", partitions=[part])
-    return [InstanceStatus(client_id="a", group="new", state="running", members=[member])]
+    return [InstanceStatus(client_id="a", group="new", state="running", members=[member], ranges_complete=ranges)]
 
 
 @pytest.mark.parametrize(
@@ -154,6 +156,29 @@ def test_each_contradiction_has_its_verdict(
     """Commits first, then what contradicts or confirms them."""
     found, reason = verdict(committed, **more)
     assert (found, words in reason) == (expected, True), reason
+
+
+def test_without_the_logs_start_nothing_is_verified() -> None:
+    """What retention has taken is not known then."""
+    logs = LogView(starts={}, ends={KEY: PART.log_end}, errors={KEY: "Broker: Not leader for partition"})
+    assert verdict(PART.stop, logs=logs) == (
+        VerifyVerdict.CANNOT_TELL,
+        "It does not answer: Broker: Not leader for partition.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("completed", "ranges", "expected"),
+    [
+        (4, True, VerifyVerdict.VERIFIED),
+        (3, True, VerifyVerdict.CANNOT_TELL),
+        (4, None, VerifyVerdict.CANNOT_TELL),  # without ranges it takes all from 2 to 8
+    ],
+)
+def test_what_lies_between_ranges_is_not_counted(completed: int, ranges: bool | None, expected: VerifyVerdict) -> None:
+    """An instance with ranges has no counts for it."""
+    plan = make_range_plan(request(), orders(partitions=1), ranges={KEY: [(2, 4), (6, 8)]})
+    assert verdict(8, plan, statuses=held(2, 8, completed, ranges=ranges))[0] is expected
 
 
 def test_the_whole_is_as_bad_as_its_worst_part() -> None:

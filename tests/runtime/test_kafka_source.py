@@ -25,6 +25,7 @@ class Client:
         self.refuses = False
         self.placed: list[TopicPartition] = []
         self.assign_callback: Any = None
+        self.revoke_callback: Any = None
         self.messages: list[Any] = []
         self.refuses_seek: int | None = None
 
@@ -36,8 +37,8 @@ class Client:
         if self.refuses_seek is not None:
             raise KafkaException(KafkaError(self.refuses_seek))
 
-    def subscribe(self, _topics: list[str], *, on_assign: Any, **_more: Any) -> None:
-        self.assign_callback = on_assign
+    def subscribe(self, _topics: list[str], *, on_assign: Any, on_revoke: Any, **_more: Any) -> None:
+        self.assign_callback, self.revoke_callback = on_assign, on_revoke
 
     def committed(self, partitions: list[TopicPartition], timeout: float) -> list[TopicPartition]:
         return [TopicPartition(part.topic, part.partition, -1001) for part in partitions]
@@ -205,6 +206,95 @@ def test_a_rewind_that_fails_ends_the_member(made: tuple[KafkaSource, Client, To
     client.refuses_seek = KafkaError._TIMED_OUT
     with pytest.raises(SourceUnreachableError, match="t-0"):
         source.poll(1, 0)
+
+
+def test_a_seek_that_fails_after_records_were_left_aside_ends_the_member(
+    made: tuple[KafkaSource, Client, Told], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its position is behind them: going on there, they would be committed and never handled. Before them, nothing is lost."""
+    source, client, _ = made
+    source._seeks = {("t", 0): TopicPartition("t", 0, 7, leader_epoch=3)}
+    client.refuses_seek = KafkaError._UNKNOWN_PARTITION
+    assert source.poll(1, 0) == [] and "cannot seek to 7" in caplog.text
+    source._seeks = {("t", 0): TopicPartition("t", 0, 7, leader_epoch=3)}
+    client.refuses_seek = KafkaError._STATE
+    client.messages = [Named()]
+    assert source.poll(1, 0) == []
+    client.refuses_seek = KafkaError._UNKNOWN_PARTITION
+    with pytest.raises(SourceUnreachableError, match="t-0 cannot be reset to its commit 7"):
+        source.poll(1, 0)
+
+
+def test_a_position_that_is_lost_and_given_up_in_one_poll_is_not_placed(
+    made: tuple[KafkaSource, Client, Told], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next owner finds it; the client would refuse to place a partition that is not its own, and the member would end."""
+    source, client, told = made
+    lost = Failed(KafkaError._AUTO_OFFSET_RESET)
+    revoked: list[Any] = []
+    monkeypatch.setattr(told, "on_revoked", revoked.append)
+
+    def consume(most: int, _timeout: float) -> list[Any]:
+        if most == 1:
+            return [lost]
+        client.revoke_callback(client, [TopicPartition("t", 0)])
+        return []
+
+    monkeypatch.setattr(client, "consume", consume)
+    monkeypatch.setattr(client, "get_watermark_offsets", lambda *_, **__: (20, 30), raising=False)
+
+    def refused(_partitions: Any) -> None:
+        raise KafkaException(KafkaError(KafkaError._INVALID_ARG))
+
+    monkeypatch.setattr(client, "incremental_unassign", refused, raising=False)
+    assert source.poll(10, 0) == []
+    assert revoked == [[("t", 0)]] and not source._lost
+
+
+def test_a_log_that_does_not_answer_does_not_hold_up_the_others(
+    made: tuple[KafkaSource, Client, Told], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is asked for once in a while, not in each poll: an answer may take seconds."""
+    source, client, told = made
+    clock = [100.0]
+    monkeypatch.setattr(kafka_source.time, "monotonic", lambda: clock[0])
+    asked: list[float] = []
+    answers: list[Any] = [KafkaException(KafkaError(KafkaError._TIMED_OUT)), (20, 30)]
+
+    def watermarks(*_: Any, **__: Any) -> tuple[int, int]:
+        asked.append(clock[0])
+        if isinstance(answer := answers.pop(0), Exception):
+            raise answer
+        return answer  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(client, "get_watermark_offsets", watermarks, raising=False)
+    monkeypatch.setattr(client, "incremental_unassign", lambda _: None, raising=False)
+    resets: list[Any] = []
+    monkeypatch.setattr(told, "on_reset", lambda *it: resets.append(it), raising=False)
+    client.messages = [Failed(KafkaError._AUTO_OFFSET_RESET)]
+    for _ in range(60):
+        source.poll(1, 0)
+        clock[0] += 0.5
+    assert asked == [100.0, 110.0] and resets == [(("t", 0), 20, 7)]
+
+
+class Failed:
+    """An error of one partition."""
+
+    def __init__(self, code: int) -> None:
+        self._error = KafkaError(code, "Fetch offset is out of range")
+
+    def error(self) -> KafkaError:
+        return self._error
+
+    def topic(self) -> str:
+        return "t"
+
+    def partition(self) -> int:
+        return 0
+
+    def offset(self) -> int:
+        return 7
 
 
 def test_a_commit_that_is_refused_for_a_moment_is_repeated_before_partitions_are_released(

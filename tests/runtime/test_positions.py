@@ -99,6 +99,31 @@ def test_what_is_held_back_counts_as_read_and_not_finished() -> None:
         assert len(it.handled) == 10
 
 
+def test_a_hold_counts_once_everything_is_paused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is asked for while the partitions are looked at has paused none of them yet: it is not drained."""
+    handled: list[int] = []
+    it = Running(lambda event: handled.append(event.record.offset), partitions=1)
+    consumer = it.runtime.task.consumers[0]
+    look, seen = consumer._flow.pause_and_resume, list[tuple[bool, bool]]()
+
+    def looking(partitions: Any, *, on_hold: bool) -> None:
+        look(partitions, on_hold=on_hold)
+        if not on_hold:
+            consumer.hold.set()  # the admin API's thread, at the worst moment
+
+    monkeypatch.setattr(consumer._flow, "pause_and_resume", looking)
+    keep = consumer._keep_house
+
+    def keeping(**more: bool) -> None:
+        keep(**more)
+        seen.append((consumer.is_holding, all(state.paused for state in consumer.partitions.values())))
+
+    monkeypatch.setattr(consumer, "_keep_house", keeping)
+    with it:
+        until(lambda: (True, True) in seen and bool(consumer.partitions))
+    assert (True, False) not in seen
+
+
 def test_a_log_that_begins_anew_loses_nothing_that_was_held_back() -> None:
     """What was read of the former log exists nowhere else."""
     with Restarted() as it:

@@ -272,12 +272,15 @@ def verify_redrive(
     Raises:
         UsageError, GuardError: if the plan cannot be read or was changed. SourceUnreachableError: if Kafka does not answer.
     """
+    from workbench.redrive.ledger import Ledger
     from workbench.redrive.planfile import read_redrive_plan
     from workbench.redrive.verify import verify_redrive as verify
 
     plan = read_redrive_plan(Path(plan_file))
     _, kafka = letters_setup(cluster or plan.cluster, config)
-    return verify(plan, kafka.gateway, kafka.letters, groups=groups)
+    ended = Ledger.of_user().ended(plan)
+    refused = ended.refused_places if ended is not None else {}
+    return verify(plan, kafka.gateway, kafka.letters, groups=groups, refused=refused)
 
 
 def letters_setup(cluster: str, config: Path | None) -> tuple[Cluster, RedriveKafka]:

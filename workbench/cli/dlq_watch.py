@@ -11,7 +11,7 @@ import click
 from workbench.api.letters import letters_setup, verify_redrive
 from workbench.cli.options import cluster_option, config_option, json_option
 from workbench.cli.replay_options import PLAN_FILE, confirm_hash, seconds_of
-from workbench.errors import DeadlineError, ExitCode
+from workbench.errors import DeadlineError, ExitCode, GuardError
 from workbench.humanize import plural
 from workbench.screen import say, tell, write_json
 
@@ -32,7 +32,8 @@ def verify_command(
 ) -> int:
     """Read the target topics: was each planned letter produced once, and was it dead-lettered again?
 
-    Exit code 0: yes; 3: no, with the letters; 4: cannot tell, because records were deleted.
+    Exit code 0: yes; 3: no, with the letters, and the target's reason where it refuses them; 4: cannot tell, because records were
+    deleted, or replaced by the compaction of the target.
     """
     from workbench.cli.progress import Steps
     from workbench.redrive.verify import RedriveVerdict
@@ -66,10 +67,15 @@ def follow_command(
     as_json: bool,
     config: Path | None,
 ) -> int:
-    """Watch a redrive from any machine, by the positions that its transactions have committed."""
+    """Watch a redrive from any machine, by the positions that its transactions have committed.
+
+    Exit code 3 if letters were left out, because the target refuses them; 6 if the plan was discarded or given up.
+    """
     from workbench.cli.progress import Steps
     from workbench.humanize import duration, plural, rate
     from workbench.redrive.follow import RedriveFollower
+    from workbench.redrive.guard import HINTS, ended_words
+    from workbench.redrive.marks import PlanState
     from workbench.redrive.planfile import read_redrive_plan
 
     plan = read_redrive_plan(plan_file)
@@ -86,14 +92,17 @@ def follow_command(
             eta = f", ETA {duration(look.eta_seconds)}" if look.eta_seconds is not None else ""
             speed = f", {rate(look.per_second)}" if look.per_second is not None else ""
             new = f", {plural(look.new_letters, 'new letter')} since the plan" if look.new_letters else ""
-            tell(f"{look.produced:,} of {look.planned:,} produced{speed}{eta}{new}")
+            refused = f", {look.refused:,} left out (the target refuses them)" if look.refused else ""
+            tell(f"{look.produced:,} of {look.planned:,} produced{refused}{speed}{eta}{new}")
+        if look.state in (PlanState.DISCARDED, PlanState.GIVEN_UP):
+            raise GuardError(f"{ended_words(plan, look.state)}.", hint=HINTS[look.state.value])
         if look.is_done:
             if not as_json:
                 say(f"Complete. Next: workbench dlq verify {plan_file}")
-            return ExitCode.OK
+            return ExitCode.FINDINGS if look.refused else ExitCode.OK
         if once or time.monotonic() + pause > deadline:
             raise DeadlineError(
-                f"{plural(look.planned - look.produced, 'letter is', 'letters are')} not produced yet.",
+                f"{plural(look.left, 'letter is', 'letters are')} not produced yet.",
                 hint=f"Continue with: workbench dlq apply {plan_file} --apply.",
             )
         time.sleep(pause)

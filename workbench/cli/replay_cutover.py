@@ -117,7 +117,9 @@ def retire_command(
     help="Continue although a restart of an instance would bring it back to the old group.",
 )
 @click.option(
-    "--allow-beyond", is_flag=True, help="Continue although the instances do not stop at the end of the plan's ranges."
+    "--allow-beyond",
+    is_flag=True,
+    help="Continue although the instances do not stop at the end of the plan's ranges, or would not after a restart.",
 )
 @click.option(
     "--allow-unnamed",

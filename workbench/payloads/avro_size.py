@@ -6,7 +6,14 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+# Visits of parts of a schema. A named record counts wherever it is used, so a few kB of schema may stand for 2^30 of them; whoever
+# needs more than this has a value with 100,000 fields even if all of them are empty.
+_MOST_PARTS = 200_000
 _BYTES = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "bytes": 1, "string": 1, "enum": 1}
+
+
+class _TooManyPartsError(Exception):
+    """The schema stands for too many parts to count them."""
 
 
 def values_bound(schema: Any, named: Mapping[str, Any]) -> Callable[[int], float]:
@@ -20,8 +27,15 @@ def values_bound(schema: Any, named: Mapping[str, Any]) -> Callable[[int], float
     def repeats(least: int, values: int) -> None:
         ratios.append(values / least if least else math.inf)
 
+    visits = 0
+    references: dict[str, set[str]] = {}  # of a record's fields
+
     def cost(it: Any, within: tuple[str, ...]) -> tuple[int, int]:
         """Fewest bytes of it, and its values without those that repeat."""
+        nonlocal visits
+        visits += 1
+        if visits > _MOST_PARTS:
+            raise _TooManyPartsError
         if isinstance(it, list):
             found = [cost(branch, within) for branch in it] or [(0, 1)]
             return 1 + min(least for least, _ in found), max(values for _, values in found)
@@ -47,14 +61,19 @@ def values_bound(schema: Any, named: Mapping[str, Any]) -> Callable[[int], float
                 return 0, 1
             fields = [cost(field["type"], (*within, name)) for field in it.get("fields", ())]
             least, values = sum(it[0] for it in fields), 1 + sum(it[1] for it in fields)
-            if name in _references(it.get("fields", ()), named):
+            if name not in references:
+                references[name] = _references(it.get("fields", ()), named)
+            if name in references[name]:
                 repeats(least, values)
             return least, values
         if kind == "enum":
             return 1, 1
         return cost(kind, within)
 
-    _, values = cost(schema, ())
+    try:
+        _, values = cost(schema, ())
+    except _TooManyPartsError:
+        return lambda _size: math.inf
     ratio = max(ratios)
     return lambda size: values + (ratio * size if size else 0)
 

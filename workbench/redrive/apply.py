@@ -32,7 +32,7 @@ from workbench.redrive.receipt import (
     places_of,
     redrive_receipt_path,
 )
-from workbench.redrive.verify import planned_below
+from workbench.redrive.verify import produced_of
 from workbench.replay.journal import Journal, only_one
 
 __all__ = ["Redrive", "RedriveOutcome", "RedriveReceipt", "keep_receipt", "redrive_receipt_path"]
@@ -87,7 +87,7 @@ class Redrive:
             if (ended := self.ledger.ended(plan)) is not None:
                 return self._after(ended)
             now = self.look()
-            before = planned_below(plan, now.positions, now.ordered or 0)
+            before = produced_of(plan, now.positions, now.ordered or 0, now.refused)
             if refusals := check_redrive(plan, now, self.limits):
                 reasons = list(dict.fromkeys(_with_place(it.message, it.partition) for it in refusals))
                 hints = list(dict.fromkeys(HINTS[it.code] for it in refusals))
@@ -116,7 +116,8 @@ class Redrive:
         """What a plan that has ended still says; nothing is produced."""
         if ended.outcome == "done":
             outcome = RedriveOutcome.PARTIAL if ended.refused else RedriveOutcome.DONE
-            return self._receipt(outcome, resumed=True, before=self.plan.letters, refused=dict(ended.refused))
+            before = self.plan.letters - len(ended.refused)
+            return self._receipt(outcome, resumed=True, before=before, refused=dict(ended.refused))
         why = ended_words(self.plan, ended.outcome) + f" ({ended.at}{f': {ended.reason}' if ended.reason else ''})."
         return self._receipt(RedriveOutcome.REFUSED, reasons=[why], hints=[HINTS[ended.outcome]])
 
@@ -161,7 +162,7 @@ class Redrive:
                 return
             except LettersGoneError as error:
                 raise EvidenceError(
-                    f"Planned letters are deleted: {error}.",
+                    f"Planned letters are deleted: {error.where}.",
                     hint="Give the plan up (dlq give-up), and make a new one of what is left.",
                 ) from None
             except LettersRefusedError as error:

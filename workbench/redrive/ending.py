@@ -11,7 +11,7 @@ from workbench.redrive.guard import HINTS, RedriveLimits, RedriveNow, check_redr
 from workbench.redrive.ledger import Ledger, ended_of
 from workbench.redrive.marks import PlanState, Progress, marks_of
 from workbench.redrive.planfile import RedrivePlan
-from workbench.redrive.verify import planned_below
+from workbench.redrive.verify import produced_of
 from workbench.replay.journal import Journal, only_one
 
 _OWNER = "ended"
@@ -95,5 +95,4 @@ def give_up(plan: RedrivePlan, journal: Journal, ledger: Ledger, end: Callable[[
             raise
         ledger.end(plan, ended_of("given_up", plan, progress, refused=progress.refused, reason=reason))
         note(phase="end", target="rest of the plan", outcome="done", detail=reason)
-        refused = len(progress.refused)
-        return planned_below(plan, progress.positions, progress.ordered or 0) - refused
+        return produced_of(plan, progress.positions, progress.ordered or 0, progress.refused)

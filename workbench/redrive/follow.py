@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from workbench.redrive.marks import PlanState, Progress
 from workbench.redrive.planfile import RedrivePlan
-from workbench.redrive.verify import planned_below
+from workbench.redrive.verify import marks_in, produced_of
 from workbench.replay.gateway import Gateway
 
 
@@ -18,30 +19,38 @@ class RedriveProgress:
 
     Attributes:
         produced: letters whose records are committed; of `planned`.
+        refused: letters that were left out, because the target refuses them.
         per_second: since the look before; None at the first.
         new_letters: letters that arrived in the dead-letter topic since the plan.
     """
 
     planned: int
     produced: int
+    refused: int
     per_second: float | None
     new_letters: int
-    begun: bool
+    state: PlanState | None
+
+    @property
+    def left(self) -> int:
+        """Letters that are neither produced nor left out."""
+        return self.planned - self.produced - self.refused
 
     @property
     def is_done(self) -> bool:
-        """Whether all letters were produced."""
-        return self.begun and self.produced >= self.planned
+        """Whether no letter is left, and the plan was not ended before."""
+        return self.state in (PlanState.BEGUN, PlanState.DONE) and self.left <= 0
 
     @property
     def eta_seconds(self) -> float | None:
         """Seconds until the end at this rate; None if it does not move."""
-        return (self.planned - self.produced) / self.per_second if self.per_second else None
+        return self.left / self.per_second if self.per_second else None
 
     def document(self) -> dict[str, Any]:
         """As plain values."""
-        names = ("planned", "produced", "per_second", "eta_seconds", "new_letters", "begun", "is_done")
-        return {"schema": "workbench.redrive-progress/1", **{name: getattr(self, name) for name in names}}
+        names = ("planned", "produced", "refused", "per_second", "eta_seconds", "new_letters", "is_done")
+        state = {"begun": self.state is not None, "state": self.state.value if self.state is not None else None}
+        return {"schema": "workbench.redrive-progress/1", **{name: getattr(self, name) for name in names}, **state}
 
 
 @dataclass(slots=True)
@@ -62,13 +71,21 @@ class RedriveFollower:
         plan = self.plan
         positions = {number: at for (topic, number), at in self.gateway.commits(plan.id).items() if topic == plan.topic}
         ordered = self.gateway.commits(plan.order_group).get((plan.topic, 0), 0) if plan.ordered else 0
+        marks = marks_in(plan, self.gateway.notes(plan.id)) if positions else {}
+        progress = Progress(positions=positions, ordered=ordered, marks=marks)
         logs = self.gateway.logs([(plan.topic, part.partition) for part in plan.partitions])
-        produced, now = planned_below(plan, positions, ordered), self.clock()
+        handled = produced_of(plan, positions, ordered, ())
+        produced, now = produced_of(plan, positions, ordered, progress.refused), self.clock()
         rate = None
         if self._before is not None and now > self._before[0]:
             rate = max(0, produced - self._before[1]) / (now - self._before[0])
         self._before = (now, produced)
         new = sum(max(0, logs.ends.get((plan.topic, part.partition), 0) - part.stop) for part in plan.partitions)
         return RedriveProgress(
-            planned=plan.letters, produced=produced, per_second=rate, new_letters=new, begun=bool(positions)
+            planned=plan.letters,
+            produced=produced,
+            refused=handled - produced,
+            per_second=rate,
+            new_letters=new,
+            state=progress.state,
         )

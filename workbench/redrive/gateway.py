@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Protocol
 
-from workbench.errors import GuardError
+from workbench.errors import EvidenceError, GuardError
 from workbench.redrive.letters import Headers, Letter
 from workbench.redrive.marks import Place, Progress
 
@@ -15,8 +15,19 @@ Marks = Mapping[int, str]  # partition to the text of its commit
 NO_MARKS: Marks = MappingProxyType({})
 
 
-class LettersGoneError(Exception):
-    """Letters that a reader must read are deleted."""
+class LettersGoneError(EvidenceError):
+    """Records that a reader must read are deleted.
+
+    Attributes:
+        where: topic, partition and what the client says.
+    """
+
+    def __init__(self, where: str) -> None:
+        super().__init__(
+            f"Records were deleted while they were read: {where}.",
+            hint="Retention is deleting them. Repeat the command: it reads what is left.",
+        )
+        self.where = where
 
 
 class LettersRefusedError(Exception):

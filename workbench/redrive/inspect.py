@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from workbench.errors import EvidenceError
 from workbench.humanize import iso_instant
 from workbench.payloads.decode import Decoder
-from workbench.redrive.gateway import LetterReader, LettersGoneError
+from workbench.redrive.gateway import LetterReader
 from workbench.redrive.letters import UNREADABLE, Letter
 from workbench.redrive.show import text_of_key, type_of
 from workbench.replay.gateway import Partition
@@ -76,11 +75,6 @@ def _records(
                 for number, some in mine.items()
                 if turn < len(some)
             }
-            try:
-                for batch, _ in reader(topic).read(start, stop):
-                    for record in batch:
-                        yield topic, record
-            except LettersGoneError as error:
-                raise EvidenceError(
-                    f"Some records can no longer be read: {error}.", hint="Retention has deleted them."
-                ) from None
+            for batch, _ in reader(topic).read(start, stop):
+                for record in batch:
+                    yield topic, record

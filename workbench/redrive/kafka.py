@@ -6,12 +6,11 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from workbench.collect.kafka_errors import error_words
 from workbench.collect.kafka_groups import NotListedError
 from workbench.collect.kafka_kinds import is_redrive_plan
 from workbench.collect.kafka_offset_fetch import Limits, read_commits
 from workbench.collect.kafka_quotas import quotas_of
-from workbench.errors import SourceUnreachableError, WorkbenchError
+from workbench.errors import WorkbenchError
 from workbench.redrive.apply import Redrive
 from workbench.redrive.audience import Readers, audience_words
 from workbench.redrive.ending import end_plan
@@ -71,26 +70,12 @@ class RedriveKafka:
             return None
         return found.value if found is not None else None
 
-    def groups(self) -> list[str]:
-        """Names of all groups that these credentials may see.
-
-        Raises:
-            SourceUnreachableError: if a broker does not answer.
-        """
-        from confluent_kafka import KafkaException
-
-        try:
-            answer = self._admin.list_consumer_groups(request_timeout=_TIMEOUT_SECONDS).result(_TIMEOUT_SECONDS)
-        except (KafkaException, TimeoutError) as error:
-            raise SourceUnreachableError(f"The groups cannot be listed: {error_words(error)}.") from None
-        return [it.group_id for it in answer.valid]
-
     def readers(self, topics: Sequence[str]) -> Readers | None:
         """Committed offsets on some topics, by group, without those of redrive plans; None if it cannot be told."""
-        names = [name for name in self.groups() if not is_redrive_plan(name)]
         end = time.monotonic() + _READERS_SECONDS
         limits = Limits(deadline=end, moved_until=end, lost_until=end, silence_seconds=_TIMEOUT_SECONDS / 10)
         try:
+            names = [name for name in self.gateway.groups() if not is_redrive_plan(name)]
             found = read_commits(self.gateway.bootstrap, self.gateway.properties, names, limits)
         except (NotListedError, WorkbenchError):
             return None  # the plan says so; nothing else depends on it
@@ -130,7 +115,7 @@ class RedriveKafka:
     ) -> Any:
         """Letters that other plans have handled; see `Ledger.handled`."""
         return ledger.handled(
-            plan_topic, topic_id, cluster_id, self.commits, self.groups(), but=but, progress=self.progress
+            plan_topic, topic_id, cluster_id, self.commits, self.gateway.groups(), but=but, progress=self.progress
         )
 
     def progress(self, plan: RedrivePlan) -> Progress:

@@ -32,11 +32,24 @@ _ABORT_SECONDS = 2.0
 _MAX_MESSAGE_BYTES = 1_000_000_000  # only the topic's limit counts
 _FLUSH_SECONDS = 1.0
 _CLAIM_TRIES = 8
+_PRODUCE = "produce"
 
 
 def claim_id(plan: RedrivePlan) -> str:
     """Transactional id of all claims of letters of the plan's topic."""
     return f"{REDRIVE_PREFIX}claim-{sha256((plan.topic_id or plan.topic).encode()).hexdigest()[:24]}"
+
+
+@cache
+def _metadata_of(group: str) -> Any:
+    """Metadata of a group for transactions; nobody joins it. The client knows no broker, so no request is under way when it goes."""
+    from confluent_kafka import Consumer
+
+    reader = Consumer({"group.id": group, "log_level": 0})
+    try:
+        return reader.consumer_group_metadata()
+    finally:
+        reader.close()
 
 
 @cache
@@ -90,8 +103,6 @@ class KafkaSink:
         self._batch = {"batch.size": max(1, batch_bytes)} if batch_bytes is not None and batch_bytes < 1_000_000 else {}
         self._bootstrap = bootstrap
         self._producer: Any = None
-        self._readers: list[Any] = []
-        self._metadata: dict[str, Any] = {}
         self._in_transaction = False
         self._opened, self._sent, self._careful = 0.0, 0, False
         self._by_key: set[str] = set()  # topics whose partitions the client has chosen in this transaction
@@ -132,11 +143,7 @@ class KafkaSink:
 
     def progress(self) -> Progress:
         """See `Sink.progress`."""
-        from confluent_kafka.admin import AdminClient
-
-        return read_progress(
-            AdminClient(self._common), self._plan, timeout_seconds=self._timeout, unreachable=self._unreachable
-        )
+        return read_progress(self._common, self._plan, timeout_seconds=self._timeout, unreachable=self._unreachable)
 
     def claim(self, positions: Positions, ordered: int | None, marks: Marks, check: Callable[[], None]) -> Progress:
         """See `Sink.claim`.
@@ -156,7 +163,7 @@ class KafkaSink:
                 self._until(producer.begin_transaction, "claim its letters", _COMMIT_SECONDS)
                 self._add_positions(producer, positions, ordered, marks)
                 self._until(lambda: producer.commit_transaction(_COMMIT_SECONDS), "claim its letters", _COMMIT_SECONDS)  # noqa: B023
-                return self.progress()
+                return self._shown()
             except FencedError:
                 if attempt == _CLAIM_TRIES:
                     raise GuardError(
@@ -165,6 +172,22 @@ class KafkaSink:
                     ) from None
                 time.sleep(random.uniform(0.1, 1.0) * attempt)  # noqa: S311 - so that two do not fence each other for ever
         raise AssertionError
+
+    def _shown(self) -> Progress:
+        """What is committed, once Kafka shows it.
+
+        Of a new group, it tells no position, and no error, until the transaction's markers are written (4.2, seen). Whoever asks again
+        in that moment would take the plan for one that has not begun, or whose position has expired.
+        """
+        deadline = time.monotonic() + self._timeout
+        while not (found := self.progress()).positions:
+            if time.monotonic() > deadline:
+                raise SourceUnreachableError(
+                    f"Kafka at {self._bootstrap} does not show the position of the plan {self._plan.short_hash} yet.",
+                    hint="Apply again: nothing was produced.",
+                )
+            time.sleep(_POLL_SECONDS)
+        return found
 
     def _add_positions(self, producer: Any, positions: Positions, ordered: int | None, marks: Marks) -> None:
         from confluent_kafka import TopicPartition
@@ -181,24 +204,11 @@ class KafkaSink:
             if places:
                 self._until(
                     lambda group=group, places=places: producer.send_offsets_to_transaction(  # type: ignore[misc]
-                        places, self._group(group), _COMMIT_SECONDS
+                        places, _metadata_of(group), _COMMIT_SECONDS
                     ),
                     "add its position to the transaction",
                     _COMMIT_SECONDS,
                 )
-
-    def _group(self, group: str) -> Any:
-        """Metadata of a group for transactions; nobody joins it."""
-        from confluent_kafka import Consumer, KafkaException
-
-        if group not in self._metadata:
-            try:
-                reader = Consumer({**self._common, "group.id": group, "enable.auto.commit": False})
-            except KafkaException as error:
-                raise self._unreachable("begin", error) from None
-            self._readers.append(reader)
-            self._metadata[group] = reader.consumer_group_metadata()
-        return self._metadata[group]
 
     def send(
         self, topic: str, partition: int | None, letter: Letter, headers: Headers, timestamp_ms: int | None
@@ -226,12 +236,12 @@ class KafkaSink:
             except KafkaException as error:
                 if error.args[0].code() in _local_refusals():
                     self._named[letter.partition, letter.offset] = error.args[0].name()
-                raise self._refused("produce", error) from None
+                raise self._refused(_PRODUCE, error) from None
             except (ValueError, TypeError, OverflowError, SystemError) as error:  # the client cannot encode it
                 code = type(error).__name__
                 raise LettersRefusedError(code, f"{code}: {error}", {(letter.partition, letter.offset): code}) from None
         if self._failed is not None:
-            raise self._refused("produce", self._failed[0])
+            raise self._refused(_PRODUCE, self._failed[0])
 
     def _begin(self) -> None:
         from confluent_kafka import KafkaException
@@ -261,10 +271,10 @@ class KafkaSink:
         self._add_positions(self._producer, positions, ordered, marks)
         while self._producer.flush(_FLUSH_SECONDS):
             if self._failed is not None:
-                raise self._refused("produce", self._failed[0])
+                raise self._refused(_PRODUCE, self._failed[0])
             self._check_time()
         if self._failed is not None:
-            raise self._refused("produce", self._failed[0])
+            raise self._refused(_PRODUCE, self._failed[0])
         self._check_partitions()
         self._until(lambda: self._producer.commit_transaction(_COMMIT_SECONDS), "commit", _COMMIT_SECONDS)
         self._in_transaction = False
@@ -311,7 +321,7 @@ class KafkaSink:
                 f"Another process has taken over the plan {self._plan.short_hash}: nothing more is produced here.",
                 hint="See: workbench dlq follow.",
             )
-        if cause.code() in _refusals():
+        if cause.code() in _refusals() and (self._failed is not None or what == _PRODUCE):  # not of the position
             return LettersRefusedError(cause.name(), error_words(cause), dict(self._named))
         return self._unreachable(what, cause if is_denied(cause) else error)
 
@@ -333,6 +343,3 @@ class KafkaSink:
                 with suppress(KafkaException):
                     self._producer.abort_transaction(_ABORT_SECONDS)
             self._producer = None
-        for reader in self._readers:
-            reader.close()
-        self._readers = []

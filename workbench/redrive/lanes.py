@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from workbench.errors import EvidenceError, GuardError, WorkbenchError
 from workbench.humanize import listed, plural
 from workbench.redrive.flow import Flow
-from workbench.redrive.gateway import LetterReader, LettersGoneError, Sink, letters_at
+from workbench.redrive.gateway import LetterReader, Sink, letters_at
 from workbench.redrive.letters import Letter, Reader
 from workbench.redrive.marks import MOST_BYTES, Place, PlanState, marks_of
 from workbench.redrive.pace import Pace
@@ -65,7 +65,7 @@ class Lanes:
         """Produce all letters that are left, and commit the end of the plan with the last of them."""
         try:
             self._run()
-        except (WorkbenchError, LettersGoneError, KeyboardInterrupt):
+        except (WorkbenchError, KeyboardInterrupt):
             if self.sink.takes_at_once and self.places and not self._is_committing:
                 with suppress(WorkbenchError):  # the first error is the one to tell
                     self._commit()  # what was taken is not sent again

@@ -44,6 +44,12 @@ class Ended(Strict):
     handled: list[tuple[int, str]] | None = Field(default=None, strict=False)
     refused: dict[str, str] = Field(default_factory=dict)
 
+    @property
+    def refused_places(self) -> dict[Place, str]:
+        """The refused letters by partition and offset."""
+        found = [(it.partition(":"), code) for it, code in self.refused.items()]
+        return {(int(number), int(offset)): code for (number, _, offset), code in found}
+
 
 def ended_of(
     outcome: Literal["done", "discarded", "given_up"],

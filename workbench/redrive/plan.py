@@ -154,7 +154,7 @@ def make_redrive_plan(
         wanted = survey(letters, start, stop, rules, progress=progress)
     except LettersGoneError as error:
         raise EvidenceError(
-            f"Letters were deleted while they were read: {error}.", hint="Plan again: retention is deleting them."
+            f"Letters were deleted while they were read: {error.where}.", hint="Plan again: retention is deleting them."
         ) from None
     # A list of all topics leaves out those that may not be described; asked by name, the broker says so.
     denied = sorted(gateway.cluster(sorted(absent)).denied) if absent else []
@@ -357,20 +357,20 @@ def _warnings(plan: RedrivePlan, settings: Mapping[str, TopicSettings], logs: Lo
         if theirs.retention_ms is not None and theirs.retention_ms >= 0 and plan.destination.timestamps == "original":
             found.append(f"{target.topic}: with their original timestamps, retention may delete the records at once.")
     stays = {
-        Left.POISON: "came back too often",
-        Left.LEFT_OUT: "lack the record's value",
-        Left.NO_SOURCE: "do not name a source topic",
+        Left.POISON: "redriven too often",
+        Left.LEFT_OUT: "without the record's value",
+        Left.NO_SOURCE: "no source topic in the headers",
     }
     stays |= {
-        Left.NO_TARGET: "have no possible target",
-        Left.TOO_LARGE: "are too large",
-        Left.NO_KEY: "have no key, and their target is compacted",
-        Left.WRONG_TIME: "have a timestamp that their target refuses",
-        Left.UNREADABLE: "have unreadable headers",
+        Left.NO_TARGET: "no possible target",
+        Left.TOO_LARGE: "too large for the target",
+        Left.NO_KEY: "no key, and a compacted target",
+        Left.WRONG_TIME: "a timestamp that the target refuses",
+        Left.UNREADABLE: "headers that cannot be read",
     }
     for reason, words in stays.items():
         if number := plan.left.get(reason.value):
-            found.append(f"{plural(number, 'letter')} {words}: they stay.")
+            found.append(f"{plural(number, 'letter stays', 'letters stay')}: {words}.")
     if plan.ordered:
         found.append(
             f"Produced last, in the order of their source records: {counted(len(plan.ordered), 'letter')} of keys in another order, "

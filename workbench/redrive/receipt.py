@@ -35,7 +35,7 @@ class RedriveReceipt:
     Attributes:
         produced: records of this run; letters: of the plan.
         resumed: whether an earlier run had begun.
-        before: letters that earlier runs have produced or left out.
+        before: letters that earlier runs have produced.
         refused: letters that the target refuses, as partition:offset, with Kafka's name of the error. They were left out.
         seconds: of producing.
         notes: of a dry run: duration at the cap, and the bytes of each broker.
@@ -63,10 +63,7 @@ class RedriveReceipt:
             return f"All safety checks passed for {plural(self.letters, 'letter')}."
         made = f"{plural(self.produced, 'record')} produced in {duration(self.seconds)}"
         if self.refused:
-            names = listed([f"{place} ({code})" for place, code in self.refused.items()])
-            left = plural(len(self.refused), "letter is", "letters are")
-            them = "it" if len(self.refused) == 1 else "them"
-            return f"Done, but {left} left out, because the target refuses {them}: {names}. {made}."
+            return f"Done, but {refused_words(self.refused)} {made}."
         whole = f"; with the earlier runs all {self.letters:,}." if self.resumed else "."
         return f"Done: {made}{whole}"
 
@@ -81,6 +78,13 @@ class RedriveReceipt:
 def redrive_receipt_path(plan: Path) -> Path:
     """File of the receipt, next to the plan."""
     return plan.with_suffix(".receipt.json")
+
+
+def refused_words(refused: Mapping[str, str]) -> str:
+    """Which letters are left out, and why; places as of `places_of`."""
+    names = listed([f"{place} ({code})" for place, code in refused.items()])
+    left = plural(len(refused), "letter is", "letters are")
+    return f"{left} left out, because the target refuses {'it' if len(refused) == 1 else 'them'}: {names}."
 
 
 def places_of(refused: Mapping[Place, str]) -> dict[str, str]:

@@ -8,16 +8,19 @@ from __future__ import annotations
 import time
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from workbench.errors import UsageError
+from workbench.errors import SourceUnreachableError, UsageError
 from workbench.humanize import count, counted, listed, plural
 from workbench.redrive.gateway import LetterReader, LettersGoneError
-from workbench.redrive.letters import LETTER_HEADER, PLAN_HEADER, UNREADABLE, Origin, Reader
+from workbench.redrive.letters import LETTER_HEADER, PLAN_HEADER, UNREADABLE, Letter, Origin, Reader
+from workbench.redrive.marks import Mark, Place, Progress, all_letters
 from workbench.redrive.planfile import RedrivePlan, To
+from workbench.redrive.receipt import places_of, refused_words
 from workbench.redrive.survey import letter_checksum
 from workbench.replay.gateway import Gateway, Partition
 
@@ -42,23 +45,29 @@ class RedriveCheck:
     Attributes:
         missing: letters (partition, offset) without a record; doubled: with more than one; unplanned: named by a record of the plan,
             and not in it.
+        refused: letters that were left out because the target refuses them, with Kafka's name of the error; not among the missing.
         content_differs: partitions of the dead-letter topic whose records differ from their letters.
         gone: offsets of the targets that were deleted since the plan, by partition.
+        compacted: targets in which later records of a key may have replaced those of the plan.
         open: offsets of the targets behind a transaction that is still open, by partition: these cannot be read yet.
         came_back: letters of records that were dead-lettered again, by error.
+        letters_gone: offsets behind the plan that were deleted from the dead-letter topic: `came_back` may lack some.
         processed: by group, number of the records below its committed offsets.
     """
 
     plan: str
     planned: int
     produced: int = 0
-    missing: list[tuple[int, int]] = field(default_factory=list)
+    missing: list[Place] = field(default_factory=list)
+    refused: dict[Place, str] = field(default_factory=dict)
     doubled: list[tuple[int, int]] = field(default_factory=list)
     unplanned: list[tuple[int, int]] = field(default_factory=list)
     content_differs: list[int] = field(default_factory=list)
     gone: dict[Partition, int] = field(default_factory=dict)
+    compacted: list[str] = field(default_factory=list)
     open: dict[Partition, int] = field(default_factory=dict)
     came_back: dict[str, int] = field(default_factory=dict)
+    letters_gone: int = 0
     processed: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -66,8 +75,11 @@ class RedriveCheck:
         """Missing records count only where nothing was deleted, and everything can be read."""
         if self.doubled or self.unplanned or (self.content_differs and not self.missing and not self.gone):
             return RedriveVerdict.INCOMPLETE
+        if self.refused:
+            return RedriveVerdict.INCOMPLETE
         if self.missing:
-            return RedriveVerdict.CANNOT_TELL if self.gone or self.open else RedriveVerdict.INCOMPLETE
+            is_hidden = self.gone or self.open or self.compacted
+            return RedriveVerdict.CANNOT_TELL if is_hidden else RedriveVerdict.INCOMPLETE
         return RedriveVerdict.VERIFIED
 
     def sentences(self) -> list[str]:
@@ -76,9 +88,11 @@ class RedriveCheck:
             RedriveVerdict.VERIFIED: f"Every planned letter was produced once: {count(self.produced)} of {count(self.planned)}.",
             RedriveVerdict.INCOMPLETE: f"Not every planned letter was produced exactly once ({count(self.planned)} planned).",
             RedriveVerdict.CANNOT_TELL: f"Cannot tell: {counted(len(self.missing), 'letter has', 'letters have')} no record, and "
-            + ("records were deleted." if self.gone else "an open transaction hides some."),
+            + self._why_hidden(),
         }[self.verdict]
         found = [head]
+        if self.refused:
+            found.append(refused_words(places_of(self.refused)))
         for what, places in (("missing", self.missing), ("doubled", self.doubled), ("not planned", self.unplanned)):
             if places:
                 found.append(f"{plural(len(places), 'letter')} {what}: {listed([f'{p}:{o}' for p, o in places])}.")
@@ -97,11 +111,21 @@ class RedriveCheck:
             found.append(
                 f"{plural(sum(self.came_back.values()), 'record was', 'records were')} dead-lettered again: {errors}."
             )
+        if self.letters_gone:
+            deleted = plural(self.letters_gone, "offset of later letters was", "offsets of later letters were")
+            found.append(f"{deleted} deleted: whether more records came back cannot be told.")
         return found
+
+    def _why_hidden(self) -> str:
+        if self.gone:
+            return "records were deleted."
+        if self.open:
+            return "an open transaction hides some."
+        return f"the clean-up of {listed(self.compacted)} keeps only the last record of a key."
 
     def document(self) -> dict[str, Any]:
         """As plain values; long lists are cut, their lengths are not."""
-        names = ("plan", "planned", "produced", "content_differs", "came_back", "processed")
+        names = ("plan", "planned", "produced", "content_differs", "came_back", "letters_gone", "processed")
         lists = {name: getattr(self, name) for name in ("missing", "doubled", "unplanned")}
         return {
             "schema": "workbench.redrive-check/1",
@@ -109,6 +133,9 @@ class RedriveCheck:
             **{name: getattr(self, name) for name in names},
             **{name: [f"{p}:{o}" for p, o in places[:_MOST_NAMED]] for name, places in lists.items()},
             **{f"{name}_count": len(places) for name, places in lists.items()},
+            "refused": dict(list(places_of(self.refused).items())[:_MOST_NAMED]),
+            "refused_count": len(self.refused),
+            "compacted": self.compacted,
             "gone": {f"{topic}-{number}": offsets for (topic, number), offsets in sorted(self.gone.items())},
             "open": {f"{topic}-{number}": offsets for (topic, number), offsets in sorted(self.open.items())},
         }
@@ -120,11 +147,13 @@ def verify_redrive(
     letters: Callable[[str], LetterReader],
     *,
     groups: Iterable[str] = (),
+    refused: Mapping[Place, str] | None = None,
 ) -> RedriveCheck:
     """Read the target topics from where they ended when the plan was made, and the letters that came after the plan.
 
     Args:
         letters: reader of a topic.
+        refused: letters that a ledger says were left out; Kafka may have forgotten it.
         groups: consumer groups of the targets, to see how far they have processed.
 
     Raises:
@@ -140,7 +169,7 @@ def verify_redrive(
     sums: dict[int, int] = {}
     produced: dict[Partition, array[int]] = {}
     for topic, start, stop in _ranges(plan, gateway, check):
-        for batch, _ in letters(topic).read(start, stop):
+        for batch, _ in _until_gone(letters(topic).read(start, stop), gateway, topic, start, check.gone):
             for record in batch:
                 headers = dict(record.headers) if record.headers is not UNREADABLE else {}
                 if headers.get(PLAN_HEADER) != plan.id.encode():
@@ -157,8 +186,15 @@ def verify_redrive(
                     check.doubled.append(letter)
                 else:
                     check.unplanned.append(letter)
-    check.missing = sorted((number, offset) for number, some in left.items() for offset in some)
-    short = {number for number, _ in check.missing}
+    missing = sorted((number, offset) for number, some in left.items() for offset in some)
+    known = {**(refused or {}), **(refused_of(plan, gateway) if missing else {})}
+    check.refused = {place: known[place] for place in missing if place in known}
+    check.missing = [place for place in missing if place not in known]
+    if check.missing:
+        targets = [it.topic for it in plan.targets]
+        settings = gateway.settings(targets)
+        check.compacted = [name for name in targets if name in settings and settings[name].compacted]
+    short = {number for number, _ in missing}
     check.content_differs = [
         part.partition
         for part in plan.partitions
@@ -170,6 +206,37 @@ def verify_redrive(
         check.processed[group] = sum(below)
     _look_for_returns(plan, gateway, letters(plan.topic), check, produced)
     return check
+
+
+def refused_of(plan: RedrivePlan, gateway: Gateway) -> dict[Place, str]:
+    """Letters of the plan that were left out, by the commits of its group, with Kafka's name of the error."""
+    # Without the right to see the group they count as missing: there is no reason to tell then.
+    with suppress(SourceUnreachableError):
+        return Progress(marks=marks_in(plan, gateway.notes(plan.id))).refused
+    return {}
+
+
+def marks_in(plan: RedrivePlan, notes: Mapping[Partition, str]) -> dict[int, Mark | None]:
+    """Marks among the texts of a group's commits."""
+    return {number: Mark.parse(text) for (topic, number), text in notes.items() if topic == plan.topic}
+
+
+def _until_gone(
+    batches: Iterator[tuple[list[Letter], Mapping[int, int]]],
+    gateway: Gateway,
+    topic: str,
+    start: Mapping[int, int],
+    gone: dict[Partition, int],
+) -> Iterator[tuple[list[Letter], Mapping[int, int]]]:
+    """Batches of records, up to where retention deletes them meanwhile; `gone` gets the deleted offsets then."""
+    try:
+        yield from batches
+    except LettersGoneError:
+        starts = gateway.logs([(topic, number) for number in start]).starts
+        found = {key: first - start[key[1]] for key, first in starts.items() if first > start[key[1]]}
+        if not found:
+            raise
+        gone |= {key: number + gone.get(key, 0) for key, number in found.items()}
 
 
 def _ranges(
@@ -211,23 +278,23 @@ def _look_for_returns(
 ) -> None:
     """Letters after the plan that were made from its records: by our header, or by their origin."""
     logs = gateway.logs([(plan.topic, part.partition) for part in plan.partitions], stable=True)
-    start, stop = {}, {}
+    start, stop, gone = {}, {}, dict[Partition, int]()
     for part in plan.partitions:
         key = (plan.topic, part.partition)
         start[part.partition] = max(part.stop, logs.starts.get(key, 0))
+        if start[part.partition] > part.stop:
+            gone[key] = start[part.partition] - part.stop
         stop[part.partition] = max(start[part.partition], logs.stable_ends.get(key, logs.ends.get(key, 0)))
     reader, found = Reader(plan.headers), dict[str, int]()
-    try:
-        for batch, _ in letters.read(start, stop):
-            for letter in batch:
-                if letter.headers is UNREADABLE:
-                    continue
-                origin = reader.origin(letter.headers)
-                by_header = dict(letter.headers).get(PLAN_HEADER) == plan.id.encode()
-                if by_header or _is_among(produced, origin):
-                    found[origin.error] = found.get(origin.error, 0) + 1
-    except LettersGoneError:
-        check.gone[plan.topic, -1] = 0
+    for batch, _ in _until_gone(letters.read(start, stop), gateway, plan.topic, start, gone):
+        for letter in batch:
+            if letter.headers is UNREADABLE:
+                continue
+            origin = reader.origin(letter.headers)
+            by_header = dict(letter.headers).get(PLAN_HEADER) == plan.id.encode()
+            if by_header or _is_among(produced, origin):
+                found[origin.error] = found.get(origin.error, 0) + 1
+    check.letters_gone = sum(gone.values())
     check.came_back = dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
@@ -250,7 +317,8 @@ def _is_planned(plan: RedrivePlan, ordered: frozenset[tuple[int, int]], letter: 
     return part is not None and (letter[1] in part.parsed or letter in ordered)
 
 
-def planned_below(plan: RedrivePlan, positions: Mapping[int, int], ordered: int) -> int:
-    """Number of planned letters that were produced, by the committed positions."""
-    below = sum(part.parsed.below(positions[part.partition]) for part in plan.partitions if part.partition in positions)
-    return below + ordered
+def produced_of(plan: RedrivePlan, positions: Mapping[int, int], ordered: int, refused: Iterable[Place]) -> int:
+    """Number of planned letters that were produced, by the committed positions; those that were left out do not count."""
+    passed = all_letters(plan, below=positions, ordered=ordered)
+    left_out = sum(offset in passed[number] for number, offset in refused if number in passed)
+    return sum(map(len, passed.values())) - left_out

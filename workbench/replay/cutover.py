@@ -145,7 +145,16 @@ class Cutover:
                     hint='Set switch_file in the runtime\'s settings; or persist in the fleet file: a command, or "elsewhere" '
                     "if the group is already in the instances' settings; or --allow-forgetting.",
                 )
-        if plan.is_of_ranges and not self.back and not (self.fleet.can.stops_at_ranges or self.limits.allow_beyond):
+        if not plan.is_of_ranges or self.back or self.limits.allow_beyond:
+            return
+        if self.fleet.can.stops_at_ranges and self.file.persist is not None:
+            raise GuardError(
+                "persist keeps the group of an instance, and not its ranges: after a restart it would also take the records between "
+                "and behind them.",
+                hint="Remove persist from the fleet file, and set switch_file in the runtime's settings, which keeps both; or "
+                "--allow-beyond.",
+            )
+        if not self.fleet.can.stops_at_ranges:
             raise GuardError(
                 "These instances do not stop at the end of a range: they would also take the records between and behind the ranges.",
                 hint="See the plan's warnings for their number. Continue with --allow-beyond, follow it, and switch back at the end.",

@@ -227,6 +227,7 @@ class InstanceStatus(_Answer):
     members: list[MemberStatus] = []
     keeps_switch: bool = False
     switch_error: str | None = None  # why the last switch was not made
+    ranges_complete: bool | None = None  # None: it has no ranges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

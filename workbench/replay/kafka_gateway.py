@@ -271,6 +271,20 @@ class KafkaGateway:
             )
         return found.views.get(name)
 
+    def groups(self) -> list[str]:
+        """Names of all consumer groups that these credentials may see, with and without members.
+
+        Raises:
+            SourceUnreachableError: if a broker does not tell all of its groups: one that is missing would look like none.
+        """
+        found = self._kafka.others(only=())
+        if found.incomplete:
+            raise SourceUnreachableError(
+                f"The groups cannot be listed: {found.incomplete[0].rstrip('.')}.",
+                hint="Try again once every broker answers.",
+            )
+        return sorted(found.consumers)
+
     def commits(self, group: str) -> dict[Partition, int]:
         """See `Gateway.commits`. Also while coordinators move or brokers are lost, until the deadline."""
         return commits_of_group(self._kafka, group, self._deadline())

@@ -229,7 +229,7 @@ def _by_counts(
             f"{plural(counts.records, 'record')}, all in the log of processed records, and committed.",
         )
     holders = [
-        held
+        (held, status.ranges_complete is not None)
         for status in evidence.statuses
         if status.group == plan.new_group
         for member in status.members
@@ -246,10 +246,12 @@ def _by_counts(
         return by_commit(
             "Committed up to the window's end. No instance of the fleet file owns it now, so there are no counts."
         )
-    held = max(holders, key=lambda item: item.completed or 0)
+    held, has_ranges = max(holders, key=lambda item: item[0].completed or 0)
     if held.first_offset is None or held.committed is None or held.completed is None:
         return by_commit("Committed up to the window's end. Its instance has no counts for it.")
-    expected = held.committed - held.first_offset
+    # What lies between ranges is not processed, and not counted.
+    spans = part.spans if has_ranges and part.ranges is not None else [(held.first_offset, held.committed)]
+    expected = sum(max(0, min(high, held.committed) - max(low, held.first_offset)) for low, high in spans)
     if held.first_offset > target:
         return by_commit(
             f"Committed up to the window's end; its instance got it at {held.first_offset:,}, so counts cover only later records.",

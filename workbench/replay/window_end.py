@@ -47,7 +47,9 @@ def instants_of(plan: Plan) -> list[int]:
 def _end(plan: Plan, part: PlannedPartition, logs: LogView, now_ms: float) -> WindowEnd:
     key, until_ms = part.key, plan.until_ms
     stop, end, stable = part.stop, logs.ends.get(key), logs.stable_ends.get(key)
-    if end is None or stable is None:
+    if (
+        end is None or stable is None or key not in logs.starts
+    ):  # without its start, what retention has taken is unknown
         words = logs.errors.get(key, "no reason given")
         return WindowEnd(stop=stop, readable=stop, open=f"It does not answer: {words}.")
     if until_ms is None and not plan.is_of_ranges:

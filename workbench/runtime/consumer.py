@@ -316,8 +316,9 @@ class ConsumerThread:
         if not in_batch and (released := self._identity.look(release=not self._stopping.is_set())):
             self._take_in_again(released)
         self._placing.go_on()
-        self._flow.pause_and_resume(self.partitions, on_hold=self.hold.is_set())
-        self.is_holding = self.hold.is_set()
+        on_hold = self.hold.is_set()  # read once: a hold that comes now has paused nothing yet
+        self._flow.pause_and_resume(self.partitions, on_hold=on_hold)
+        self.is_holding = on_hold
         self._committer.commit_if_due(self.partitions.values())
         for pool in self._processors:
             pool.check_timeouts()

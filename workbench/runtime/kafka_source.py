@@ -14,9 +14,18 @@ from workbench.errors import SourceUnreachableError
 from workbench.humanize import plural
 from workbench.kafka_headers import UNREADABLE, headers_of
 from workbench.runtime.config import RuntimeConfig
-from workbench.runtime.event import Headers, Record, UnreadableHeaders
+from workbench.runtime.event import Record, UnreadableHeaders
 from workbench.runtime.event import TopicPartition as Partition
-from workbench.runtime.kafka_starts import Policy, begin_at, check_ranges, next_offset, persistently, place
+from workbench.runtime.kafka_starts import (
+    Policy,
+    begin_at,
+    check_ranges,
+    failures_of,
+    next_offset,
+    offsets_of,
+    persistently,
+    place,
+)
 from workbench.runtime.ranges import Ranges
 from workbench.runtime.source import AssignmentListener, SourceHealth
 from workbench.runtime.statistics import parse_statistics
@@ -26,7 +35,8 @@ _log = logging.getLogger(__name__)
 _COMMITTED_TIMEOUT_SECONDS = 10.0
 _NO_EPOCH = -1
 _COMMIT_PAUSE_SECONDS = 0.05
-_PLACE_SECONDS = 2.0  # for the log's start and end, in a poll; asked again in the next one
+_PLACE_SECONDS = 2.0  # for a log's start and end, in a poll
+_PLACE_AGAIN_SECONDS = 10.0  # after no answer: the other partitions are read meanwhile
 _UNKNOWN_NOTE = format_note(CommitNote(is_readable=False))
 
 _DEFAULTS: dict[str, str | int | float | bool] = {
@@ -105,8 +115,9 @@ class KafkaSource:
             properties["enable.partition.eof"] = True  # the last offsets of a range may have no record
         self._ends: dict[Partition, int] = {}
         self._lost: dict[Partition, tuple[int | None, str]] = {}  # positions outside of the log, and the client's words
+        self._place_at = 0.0
         self._begun: dict[Partition, int] = {}  # where partitions without a commit were to begin
-        self._assigned_now: set[Partition] = set()
+        self._moved_now: set[Partition] = set()  # assigned or given up within a poll
         self._unchecked: set[Partition] = set()  # assigned ones whose ranges are not held against their logs yet
         self._group = config.group
         self._patience_seconds = config.rebalance_drain_seconds
@@ -123,6 +134,7 @@ class KafkaSource:
         self._join: Callable[[], None] = lambda: None  # until `subscribe`
         # Target offsets of partitions before their first record is returned; see `_seek`.
         self._seeks: dict[Partition, TopicPartition] = {}
+        self._dropped: set[Partition] = set()  # those of which records came before their seek
         self._notes: dict[Partition, str] = {}  # of the commits of the last assignment
 
     def subscribe(self, topics: Sequence[str], listener: AssignmentListener) -> None:
@@ -133,9 +145,10 @@ class KafkaSource:
         def on_assign(_consumer: Consumer, partitions: list[TopicPartition]) -> None:
             if self._closing:
                 return  # the client releases them at once, and does not ask the broker
-            self._assigned_now.update((part.topic, part.partition) for part in partitions)
+            assigned = [(part.topic, part.partition) for part in partitions]
+            self._moved_now.update(assigned)
             if self._ranges is not None:
-                self._unchecked |= self._assigned_now
+                self._unchecked.update(assigned)
             if not partitions:
                 listener.on_assigned({}, {}, {})
             else:
@@ -157,6 +170,8 @@ class KafkaSource:
         for partition in found:
             for of in (self._seeks, self._lost, self._begun, self._ends):
                 of.pop(partition, None)
+        self._moved_now.update(found)
+        self._dropped.difference_update(found)
         self._unchecked.difference_update(found)
         return found
 
@@ -167,7 +182,7 @@ class KafkaSource:
                 self._seeks[part.topic, part.partition] = TopicPartition(
                     part.topic, part.partition, part.offset, leader_epoch=part.leader_epoch
                 )
-        return _offsets(answers)
+        return offsets_of(answers)
 
     def _seek(self) -> None:
         """Seek partitions to the log start, or to their commits so that librdkafka checks the leader epochs of those.
@@ -181,13 +196,15 @@ class KafkaSource:
             except KafkaException as error:
                 if error.args[0].code() == KafkaError._STATE:
                     continue  # it does not fetch yet
-                if at.offset == OFFSET_BEGINNING:  # continuing at its position would skip earlier records
+                if at.offset == OFFSET_BEGINNING or partition in self._dropped:  # its position is behind unread records
+                    where = "the log start" if at.offset == OFFSET_BEGINNING else f"its commit {at.offset}"
                     raise SourceUnreachableError(
-                        f"{partition[0]}-{partition[1]} cannot be reset to the log start: {error.args[0].str()}.",
+                        f"{partition[0]}-{partition[1]} cannot be reset to {where}: {error.args[0].str()}.",
                         hint="Restart the service; it then starts there, according to the commit.",
                     ) from error
                 _log.warning("%s-%d cannot seek to %d: %s", *partition, at.offset, error)
             del self._seeks[partition]
+            self._dropped.discard(partition)
 
     def _committed_if_known(self, partitions: list[TopicPartition]) -> dict[Partition, int | None]:
         """Committed offsets; None if there is none, or if it is not known: the client then asks, and notes count as unreadable."""
@@ -260,20 +277,24 @@ class KafkaSource:
         # error ends the member: the batch is lost, and later commits would skip it.
         messages = self._consumer.consume(1, timeout)
         if messages and max_records > 1:
-            self._assigned_now.clear()
+            self._moved_now.clear()
             messages += self._consumer.consume(max_records - 1, 0)
-            if (messages[0].topic(), messages[0].partition()) in self._assigned_now:
+            if (messages[0].topic(), messages[0].partition()) in self._moved_now:
                 del messages[0]  # of an assignment that has ended since
         records = []
         message: Any  # a message without an error has a topic, partition and offset; the client's types do not say so
         for message in messages:
             failure = message.error()
             if failure is None:
-                if self._seeks and (message.topic(), message.partition()) in self._seeks:
+                if self._seeks and (partition := (message.topic(), message.partition())) in self._seeks:
+                    self._dropped.add(partition)
                     continue  # it comes again once it was sent there
                 headers = headers_of(message)
-                if headers is UNREADABLE:
-                    headers = _unreadable(message)
+                if headers is UNREADABLE:  # one such record must not end each owner in turn
+                    _log.warning(
+                        "unreadable headers of %s-%d@%d", message.topic(), message.partition(), message.offset()
+                    )
+                    headers = UnreadableHeaders()
                 records.append(
                     Record(
                         message.topic(),
@@ -299,7 +320,7 @@ class KafkaSource:
                     self._ends[partition] = message.offset()
             else:
                 _log.warning("the broker reports: %s", failure)
-        if self._lost:
+        if self._lost and time.monotonic() >= self._place_at:
             self._place_lost()
         return records
 
@@ -319,6 +340,7 @@ class KafkaSource:
                 low, high = self._consumer.get_watermark_offsets(TopicPartition(*partition), timeout=_PLACE_SECONDS)
             except KafkaException as error:
                 _log.warning("%s-%d has no position, and its log's start is not known yet: %s", *partition, error)
+                self._place_at = time.monotonic() + _PLACE_AGAIN_SECONDS
                 continue
             start = next_offset(lost, why, low, high, self._policy)
             try:
@@ -329,6 +351,7 @@ class KafkaSource:
                     hint="Restart the service; it then starts at the commit.",
                 ) from error
             self._seeks.pop(partition, None)
+            self._dropped.discard(partition)
             del self._lost[partition]
             self._listener.on_reset(partition, start, lost)
 
@@ -394,7 +417,7 @@ class KafkaSource:
         return None if self._commit_under_way else self._commit_failures
 
     def _on_commit(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
-        failures = _failures(partitions)
+        failures = failures_of(partitions)
         if error is not None:
             failures = {(part.topic, part.partition): str(error) for part in partitions} | failures
         self._commit_failures = failures
@@ -415,7 +438,7 @@ class KafkaSource:
         self._consumer.close()
         self._closing = self._commit_under_way = False  # a commit without an answer belongs to released partitions
         self._commit_failures = {}
-        for of in (self._seeks, self._lost, self._begun, self._ends, self._unchecked):
+        for of in (self._seeks, self._dropped, self._lost, self._begun, self._ends, self._unchecked):
             of.clear()
         self._consumer = Consumer(self._properties, logger=_log)
         self._join()
@@ -424,21 +447,3 @@ class KafkaSource:
         """See `Source.close`."""
         self._closing = True
         self._consumer.close()
-
-
-def _unreadable(message: Any) -> Headers:
-    """One such record must not end each owner in turn."""
-    _log.warning("unreadable headers of %s-%d@%d", message.topic(), message.partition(), message.offset())
-    return UnreadableHeaders()
-
-
-def _offsets(answers: Sequence[TopicPartition]) -> dict[Partition, int | None]:
-    """Committed offsets; None if there is none, or if it is not known."""
-    return {
-        (part.topic, part.partition): part.offset if part.error is None and part.offset >= 0 else None
-        for part in answers
-    }
-
-
-def _failures(partitions: Sequence[TopicPartition]) -> dict[Partition, str]:
-    return {(part.topic, part.partition): str(part.error) for part in partitions if part.error is not None}

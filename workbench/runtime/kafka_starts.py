@@ -180,3 +180,16 @@ def place(
         at = part.offset if part.offset >= 0 else begun.get(where, OFFSET_STORED)
         placed.append(TopicPartition(*where, offset if where == partition else at))
     consumer.assign(placed)
+
+
+def offsets_of(answers: Sequence[TopicPartition]) -> dict[Partition, int | None]:
+    """Committed offsets; None if there is none, or if it is not known."""
+    return {
+        (part.topic, part.partition): part.offset if part.error is None and part.offset >= 0 else None
+        for part in answers
+    }
+
+
+def failures_of(answers: Sequence[TopicPartition]) -> dict[Partition, str]:
+    """Errors of single partitions."""
+    return {(part.topic, part.partition): str(part.error) for part in answers if part.error is not None}

@@ -95,7 +95,7 @@ class GroupEnds:
     def __init__(self, ranges: Ranges, group: str, properties: Mapping[str, Any]) -> None:
         self._ranges, self._group, self._properties = ranges, group, dict(properties)
         self._next = 0.0
-        self._admin: Any = None
+        self._reader: Any = None
         self._is_over = False
         self.unproved: list[TopicPartition] = []  # whose commits tell that records of the ranges were skipped
 
@@ -104,20 +104,18 @@ class GroupEnds:
         if self._is_over or monotonic() < self._next:
             return self._is_over
         self._next = monotonic() + _ASK_EVERY_SECONDS
-        from confluent_kafka import ConsumerGroupTopicPartitions
-        from confluent_kafka.admin import AdminClient
+        from confluent_kafka import Consumer, TopicPartition
 
+        ends = self._ranges.ends
         try:
-            self._admin = self._admin or AdminClient(self._properties)
-            asked = self._admin.list_consumer_group_offsets(
-                [ConsumerGroupTopicPartitions(self._group)], request_timeout=_ASK_SECONDS
-            )
-            answer = asked[self._group].result(_ASK_SECONDS)
+            # A consumer, which joins nothing: an AdminClient (librdkafka 2.16) ends the process if the coordinator has moved.
+            own = {"group.id": self._group, "enable.auto.commit": False}
+            self._reader = self._reader or Consumer({**self._properties, **own}, logger=_log)
+            answer = self._reader.committed([TopicPartition(*part) for part in ends], timeout=_ASK_SECONDS)
         except Exception as error:  # it is asked again
             _log.warning("the commits of %s cannot be read: %s", self._group, error)
             return False
-        commits = {(p.topic, p.partition): p for p in answer.topic_partitions if p.error is None}
-        ends = self._ranges.ends
+        commits = {(p.topic, p.partition): p for p in answer if p.error is None}
         self._is_over = all(part in commits and commits[part].offset >= end for part, end in ends.items())
         if self._is_over:
             self.unproved = self._ranges.unproved((part, parse_note(commits[part].metadata)) for part in ends)

@@ -1,0 +1,169 @@
+"""What `dlq verify` and `dlq follow` say: a letter that was left out has its reason, and what cannot be seen is not called missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.redrive.fakes import FakeCluster
+from tests.redrive.making import LETTERS, SOURCE, TOPIC, gateway_of, plan_from
+from tests.replay.fakes import FakeGateway
+from workbench.errors import EvidenceError
+from workbench.redrive.follow import RedriveFollower
+from workbench.redrive.gateway import LettersGoneError, Positions
+from workbench.redrive.ledger import Ledger, ended_of
+from workbench.redrive.letters import LETTER_HEADER, PLAN_HEADER, Letter
+from workbench.redrive.marks import Place, PlanState, Progress, marks_of
+from workbench.redrive.topics import list_topics
+from workbench.redrive.verify import RedriveCheck, RedriveVerdict, verify_redrive
+from workbench.replay.gateway import TopicSettings
+
+PLAN = plan_from(LETTERS)
+BAD: dict[Place, str] = {(0, 3): "INVALID_RECORD"}
+
+
+@dataclass
+class Produced:
+    """The target after a run of the plan, without some letters."""
+
+    without: set[Place]
+    gateway: FakeGateway = field(default_factory=lambda: gateway_of(LETTERS))
+    dies_after: int | None = None  # number of records after which retention takes them away
+    is_away: bool = False
+
+    def __post_init__(self) -> None:
+        places = [(0, at) for at in range(10) if (0, at) not in self.without]
+        self.records = [
+            Letter(0, at, 0, b"k%d" % place[1], LETTERS[place[1]].value, self._headers(place))
+            for at, place in enumerate(places)
+        ]
+        self.gateway.records[SOURCE, 0] = [(it.offset, 0) for it in self.records]
+
+    def _headers(self, place: Place) -> list[tuple[str, bytes | None]]:
+        return [(PLAN_HEADER, PLAN.id.encode()), (LETTER_HEADER, b"%d:%d" % place)]
+
+    def letters(self, topic: str) -> FakeCluster:
+        """Reader of a topic."""
+        if topic == SOURCE and self.dies_after is not None:
+            return _Dying(self.records[: self.dies_after], after=self)
+        return FakeCluster(self.records if topic == SOURCE else LETTERS)
+
+    def check(self, **more: dict[Place, str]) -> RedriveCheck:
+        """As `dlq verify`."""
+        return verify_redrive(PLAN, self.gateway, self.letters, **more)  # type: ignore[arg-type]
+
+
+@dataclass
+class _Dying(FakeCluster):
+    after: Produced | None = None
+
+    def read(self, start: Positions, stop: Positions) -> Iterator[tuple[list[Letter], Positions]]:
+        assert self.after is not None
+        if not self.after.is_away:
+            self.after.gateway.starts[SOURCE, 0] = 8
+        yield self.letters, {0: len(self.letters)}
+        raise LettersGoneError(f"{SOURCE}-0: out of range")
+
+
+def test_a_letter_that_was_left_out_is_not_missing(tmp_path: Path) -> None:
+    """It is named with the target's reason: by the commits of the plan, or by the ledger when Kafka has forgotten them."""
+    made = Produced(without={(0, 3), (0, 7)})
+    found = made.check()
+    assert (found.missing, found.refused) == ([(0, 3), (0, 7)], {})
+    made.gateway.stored[PLAN.id] = {(TOPIC, 0): marks_of(PlanState.DONE, "me", [0], BAD)[0]}
+    found = made.check()
+    assert (found.verdict, found.missing, found.refused) == (RedriveVerdict.INCOMPLETE, [(0, 7)], BAD)
+    words = " ".join(found.sentences())
+    assert "1 letter is left out, because the target refuses it: 0:3 (INVALID_RECORD)" in words
+    assert "1 letter missing: 0:7" in words
+    assert found.document()["refused"] == {"0:3": "INVALID_RECORD"}
+
+    made = Produced(without={(0, 3)})
+    ledger = Ledger(tmp_path)
+    ledger.keep(PLAN)
+    ledger.end(PLAN, ended_of("done", PLAN, Progress(), refused=BAD))
+    ended = ledger.ended(PLAN)
+    assert ended is not None
+    found = made.check(refused=ended.refused_places)
+    assert (found.verdict, found.missing, found.refused) == (RedriveVerdict.INCOMPLETE, [], BAD)
+    assert not found.content_differs
+
+
+def test_a_compacted_target_proves_no_letter_missing() -> None:
+    """A later record of the key may have replaced it; applied once more, it would come twice."""
+    made = Produced(without={(0, 7)})
+    made.gateway.topic_settings[SOURCE] = TopicSettings(retention_ms=-1, compacted=True)
+    found = made.check()
+    assert (found.verdict, found.compacted) == (RedriveVerdict.CANNOT_TELL, [SOURCE])
+    assert f"the clean-up of {SOURCE} keeps only the last record of a key" in found.sentences()[0]
+    whole = Produced(without=set())
+    whole.gateway.topic_settings[SOURCE] = TopicSettings(retention_ms=-1, compacted=True)
+    assert whole.check().verdict is RedriveVerdict.VERIFIED
+
+
+def test_records_that_go_while_they_are_read_are_deleted_ones() -> None:
+    """Not an internal error, and nothing is called missing for it; where nothing is known to be gone, it is an error in words."""
+    made = Produced(without=set(), dies_after=4)
+    found = made.check()
+    assert (found.verdict, found.gone) == (RedriveVerdict.CANNOT_TELL, {(SOURCE, 0): 8})
+    made = Produced(without=set(), dies_after=4, is_away=True)
+    with pytest.raises(EvidenceError, match="deleted while they were read"):
+        made.check()
+
+
+def test_later_letters_that_are_gone_say_nothing_of_the_records() -> None:
+    """What came back may be among them; whether the plan's records are there is another question."""
+    made = Produced(without={(0, 7)})
+    made.gateway.ends[TOPIC, 0], made.gateway.starts[TOPIC, 0] = 40, 30
+    found = made.check()
+    assert (found.verdict, found.gone, found.letters_gone) == (RedriveVerdict.INCOMPLETE, {}, 20)
+    assert "20 offsets of later letters were deleted" in " ".join(found.sentences())
+
+
+def test_one_topic_that_retention_empties_does_not_hide_the_others() -> None:
+    """Of the list of topics; a sample is all that it loses."""
+    gateway = gateway_of(LETTERS)
+    gateway.records["other-dlt", 0] = [(0, 1)]
+
+    def letters(topic: str) -> FakeCluster:
+        return FakeCluster(LETTERS, log_start={0: 99} if topic == TOPIC else {})
+
+    found = {it.topic: it for it in list_topics(gateway, letters, [], {})}
+    assert set(found) == {TOPIC, "other-dlt"} and found[TOPIC].sampled == 0 and found[TOPIC].letters == 10
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_follow_does_not_count_what_was_left_out_as_produced(ordered: bool) -> None:
+    """Nor what is refused and not reached yet; a plan that is through with it is done."""
+    plan = PLAN
+    if ordered:  # the letters of a key in the order of their records
+        plan = plan_from([it._replace(key=b"k", headers=LETTERS[9 - it.offset].headers) for it in LETTERS])
+        assert len(plan.ordered) == 10
+    gateway = gateway_of(LETTERS)
+    follower = RedriveFollower(plan, gateway)
+    assert (follower.look().state, follower.look().is_done) == (None, False)
+    refused = {**BAD, (0, 8): "INVALID_RECORD"}
+    gateway.groups[plan.id] = {(TOPIC, 0): 10 if ordered else 5}
+    gateway.groups[plan.order_group] = {(TOPIC, 0): 7}  # offsets 9 to 3
+    gateway.stored[plan.id] = {(TOPIC, 0): marks_of(PlanState.BEGUN, "me", [0], refused)[0]}
+    look = follower.look()
+    assert (look.produced, look.refused, look.left) == ((5, 2, 3) if ordered else (4, 1, 5))
+    assert not look.is_done
+    gateway.groups[plan.id] = {(TOPIC, 0): 10}
+    gateway.groups[plan.order_group] = {(TOPIC, 0): 10}
+    gateway.stored[plan.id] = {(TOPIC, 0): marks_of(PlanState.DONE, "me", [0], refused)[0]}
+    look = follower.look()
+    assert (look.produced, look.refused, look.left, look.is_done) == (8, 2, 0, True)
+    assert look.document()["state"] == "done"
+
+
+def test_follow_tells_the_end_of_a_plan_that_is_not_done() -> None:
+    """A discarded plan has a position, and will never move."""
+    gateway = gateway_of(LETTERS)
+    gateway.groups[PLAN.id] = {(TOPIC, 0): 0}
+    gateway.stored[PLAN.id] = {(TOPIC, 0): marks_of(PlanState.DISCARDED, "me", [0], {})[0]}
+    look = RedriveFollower(PLAN, gateway).look()
+    assert (look.state, look.is_done, look.produced) == (PlanState.DISCARDED, False, 0)
