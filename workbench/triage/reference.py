@@ -166,8 +166,8 @@ def as_markdown() -> str:
         "",
         "Printed from the code (`workbench tree --markdown`); a test compares. Each question is answered by the **first of its rules"
         " that holds**, and a finding shows that rule and the numbers that it compared (`because` in JSON). `workbench tree CAUSE`"
-        " prints the questions that lead to one verdict, `workbench tree --json` the document `workbench.tree/1`. A *proof* is a yes that"
-        " stands whatever earlier question is open, because only this cause makes what is seen.",
+        " prints the questions that lead to one verdict, `workbench tree --json` the document `workbench.tree/1`. A *proof* is a yes"
+        " that stands whatever earlier question is open, because only this cause makes what is seen.",
         "",
         "Names in code are fields of the features; `2 × x` is a multiple of another feature. A number that is a setting can be changed"
         " under `[thresholds]` in `workbench.toml`.",

@@ -54,7 +54,6 @@ class SubscriptionFeatures(MeasuredSubscription):
         passing_members: those that came after the baseline and have gone again.
         frozen_partitions: those whose commit has stopped, for longer than usual, while messages wait.
         standing_partitions: those that may have stopped, too lately to be sure.
-        few_have_paused: most partitions keep up, and those that are behind have not moved in the last sample.
         stall_cause: why partitions stand still: poison_record, open_transaction, commit_fails, paused or client_stalled; None if it is
         not visible.
         has_queues: whether the consumer shows queues of its own.
@@ -70,6 +69,7 @@ class SubscriptionFeatures(MeasuredSubscription):
         hot_growth: by how much more its arrivals have grown since the baseline than the group's.
         idle_members: those whose handlers finish nothing while as many partitions as they may own wait: hung, paused or not served.
         works_on: whether its handlers are busy all the time, and what they handle is committed: no storm of rebalances.
+        handled_again: whether its handlers finish clearly more than is committed, while no partition stands still.
         members_stay: whether no member has come, gone or restarted since the good time; None without their names.
         surely_throttled, surely_slow_network, surely_hot: facts that explain a lag, whatever is not known.
         busy_share: process time per second and queue: of one thread for each queue.
@@ -121,14 +121,12 @@ class SubscriptionFeatures(MeasuredSubscription):
     frozen_partitions: tuple[int, ...]
     stuck_partitions: tuple[int, ...]
     moving_partitions: int
-    silent_partitions: int
     new_partitions: int
     lags: tuple[float, ...]
     stuck_count: int
     frozen_count: int
     standing_partitions: tuple[int, ...]
     stall_cause: str | None
-    few_have_paused: bool
     stalled: bool
     typical_lag: float | None
     lost_messages: float | None
@@ -171,6 +169,7 @@ class SubscriptionFeatures(MeasuredSubscription):
     queueless: bool
     polling: bool | None
     works_on: bool
+    handled_again: bool
     surely_throttled: bool
     surely_slow_network: bool
     surely_hot: bool | None

@@ -122,6 +122,14 @@ class Members(Partitions):
         return not self.changed_members if named else None
 
     @cached_property
+    def handled_again(self) -> bool:
+        """Whether its handlers finish clearly more than is committed: after a rebalance, the next owner does it again.
+
+        What stands still is handled as well, if its commits fail.
+        """
+        return not self.frozen_partitions and self.read_per_second < LESS * self.handled_per_second
+
+    @cached_property
     def storm_cause(self) -> str | None:
         """poll_stall, member_crash, deploy or metadata_change; None if the data do not show it.
 

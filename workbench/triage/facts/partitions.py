@@ -8,7 +8,7 @@ from workbench.features.measured import PartitionFeatures
 from workbench.features.summary import NOW
 from workbench.numbers import APART, FAR, FEW_SAMPLES, FREEZES, LESS, MOST, SEVERAL, TENTH
 from workbench.triage.facts.events import Events
-from workbench.triage.facts.standing import is_tail, still_seconds
+from workbench.triage.facts.standing import is_tail
 from workbench.triage.facts.unknown import (
     Known,
     Number,
@@ -130,12 +130,6 @@ class Partitions(Events):
     def hot_count(self) -> int:
         """How many."""
         return len(self.hot_partitions)
-
-    @cached_property
-    def few_have_paused(self) -> bool:
-        """Most partitions keep up, and those that are behind have not moved in the last sample."""
-        few = 1 <= len(self.behind_partitions) <= min(self.few_partitions, self.m.partition_count - 2)
-        return few and all(above(still_seconds(p), 0) is not False for p in self.behind)
 
     # Why partitions stand still.
 

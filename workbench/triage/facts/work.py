@@ -230,8 +230,12 @@ class Work:
     @cached_property
     def works_on(self) -> bool:
         """Whether its handlers are busy all the time, and what they handle is committed, and not handled again by the next owner."""
-        handled = sum(p.rate_per_second or 0.0 for p in self.m.processors)
-        return at_least(self.loop_busy, BUSY) is True and self.read_per_second >= LESS * handled
+        return at_least(self.loop_busy, BUSY) is True and self.read_per_second >= LESS * self.handled_per_second
+
+    @cached_property
+    def handled_per_second(self) -> float:
+        """Records/s that all handlers finish together."""
+        return sum(p.rate_per_second or 0.0 for p in self.m.processors)
 
     @cached_property
     def polling(self) -> Known:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from workbench.numbers import APART, LESS, MORE, MOST, NOISE, SURELY
+from workbench.numbers import APART, LESS, MORE, MOST, NOISE
 from workbench.settings import Thresholds
 from workbench.triage.facts.unknown import above, all_of, at_least, at_most, below, first_known, times
 from workbench.triage.rule import Operand, always, leaves_open, no, proves, yes
 from workbench.triage.rules.own_work import queues_are_full
-from workbench.triage.rules.reading import KEPT_PACE
 from workbench.triage.subscription import SubscriptionFeatures as Row
 
 _HOT = Operand("hot_arrival_ratio", "× a typical partition's arrivals", ">=", number=MORE)
@@ -59,12 +58,6 @@ def _round_trips(row: Row, t: Thresholds) -> bool | None:
 
 
 SLOW_NETWORK = (
-    proves(
-        "surely",
-        "round trips take so long that they explain the lag by themselves",
-        lambda row, _: row.surely_slow_network,
-        Operand("rtt_seconds", "s", ">=", number=SURELY, of="rtt_baseline_seconds"),
-    ),
     no(
         "delivers",
         "fetched messages wait in the client: the network delivers enough",
@@ -76,7 +69,7 @@ SLOW_NETWORK = (
         "nothing at all was fetched: that is not slow, and makes no round trips to measure",
         lambda row, _: row.rtt_seconds is None and row.stall_cause is not None,
     ),
-    yes(
+    proves(
         "slow",
         "round trips take far longer than before",
         _round_trips,
@@ -135,20 +128,6 @@ HOT_PARTITION = (
         _HOT,
         look="what their members do, and which broker leads them",
     ),
-    no(
-        "less_read",
-        "less is read there than before: that is not more arrivals",
-        lambda row, _: not row.queueless and below(row.pace_ratio, LESS) is True,
-        Operand("pace_ratio", "× the pace before", "<", number=LESS),
-    ),
-    yes("few", "a few partitions hold the lag", lambda row, _: not row.queueless),
-    # One may have more to do than its member can.
-    no(
-        "burst",
-        "far more arrives in all partitions",
-        lambda row, t: row.own_work is True and is_burst(row, t) and below(row.hot_arrival_ratio, t.hot_factor) is True,
-        _BURST,
-    ),
     yes("gets_more", "a few partitions hold the lag, and get more than the others", _gets_more, _HOT),
     no(
         "others_too",
@@ -169,11 +148,6 @@ BURST = (
 )
 
 
-def _empty_and_slower(row: Row, t: Thresholds) -> bool:
-    less = all_of(below(row.pace_ratio, KEPT_PACE), below(row.fetch_queue_mean, t.fetch_queue_messages)) is True
-    return row.has_queues and queues_are_full(row) is not True and less
-
-
 def _reads_more(row: Row, _t: Thresholds) -> bool:
     read = sum(p.committed_per_second or 0.0 for p in row.partitions)
     lately = above(row.committed_recent_per_second, times(MORE, row.arrival_per_second))
@@ -186,31 +160,6 @@ def _threads_hide_something(row: Row, _t: Thresholds) -> bool:
 
 
 TOO_FEW = (
-    leaves_open(
-        "waits",
-        "its threads wait for something that was not found: more of them would wait, too",
-        lambda row, _: row.queueless and row.own_work is False,
-        look="what a thread dump shows them waiting for",
-    ),
-    leaves_open(
-        "outages",
-        "it has stood still several times, and has room in between",
-        lambda row, _: row.outages,
-        look="what happens at the same times",
-    ),
-    leaves_open(
-        "paused",
-        "most partitions keep up, and the few that do not have not moved lately: they may stand",
-        lambda row, _: row.few_have_paused,
-        look="look again in a minute",
-    ),
-    leaves_open(
-        "less_read",
-        "less is read than before, with empty queues, and nothing waits in the client",
-        _empty_and_slower,
-        Operand("pace_ratio", "× the pace before", "<", number=KEPT_PACE, why="within the noise of a minute"),
-        look="what its threads wait for",
-    ),
     leaves_open(
         "reads_more",
         "more is read than arrives: no more room is wanted",

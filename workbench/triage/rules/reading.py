@@ -109,7 +109,7 @@ def _rounds_are_long(row: Row, t: Thresholds) -> bool:
 
 
 def _moves_without_pauses(row: Row) -> bool:
-    return row.moving_partitions > 0 and row.comes_and_goes is not True
+    return row.moving_partitions > 0 and row.comes_and_goes is not True and not row.handled_again
 
 
 REBALANCING = (
@@ -167,12 +167,6 @@ STUCK = (
         "a few partitions stand still, and nothing shows whether their consumer works on them",
         _few_freeze_unseen,
         look="read the record at the commit; look again in a minute",
-    ),
-    leaves_open(
-        "no_commits",
-        "the commits of partitions with lag are hardly measured",
-        lambda row, _: row.silent_partitions > 0 and row.moving_partitions == 0,
-        look="look again when there are three samples",
     ),
     no("advance", "partitions advance, or all stand still", always),
 )
