@@ -33,10 +33,12 @@ from workbench.samples import concat
 from workbench.settings import Thresholds
 from workbench.triage import engine
 from workbench.triage.judge import judged
+from workbench.triage.ranking import likeliest_first
 from workbench.triage.rows import measured_of
 from workbench.triage.subscription import SubscriptionFeatures
-from workbench.triage.verdict import State
+from workbench.triage.verdict import State, Verdict
 from workbench.triage.verdicts import leaf_of
+from workbench.triage.walk import candidates
 from workbench.window import Window
 
 ROOM = Path("build/corpus")
@@ -67,6 +69,12 @@ class Case:
     def mark(self, row: SubscriptionFeatures) -> Mark:
         """How an answer did."""
         return mark_of(self.truth, str(row.verdict), leaf_of(row.verdict).state, None)
+
+
+def in_first_three(case: Case, row: SubscriptionFeatures) -> bool:
+    """Whether the verdict is right, or one of the first three candidates of a "cannot tell"."""
+    guessed = likeliest_first(candidates(row.answers), row)[:3] if row.verdict is Verdict.CANNOT_TELL else []
+    return case.mark(row) is Mark.RIGHT or bool({str(it) for it in guessed} & case.truth.verdicts)
 
 
 def harm_of(mark: Mark) -> int:
@@ -143,8 +151,6 @@ def _truth(topic: str, told: dict[str, Any]) -> Truth:
 
 def leaf_of_name(verdict: str) -> State:
     """State of a verdict by its name."""
-    from workbench.triage.verdict import Verdict
-
     return leaf_of(Verdict(verdict)).state
 
 
@@ -232,9 +238,10 @@ def table(cases: Sequence[Case], rows: Sequence[SubscriptionFeatures]) -> str:
     marks: dict[str, Counter[Mark]] = {}
     for case, row in zip(cases, rows, strict=True):
         marks.setdefault(case.set, Counter())[case.mark(row)] += 1
-    lines = [f"{'set':<18}{'cases':>6}" + "".join(f"{mark:>18}" for mark in Mark)]
+    three: Counter[str] = Counter(case.set for case, row in zip(cases, rows, strict=True) if in_first_three(case, row))
+    lines = [f"{'set':<18}{'cases':>6}" + "".join(f"{mark:>18}" for mark in Mark) + f"{'in the first three':>20}"]
     lines += [
-        f"{name:<18}{sum(count.values()):>6}" + "".join(f"{count[mark]:>18}" for mark in Mark)
+        f"{name:<18}{sum(count.values()):>6}" + "".join(f"{count[mark]:>18}" for mark in Mark) + f"{three[name]:>20}"
         for name, count in marks.items()
     ]
     whole: Counter[Mark] = sum(marks.values(), Counter())

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.triage.made import made
-from workbench.features.measured import MeasuredSubscription, PartitionFeatures
+from workbench.features.measured import MeasuredSubscription, PartitionFeatures, ProcessorFeatures
 from workbench.settings import Thresholds
 from workbench.triage.judge import judged
 from workbench.triage.subscription import SubscriptionFeatures
@@ -188,3 +188,40 @@ def test_a_lag_that_only_grows_is_an_answer_without_arrivals() -> None:
         [lag_alone(0, low=10.0, mean=450.0), lag_alone(1, low=10.0, mean=450.0)], lag_recent_lowest=20.0, **known
     )
     assert saw.growing is False
+
+
+def handler(name: str, seconds: float, per_second: float = 10.0) -> ProcessorFeatures:
+    """A processor without a good time to compare with."""
+    return made(
+        ProcessorFeatures,
+        processor=name,
+        process_seconds=seconds,
+        rate_per_second=per_second,
+        attempts=9_000.0,
+        outcomes=9_000.0,
+    )
+
+
+def behind(number: int) -> PartitionFeatures:
+    """Late for as long as the data show, and falling further behind."""
+    return part(
+        number,
+        {"waiting": 3000.0, "late": 1.0, "age_slope": 0.5, "sick_from_start": 1.0},
+        lag_messages=3000.0,
+        lag_recent_low=2500.0,
+        lag_recent_lowest=2500.0,
+        lag_recent_slope=0.5,
+        lag_slope=0.5,
+        time_lag_seconds=3000.0,
+    )
+
+
+def test_a_processor_that_towers_over_its_peers_is_proof_without_a_good_time() -> None:
+    """Ten times as long, and most of all the time; not where it is called so rarely that it takes little of it."""
+    lag: dict[str, Any] = {"lag_slope": 1.0, "group_members": 2.0}
+    slow = (handler("pdf", 0.150), handler("mail", 0.010), handler("sms", 0.008))
+    row = judge([behind(0), behind(1)], processors=slow, **lag)
+    assert (row.verdict, row.slow_processors) == (Verdict.SLOW_PROCESSOR, ("pdf",))
+    assert row.reasons["one_slow"] == "towers"
+    rare = (handler("pdf", 0.150, 0.1), handler("mail", 0.010), handler("sms", 0.008))
+    assert judge([behind(0), behind(1)], processors=rare, **lag).slow_processors == ()

@@ -69,6 +69,7 @@ class SubscriptionFeatures(MeasuredSubscription):
         hot_growth: by how much more its arrivals have grown since the baseline than the group's.
         idle_members: those whose handlers finish nothing while as many partitions as they may own wait: hung, paused or not served.
         works_on: whether its handlers are busy all the time, and what they handle is committed: no storm of rebalances.
+        slow_by_peers: processors without a baseline that take ten times their peers' time, and most of all of it.
         handled_again: whether its handlers finish clearly more than is committed, while no partition stands still.
         members_stay: whether no member has come, gone or restarted since the good time; None without their names.
         surely_throttled, surely_slow_network, surely_hot: facts that explain a lag, whatever is not known.
@@ -187,6 +188,7 @@ class SubscriptionFeatures(MeasuredSubscription):
     entry_slow: bool | None
     # Processors.
     slow_processors: tuple[str, ...]
+    slow_by_peers: tuple[str, ...]
     unknown_count: int
     known_count: int
     slowest: SlowestProcessor | None

@@ -270,6 +270,11 @@ def delay(row: SubscriptionFeatures) -> str:
 
 def one_slow(row: SubscriptionFeatures) -> str:
     """The slowest processor against its baseline and its peers."""
+    if row.slow_by_peers:
+        longest = max(
+            (it for it in row.processors if it.processor in row.slow_by_peers), key=lambda it: it.process_seconds or 0.0
+        )
+        return f"{printable(longest.processor)} {duration(longest.process_seconds)}, ten times its peers' or more; no baseline"
     slowest = row.slowest
     if slowest is None:
         return "no baseline of process times"

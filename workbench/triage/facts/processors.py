@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from workbench.features.measured import ProcessorFeatures, QueueFeatures
+from workbench.numbers import MOST, TENTH
 from workbench.triage.facts.lag import Lag
 from workbench.triage.facts.unknown import (
     Known,
@@ -102,8 +103,20 @@ class Processors(Lag):
 
     @cached_property
     def slow_processors(self) -> tuple[str, ...]:
-        """Event types that are slow against their own baseline and their peers."""
-        return tuple(p.processor for p in self.m.processors if self._is_slow(p))
+        """Event types that are slow against their own baseline and their peers, or else far slower than their peers."""
+        return tuple(p.processor for p in self.m.processors if self._is_slow(p)) or self.slow_by_peers
+
+    def _towers(self, p: ProcessorFeatures) -> bool:
+        peers = lower_median(it.process_seconds for it in self._others(p.processor))
+        every = sum(times(it.rate_per_second, it.process_seconds) or 0.0 for it in self.m.processors)
+        most_of_it = above(times(p.rate_per_second, p.process_seconds), MOST * every)
+        far = at_least(times(TENTH, p.process_seconds), peers)
+        return p.slow_down is None and all_of(most_of_it, far) is True and self._is_held_up(p)
+
+    @cached_property
+    def slow_by_peers(self) -> tuple[str, ...]:
+        """Of an incident without a good time before it: event types that take ten times their peers' time, and most of all of it."""
+        return tuple(p.processor for p in self.m.processors if self._towers(p))
 
     @cached_property
     def unknown_count(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from workbench.numbers import BUSY, MORE, MOST, NEVER_EMPTY, NOISE, PART
 from workbench.settings import Thresholds
 from workbench.triage.facts.unknown import Known, above, all_of, any_of, at_least, at_most, below, first_known, times
-from workbench.triage.rule import Operand, always, leaves_open, no, yes
+from workbench.triage.rule import Operand, always, leaves_open, no, proves, yes
 from workbench.triage.rules.reading import KEPT_PACE
 from workbench.triage.subscription import SubscriptionFeatures as Row
 
@@ -89,6 +89,11 @@ ONE_SLOW = (
         _HAS_ROOM,
     ),
     no("not_slower", "it reads more than ever was needed before, or only where more arrives it is late", _not_slower),
+    proves(
+        "towers",
+        "one processor takes ten times as long as its peers, and most of all the time; no good time is known to compare with",
+        lambda row, _: bool(row.slow_by_peers),
+    ),
     yes(
         "slow",
         "one processor is slow against its own baseline and its peers",

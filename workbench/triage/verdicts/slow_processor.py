@@ -26,6 +26,11 @@ def _headline(row: SubscriptionFeatures) -> str:
     if len(slow) == 1:
         [it] = slow
         peers, took = row.peers_seconds, it.process_seconds
+        if it.slow_down is None:
+            return (
+                f"One processor is slow: event type “{printable(it.processor)}” takes {duration(took)}, ten times its peers'"
+                " time or more, and most of all the time; the data show no good time to compare with."
+            )
         if len(row.processors) == 1:
             return f"The handler is slow: it takes {duration(took)}, {times(it.slow_down)} its own baseline."
         against = f" and {times(took / peers)} its peers" if peers and took is not None else ""
@@ -44,7 +49,10 @@ def _sizing(row: SubscriptionFeatures, thresholds: Thresholds) -> Sizing | None:
 def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
     names = sorted(row.slow_processors)
     shown = listed(names)
-    usual = row.slowest_baseline_seconds or 0.0  # there is no slow processor without a baseline
+    others = [
+        it.process_seconds for it in row.processors if it.processor not in names and it.process_seconds is not None
+    ]
+    usual = max(others, default=0.0) if row.slow_by_peers else row.slowest_baseline_seconds or 0.0
     as_usual = Check(
         feature="processors",
         field="process_seconds",
