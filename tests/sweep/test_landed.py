@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.stories import END, lagging
+from evaluation.stories import END, lagging
 from workbench.collect.capture import ROOM_VARIABLE
 from workbench.errors import DamagedCaptureError
 from workbench.samples import SAMPLES_SCHEMA, SeriesTable
