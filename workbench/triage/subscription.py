@@ -72,7 +72,7 @@ class SubscriptionFeatures(MeasuredSubscription):
         slow_by_peers: processors without a baseline that take ten times their peers' time, and most of all of it.
         handled_again: whether its handlers finish clearly more than is committed, while no partition stands still.
         members_stay: whether no member has come, gone or restarted since the good time; None without their names.
-        surely_throttled, surely_slow_network, surely_hot: facts that explain a lag, whatever is not known.
+        surely_slow_network, surely_hot: facts that explain a lag, whatever is not known.
         busy_share: process time per second and queue: of one thread for each queue.
         stuck_partitions, hot_partitions: their numbers; `stuck_count` and `hot_count` how many.
         lags: of the partitions where it is known, in messages; `typical_lag` and `highest_lag` of these.
@@ -171,7 +171,6 @@ class SubscriptionFeatures(MeasuredSubscription):
     polling: bool | None
     works_on: bool
     handled_again: bool
-    surely_throttled: bool
     surely_slow_network: bool
     surely_hot: bool | None
     hot_arrival_ratio: float | None

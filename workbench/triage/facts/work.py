@@ -216,11 +216,6 @@ class Work:
         return not self.has_queues and any(it is not None for it in there)
 
     @cached_property
-    def surely_throttled(self) -> bool:
-        """Throttled enough to explain a lag, whatever else is not known."""
-        return self._far_throttled is True or (self.m.throttle_seconds is None and self.at_quota)
-
-    @cached_property
     def surely_slow_network(self) -> bool:
         """Round trips long enough to explain a lag, whatever else is not known."""
         m = self.m
