@@ -12,9 +12,9 @@ from workbench.features.summary import (
     LABELS,
     MEMBERLESS,
     NOW,
-    RECENT_SHARE,
     sql_list,
 )
+from workbench.numbers import RECENT
 from workbench.spark.columns import columns
 from workbench.window import Window
 
@@ -36,7 +36,7 @@ def summarise(samples: DataFrame, window: Window, *, counters: bool = True) -> D
         )
     ).where(*columns(f"stat != 'bucket' AND seconds BETWEEN {first!r}D AND 0"))
     stepped = _with_steps(timed) if counters else timed
-    recent = f"seconds > {-window.seconds * RECENT_SHARE!r}D"
+    recent = f"seconds > {-window.seconds * RECENT!r}D"
     lows = f"sort_array(collect_list(value) FILTER (WHERE signal = 'consumer_lag' AND {recent}))"
     members = "collect_list(struct(seconds, value)) FILTER (WHERE signal = 'group_members' AND value IS NOT NULL)"
     member = f"CASE WHEN signal NOT IN {sql_list(MEMBERLESS)} THEN member END AS member"

@@ -64,7 +64,7 @@ def oldest(spark: Any) -> dict[str, dict[str, Any]]:
         ("interpolated-into-the-baseline", "interpolated", 100.0),
         ("beyond-the-samples", "extrapolated_capped", 300.0),
         ("far-beyond", "extrapolated_capped", BASELINE_SECONDS + WINDOW_SECONDS + EXTRAPOLATED_SECONDS),
-        ("idle-topic", "unknown", None),
+        ("idle-topic", "extrapolated_capped", BASELINE_SECONDS + WINDOW_SECONDS),
         ("unknown-commit", "unknown", None),
         ("reading-too-old", "interpolated", 30.0),
     ],
@@ -72,7 +72,7 @@ def oldest(spark: Any) -> dict[str, dict[str, Any]]:
 def test_the_seconds_and_their_method(
     oldest: dict[str, dict[str, Any]], name: str, method: str, seconds: float | None
 ) -> None:
-    """Exact where the record is known, interpolated within the samples, labelled and capped beyond them, else unknown."""
+    """Exact where the record is known, interpolated within the samples, labelled and capped beyond them (idle: at least)."""
     found = oldest[name]
     assert found["time_lag_method"] == method
     if seconds is None:
