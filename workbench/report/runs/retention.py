@@ -50,7 +50,11 @@ def retain(out: Path, record: RunRecord, keep: Keep, *, now: datetime | None = N
     """
     same = [(folder, it) for folder, it in runs_in(out) if (it.report, it.cluster) == (record.report, record.cluster)]
     done = [(it.period_end or it.started_at, folder.name) for folder, it in same if it.state is RunState.DONE]
-    stays = {record.run_id, *(name for _, name in [*done[-1:], *sorted(done)[-1:]])}
+    of_latest = max(
+        enumerate(done), key=lambda it: (it[1][0], it[0]), default=None
+    )  # of several, the one that was made last
+    latest = [of_latest[1]] if of_latest is not None else []
+    stays = {record.run_id, *(name for _, name in [*done[-1:], *latest])}
     beyond = same[: -keep.number] if keep.number is not None else same
     oldest = (now or datetime.now(UTC)) - keep.age if keep.age is not None else None
     gone = [
