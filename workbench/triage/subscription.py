@@ -122,6 +122,7 @@ class SubscriptionFeatures(MeasuredSubscription):
     frozen_partitions: tuple[int, ...]
     stuck_partitions: tuple[int, ...]
     moving_partitions: int
+    silent_partitions: int
     new_partitions: int
     lags: tuple[float, ...]
     stuck_count: int

@@ -168,6 +168,12 @@ STUCK = (
         _few_freeze_unseen,
         look="read the record at the commit; look again in a minute",
     ),
+    leaves_open(
+        "no_commits",
+        "the commits of partitions with lag are hardly measured",
+        lambda row, _: row.silent_partitions > 0 and row.moving_partitions == 0,
+        look="look again when there are three samples",
+    ),
     no("advance", "partitions advance, or all stand still", always),
 )
 
