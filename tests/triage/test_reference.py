@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import pickle
 import re
 from pathlib import Path
 
@@ -102,6 +103,9 @@ def test_no_number_of_the_judgement_stands_outside_of_the_registry() -> None:
     """At most 70 with the settings; no bare number in triage, histories or features, but for units, halves and sizes."""
     assert len(all_numbers()) + len(Thresholds.model_fields) <= 70
     assert all(it.why and it.unit for it in all_numbers().values())
+    for it in all_numbers().values():
+        again = pickle.loads(pickle.dumps(it))
+        assert (again, again.unit, again.why, again.origin) == (it, it.unit, it.why, it.origin)
     found = []
     for folder in ("triage", "chronicle", "features"):
         for path in sorted((ROOT / "workbench" / folder).rglob("*.py")):
