@@ -28,7 +28,7 @@ class Number(float):
         it.unit, it.why, it.origin = unit, why, origin
         return it
 
-    def __getnewargs__(self) -> tuple[float, str, str, Origin]:
+    def __getnewargs__(self) -> tuple[float, str, str, Origin]:  # type: ignore[override]
         """So that copies and pickles of it are what it is; Spark sends numbers to its workers."""
         return float(self), self.unit, self.why, self.origin
 

@@ -112,7 +112,7 @@ OVERVIEW = {
     "sample_interval_seconds": "max(lag_interval_seconds)",
     # What waits for an unknown time is never 0 s old.
     "oldest": "max_by(struct(time_lag_seconds, time_lag_low, time_lag_high, time_lag_method, partition),"
-    " coalesce(time_lag_seconds, CASE WHEN lag_messages > 0 THEN 0.001D END))",
+    " coalesce(time_lag_seconds, CASE WHEN lag_messages > 2 THEN 0.001D END))",
     "oldest_incomplete_seconds": "max(oldest_incomplete_seconds)",
     # librdkafka forwards the partitions of a member to one queue, and each of them shows its whole length: it counts once.
     "fetch_queue_mean": "CASE WHEN count(fetch_queue_mean) > 0"

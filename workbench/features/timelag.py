@@ -5,7 +5,7 @@ Methods, best first:
     interpolated         the log end passed the committed offset between two samples: that is when the message was produced
     broker_time          an exporter's estimate, from the broker's timestamps or its own table
     extrapolated_capped  the committed offset is older than the first sample: at least so old; if anything arrives, its production is
-                         extrapolated, at most 10 minutes
+                         extrapolated, at most 10 minutes (of an idle log's last two messages, which may be transactions' markers: not)
     unknown              neither
 
 An estimate from the retention line or beyond the samples is off by up to 2 × on traffic that varies over the day (measured on a
@@ -107,7 +107,7 @@ def with_time_lag(
                 WHEN lag_messages IS NULL OR committed IS NULL THEN 'unknown'
                 WHEN before IS NOT NULL AND after IS NOT NULL THEN 'interpolated'
                 WHEN time_lag_told_age_seconds <= {stale_after_seconds} AND time_lag_told_seconds IS NOT NULL THEN 'broker_time'
-                WHEN after IS NOT NULL THEN 'extrapolated_capped'
+                WHEN after IS NOT NULL AND ({rate} > 0 OR lag_messages > 2) THEN 'extrapolated_capped'
                 ELSE 'unknown' END""",
         },
     )
