@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -52,8 +52,6 @@ def _compare(name: str, used: int, pairs: Sequence[tuple[Case, SubscriptionFeatu
 
 
 def _without(case: Case, row: SubscriptionFeatures, node: str, gone: Rule) -> SubscriptionFeatures:
-    from dataclasses import replace
-
     limits = case.expected.limits(case.limits, case.measured.group)
     left = [it for it in TREE[node].rules if it is not gone]
     rule = next((it for it in left if it.when(row, limits) is True), None)

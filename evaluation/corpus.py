@@ -146,12 +146,7 @@ def _of_perturbed(spark: Any, name: str, seed: int) -> Iterator[Case]:
 
 def _truth(topic: str, told: dict[str, Any]) -> Truth:
     verdicts = frozenset({told["verdict"], *told.get("also", ())})
-    return Truth(topic=topic, sick=leaf_of_name(told["verdict"]) not in _CALM, verdicts=verdicts)
-
-
-def leaf_of_name(verdict: str) -> State:
-    """State of a verdict by its name."""
-    return leaf_of(Verdict(verdict)).state
+    return Truth(topic=topic, sick=leaf_of(Verdict(told["verdict"])).state not in _CALM, verdicts=verdicts)
 
 
 def _of_capture(spark: Any, name: str, case: str, capture: Capture, told: dict[str, Any], group: str) -> Iterator[Case]:

@@ -352,17 +352,9 @@ class KafkaCluster(KafkaConnection):
         """
         from confluent_kafka.admin import OffsetSpec
 
-        def work(reading: Reading) -> dict[Partition, int | None]:
-            reading.deadline = deadline
-            if reading.brokers is not None:  # a new client, which knows nothing
-                known.clear()
-            [found] = offsets_of(
-                reading, partitions, {BY_TIME: OffsetSpec.for_timestamp(round(instant * 1000))}, known=known
-            )
-            incomplete.extend(reading.incomplete)
-            return {part: offset if offset >= 0 else None for part, offset in found.items()}
-
-        return read(self, work)
+        spec = OffsetSpec.for_timestamp(round(instant * 1000))
+        found = self._looked_up(BY_TIME, spec, partitions, deadline, incomplete, known)
+        return {part: offset if offset >= 0 else None for part, offset in found.items()}
 
     def ends_of(
         self, partitions: Sequence[Partition], deadline: float, incomplete: list[str], known: dict[str, Any]
@@ -370,11 +362,22 @@ class KafkaCluster(KafkaConnection):
         """Where logs end now; partitions without an answer are left out. `known` as for `offsets_at`."""
         from confluent_kafka.admin import OffsetSpec
 
+        return self._looked_up("latest offset", OffsetSpec.latest(), partitions, deadline, incomplete, known)
+
+    def _looked_up(
+        self,
+        what: str,
+        spec: Any,
+        partitions: Sequence[Partition],
+        deadline: float,
+        incomplete: list[str],
+        known: dict[str, Any],
+    ) -> dict[Partition, int]:
         def work(reading: Reading) -> dict[Partition, int]:
             reading.deadline = deadline
-            if reading.brokers is not None:
+            if reading.brokers is not None:  # a new client, which knows nothing
                 known.clear()
-            [found] = offsets_of(reading, partitions, {"latest offset": OffsetSpec.latest()}, known=known)
+            [found] = offsets_of(reading, partitions, {what: spec}, known=known)
             incomplete.extend(reading.incomplete)
             return found
 
