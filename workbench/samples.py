@@ -70,11 +70,17 @@ class Flag(StrEnum):
     SENTINEL = "sentinel"
     SKEW = "skew"  # a negative lag: the end was read before the commit; the value is clamped to 0
     NULL = "null"
+    MIXED = "mixed"  # sources contradict each other
 
 
 _FLAGS = tuple(Flag)
 FlagArray = npt.NDArray[np.int8]  # position in `_FLAGS`; -1 for none
 _SENTINEL_SIGNALS = frozenset(name for name, signal in SIGNALS.items() if signal.sentinel)
+
+
+def position_of(flag: Flag) -> int:
+    """A flag as series have it."""
+    return _FLAGS.index(flag)
 
 
 def clean_values(values: FloatArray, sentinel: npt.NDArray[np.bool_] | bool) -> tuple[FloatArray, FlagArray]:

@@ -111,6 +111,31 @@ def test_two_clusters_are_refused_even_if_only_the_target_differs(
         counted(series)
 
 
+@pytest.mark.parametrize("healthy", [2, 300])
+def test_one_contradiction_refuses_that_topic_alone(healthy: int) -> None:
+    """Another cluster has a topic of the same name: its groups have no usable value, and are named; all others are judged."""
+    a, b, other = a_log(rate=20), a_log(rate=20), a_log(rate=3, start=5e7)
+    series: list[Exported] = []
+    for number in range(healthy):
+        topic = {"topic": f"t{number}"}
+        series += [
+            ({**END, **topic, "instance": "a:1"}, HOUR, a(HOUR)),
+            ({**END, **topic, "instance": "b:1"}, HOUR, b(HOUR)),
+        ]
+        series += [({**LAG, **topic, "instance": name}, HOUR, 5 + 0 * HOUR) for name in ("a:1", "b:1")]
+    series += [
+        ({**END, "topic": "zz", "instance": "a:1"}, HOUR, a(HOUR)),
+        ({**END, "topic": "zz", "instance": "b:1"}, HOUR, other(HOUR)),
+    ]
+    series += [({**LAG, "topic": "zz", "instance": name}, HOUR, 5 + 0 * HOUR) for name in ("a:1", "b:1")]
+    found = counted(series)
+    by_topic: dict[str, set[bool]] = {}
+    for row in found.series.to_samples().to_pylist():
+        by_topic.setdefault(row["topic"], set()).add(row["value"] is not None)
+    assert by_topic == {"zz": {False}} | {f"t{number}": {True} for number in range(healthy)}
+    assert any("about topic zz: not judged" in note for note in found.notes)
+
+
 def test_a_label_of_clusters_is_enough() -> None:
     """Also when the two agree by chance: two empty logs."""
     with pytest.raises(

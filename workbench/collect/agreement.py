@@ -61,14 +61,14 @@ def _inside(one: Measured, other: Measured, *, wide: bool = False) -> float | No
     there = bounded if bounded.any() else (times >= other[0][0]) & (times <= other[0][-1])
     if not there.any():
         return None
-    fits = []
     low = np.searchsorted(other[0], times[there] - slack, side="left")
     high = np.searchsorted(other[0], times[there] + slack, side="right")
-    for first, last, value in zip(low, high, values[there], strict=True):
-        near = other[1][max(0, first - 1) : last + 1]
-        more = 0.25 * (near.max() - near.min()) if wide else 0.0
-        fits.append(bool(near.min() - more <= value <= near.max() + more))
-    return float(np.mean(fits))
+    # Extremes of other[low - 1 .. high] for each: every second part of what lies between these bounds. One value more ends the last.
+    bounds = np.stack([np.maximum(low - 1, 0), np.minimum(high + 1, len(other[0]))], axis=1).ravel()
+    ended = np.append(other[1], other[1][-1])
+    least, most = np.minimum.reduceat(ended, bounds)[::2], np.maximum.reduceat(ended, bounds)[::2]
+    more = 0.25 * (most - least) if wide else 0.0
+    return float(np.mean((least - more <= values[there]) & (values[there] <= most + more)))
 
 
 def _interval(times: IntArray) -> int:

@@ -8,7 +8,7 @@ Two series of a profile have the same canonical labels if they differ only in la
 - the same client id on two pods: two *members*.
 - labels of whoever owns the partition (a client id): *owners*, one after the other; a former one's series stands (`collect.owners`).
 - two clusters. No sum or choice would be right, so this is refused. A label such as `cluster` tells them apart; where only the scrape
-  target differs, the offsets do: one log has one end.
+  target differs, the offsets do: one log has one end. If that is so for a few groups or topics alone, those have no usable values.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ import itertools
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from workbench.collect.agreement import GAP_INTERVALS, Measured, compared_lag, compared_offsets, has_gap, in_gaps
+from workbench.collect.disputes import Unit, contradicted, dispute_notes, without_disputed
 from workbench.collect.owners import OWNER_LABELS, owner_at
 from workbench.errors import MixedSourcesError
 from workbench.humanize import listed
@@ -46,8 +48,8 @@ PLACE_LABELS = frozenset({
 # They name a process best, in this order.
 _NAMING = ("pod", "pod_name", "kubernetes_pod_name", "host", "hostname", "instance")
 _OFFSETS = ("log_end_offset", "committed_offset", "log_start_offset")
-_COMPARED_KEYS = 200  # of each pair of sources; the offsets of one partition already decide
-_ODD_RATIO = 0.05  # of the partitions; a topic that is made again disagrees for a moment
+# Of each pair of sources at first, besides one of each topic and group: the offsets of one log already decide.
+_COMPARED_KEYS = 200
 _TOGETHER_US = 60_000_000  # a restarted process and its former self are both there for a moment
 _COVERED_RATIO = 0.9
 _SHOWN = 3
@@ -82,7 +84,8 @@ def count_once(
         copies: labels that the settings declare to tell copies apart.
 
     Raises:
-        MixedSourcesError: if two clusters, or two sources that contradict each other, have series of the same names.
+        MixedSourcesError: if two clusters, or two sources that contradict each other in most of what they share, have series of the
+            same names.
     """
     notes = _clusters_named(labels)
     codes = codes_of(series.names, NAMES_SCHEMA.names)
@@ -140,6 +143,9 @@ class _Clashes:
         self.starts = series.starts
         self.signals = series.names["signal"].to_pylist()
         self.members = series.names["member"].to_pylist()
+        self.units: list[Unit] = list(
+            zip(series.names["group"].to_pylist(), series.names["topic"].to_pylist(), strict=True)
+        )
         self.whole = _whole_series(series)
         # As lists: numpy's numbers are slow one by one, and a fleet has a million series.
         self.firsts: list[int] = series.ts_us[self.starts].tolist()
@@ -151,6 +157,7 @@ class _Clashes:
         telling = set().union(*(names for code, names in self.varying.items() if code not in self.parts))
         self.telling = tuple(sorted(telling))  # the labels that tell sources apart
         self.source_of: dict[_Source, _Source] = {}
+        self.disputed: dict[Unit, str] = {}  # with the label that tells the sources apart
 
     def _are_parts(self, code: int) -> bool:
         signal = SIGNALS[self.signals[self._first(code)]]
@@ -190,7 +197,12 @@ class _Clashes:
         series, aliases = self._with_members(members, sources)
         kept = np.ones(len(series), bool)
         kept[dropped] = False
-        return Counted(series=concat_series([series.where(pa.array(kept)), *made]), notes=notes, aliases=aliases)
+        whole = concat_series([series.where(pa.array(kept)), *made])
+        return Counted(
+            series=without_disputed(whole, self.disputed),
+            notes=(*notes, *dispute_notes(self.disputed)),
+            aliases=aliases,
+        )
 
     def _source(self, extra: _Source) -> _Source:
         found = self.source_of.get(extra)
@@ -232,24 +244,31 @@ class _Clashes:
                 named = sorted((sources[code][extra], extra) for extra in found)
                 for at, (one, _) in enumerate(named):
                     for other, _ in named[at + 1 :]:
-                        if len(pairs[one, other]) < _COMPARED_KEYS:
-                            pairs[one, other].append(code)
+                        pairs[one, other].append(code)
         compare = compared_offsets
         if not pairs:
             pairs, compare = self._by_lag(copied, sources), compared_lag
         behind: set[_Source] = set()
         for (one, other), codes in pairs.items():
-            answers: Counter[str | None] = Counter()
-            for code in codes:
+
+            @cache
+            def answer(code: int, one: _Source = one, other: _Source = other) -> str | None:
                 by_source = {sources[code][extra]: ats for extra, ats in copied[code].items()}
-                answers[compare(self._samples(by_source[one]), self._samples(by_source[other]))] += 1
-            del answers[None]
-            wrong = answers["contradict"] + min(answers["first"], answers["second"])
+                return compare(self._samples(by_source[one]), self._samples(by_source[other]))
+
+            units: dict[Unit, list[int]] = defaultdict(list)
+            for code in codes:
+                units[self.units[self._first(code)]].append(code)
+            some = {*codes[:_COMPARED_KEYS], *(found[0] for found in units.values())}
+            counts = Counter(answer(code) for code in some)
+            late = "first" if counts["first"] >= counts["second"] else "second"
             # Whoever says that they are copies knows better; but one of those may stand still, too.
-            said = _varying({one: None, other: None}) <= REPLICA_LABELS | self.declared
-            if wrong > _ODD_RATIO * answers.total() and not said:
-                self._refuse(copied, _most_telling(one, other), "Sources contradict each other")
-            behind |= {one} if answers["first"] else {other} if answers["second"] else set()
+            if not _varying({one: None, other: None}) <= REPLICA_LABELS | self.declared:
+                wrong, is_most = contradicted(units, some, answer, besides=late)
+                if is_most:
+                    self._refuse(copied, _most_telling(one, other), "Sources contradict each other")
+                self.disputed |= dict.fromkeys(wrong, _most_telling(one, other))
+            behind |= ({one} if late == "first" else {other}) if counts[late] else set()
         return behind
 
     def _by_lag(

@@ -26,7 +26,7 @@ MEMBERLESS = tuple(
 # ... but a client lists what it has fetched of every partition of the topic: 0 of those that are not its own.
 EACH_MEMBERS = ("fetch_queue_length",)
 TOLD = ("mean", "batch")  # `stat` of what a client tells as a mean of its last half to whole minute
-BAD_FLAGS = ("nan", "inf", "sentinel", "stale")
+BAD_FLAGS = ("nan", "inf", "sentinel", "stale", "mixed")
 
 
 def sql_list(names: Sequence[str]) -> str:
