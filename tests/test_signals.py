@@ -16,6 +16,7 @@ NOT_IN_THE_RUNTIME = {
     "group_state",
     "last_stable_offset",
     "read_quota",
+    "assigned",
     "fetch_latency",
     "poll_idle",
 }

@@ -172,6 +172,13 @@ SIGNALS: dict[str, Signal] = dict(
             "Partitions that members must still give up or take over to reach the coordinator's target (KIP-848).",
         ),
         _signal(
+            "assigned",
+            "",
+            Kind.GAUGE,
+            Grain.GROUP_PARTITION,
+            "1 where a member of the group has the partition, 0 where none has, as the coordinator says.",
+        ),
+        _signal(
             "read_quota",
             "messages_per_second",
             Kind.GAUGE,

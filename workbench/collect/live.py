@@ -17,6 +17,7 @@ from workbench.collect.capture import NO_BASELINE, Capture, new_info
 from workbench.collect.events import of_window
 from workbench.collect.join import groups_of_clients
 from workbench.collect.kafka import KafkaCluster
+from workbench.collect.kafka_assigned import assigned_samples, read_partitions
 from workbench.collect.kafka_kinds import Unjudged, unjudged_in
 from workbench.collect.kafka_limits import read_limits, samples_of
 from workbench.collect.kafka_stable import standing, to_samples
@@ -58,7 +59,7 @@ def collect(
     try:
         found = _series(cluster, window, views, groups=groups, topics=topics)
         is_now = views.num_rows and late <= thresholds.stale_after_seconds
-        asked = [*_last_stable(cluster, window, found, incomplete), *_limits(cluster, window, views)] if is_now else []
+        asked = _asked_now(cluster, window, found, views, incomplete) if is_now else []
         samples = pa.concat_tables([found.series.to_samples(), shares, *asked])
         missing, sources = found.incomplete, tuple(found.sources)
     except NoSeriesError:
@@ -161,6 +162,14 @@ def _near_names(
 
 def _sorted(*columns: pa.ChunkedArray) -> list[str]:
     return sorted({str(it) for column in columns for it in column.to_pylist() if it})
+
+
+def _asked_now(
+    cluster: Cluster, window: Window, found: Collected, views: pa.Table, incomplete: list[str]
+) -> list[pa.Table]:
+    """What only the brokers tell, and only of now."""
+    owned = assigned_samples(views, read_partitions(found.series), cluster.name, window.end.timestamp())
+    return [owned, *_last_stable(cluster, window, found, incomplete), *_limits(cluster, window, views)]
 
 
 def _last_stable(cluster: Cluster, window: Window, found: Collected, incomplete: list[str]) -> list[pa.Table]:

@@ -26,6 +26,7 @@ from workbench.collect.capture import (
 from workbench.collect.events import of_window
 from workbench.collect.join import groups_of_clients, with_derived_lag
 from workbench.collect.kafka import KafkaCluster
+from workbench.collect.kafka_assigned import assigned_samples
 from workbench.collect.kafka_limits import read_limits, samples_of
 from workbench.collect.kafka_stable import StandingStill, to_samples
 from workbench.collect.kafka_views import SOURCE as KAFKA_PROFILE
@@ -135,6 +136,8 @@ class Recorder:
                 )
                 views = snapshot.to_groups(self._cluster.name)
                 tables += self._limits(views, snapshot.taken_at)
+                owned = assigned_samples(views, snapshot.commits, self._cluster.name, snapshot.taken_at)
+                tables.append(SeriesTable.of_samples(owned))
                 self._views.append(views)
                 self._members |= groups_of_clients(views)
             except SourceUnreachableError as error:

@@ -17,6 +17,7 @@ _END, _START, _STABLE = "log_end_offset", "log_start_offset", "last_stable_offse
 # `committed_interval_seconds` (between samples), `committed_since_seconds` (since its first sample), `moved_ago_seconds` (since its
 # last change, baseline included; null if it has not changed), `gap_quarters` (the longest time between two changes in each quarter),
 # `committed_recent_per_second`, `time_lag_exact_seconds`, `time_lag_age_seconds` (age of that reading), `oldest_incomplete_seconds`,
+# `assigned` (1: a member has it; 0: none has; null: not known),
 # `fetch_queue_mean` (messages), `fetch_queue_recent_low` (its lowest value in the last third), `enqueue_sum`, `enqueue_count` (and the
 # same of the baseline).
 PARTITION_FEATURES = {
@@ -62,6 +63,7 @@ PARTITION_FEATURES = {
     "time_lag_told_seconds": of("max", "last", _TIME_LAG, stat="estimate"),
     "time_lag_told_age_seconds": f"-{of('max', 'last_seconds', _TIME_LAG, stat='estimate')}",
     "oldest_incomplete_seconds": of("max", "last", "oldest_incomplete_age"),
+    "assigned": of("max", "last", "assigned"),
     # Of the member that has most of it.
     "fetch_queue_mean": of("max", "mean", "fetch_queue_length"),
     "fetch_queue_recent_low": of("max", "recent_lowest", "fetch_queue_length"),
@@ -129,6 +131,7 @@ PARTITION_SIGNALS = (
     _START,
     _STABLE,
     "oldest_incomplete_age",
+    "assigned",
     "fetch_queue_length",
     STORY,
 )

@@ -21,6 +21,7 @@ class PartitionFeatures:
         log_end_last_seconds: time of the last sample of the log's end, relative to the window's end, 0 or less.
         first_period: the quarter of the baseline with its first sample; `features.summary.NOW` for the window.
         committed_interval_seconds: time between two samples of the commit.
+        assigned: 1 if a member of the group has it, 0 if none has; None if the coordinator was not asked.
         committed_last_seconds: time of its last sample, relative to the window's end, 0 or less.
         committed_since_seconds, moved_ago_seconds: since the first sample of the commit, and since its last change (None: never).
         cadence_seconds: the usual longest time between two commits, by the baseline; None without changes in it.
@@ -68,6 +69,7 @@ class PartitionFeatures:
     time_lag_high: float | None
     time_lag_method: str | None
     oldest_incomplete_seconds: float | None
+    assigned: float | None
     fetch_queue_mean: float | None
     fetch_queue_recent_low: float | None
     enqueue_sum: float | None

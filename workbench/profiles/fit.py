@@ -149,7 +149,7 @@ def what_to_add(signal: str, profiles: Sequence[Profile]) -> str:
     ]
     if not givers and signal == "last_stable_offset":
         return "no known exporter has it: Workbench asks Kafka itself, for partitions that stand still (setting: bootstrap)"
-    if not givers and signal == "read_quota":
+    if not givers and signal in ("read_quota", "assigned"):
         return "no known exporter has it: Workbench asks Kafka itself (setting: bootstrap)"
     if not givers and all(p.quality(signal) is Quality.ABSENT for p in profiles):
         return "no known exporter has it, and no question needs it"

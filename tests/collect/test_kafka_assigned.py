@@ -1,0 +1,58 @@
+"""Partitions that a member has, or that nobody has: from the coordinator's list of members."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from workbench.collect.kafka_assigned import assigned_samples, read_partitions
+from workbench.collect.kafka_views import GroupView, Member, Partition, views_table
+from workbench.samples import SampleBatch
+
+READ = {("g", "t", 0), ("g", "t", 1), ("g", "old", 0), ("other", "t", 0)}
+
+
+def group(*, state: str = "stable", protocol: str = "classic", has: Sequence[Sequence[Partition]] = ()) -> GroupView:
+    """A group whose members have these partitions."""
+    members = tuple(
+        Member(member_id=str(at), client_id="c", host="/h", partitions=tuple(parts)) for at, parts in enumerate(has)
+    )
+    return GroupView(group="g", state=state, protocol=protocol, coordinator=1, members=members)
+
+
+def found(view: GroupView) -> dict[tuple[str, str, int], float]:
+    """By partition."""
+    rows = assigned_samples(views_table([view], "c", 5.0), READ, "c", 5.0).to_pylist()
+    assert {row["signal"] for row in rows} <= {"assigned"}
+    return {(row["group"], row["topic"], row["partition"]): row["value"] for row in rows}
+
+
+def test_partitions_with_and_without_a_member() -> None:
+    """Also of a topic that no member reads any more; nothing of groups that were not asked for."""
+    assert found(group(has=[[("t", 0)], [("new", 0)], []])) == {("g", "t", 0): 1, ("g", "t", 1): 0, ("g", "old", 0): 0}
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        group(),  # without members
+        group(has=[[], []]),  # that assign partitions themselves, or have none yet
+        group(state="rebalance", has=[[("t", 0)]]),
+        group(protocol="streams", has=[[("t", 0)]]),
+        group(protocol="share", has=[[("t", 0)]]),
+    ],
+)
+def test_what_is_not_known_is_not_told(view: GroupView) -> None:
+    """No sample, rather than a 0."""
+    assert found(view) == {}
+
+
+def test_what_a_group_reads_is_what_it_has_commits_of() -> None:
+    """Or a lag, where an exporter has that alone; the log's own series belong to no group."""
+    batch = SampleBatch("c", "x")
+    batch.add("committed_offset", {"group": "g", "topic": "t", "partition": 0}, [1], [5.0])
+    batch.add("consumer_lag", {"group": "h", "topic": "t", "partition": 3}, [1], [5.0])
+    batch.add("log_end_offset", {"topic": "t", "partition": 1}, [1], [5.0])
+    batch.add("group_members", {"group": "g"}, [1], [5.0])
+    assert read_partitions(batch.to_series()) == {("g", "t", 0), ("h", "t", 3)}
