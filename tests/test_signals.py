@@ -17,6 +17,7 @@ NOT_IN_THE_RUNTIME = {
     "last_stable_offset",
     "read_quota",
     "assigned",
+    "restoring",
     "fetch_latency",
     "poll_idle",
 }

@@ -179,6 +179,13 @@ SIGNALS: dict[str, Signal] = dict(
             "1 where a member of the group has the partition, 0 where none has, as the coordinator says.",
         ),
         _signal(
+            "restoring",
+            "messages",
+            Kind.GAUGE,
+            Grain.GROUP,
+            "What a Kafka Streams application must still read of its changelogs before it handles records.",
+        ),
+        _signal(
             "read_quota",
             "messages_per_second",
             Kind.GAUGE,

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from workbench.collect.streams import with_restoring
 from workbench.profiles import Profile
 from workbench.samples import NAMES_SCHEMA, SampleBatch, SeriesTable, codes_of, concat_series
 
@@ -45,6 +46,7 @@ def with_groups(
         series = _without_second_names(series)
     if profile.member_is == "member" or not len(series):
         return series
+    series = with_restoring(series, members)
     names = series.names
     homeless = pc.and_(pc.is_null(names["group"]), pc.is_valid(names["member"]))
     known = pa.array(

@@ -13,7 +13,8 @@ _STANDS = (
 
 # From the coordinator: members (last, the higher of the last two, and the lowest in the window), state (see
 # `signals.GROUP_STATES`), and the lowest number of partitions that wait for their target member: above 0, the group has been
-# reconciling all the time. And the messages/s that quotas let it read (last).
+# reconciling all the time. The messages/s that quotas let it read (last), and what Kafka Streams must still restore (last, and its
+# trend in messages/s, below 0 while it does).
 GROUP_FEATURES = {
     "group_members": of("max", "last", "group_members"),
     "group_members_recent": of("max", "last_two_high", "group_members"),
@@ -22,6 +23,8 @@ GROUP_FEATURES = {
     "group_state_low": of("min", "low", "group_state"),
     "reassigning_low": of("min", "low", "reassigning_partitions"),
     "read_quota_per_second": of("max", "last", "read_quota"),
+    "restoring_messages": of("max", "last", "restoring"),
+    "restoring_per_second": of("max", "recent_slope", "restoring"),
     "group_state_mean": of("max", "mean", "group_state"),
     "usual_members": lower_median(
         "array(" + ", ".join(of("max", "mean", "group_members", period=at) for at in range(BASELINE_PERIODS)) + ")"
@@ -32,7 +35,7 @@ GROUP_FEATURES = {
     "count_disproved": of("max", "last", STORY, stat="group_count_disproved"),
     "repeated_seconds": of("max", "last", STORY, stat="group_repeated"),
 }
-GROUP_SIGNALS = ("group_members", "group_state", "reassigning_partitions", "read_quota", STORY)
+GROUP_SIGNALS = ("group_members", "group_state", "reassigning_partitions", "read_quota", "restoring", STORY)
 
 # From the members: ages (last), `last_seconds` (of any of their signals, ≤ 0), `seen_every`
 # (s between two of their samples), rebalances in the window, whether they were there

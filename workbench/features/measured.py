@@ -196,6 +196,7 @@ class MeasuredSubscription:
         usual_members: of the group in the baseline.
         onset_seconds: when it fell behind, relative to the window's end; None if it is not behind, or for longer than the data show.
         count_disproved: 1 if commits have moved on while an exporter counted no member.
+        restoring_messages, restoring_per_second: what Kafka Streams must still read of its changelogs, and how that changes.
         repeated_seconds: for how long its offsets have been repeated by their source, while its handlers go on.
         without_baseline: 1 if no good time was seen to compare with.
         poll_age_seconds: of the most active member; `rebalances` of the most disturbed one in the window
@@ -236,6 +237,8 @@ class MeasuredSubscription:
     group_state_low: float | None
     reassigning_low: float | None
     read_quota_per_second: float | None
+    restoring_messages: float | None
+    restoring_per_second: float | None
     group_state_mean: float | None
     usual_members: float | None
     onset_seconds: float | None

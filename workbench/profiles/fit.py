@@ -151,6 +151,8 @@ def what_to_add(signal: str, profiles: Sequence[Profile]) -> str:
         return "no known exporter has it: Workbench asks Kafka itself, for partitions that stand still (setting: bootstrap)"
     if not givers and signal in ("read_quota", "assigned"):
         return "no known exporter has it: Workbench asks Kafka itself (setting: bootstrap)"
+    if not givers and signal == "restoring":
+        return "the restoring clients of Kafka Streams tell it, in the profiles of Java clients"
     if not givers and all(p.quality(signal) is Quality.ABSENT for p in profiles):
         return "no known exporter has it, and no question needs it"
     others = f"; also in {', '.join(givers[:3])}" if givers else ""
