@@ -28,6 +28,7 @@ from workbench.triage.finding import (
     Scope,
     TimeLag,
 )
+from workbench.triage.leaves import leaf_of
 from workbench.triage.node import Ask, Measure, Node
 from workbench.triage.ranking import likeliest_first
 from workbench.triage.shortfall import shortfall_of
@@ -35,7 +36,6 @@ from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.tree import TREE
 from workbench.triage.verdict import Answer, State, Verdict
-from workbench.triage.verdicts import leaf_of
 from workbench.triage.walk import candidates, open_questions, proven_by, way_of
 
 

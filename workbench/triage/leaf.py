@@ -1,4 +1,4 @@
-"""Everything about one verdict in one place: `triage/verdicts` has a module with a `Leaf` for each."""
+"""Everything about one verdict in one place: `triage/causes` and `triage/status` declare a `Leaf` for each."""
 
 from __future__ import annotations
 
