@@ -19,10 +19,10 @@ from workbench.runbooks.check import problems
 from workbench.runbooks.fill import filled
 from workbench.runbooks.promtool import check_rules
 from workbench.runbooks.steps import way_to
+from workbench.triage.cause import Ask
 from workbench.triage.finding import Action, Finding, Scope, TimeLag
 from workbench.triage.leaves import leaf_of
-from workbench.triage.node import Ask
-from workbench.triage.tree import TREE
+from workbench.triage.order import TREE
 from workbench.triage.verdict import State, Verdict
 
 FOLDER = Path(__file__).parent.parent.parent / "runbooks"

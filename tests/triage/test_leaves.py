@@ -8,10 +8,10 @@ import pytest
 
 from tests.triage.made import made, subscription
 from workbench.features.measured import PartitionFeatures
+from workbench.triage.cause import Conclude
 from workbench.triage.leaves import leaf_of, registry
-from workbench.triage.node import Conclude
+from workbench.triage.order import TREE
 from workbench.triage.subject import Subject
-from workbench.triage.tree import TREE
 from workbench.triage.verdict import Answer, State, Verdict
 
 LEAVES = [leaf_of(verdict) for verdict in Verdict]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from workbench.humanize import significant
 from workbench.settings import Thresholds
-from workbench.triage.node import Node
-from workbench.triage.tree import TREE
+from workbench.triage.cause import Node
+from workbench.triage.order import TREE
 from workbench.triage.verdict import Verdict
 from workbench.triage.walk import fold
 

@@ -10,9 +10,8 @@ from collections.abc import Iterable
 from importlib import import_module
 
 from workbench.triage import causes, status
-from workbench.triage.leaf import Leaf
-from workbench.triage.node import Node
-from workbench.triage.tree import TREE
+from workbench.triage.cause import Leaf, Node
+from workbench.triage.order import TREE
 from workbench.triage.verdict import Verdict
 
 

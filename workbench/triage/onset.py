@@ -18,7 +18,7 @@ from workbench.triage.verdict import State
 from workbench.window import Window
 
 if TYPE_CHECKING:
-    from workbench.triage.leaf import Sign
+    from workbench.triage.cause import Sign
 
 # Share of the bins from the onset to the end that must exceed the threshold: one good bin does not end an incident.
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from workbench.settings import Thresholds
-from workbench.triage.node import Ask, Choose, Conclude, Node, Outcome
-from workbench.triage.rule import Rule, deciding
+from workbench.triage.cause import Ask, Choose, Conclude, Node, Outcome, Rule, deciding
+from workbench.triage.order import ROOT, TREE
 from workbench.triage.subscription import SubscriptionFeatures
-from workbench.triage.tree import ROOT, TREE
 from workbench.triage.verdict import Answer, Verdict
 
 T = TypeVar("T")

@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 from workbench.humanize import counted
-from workbench.triage import wording
-from workbench.triage.actions import SHRINKS
+from workbench.settings import Thresholds
+from workbench.triage.actions import (
+    SHRINKS,
+)
+from workbench.triage.cause import (
+    Leaf,
+)
 from workbench.triage.checks import Check
 from workbench.triage.finding import Action
-from workbench.triage.leaf import Leaf
+from workbench.triage.status import lagging
 from workbench.triage.subject import Subject
-from workbench.triage.subscription import SubscriptionFeatures
+from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Verdict
 
 
-def _headline(row: SubscriptionFeatures) -> str:
+def has_missed_its_batch(row: Row, _t: Thresholds) -> bool:
+    """Whether no run came that was due."""
+    return row.batch_missed
+
+
+def _headline(row: Row) -> str:
     there = " Its members are there, but they commit nothing." if row.group_members else ""
     wait = counted(row.lag_messages, "message waits", "messages wait")
-    return f"Batch missed: {wording.batch_due(row)} has committed nothing; {wait}.{there}"
+    return f"Batch missed: {lagging.batch_due(row)} has committed nothing; {wait}.{there}"
 
 
-def _actions(it: Subject, _row: SubscriptionFeatures) -> list[Action]:
+def _actions(it: Subject, _row: Row) -> list[Action]:
     return [
         Action(
             title="See in the scheduler (cron, Airflow, a CronJob of Kubernetes) whether the run was started, and how it ended",

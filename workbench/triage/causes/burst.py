@@ -2,31 +2,81 @@
 
 from __future__ import annotations
 
-from workbench.humanize import duration, rate, times
+from workbench.humanize import duration, rate
+from workbench.humanize import times as multiple
+from workbench.settings import Thresholds
 from workbench.triage import capacity
-from workbench.triage.actions import SHRINKS
+from workbench.triage.actions import (
+    SHRINKS,
+)
+from workbench.triage.cause import (
+    Ask,
+    Conclude,
+    Leaf,
+    Measure,
+    Node,
+    Operand,
+    always,
+    no,
+    yes,
+)
+from workbench.triage.facts.unknown import (
+    at_least,
+)
 from workbench.triage.finding import Action
-from workbench.triage.leaf import Leaf
 from workbench.triage.subject import Subject
-from workbench.triage.subscription import SubscriptionFeatures
+from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Verdict
 
+_BURST = Operand("arrival_ratio", "× the baseline", ">=", setting="burst_ratio")
 
-def _pace(row: SubscriptionFeatures) -> float | None:
+
+def is_burst(row: Row, t: Thresholds) -> bool:
+    """Whether far more arrives than usual."""
+    return at_least(row.arrival_ratio, t.burst_ratio) is True
+
+
+def _words(row: Row) -> str:
+    if row.arrival_ratio is None:
+        return f"{rate(row.arrival_per_second)} arriving, no baseline"
+    return f"{rate(row.arrival_per_second)} arriving, {multiple(row.arrival_ratio)} the baseline"
+
+
+QUESTION = Node(
+    id="burst",
+    question="Do far more records arrive than usual?",
+    short="a burst?",
+    rules=(
+        yes("burst", "far more arrives than usual", is_burst, _BURST),
+        no("usual", "no more arrives than usual, or what is usual is not known", always),
+    ),
+    yes=Conclude(Verdict.BURST),
+    no=Ask("too_few"),
+    words=_words,
+    needs=("log_end_offset",),
+    measures=(
+        Measure("log_end_offset", "arrival_ratio", "× the baseline", threshold="burst_ratio"),
+        Measure("log_end_offset", "arrival_per_second", "messages/s arriving", baseline="arrival_baseline_per_second"),
+    ),
+    contributes=True,
+)
+
+
+def _pace(row: Row) -> float | None:
     """Messages/s that the group reads now."""
     if row.arrival_per_second is None or row.lag_slope is None:
         return None
     return max(0.0, row.arrival_per_second - row.lag_slope)
 
 
-def _headline(row: SubscriptionFeatures) -> str:
+def _headline(row: Row) -> str:
     return (
-        f"Burst: {rate(row.arrival_per_second)} arrive, {times(row.arrival_ratio)} the usual, and it goes on; "
+        f"Burst: {rate(row.arrival_per_second)} arrive, {multiple(row.arrival_ratio)} the usual, and it goes on; "
         f"the group reads {rate(_pace(row))}."
     )
 
 
-def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
+def _actions(it: Subject, row: Row) -> list[Action]:
     pace, usual = _pace(row), row.arrival_baseline_per_second
     spare = pace - usual if pace is not None and usual is not None else None
     if spare is not None and spare > 0 and row.lag_messages:

@@ -3,21 +3,74 @@
 from __future__ import annotations
 
 from workbench.humanize import plural, printable
-from workbench.triage.actions import commonest_keys
+from workbench.numbers import MOST
+from workbench.triage.actions import (
+    commonest_keys,
+)
+from workbench.triage.cause import (
+    Ask,
+    Conclude,
+    Leaf,
+    Measure,
+    Node,
+    Operand,
+    always,
+    leaves_open,
+    no,
+    yes,
+)
 from workbench.triage.checks import Check
+from workbench.triage.facts.unknown import (
+    above,
+)
 from workbench.triage.finding import Action, Scope
-from workbench.triage.leaf import Leaf
 from workbench.triage.subject import Subject
-from workbench.triage.subscription import SubscriptionFeatures
+from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Verdict
 
 
-def _headline(row: SubscriptionFeatures) -> str:
+def _words(row: Row) -> str:
+    if row.hot_queue_count is None:
+        return "no queues are measured"
+    return f"{plural(row.hot_queue_count, 'full queue')} next to idle ones, {row.full_queue_count} full in all"
+
+
+QUESTION = Node(
+    id="one_queue",
+    question="Is one queue full while the others are idle (uneven keys)?",
+    short="one queue full?",
+    rules=(
+        no("queueless", "it has no queues of its own", lambda row, _: row.queueless),
+        # If most of the full queues have full siblings, the keys are spread evenly, and the cause is another one.
+        yes(
+            "hot",
+            "most full queues stand beside idle ones",
+            lambda row, _: (
+                above(row.hot_queue_count, 0) is True and 2 * (row.hot_queue_count or 0) > (row.full_queue_count or 0)
+            ),
+            Operand("hot_queue_count", "queues", ">", number=MOST, of="full_queue_count", why="most of them"),
+        ),
+        no("even", "no full queue stands beside idle ones", lambda row, _: row.hot_queue_count is not None),
+        leaves_open("unknown", "the queues' lengths are not measured", always),
+    ),
+    yes=Conclude(Verdict.HOT_KEY),
+    no=Ask("all_slow"),
+    words=_words,
+    needs=("queue_length", "queue_capacity"),
+    measures=(
+        Measure("queue_length", "hot_queue_count", "full queues beside idle ones"),
+        Measure("queue_length", "full_queue_count", "full queues in all"),
+    ),
+    contributes=True,
+)
+
+
+def _headline(row: Row) -> str:
     number, name = len(row.hot_queues), row.hot_queues[0].processor
     return f"Hot key: {plural(number, 'queue')} of “{printable(name)}” full while the others are idle."
 
 
-def _scope(row: SubscriptionFeatures) -> Scope:
+def _scope(row: Row) -> Scope:
     hot = row.hot_queues
     return Scope(
         processors=tuple(sorted({queue.processor for queue in hot if queue.processor is not None})),
@@ -26,7 +79,7 @@ def _scope(row: SubscriptionFeatures) -> Scope:
     )
 
 
-def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
+def _actions(it: Subject, row: Row) -> list[Action]:
     queue = row.hot_queues[0]
     name = queue.processor or ""
     worst = max(row.partitions, key=lambda p: p.lag_messages or 0)

@@ -5,28 +5,32 @@ from __future__ import annotations
 from workbench.humanize import shell_word
 from workbench.settings import Thresholds
 from workbench.triage import capacity
-from workbench.triage.actions import SHRINKS
+from workbench.triage.actions import (
+    SHRINKS,
+)
 from workbench.triage.capacity import Sizing
+from workbench.triage.cause import (
+    Leaf,
+)
 from workbench.triage.checks import Check
 from workbench.triage.finding import Action
-from workbench.triage.leaf import Leaf
 from workbench.triage.subject import Subject
-from workbench.triage.subscription import SubscriptionFeatures
+from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Verdict
 
 
-def _headline(row: SubscriptionFeatures) -> str:
+def _headline(row: Row) -> str:
     return (
         f"Partition ceiling: as many consumers as partitions ({row.partition_count}), and still not enough. "
         "Add partitions, or process by key in parallel."
     )
 
 
-def _sizing(row: SubscriptionFeatures, thresholds: Thresholds) -> Sizing | None:
+def _sizing(row: Row, thresholds: Thresholds) -> Sizing | None:
     return capacity.consumers(row, objective_seconds=thresholds.time_lag_objective_seconds)
 
 
-def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
+def _actions(it: Subject, row: Row) -> list[Action]:
     sizing = _sizing(row, it.thresholds)
     partitions = row.partition_count
     total = max(partitions + 1, sizing.drain if sizing is not None else 2 * partitions)

@@ -4,24 +4,116 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from workbench.humanize import duration, listed, plural, printable, times
+from workbench.humanize import count, duration, listed, plural, printable
+from workbench.humanize import times as multiple
+from workbench.numbers import MOST
 from workbench.settings import Thresholds
 from workbench.triage import capacity
-from workbench.triage.actions import more_threads
+from workbench.triage.actions import (
+    DUMPS,
+    more_threads,
+)
 from workbench.triage.capacity import Sizing
+from workbench.triage.cause import (
+    Ask,
+    Conclude,
+    Leaf,
+    Measure,
+    Node,
+    Operand,
+    always,
+    leaves_open,
+    no,
+    proves,
+    yes,
+)
 from workbench.triage.checks import Check
+from workbench.triage.facts.unknown import (
+    at_most,
+)
 from workbench.triage.finding import Action, Scope
-from workbench.triage.leaf import Leaf
+from workbench.triage.status.own_work import HAS_ROOM, not_slower
 from workbench.triage.subject import Subject
-from workbench.triage.subscription import SubscriptionFeatures
+from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Verdict
 
 if TYPE_CHECKING:
     from workbench.features.series import Series
-    from workbench.triage.leaf import Sign
+    from workbench.triage.cause import Sign
 
 
-def _headline(row: SubscriptionFeatures) -> str:
+def _words(row: Row) -> str:
+    if row.slow_by_peers:
+        longest = max(
+            (it for it in row.processors if it.processor in row.slow_by_peers), key=lambda it: it.process_seconds or 0.0
+        )
+        return f"{printable(longest.processor)} {duration(longest.process_seconds)}, ten times its peers' or more; no baseline"
+    slowest = row.slowest
+    if slowest is None:
+        return "no baseline of process times"
+    text = (
+        f"{printable(slowest.processor)} {duration(slowest.process_seconds)} (n = {count(slowest.attempts)}), "
+        f"{multiple(slowest.slow_down)} its baseline {duration(slowest.baseline_seconds)}"
+    )
+    return text + (f"; others {duration(row.peers_seconds)}" if row.peers_seconds is not None else "")
+
+
+QUESTION = Node(
+    id="one_slow",
+    question="Is one processor slow compared with its peers and its own baseline?",
+    short="one processor slow?",
+    rules=(
+        no(
+            "room",
+            "handlers that take less than half of a loop's time cannot hold it up",
+            lambda row, _: row.queueless and at_most(row.loop_busy, MOST) is True,
+            HAS_ROOM,
+        ),
+        no(
+            "not_slower", "it reads more than ever was needed before, or only where more arrives it is late", not_slower
+        ),
+        proves(
+            "towers",
+            "one processor takes ten times as long as its peers, and most of all the time; no good time is known to compare with",
+            lambda row, _: bool(row.slow_by_peers),
+        ),
+        yes(
+            "slow",
+            "one processor is slow against its own baseline and its peers",
+            lambda row, _: row.one_slow is True,
+            Operand("slowest_slow_down", "× its baseline", ">=", setting="slow_ratio"),
+            Operand("slowest_slow_down", "× its baseline", ">=", setting="slow_peers_ratio", of="peers_slow_down"),
+        ),
+        no("none", "no processor is slow against its own baseline and its peers", lambda row, _: row.one_slow is False),
+        leaves_open(
+            "no_baseline",
+            "process times, or a good time to compare them with, are not known",
+            always,
+            look="load more (--baseline 6h), so that the data show a good time",
+        ),
+    ),
+    yes=Conclude(Verdict.SLOW_PROCESSOR),
+    no=Ask("one_queue"),
+    words=_words,
+    needs=("process_time",),
+    measures=(
+        Measure(
+            "process_time",
+            "slowest_seconds",
+            "s",
+            threshold="slow_ratio",
+            times="its baseline",
+            baseline="slowest_baseline_seconds",
+            peers="peers_seconds",
+        ),
+        Measure("process_time", "slowest_slow_down", "× its baseline", threshold="slow_ratio", peers="peers_slow_down"),
+    ),
+    look=f"See three times where a member spends its time ({DUMPS})",
+    contributes=True,
+)
+
+
+def _headline(row: Row) -> str:
     slow = [p for p in row.processors if p.processor in row.slow_processors]
     if len(slow) == 1:
         [it] = slow
@@ -32,21 +124,21 @@ def _headline(row: SubscriptionFeatures) -> str:
                 " time or more, and most of all the time; the data show no good time to compare with."
             )
         if len(row.processors) == 1:
-            return f"The handler is slow: it takes {duration(took)}, {times(it.slow_down)} its own baseline."
-        against = f" and {times(took / peers)} its peers" if peers and took is not None else ""
+            return f"The handler is slow: it takes {duration(took)}, {multiple(it.slow_down)} its own baseline."
+        against = f" and {multiple(took / peers)} its peers" if peers and took is not None else ""
         return (
             f"One processor is slow: event type “{printable(it.processor)}” takes {duration(took)}, "
-            f"{times(it.slow_down)} its own baseline{against}."
+            f"{multiple(it.slow_down)} its own baseline{against}."
         )
     return f"{plural(len(slow), 'processor is', 'processors are')} slow: event types {listed([p.processor for p in slow])}."
 
 
-def _sizing(row: SubscriptionFeatures, thresholds: Thresholds) -> Sizing | None:
+def _sizing(row: Row, thresholds: Thresholds) -> Sizing | None:
     names = set(row.slow_processors)
     return capacity.processor_threads(row, names, objective_seconds=thresholds.time_lag_objective_seconds)
 
 
-def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
+def _actions(it: Subject, row: Row) -> list[Action]:
     names = sorted(row.slow_processors)
     shown = listed(names)
     others = [
@@ -72,7 +164,7 @@ def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
     ]
 
 
-def _onset(series: Series, row: SubscriptionFeatures, thresholds: Thresholds) -> Sign:
+def _onset(series: Series, row: Row, thresholds: Thresholds) -> Sign:
     """Process time of the slowest processor, and its threshold."""
     slowest = row.slowest
     if slowest is None:

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from workbench.humanize import listed, shell_word
-from workbench.triage import wording
-from workbench.triage.actions import DUMPS, quotas_of
+from workbench.humanize import counted, duration, listed, shell_word
+from workbench.triage.actions import (
+    DUMPS,
+    quotas_of,
+)
+from workbench.triage.cause import (
+    Leaf,
+    Node,
+)
 from workbench.triage.finding import Action
-from workbench.triage.leaf import Leaf
-from workbench.triage.node import Node
+from workbench.triage.order import TREE
+from workbench.triage.status import lagging, lost
 from workbench.triage.subject import Subject
-from workbench.triage.subscription import SubscriptionFeatures
-from workbench.triage.tree import TREE
+from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Answer, State, Verdict
 
-_SPENDS = f"See three times where a member spends its time ({DUMPS})"
-# The question that is open → what tells the candidates apart for the least effort; it can be done now.
-_LOOKS = {
-    "lagging": "Compare the committed offsets with the log's ends",
-    "consuming": "See which member owns which partition, and whether it is alive",
-    "rebalancing": "See twice, a minute apart, whether the same members have the same partitions",
-    "stuck": f"See what the owner of the partitions that stand still does ({DUMPS})",
-    "queue_backed_up": f"See three times what a member does: in its handler, or waiting for records? ({DUMPS})",
-    "throttled": "See whether a quota applies to these clients",
-    "one_slow": _SPENDS,
-    "all_slow": _SPENDS,
-}
+
+def _unmoved(row: Row) -> str:
+    which = row.unmoved_partitions
+    waited = min((seconds for it, seconds in row.told("unmoved").items() if it in which), default=0.0)
+    waiting = sum(it.lag_messages or 0.0 for it in row.partitions if it.partition in which)
+    of = f"{'partition' if len(which) == 1 else 'partitions'} {listed(which)}"
+    return (
+        f"{counted(waiting, 'offset')} at the end of {of} waited for {duration(waited)} or more, and nothing arrives there; a record"
+        " that blocks the partition looks like that, and so do the records of an aborted transaction, which no consumer is given"
+    )
 
 
 def _record(it: Subject, partition: int, offset: float, *also: str) -> str:
@@ -33,7 +36,7 @@ def _record(it: Subject, partition: int, offset: float, *also: str) -> str:
     return f"kcat -b {it.brokers} -C -t {shell_word(it.topic)} -p {partition} -o {round(offset)} -c 1 -J{words}"
 
 
-def _passed(it: Subject, row: SubscriptionFeatures) -> Action | None:
+def _passed(it: Subject, row: Row) -> Action | None:
     """Whether records that a commit passed were handled: their effect says so."""
     passed = row.told("skipped")
     if not row.doubtful_partitions:
@@ -48,7 +51,7 @@ def _passed(it: Subject, row: SubscriptionFeatures) -> Action | None:
     )
 
 
-def _blocked(it: Subject, row: SubscriptionFeatures) -> Action | None:
+def _blocked(it: Subject, row: Row) -> Action | None:
     """Whether a consumer is given anything of what waits."""
     first = next((part for part in row.partitions if part.partition in row.unmoved_partitions), None)
     if first is None or first.committed is None:
@@ -61,20 +64,20 @@ def _blocked(it: Subject, row: SubscriptionFeatures) -> Action | None:
     )
 
 
-def _ended_at(row: SubscriptionFeatures) -> list[Node]:
+def _ended_at(row: Row) -> list[Node]:
     """The question that ended the walk."""
     return [TREE[row.path[-1]]] if row.path else []
 
 
-def _look(it: Subject, row: SubscriptionFeatures) -> Action | None:
+def _look(it: Subject, row: Row) -> Action | None:
     first = _ended_at(row)
     if first and first[0].id == "lost" and (passed := _passed(it, row)) is not None:
         return passed
     if first and first[0].id == "lagging" and (blocked := _blocked(it, row)) is not None:
         return blocked
-    if not first or first[0].id not in _LOOKS:
+    if not first or first[0].look is None:
         return None
-    title = _LOOKS[first[0].id]
+    title = first[0].look
     if first[0].id == "consuming" and row.idle_members:
         title = f"See what {listed(row.idle_members)} does: in a handler, paused, or waiting? ({DUMPS})"
     return Action(
@@ -84,7 +87,7 @@ def _look(it: Subject, row: SubscriptionFeatures) -> Action | None:
     )
 
 
-def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
+def _actions(it: Subject, row: Row) -> list[Action]:
     if (look := _look(it, row)) is not None:
         return [look]
     return [
@@ -96,22 +99,24 @@ def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
     ]
 
 
-def _headline(row: SubscriptionFeatures) -> str:
+def _headline(row: Row) -> str:
     if row.path[-1:] == ("lost",):
-        return f"Cannot tell whether records were skipped: {wording.lost(row)}."
+        return f"Cannot tell whether records were skipped: {lost.words(row)}."
     if row.unmoved_partitions and row.answers["lagging"] is Answer.CANNOT_TELL:
-        return f"Cannot tell whether it is stuck: {wording.unmoved(row)}."
+        return f"Cannot tell whether it is stuck: {_unmoved(row)}."
     if row.unseen and row.answers["lagging"] is Answer.CANNOT_TELL:
         return "Cannot tell whether it lags: only its own clients measure that, and they do not see what they do not fetch."
     if row.dark_partitions and row.answers["lagging"] is Answer.CANNOT_TELL:
         dark = f"{'partition' if len(row.dark_partitions) == 1 else 'partitions'} {listed(row.dark_partitions)}"
-        return f"Cannot tell whether it lags: nothing is measured any more of {dark}. Of the others: {wording.lagging(row)}."
+        return (
+            f"Cannot tell whether it lags: nothing is measured any more of {dark}. Of the others: {lagging.words(row)}."
+        )
     if row.batch_due_seconds is not None and row.answers["lagging"] is Answer.CANNOT_TELL:
-        return f"Cannot tell whether a run was missed: {wording.lagging(row)}."
-    return f"Cannot tell why: {wording.lagging(row)}.{_open(row)}"
+        return f"Cannot tell whether a run was missed: {lagging.words(row)}."
+    return f"Cannot tell why: {lagging.words(row)}.{_open(row)}"
 
 
-def _open(row: SubscriptionFeatures) -> str:
+def _open(row: Row) -> str:
     """The reason that left the first question open."""
     first = _ended_at(row)
     if not first or first[0].id not in row.reasons:

@@ -3,25 +3,67 @@
 from __future__ import annotations
 
 from workbench.humanize import counted, duration, listed
+from workbench.triage.cause import (
+    Ask,
+    Conclude,
+    Leaf,
+    Measure,
+    Node,
+    always,
+    no,
+    yes,
+)
 from workbench.triage.checks import Check
+from workbench.triage.facts.unknown import (
+    above,
+)
 from workbench.triage.finding import Action, Scope
-from workbench.triage.leaf import Leaf
 from workbench.triage.subject import Subject
-from workbench.triage.subscription import SubscriptionFeatures
+from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Verdict
 
 
-def _hit(row: SubscriptionFeatures) -> tuple[int, ...]:
+def _words(row: Row) -> str:
+    parts = []
+    if row.back_messages:
+        parts.append(f"commits went back by {counted(row.back_messages, 'message')}")
+    if row.above_end_messages:
+        parts.append(f"commits are {counted(row.above_end_messages, 'message')} above the log's end")
+    return ", ".join(parts) or "commits only went forward"
+
+
+QUESTION = Node(
+    id="reset",
+    by="side",
+    question="Did commits go back, or are they above the log's end?",
+    short="offsets reset?",
+    rules=(
+        yes("back", "commits went back", lambda row, _: above(row.back_messages, 0)),
+        yes("above_end", "commits are above the log's end", lambda row, _: above(row.above_end_messages, 0)),
+        no("forward", "commits only went forward, up to the log's end", always),
+    ),
+    yes=Conclude(Verdict.OFFSETS_RESET),
+    no=Ask("lagging"),
+    words=_words,
+    needs=("committed_offset", "log_end_offset"),
+    measures=(
+        Measure("committed_offset", "back_messages", "messages back"),
+        Measure("committed_offset", "above_end_messages", "messages above the end"),
+    ),
+)
+
+
+def _hit(row: Row) -> tuple[int, ...]:
     return tuple(sorted({*row.told("back"), *row.told("above_end")}))
 
 
-def _cause(row: SubscriptionFeatures) -> str:
+def _cause(row: Row) -> str:
     if row.above_end_messages:
         return "above_end"
     return "topic_recreated" if row.told("recreated_ago") else "went_back"
 
 
-def _headline(row: SubscriptionFeatures) -> str:
+def _headline(row: Row) -> str:
     where = f"partitions {listed(_hit(row))}" if len(_hit(row)) > 1 else f"partition {listed(_hit(row))}"
     if row.above_end_messages:
         return (
@@ -35,7 +77,7 @@ def _headline(row: SubscriptionFeatures) -> str:
     return f"Offsets reset: commits of {where} went back by {back}{when}; {again}."
 
 
-def _actions(it: Subject, row: SubscriptionFeatures) -> list[Action]:
+def _actions(it: Subject, row: Row) -> list[Action]:
     if row.above_end_messages:
         return [
             Action(
