@@ -12,18 +12,15 @@ from workbench.humanize import listed, times
 from workbench.settings import Thresholds
 from workbench.triage.cause import Leaf, Node
 from workbench.triage.causes.rebalance_storm import reconciling
+from workbench.triage.causes.slow_downstream import held_by_own_work, lost_pace
+from workbench.triage.causes.slow_network import is_slow
 from workbench.triage.order import TREE
-from workbench.triage.pace import held_by_own_work, lost_pace, slow_network
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Answer, State, Verdict
 
 _V = Verdict
 # What a client or the broker says, whatever the limit is; and the question that says it.
-_HARD = {
-    "throttled": _V.THROTTLED,
-    "stuck": _V.STUCK_PARTITION,
-    "rebalancing": _V.REBALANCE_STORM,
-}
+_HARD = {"throttled": _V.THROTTLED, "stuck": _V.STUCK_PARTITION, "rebalancing": _V.REBALANCE_STORM}
 
 
 def proven(row: SubscriptionFeatures) -> tuple[Verdict, ...]:
@@ -31,7 +28,7 @@ def proven(row: SubscriptionFeatures) -> tuple[Verdict, ...]:
     if row.answers["lagging"] is not Answer.YES:
         return ()
     found = [verdict for node, verdict in _HARD.items() if row.answers[node] is Answer.YES]
-    return (*found, *((_V.SLOW_NETWORK,) if slow_network(row) else ()))
+    return (*found, *((_V.SLOW_NETWORK,) if is_slow(row) else ()))
 
 
 def also_true(row: SubscriptionFeatures, path: Sequence[Node], leaf: Leaf, thresholds: Thresholds) -> tuple[str, ...]:
@@ -75,7 +72,7 @@ def _answered(row: SubscriptionFeatures, asked: set[str], questions: Sequence[st
 
 def _network(row: SubscriptionFeatures, asked: set[str]) -> list[str]:
     node = TREE["slow_network"]
-    return [_sentence(node, node.words(row))] if node.id not in asked and slow_network(row) else []
+    return [_sentence(node, node.words(row))] if node.id not in asked and is_slow(row) else []
 
 
 def _idle_and_slower(row: SubscriptionFeatures, asked: set[str], t: Thresholds) -> list[str]:

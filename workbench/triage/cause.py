@@ -6,7 +6,7 @@ sentence and its operands, so the evidence cannot differ from what decided.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -253,6 +253,8 @@ class Leaf:
         scope: what it is about; the sizing's `keep_up` fills in `needed`.
         sizing: number of threads or consumers that are needed, for verdicts about capacity.
         actions: what to do, most reversible first, with the checks that show whether it worked.
+        share: of what arrives (given in messages/s) and is not read, what it explains: what is measured, and messages/s that would be
+            read, too, without it.
         names_members: whether the headline names the members that came or went.
         onset: the line that shows when it began; None: the time lag, above the floor of growth.
         began_ago: seconds since it began, where an event that the offsets show is the beginning; it comes before any line.
@@ -264,6 +266,7 @@ class Leaf:
     scope: Callable[[Row], Scope] = lambda _row: Scope()
     sizing: Callable[[Row, Thresholds], Sizing | None] = lambda _row, _thresholds: None
     actions: Callable[[Subject, Row], Sequence[Action]] = lambda _subject, _row: ()
+    share: Callable[[Row, float], Iterable[tuple[str, float]]] = lambda _row, _arriving: ()
     names_members: bool = False
     onset: Callable[[Series, Row, Thresholds], Sign] | None = None
     began_ago: Callable[[Row], float | None] = lambda _row: None

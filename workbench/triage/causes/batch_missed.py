@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from workbench.humanize import counted
 from workbench.settings import Thresholds
-from workbench.triage.actions import (
-    SHRINKS,
-)
-from workbench.triage.cause import (
-    Leaf,
-)
+from workbench.triage.actions import SHRINKS
+from workbench.triage.cause import Leaf
 from workbench.triage.checks import Check
 from workbench.triage.finding import Action
 from workbench.triage.status import lagging

@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from workbench.humanize import duration, rate
 from workbench.humanize import times as multiple
+from workbench.numbers import MORE
 from workbench.settings import Thresholds
 from workbench.triage import capacity
-from workbench.triage.actions import (
-    SHRINKS,
-)
-from workbench.triage.cause import (
-    Ask,
-    Conclude,
-    Leaf,
-    Measure,
-    Node,
-    Operand,
-    always,
-    no,
-    yes,
-)
-from workbench.triage.facts.unknown import (
-    at_least,
-)
+from workbench.triage.actions import SHRINKS
+from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, no, yes
+from workbench.triage.facts.unknown import at_least
 from workbench.triage.finding import Action
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
@@ -100,4 +89,10 @@ def _actions(it: Subject, row: Row) -> list[Action]:
     ]
 
 
-LEAF = Leaf(verdict=Verdict.BURST, headline=_headline, actions=_actions)
+def _share(row: Row, arriving: float) -> Iterator[tuple[str, float]]:
+    usual = row.arrival_baseline_per_second
+    if usual and arriving >= MORE * usual:
+        yield f"{multiple(arriving / usual)} the usual arrivals", arriving - usual
+
+
+LEAF = Leaf(verdict=Verdict.BURST, headline=_headline, actions=_actions, share=_share)

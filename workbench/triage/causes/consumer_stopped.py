@@ -2,33 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import floor
 
-from workbench.humanize import counted, duration, listed, plural
+from workbench.humanize import count, counted, duration, listed, plural
 from workbench.settings import Thresholds
-from workbench.triage.actions import (
-    consume_again,
-    hung_or_gone,
-)
-from workbench.triage.cause import (
-    Ask,
-    Choose,
-    Leaf,
-    Measure,
-    Node,
-    Operand,
-    always,
-    leaves_open,
-    no,
-    yes,
-)
+from workbench.triage.actions import consume_again, hung_or_gone
+from workbench.triage.cause import Ask, Choose, Leaf, Measure, Node, Operand, always, leaves_open, no, yes
 from workbench.triage.causes.batch_missed import has_missed_its_batch
-from workbench.triage.causes.stuck_partition import is_blocked
-from workbench.triage.facts.unknown import (
-    above,
-    at_least,
-    ratio,
-)
+from workbench.triage.causes.stuck_partition import is_blocked, that_stand_still
+from workbench.triage.facts.unknown import above, at_least, ratio
 from workbench.triage.finding import Scope
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Verdict
@@ -155,9 +138,21 @@ def _headline(row: Row) -> str:
     return "Consumer stopped: the earlier members no longer report metrics, and no commits arrive."
 
 
+def _share(row: Row, arriving: float) -> Iterator[tuple[str, float]]:
+    still = that_stand_still(row)
+    if (
+        still and len(still) == len(row.partitions) and not row.at_quota
+    ):  # under a quota, partitions wait for their turn
+        yield "no partition is read", sum(it.arrival_per_second or 0.0 for it in still)
+    usual, now = row.usual_members, row.group_members_recent
+    if usual and now and usual - now >= 1:
+        yield f"{plural(round(now), 'member')} instead of {count(usual)}", arriving * (1 - now / usual)
+
+
 LEAF = Leaf(
     verdict=Verdict.CONSUMER_STOPPED,
     headline=_headline,
     scope=lambda row: Scope(members=hung_or_gone(row)),
     actions=consume_again,
+    share=_share,
 )

@@ -4,18 +4,7 @@ from __future__ import annotations
 
 from workbench.humanize import count, percent
 from workbench.numbers import TENTH
-from workbench.triage.cause import (
-    Ask,
-    Conclude,
-    Leaf,
-    Measure,
-    Node,
-    Operand,
-    always,
-    leaves_open,
-    no,
-    yes,
-)
+from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, yes
 from workbench.triage.checks import Check
 from workbench.triage.finding import Action
 from workbench.triage.subject import Subject

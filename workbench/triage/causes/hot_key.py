@@ -4,25 +4,10 @@ from __future__ import annotations
 
 from workbench.humanize import plural, printable
 from workbench.numbers import MOST
-from workbench.triage.actions import (
-    commonest_keys,
-)
-from workbench.triage.cause import (
-    Ask,
-    Conclude,
-    Leaf,
-    Measure,
-    Node,
-    Operand,
-    always,
-    leaves_open,
-    no,
-    yes,
-)
+from workbench.triage.actions import commonest_keys
+from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, yes
 from workbench.triage.checks import Check
-from workbench.triage.facts.unknown import (
-    above,
-)
+from workbench.triage.facts.unknown import above
 from workbench.triage.finding import Action, Scope
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row

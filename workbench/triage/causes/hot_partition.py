@@ -2,37 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from workbench.humanize import count, counted, listed, plural
 from workbench.numbers import APART, MORE
 from workbench.settings import Thresholds
-from workbench.triage.actions import (
-    commonest_keys,
-)
-from workbench.triage.cause import (
-    Ask,
-    Conclude,
-    Leaf,
-    Measure,
-    Node,
-    Operand,
-    always,
-    leaves_open,
-    no,
-    proves,
-    yes,
-)
+from workbench.triage.actions import commonest_keys
+from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, proves, yes
 from workbench.triage.checks import Check
-from workbench.triage.facts.unknown import (
-    all_of,
-    at_least,
-    below,
-    first_known,
-)
+from workbench.triage.facts.unknown import all_of, at_least, below, first_known
 from workbench.triage.finding import Action, Scope
 from workbench.triage.status.own_work import queues_are_full
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
-from workbench.triage.verdict import Verdict
+from workbench.triage.verdict import Answer, Verdict
 
 _HOT = Operand("hot_arrival_ratio", "× a typical partition's arrivals", ">=", number=MORE)
 
@@ -141,9 +124,17 @@ def _actions(it: Subject, row: Row) -> list[Action]:
     ]
 
 
+def _share(row: Row, _arriving: float) -> Iterator[tuple[str, float]]:
+    if row.hot_partitions and row.answers.get("hot_partition") is Answer.YES:
+        hot = [it for it in row.partitions if it.partition in row.hot_partitions]
+        words = f"{plural(len(hot), 'partition')} ({listed(row.hot_partitions)}) with more than a member reads"
+        yield words, sum(max(0.0, it.lag_slope or 0.0) for it in hot)
+
+
 LEAF = Leaf(
     verdict=Verdict.HOT_PARTITION,
     headline=_headline,
     scope=lambda row: Scope(partitions=row.hot_partitions),
     actions=_actions,
+    share=_share,
 )

@@ -5,13 +5,9 @@ from __future__ import annotations
 from workbench.humanize import shell_word
 from workbench.settings import Thresholds
 from workbench.triage import capacity
-from workbench.triage.actions import (
-    SHRINKS,
-)
+from workbench.triage.actions import SHRINKS
 from workbench.triage.capacity import Sizing
-from workbench.triage.cause import (
-    Leaf,
-)
+from workbench.triage.cause import Leaf
 from workbench.triage.checks import Check
 from workbench.triage.finding import Action
 from workbench.triage.subject import Subject

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from workbench.humanize import count, listed, plural
+from collections.abc import Iterator
+
+from workbench.humanize import count, listed, percent, plural
 from workbench.numbers import SEVERAL
 from workbench.settings import Thresholds
-from workbench.triage.cause import (
-    Ask,
-    Conclude,
-    Leaf,
-    Measure,
-    Node,
-    Operand,
-    always,
-    leaves_open,
-    no,
-    proves,
-)
+from workbench.signals import GROUP_STATES
+from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, proves
 from workbench.triage.checks import Check
-from workbench.triage.facts.unknown import (
-    above,
-    at_least,
-)
+from workbench.triage.facts.unknown import above, at_least
 from workbench.triage.finding import Action, Scope
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
@@ -179,4 +168,18 @@ def _actions(it: Subject, row: Row) -> list[Action]:
     return [see, act]
 
 
-LEAF = Leaf(verdict=Verdict.REBALANCE_STORM, headline=_headline, scope=_scope, actions=_actions, names_members=True)
+def _share(row: Row, arriving: float) -> Iterator[tuple[str, float]]:
+    if row.answers.get("rebalancing") is Answer.YES and row.group_state_mean is not None:
+        stable, preparing = GROUP_STATES["stable"], GROUP_STATES["preparing_rebalance"]
+        share = min(1.0, max(0.0, (stable - row.group_state_mean) / (stable - preparing)))
+        yield f"in rebalances for about {percent(share)} of the time", arriving * share
+
+
+LEAF = Leaf(
+    verdict=Verdict.REBALANCE_STORM,
+    headline=_headline,
+    scope=_scope,
+    actions=_actions,
+    share=_share,
+    names_members=True,
+)

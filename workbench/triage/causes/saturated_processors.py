@@ -6,29 +6,11 @@ from workbench.humanize import listed, plural, rate
 from workbench.numbers import BUSY, NEVER_EMPTY, NOISE
 from workbench.settings import Thresholds
 from workbench.triage import capacity
-from workbench.triage.actions import (
-    more_threads,
-)
+from workbench.triage.actions import more_threads
 from workbench.triage.capacity import Sizing
-from workbench.triage.cause import (
-    Ask,
-    Choose,
-    Leaf,
-    Measure,
-    Node,
-    always,
-    leaves_open,
-    no,
-    yes,
-)
+from workbench.triage.cause import Ask, Choose, Leaf, Measure, Node, always, leaves_open, no, yes
 from workbench.triage.causes.burst import is_burst
-from workbench.triage.facts.unknown import (
-    above,
-    all_of,
-    any_of,
-    at_least,
-    times,
-)
+from workbench.triage.facts.unknown import above, all_of, any_of, at_least, times
 from workbench.triage.finding import Action, Scope
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
@@ -67,10 +49,7 @@ QUESTION = Node(
         no("loop", "it handles records in the thread that polls", lambda row, _: row.queueless),
         leaves_open("unknown", "nothing shows how the consumer works", always),
     ),
-    yes=Choose(
-        ((is_burst, Verdict.BURST),),
-        otherwise=Verdict.SATURATED_PROCESSORS,
-    ),
+    yes=Choose(((is_burst, Verdict.BURST),), otherwise=Verdict.SATURATED_PROCESSORS),
     # The room of a poll loop is members and partitions.
     no=Ask("frozen"),
     words=_words,

@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
+from workbench.features.measured import PartitionFeatures
 from workbench.humanize import times as multiple
-from workbench.numbers import MOST, PART
+from workbench.numbers import LESS, MOST, PART
 from workbench.settings import Thresholds
-from workbench.triage.actions import (
-    DUMPS,
-)
-from workbench.triage.cause import (
-    Ask,
-    Conclude,
-    Leaf,
-    Measure,
-    Node,
-    Operand,
-    always,
-    leaves_open,
-    no,
-    yes,
-)
+from workbench.triage.actions import DUMPS
+from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, yes
+from workbench.triage.causes.slow_processor import handlers_work
 from workbench.triage.checks import Check
-from workbench.triage.facts.unknown import (
-    all_of,
-    at_least,
-    at_most,
-    below,
-)
+from workbench.triage.facts.unknown import all_of, at_least, at_most, below
 from workbench.triage.finding import Action
 from workbench.triage.status.own_work import HAS_ROOM, not_slower, queues_are_full
 from workbench.triage.subject import Subject
@@ -71,11 +57,7 @@ QUESTION = Node(
             "queues are full, or were, before threads with little to do: something holds them that is not measured",
             _threads_idle,
             Operand(
-                "busy_share",
-                "of a thread for each queue",
-                "<",
-                number=PART,
-                why="then threads are not what is short",
+                "busy_share", "of a thread for each queue", "<", number=PART, why="then threads are not what is short"
             ),
             look="a thread dump of the process",
         ),
@@ -123,4 +105,41 @@ def _actions(it: Subject, _row: Row) -> list[Action]:
     ]
 
 
-LEAF = Leaf(verdict=Verdict.SLOW_DOWNSTREAM, headline=_headline, actions=_actions)
+def lost_pace(row: Row, partitions: Sequence[PartitionFeatures]) -> float | None:
+    """Messages/s read lately of these partitions, as a multiple of what was read of them before, for each member that is left.
+
+    None if it is not known. Where a group kept up, its pace was that of the arrivals.
+    """
+    known = [it for it in partitions if it.committed_recent_per_second is not None and it.arrival_baseline_per_second]
+    before = sum(it.arrival_baseline_per_second or 0.0 for it in known)
+    if not before:
+        return None
+    fewer = row.usual_members / row.group_members_recent if row.usual_members and row.group_members_recent else 1.0
+    return sum(it.committed_recent_per_second or 0.0 for it in known) / before * max(1.0, fewer)
+
+
+def held_by_own_work(row: Row) -> list[PartitionFeatures]:
+    """Partitions that are read, and late, because their consumer's own work takes longer; empty if the data do not show that.
+
+    Without process times: fetched messages wait in the client, or its thread never waits, and less is read than before. What in the
+    consumer takes longer, its handlers or something else, is not known.
+    """
+    if not row.queueless or row.own_work is not True or row.known_count or row.at_quota:
+        return []
+    still = {*row.frozen_partitions, *row.stuck_partitions, *row.standing_partitions}
+    late = [it for it in row.partitions if it.partition in set(row.behind_partitions) - still]
+    pace = lost_pace(row, late)
+    return late if pace is not None and pace < LESS else []
+
+
+def _share(row: Row, arriving: float) -> Iterator[tuple[str, float]]:
+    timed, slow, now, usual = handlers_work(row)
+    if len(timed) > 1 and not slow:
+        yield f"handlers take {multiple(now / usual)} their usual time", arriving * (1 - usual / now)
+    late = held_by_own_work(row)
+    if (pace := lost_pace(row, late)) is not None:
+        words = f"its own work reads {multiple(pace)} as much as before, and fetched messages wait"
+        yield words, sum(max(0.0, it.lag_slope or 0.0) for it in late)
+
+
+LEAF = Leaf(verdict=Verdict.SLOW_DOWNSTREAM, headline=_headline, actions=_actions, share=_share)

@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from workbench.humanize import counted, duration, listed
+from workbench.humanize import times as multiple
 from workbench.settings import Thresholds
-from workbench.triage.cause import (
-    Ask,
-    Conclude,
-    Leaf,
-    Measure,
-    Node,
-    Operand,
-    always,
-    leaves_open,
-    no,
-    proves,
-)
+from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, proves
 from workbench.triage.checks import Check
-from workbench.triage.facts.unknown import (
-    all_of,
-    at_least,
-    times,
-)
+from workbench.triage.facts.unknown import all_of, at_least, times
 from workbench.triage.finding import Action, Scope
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
-from workbench.triage.verdict import Verdict
+from workbench.triage.verdict import Answer, Verdict
 
 
 def _round_trips(row: Row, t: Thresholds) -> bool | None:
@@ -100,8 +88,7 @@ def _headline(row: Row) -> str:
 def _scope(row: Row) -> Scope:
     slow = [m for m in row.members if m.rtt_seconds == row.rtt_seconds]
     return Scope(
-        members=tuple(m.member for m in slow),
-        brokers=tuple(sorted({m.rtt_broker for m in slow if m.rtt_broker})),
+        members=tuple(m.member for m in slow), brokers=tuple(sorted({m.rtt_broker for m in slow if m.rtt_broker}))
     )
 
 
@@ -128,4 +115,21 @@ def _actions(it: Subject, row: Row) -> list[Action]:
     ]
 
 
-LEAF = Leaf(verdict=Verdict.SLOW_NETWORK, headline=_headline, scope=_scope, actions=_actions)
+def is_slow(row: Row) -> bool:
+    """Whether round trips are long, also if they are not the limit.
+
+    A client that is busy with its own work fetches rarely, and Java's time of a fetch contains the wait for records: there, only far
+    longer ones count.
+    """
+    if row.surely_slow_network:
+        return True
+    return row.answers.get("slow_network") is Answer.YES and not (row.queueless and row.own_work is True)
+
+
+def _share(row: Row, arriving: float) -> Iterator[tuple[str, float]]:
+    now, usual = row.rtt_seconds, row.rtt_baseline_seconds
+    if is_slow(row) and now and usual:
+        yield f"round trips take {multiple(now / usual)} their usual time", arriving * (1 - usual / now)
+
+
+LEAF = Leaf(verdict=Verdict.SLOW_NETWORK, headline=_headline, scope=_scope, actions=_actions, share=_share)

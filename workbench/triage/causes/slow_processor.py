@@ -2,40 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from workbench.features.measured import ProcessorFeatures
 from workbench.humanize import count, duration, listed, plural, printable
 from workbench.humanize import times as multiple
-from workbench.numbers import MOST
+from workbench.numbers import MORE, MOST
 from workbench.settings import Thresholds
 from workbench.triage import capacity
-from workbench.triage.actions import (
-    DUMPS,
-    more_threads,
-)
+from workbench.triage.actions import DUMPS, more_threads
 from workbench.triage.capacity import Sizing
-from workbench.triage.cause import (
-    Ask,
-    Conclude,
-    Leaf,
-    Measure,
-    Node,
-    Operand,
-    always,
-    leaves_open,
-    no,
-    proves,
-    yes,
-)
+from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, proves, yes
 from workbench.triage.checks import Check
-from workbench.triage.facts.unknown import (
-    at_most,
-)
+from workbench.triage.facts.unknown import at_most
 from workbench.triage.finding import Action, Scope
 from workbench.triage.status.own_work import HAS_ROOM, not_slower
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
-from workbench.triage.verdict import Verdict
+from workbench.triage.verdict import Answer, Verdict
 
 if TYPE_CHECKING:
     from workbench.features.series import Series
@@ -173,11 +158,44 @@ def _onset(series: Series, row: Row, thresholds: Thresholds) -> Sign:
     return (mine[0] if mine else None), thresholds.slow_ratio * slowest.baseline_seconds
 
 
+def _work(processors: Sequence[ProcessorFeatures], *, usual: bool = False) -> float:
+    """Seconds of work per second, with the process times of now or of the baseline."""
+    return sum(
+        (it.rate_per_second or 0.0) * ((it.baseline_seconds if usual else it.process_seconds) or 0.0)
+        for it in processors
+    )
+
+
+def handlers_work(row: Row) -> tuple[list[ProcessorFeatures], list[ProcessorFeatures], float, float]:
+    """Handlers with known times, the slow ones of these, and the seconds of work per second now and with the usual times.
+
+    Without handlers if they wait for records, or are about as fast as usual. If all of them are slow, none is.
+    """
+    waits = row.answers.get("queue_backed_up") is Answer.NO or (not row.has_queues and row.own_work is False)
+    timed = [it for it in row.processors if it.process_seconds and it.baseline_seconds and it.rate_per_second]
+    now, usual = _work(timed), _work(timed, usual=True)
+    if waits or not usual or now < MORE * usual:
+        return [], [], 0.0, 0.0
+    slow = [it for it in timed if it.processor in row.slow_processors]
+    return timed, slow if len(slow) < len(timed) else [], now, usual
+
+
+def _share(row: Row, arriving: float) -> Iterator[tuple[str, float]]:
+    timed, slow, now, usual = handlers_work(row)
+    if slow:
+        names = listed([it.processor for it in slow])
+        words = f"{names} takes {multiple(_work(slow) / _work(slow, usual=True))} its usual time"
+        yield words, arriving * (1 - usual / now)
+    elif len(timed) == 1:
+        yield f"handlers take {multiple(now / usual)} their usual time", arriving * (1 - usual / now)
+
+
 LEAF = Leaf(
     verdict=Verdict.SLOW_PROCESSOR,
     headline=_headline,
     scope=lambda row: Scope(processors=row.slow_processors),
     sizing=_sizing,
     actions=_actions,
+    share=_share,
     onset=_onset,
 )

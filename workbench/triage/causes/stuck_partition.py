@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from workbench.features.measured import PartitionFeatures
 from workbench.humanize import duration, listed, plural, shell_word
 from workbench.settings import Thresholds
-from workbench.triage.actions import (
-    DUMPS,
-)
-from workbench.triage.cause import (
-    Ask,
-    Conclude,
-    Leaf,
-    Measure,
-    Node,
-    always,
-    leaves_open,
-    no,
-    proves,
-    yes,
-)
+from workbench.triage.actions import DUMPS
+from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, always, leaves_open, no, proves, yes
 from workbench.triage.checks import Check
 from workbench.triage.finding import Action, Scope
 from workbench.triage.subject import Subject
@@ -59,6 +48,12 @@ def _words(row: Row) -> str:
         return f"{plural(row.stuck_count, 'partition')} ({stuck}) stuck, {row.moving_partitions} advancing"
     advance = plural(row.partition_count, "partition advances", "partitions advance")
     return f"{row.moving_partitions} of {advance}"
+
+
+def that_stand_still(row: Row) -> list[PartitionFeatures]:
+    """Partitions whose commit has stopped."""
+    still = {*row.frozen_partitions, *row.stuck_partitions}
+    return [it for it in row.partitions if it.partition in still]
 
 
 def _frozen_words(row: Row) -> str:
@@ -312,4 +307,11 @@ def _end_transaction(it: Subject, row: Row, passes: str, moves: Check) -> list[A
     ]
 
 
-LEAF = Leaf(verdict=Verdict.STUCK_PARTITION, headline=_headline, scope=_scope, actions=_actions)
+def _share(row: Row, _arriving: float) -> Iterator[tuple[str, float]]:
+    still = that_stand_still(row)
+    if 0 < len(still) < len(row.partitions) and not row.at_quota:  # under a quota, partitions wait for their turn
+        words = f"{plural(len(still), 'partition')} ({listed([it.partition for it in still])}) not read"
+        yield words, sum(it.arrival_per_second or 0.0 for it in still)
+
+
+LEAF = Leaf(verdict=Verdict.STUCK_PARTITION, headline=_headline, scope=_scope, actions=_actions, share=_share)

@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-from workbench.humanize import count, duration, listed, percent, shell_word
-from workbench.numbers import LESS
+from collections.abc import Iterator
+
+from workbench.humanize import count, duration, listed, percent, rate, shell_word
+from workbench.numbers import FETCH_SECONDS, LESS, NOISE
 from workbench.settings import Thresholds
-from workbench.triage.actions import (
-    SHRINKS,
-    quotas_of,
-)
-from workbench.triage.cause import (
-    Ask,
-    Conclude,
-    Leaf,
-    Measure,
-    Node,
-    Operand,
-    always,
-    leaves_open,
-    no,
-    proves,
-)
+from workbench.triage.actions import SHRINKS, quotas_of
+from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, proves
 from workbench.triage.checks import Check
-from workbench.triage.facts.unknown import (
-    above,
-    at_least,
-)
+from workbench.triage.facts.unknown import above, at_least
 from workbench.triage.finding import Action
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
-from workbench.triage.verdict import Verdict
+from workbench.triage.verdict import Answer, Verdict
 
 
 def _may_be_throttled(row: Row, _t: Thresholds) -> bool:
@@ -131,8 +116,13 @@ def _headline(row: Row) -> str:
     )
 
 
-LEAF = Leaf(
-    verdict=Verdict.THROTTLED,
-    headline=_headline,
-    actions=_actions,
-)
+def _share(row: Row, arriving: float) -> Iterator[tuple[str, float]]:
+    if row.at_quota and row.read_quota_per_second is not None and row.throttle_seconds is None:
+        yield f"a quota of about {rate(row.read_quota_per_second)}", arriving - row.read_quota_per_second
+    elif row.answers.get("throttled") is Answer.YES and row.throttle_seconds:
+        fetch = row.rtt_baseline_seconds or FETCH_SECONDS
+        held = min((1 - NOISE), row.throttle_seconds / (row.throttle_seconds + fetch))
+        yield f"the broker holds fetches back for {percent(held)} of the time", arriving * held
+
+
+LEAF = Leaf(verdict=Verdict.THROTTLED, headline=_headline, actions=_actions, share=_share)

@@ -6,28 +6,11 @@ from workbench.humanize import plural
 from workbench.numbers import LESS, MORE, MOST, NOISE
 from workbench.settings import Thresholds
 from workbench.triage import capacity
-from workbench.triage.actions import (
-    SHRINKS,
-)
+from workbench.triage.actions import SHRINKS
 from workbench.triage.capacity import Sizing
-from workbench.triage.cause import (
-    Conclude,
-    Leaf,
-    Measure,
-    Node,
-    Operand,
-    always,
-    leaves_open,
-    no,
-    yes,
-)
+from workbench.triage.cause import Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, yes
 from workbench.triage.checks import Check
-from workbench.triage.facts.unknown import (
-    above,
-    at_most,
-    below,
-    times,
-)
+from workbench.triage.facts.unknown import above, at_most, below, times
 from workbench.triage.finding import Action
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
@@ -62,13 +45,7 @@ QUESTION = Node(
             "reads_more",
             "more is read than arrives: no more room is wanted",
             _reads_more,
-            Operand(
-                "committed_recent_per_second",
-                "messages/s",
-                ">",
-                number=MORE,
-                of="arrival_per_second",
-            ),
+            Operand("committed_recent_per_second", "messages/s", ">", number=MORE, of="arrival_per_second"),
             look="look again in a minute: it may catch up",
         ),
         leaves_open(

@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 from workbench.humanize import counted, duration, listed, shell_word
-from workbench.triage.actions import (
-    DUMPS,
-    quotas_of,
-)
-from workbench.triage.cause import (
-    Leaf,
-    Node,
-)
+from workbench.triage.actions import DUMPS, quotas_of
+from workbench.triage.cause import Leaf, Node
 from workbench.triage.finding import Action
 from workbench.triage.order import TREE
 from workbench.triage.status import lagging, lost
@@ -124,9 +118,4 @@ def _open(row: Row) -> str:
     return f" Not decided, because {first[0].rule(row.reasons[first[0].id]).because}."
 
 
-LEAF = Leaf(
-    verdict=Verdict.CANNOT_TELL,
-    state=State.CANNOT_TELL,
-    headline=_headline,
-    actions=_actions,
-)
+LEAF = Leaf(verdict=Verdict.CANNOT_TELL, state=State.CANNOT_TELL, headline=_headline, actions=_actions)

@@ -4,27 +4,9 @@ from __future__ import annotations
 
 from workbench.humanize import count, counted, duration, listed, plural
 from workbench.settings import Thresholds
-from workbench.triage.actions import (
-    see_the_source,
-)
-from workbench.triage.cause import (
-    Ask,
-    Choose,
-    Leaf,
-    Measure,
-    Node,
-    Operand,
-    always,
-    leaves_open,
-    no,
-    yes,
-)
-from workbench.triage.facts.unknown import (
-    above,
-    all_of,
-    at_most,
-    times,
-)
+from workbench.triage.actions import see_the_source
+from workbench.triage.cause import Ask, Choose, Leaf, Measure, Node, Operand, always, leaves_open, no, yes
+from workbench.triage.facts.unknown import above, all_of, at_most, times
 from workbench.triage.finding import Action
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
@@ -155,9 +137,4 @@ def _actions(it: Subject, row: Row) -> list[Action]:
     return [ever, see]
 
 
-UNUSABLE_DATA = Leaf(
-    verdict=Verdict.UNUSABLE_DATA,
-    state=State.CANNOT_TELL,
-    headline=_headline,
-    actions=_actions,
-)
+UNUSABLE_DATA = Leaf(verdict=Verdict.UNUSABLE_DATA, state=State.CANNOT_TELL, headline=_headline, actions=_actions)

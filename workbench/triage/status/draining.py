@@ -4,19 +4,8 @@ from __future__ import annotations
 
 from workbench.humanize import duration, rate
 from workbench.numbers import MORE
-from workbench.triage.actions import (
-    SHRINKS,
-)
-from workbench.triage.cause import (
-    Ask,
-    Conclude,
-    Leaf,
-    Measure,
-    Node,
-    always,
-    no,
-    yes,
-)
+from workbench.triage.actions import SHRINKS
+from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, always, no, yes
 from workbench.triage.finding import Action
 from workbench.triage.status import lagging
 from workbench.triage.subject import Subject

@@ -8,24 +8,9 @@ from workbench.features.measured import ProcessorFeatures
 from workbench.humanize import listed, percent
 from workbench.numbers import FAR, MOST, PART
 from workbench.settings import Thresholds
-from workbench.triage.cause import (
-    Ask,
-    Conclude,
-    Leaf,
-    Measure,
-    Node,
-    Operand,
-    always,
-    no,
-    yes,
-)
+from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, no, yes
 from workbench.triage.checks import Check
-from workbench.triage.facts.unknown import (
-    all_of,
-    any_of,
-    at_least,
-    times,
-)
+from workbench.triage.facts.unknown import all_of, any_of, at_least, times
 from workbench.triage.finding import Action, Scope
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
@@ -38,8 +23,7 @@ if TYPE_CHECKING:
 
 def _fails(row: Row, t: Thresholds) -> bool:
     more = any_of(
-        at_least(row.failing_share, times(FAR, row.failing_baseline_share)),
-        at_least(row.failing_share, MOST),
+        at_least(row.failing_share, times(FAR, row.failing_baseline_share)), at_least(row.failing_share, MOST)
     )
     return all_of(at_least(row.failing_share, t.failing_ratio), more) is True
 

@@ -5,18 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from workbench.humanize import counted, duration, rate
-from workbench.triage.cause import (
-    Ask,
-    Measure,
-    Node,
-    always,
-    leaves_open,
-    no,
-    yes,
-)
-from workbench.triage.facts.unknown import (
-    any_of,
-)
+from workbench.triage.cause import Ask, Measure, Node, always, leaves_open, no, yes
+from workbench.triage.facts.unknown import any_of
 from workbench.triage.finding import TimeLag
 from workbench.triage.status.data_usable import is_empty
 from workbench.triage.subscription import SubscriptionFeatures as Row

@@ -3,25 +3,10 @@
 from __future__ import annotations
 
 from workbench.humanize import counted, duration, listed, percent, plural
-from workbench.triage.actions import (
-    consume_again,
-    keep_longer,
-)
-from workbench.triage.cause import (
-    Ask,
-    Conclude,
-    Leaf,
-    Measure,
-    Node,
-    always,
-    leaves_open,
-    no,
-    yes,
-)
+from workbench.triage.actions import consume_again, keep_longer
+from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, always, leaves_open, no, yes
 from workbench.triage.checks import Check
-from workbench.triage.facts.unknown import (
-    above,
-)
+from workbench.triage.facts.unknown import above
 from workbench.triage.finding import Action, Scope
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
@@ -148,9 +133,7 @@ LEAF = Leaf(
     verdict=Verdict.RECORDS_LOST,
     headline=_headline,
     scope=lambda row: Scope(
-        partitions=tuple(_hit(row)),
-        offset=_offset(row),
-        cause="deleted" if row.lost_messages else "skipped",
+        partitions=tuple(_hit(row)), offset=_offset(row), cause="deleted" if row.lost_messages else "skipped"
     ),
     actions=_actions,
     began_ago=lambda row: max([*_told(row, "lost_ago").values(), *_told(row, "skipped_ago").values()], default=None),

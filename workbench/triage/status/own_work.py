@@ -5,26 +5,9 @@ from __future__ import annotations
 from workbench.humanize import counted, duration, percent, plural
 from workbench.numbers import MORE, MOST, NOISE
 from workbench.settings import Thresholds
-from workbench.triage.actions import (
-    DUMPS,
-)
-from workbench.triage.cause import (
-    Ask,
-    Measure,
-    Node,
-    Operand,
-    always,
-    leaves_open,
-    no,
-    yes,
-)
-from workbench.triage.facts.unknown import (
-    Known,
-    all_of,
-    any_of,
-    at_least,
-    first_known,
-)
+from workbench.triage.actions import DUMPS
+from workbench.triage.cause import Ask, Measure, Node, Operand, always, leaves_open, no, yes
+from workbench.triage.facts.unknown import Known, all_of, any_of, at_least, first_known
 from workbench.triage.subscription import SubscriptionFeatures as Row
 
 KEPT_PACE = 1 - NOISE  # times the pace before

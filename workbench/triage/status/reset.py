@@ -3,20 +3,9 @@
 from __future__ import annotations
 
 from workbench.humanize import counted, duration, listed
-from workbench.triage.cause import (
-    Ask,
-    Conclude,
-    Leaf,
-    Measure,
-    Node,
-    always,
-    no,
-    yes,
-)
+from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, always, no, yes
 from workbench.triage.checks import Check
-from workbench.triage.facts.unknown import (
-    above,
-)
+from workbench.triage.facts.unknown import above
 from workbench.triage.finding import Action, Scope
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row

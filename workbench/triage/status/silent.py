@@ -5,22 +5,8 @@ from __future__ import annotations
 from workbench.humanize import duration
 from workbench.numbers import FAR
 from workbench.settings import Thresholds
-from workbench.triage.cause import (
-    Choose,
-    Conclude,
-    Leaf,
-    Measure,
-    Node,
-    Operand,
-    always,
-    no,
-    yes,
-)
-from workbench.triage.facts.unknown import (
-    all_of,
-    at_least,
-    times,
-)
+from workbench.triage.cause import Choose, Conclude, Leaf, Measure, Node, Operand, always, no, yes
+from workbench.triage.facts.unknown import all_of, at_least, times
 from workbench.triage.status import lagging
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import State, Verdict
@@ -93,8 +79,4 @@ def _headline(row: Row) -> str:
 RECOVERED = Leaf(verdict=Verdict.RECOVERED, state=State.HEALTHY, headline=_headline)
 
 
-HEALTHY = Leaf(
-    verdict=Verdict.HEALTHY,
-    state=State.HEALTHY,
-    headline=lambda row: f"Healthy: {lagging.words(row)}.",
-)
+HEALTHY = Leaf(verdict=Verdict.HEALTHY, state=State.HEALTHY, headline=lambda row: f"Healthy: {lagging.words(row)}.")
