@@ -14,9 +14,9 @@ from typing import Any
 
 from evaluation.corpus import Case, harm_of, load
 from workbench.numbers import Number, all_numbers
-from workbench.triage.rule import Rule
+from workbench.triage.cause import Rule
+from workbench.triage.order import TREE
 from workbench.triage.subscription import SubscriptionFeatures
-from workbench.triage.tree import TREE
 from workbench.triage.verdict import Answer
 from workbench.triage.walk import proven_by, way_of
 

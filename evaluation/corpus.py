@@ -33,11 +33,11 @@ from workbench.samples import concat
 from workbench.settings import Thresholds
 from workbench.triage import engine
 from workbench.triage.judge import judged
+from workbench.triage.leaves import leaf_of
 from workbench.triage.ranking import likeliest_first
 from workbench.triage.rows import measured_of
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import State, Verdict
-from workbench.triage.verdicts import leaf_of
 from workbench.triage.walk import candidates
 from workbench.window import Window
 

@@ -15,7 +15,7 @@ from workbench.lab.process import free_ports
 from workbench.lab.proxy import Ways, _Connection, _Messages, client_id
 from workbench.lab.spec import Way, write
 from workbench.triage import actions, verdicts
-from workbench.triage.verdicts import rebalance_storm
+from workbench.triage.causes import rebalance_storm
 
 
 def request(name: bytes | None, *, key: int = 18, number: int = 1) -> bytes:

@@ -19,11 +19,11 @@ from workbench.runbooks.check import problems
 from workbench.runbooks.fill import filled
 from workbench.runbooks.promtool import check_rules
 from workbench.runbooks.steps import way_to
+from workbench.triage.cause import Ask
 from workbench.triage.finding import Action, Finding, Scope, TimeLag
-from workbench.triage.node import Ask
-from workbench.triage.tree import TREE
+from workbench.triage.leaves import leaf_of
+from workbench.triage.order import TREE
 from workbench.triage.verdict import State, Verdict
-from workbench.triage.verdicts import leaf_of
 
 FOLDER = Path(__file__).parent.parent.parent / "runbooks"
 HOSTILE = "'; rm -rf / #\n$(id)\x1b[31m"

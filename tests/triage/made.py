@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import NoneType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
+from workbench.triage.order import TREE
 from workbench.triage.subscription import SubscriptionFeatures
-from workbench.triage.tree import TREE
 from workbench.triage.verdict import Answer, Verdict
 
 T = TypeVar("T")

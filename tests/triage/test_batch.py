@@ -23,9 +23,9 @@ from workbench.settings import Thresholds
 from workbench.sweep.engine import sweep
 from workbench.sweep.store import StoreInfo, make_store
 from workbench.triage.engine import triage
+from workbench.triage.leaves import leaf_of
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import State, Verdict
-from workbench.triage.verdicts import leaf_of
 from workbench.window import Window
 
 pytestmark = pytest.mark.jvm

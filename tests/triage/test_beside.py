@@ -10,13 +10,13 @@ from tests.triage.made import made, subscription
 from workbench.features.measured import PartitionFeatures
 from workbench.settings import Thresholds
 from workbench.triage.beside import also_true
-from workbench.triage.pace import lost_pace
+from workbench.triage.causes.slow_downstream import lost_pace
+from workbench.triage.leaves import leaf_of
+from workbench.triage.order import TREE
 from workbench.triage.ranking import likeliest_first
 from workbench.triage.shortfall import shortfall_of
 from workbench.triage.subscription import SubscriptionFeatures
-from workbench.triage.tree import TREE
 from workbench.triage.verdict import Answer, State, Verdict
-from workbench.triage.verdicts import leaf_of
 
 YES, NO = Answer.YES, Answer.NO
 V = Verdict

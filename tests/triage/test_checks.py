@@ -15,8 +15,8 @@ from workbench.triage.checks import Check, all_hold
 from workbench.triage.compare import compare
 from workbench.triage.engine import Triage
 from workbench.triage.finding import Action, Finding, Scope, TimeLag
+from workbench.triage.leaves import leaf_of
 from workbench.triage.verdict import Answer, Verdict
-from workbench.triage.verdicts import leaf_of
 
 ROW = subscription(
     group_members=2.0,

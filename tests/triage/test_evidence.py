@@ -7,8 +7,8 @@ import pytest
 from tests.triage.made import subscription
 from workbench.settings import Thresholds
 from workbench.triage.build import build_finding
-from workbench.triage.node import Measure
-from workbench.triage.tree import TREE
+from workbench.triage.cause import Measure
+from workbench.triage.order import TREE
 from workbench.triage.verdict import Answer, Verdict
 
 RATIOS = [

@@ -8,35 +8,32 @@ import pytest
 
 from tests.triage.made import made, subscription
 from workbench.features.measured import PartitionFeatures
-from workbench.triage.leaf import Leaf
-from workbench.triage.node import Conclude
+from workbench.triage.cause import Conclude
+from workbench.triage.leaves import leaf_of, registry
+from workbench.triage.order import TREE
 from workbench.triage.subject import Subject
-from workbench.triage.tree import TREE
 from workbench.triage.verdict import Answer, State, Verdict
-from workbench.triage.verdicts import leaf_of, registry
 
-LEAVES: dict[str, Leaf] = {verdict.value: leaf_of(verdict) for verdict in Verdict}
+LEAVES = [leaf_of(verdict) for verdict in Verdict]
 
 
 def test_every_verdict_has_its_own_leaf() -> None:
     """In the order of the verdicts, which is that of the rules and of the game's choices."""
     assert list(registry(LEAVES, TREE.values())) == list(Verdict)
-    assert all(leaf.verdict.value == name for name, leaf in LEAVES.items())
+    assert [leaf.verdict for leaf in LEAVES] == list(Verdict)
 
 
 def test_a_verdict_without_a_leaf_is_an_error() -> None:
-    """It is named, with the module that is missing."""
-    less = {name: leaf for name, leaf in LEAVES.items() if name != "hot_key"}
-    with pytest.raises(TypeError, match=r"hot_key has no module hot_key\.py"):
-        registry(less, TREE.values())
+    """It is named."""
+    with pytest.raises(TypeError, match="hot_key has no leaves"):
+        registry([leaf for leaf in LEAVES if leaf.verdict is not Verdict.HOT_KEY], TREE.values())
 
 
-def test_a_leaf_under_another_name_is_an_error() -> None:
-    """A copied module that still has the old verdict, or one for a verdict that there is not."""
-    with pytest.raises(TypeError, match=r"hot_key\.py has the leaf of throttled"):
-        registry({**LEAVES, "hot_key": LEAVES["throttled"]}, TREE.values())
-    with pytest.raises(TypeError, match=r"cold_key\.py has the leaf of hot_key"):
-        registry({**LEAVES, "cold_key": LEAVES["hot_key"]}, TREE.values())
+def test_two_leaves_of_one_verdict_are_an_error() -> None:
+    """A copied module that still has the old verdict."""
+    with pytest.raises(TypeError, match=r"hot_key has no leaves; throttled has 2 leaves"):
+        copied = [leaf_of(Verdict.THROTTLED) if leaf.verdict is Verdict.HOT_KEY else leaf for leaf in LEAVES]
+        registry(copied, TREE.values())
 
 
 def test_a_leaf_that_no_question_leads_to_is_an_error() -> None:

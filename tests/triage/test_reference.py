@@ -16,8 +16,8 @@ from workbench.cli import root
 from workbench.numbers import all_numbers
 from workbench.settings import Thresholds
 from workbench.triage.build import because
+from workbench.triage.order import TREE
 from workbench.triage.reference import as_markdown, document
-from workbench.triage.tree import TREE
 from workbench.triage.verdict import Verdict
 
 ROOT = Path(__file__).parents[2]

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from tests.triage.made import made, subscription
 from workbench.features.measured import PartitionFeatures, ProcessorFeatures
-from workbench.triage.shortfall import Shortfall, shortfall_of
+from workbench.triage.finding import Shortfall
+from workbench.triage.shortfall import shortfall_of
 from workbench.triage.verdict import Answer, State
 
 YES = Answer.YES

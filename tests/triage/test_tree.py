@@ -10,9 +10,9 @@ from dataclasses import fields, replace
 from tests.triage.made import subscription
 from workbench.settings import Thresholds
 from workbench.signals import SIGNALS
-from workbench.triage.node import Ask, Conclude, Outcome
+from workbench.triage.cause import Ask, Conclude, Outcome
+from workbench.triage.order import ROOT, TREE
 from workbench.triage.subscription import SubscriptionFeatures
-from workbench.triage.tree import ROOT, TREE
 from workbench.triage.verdict import Answer, Verdict
 from workbench.triage.walk import candidates, decided, way_of
 

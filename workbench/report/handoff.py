@@ -18,8 +18,8 @@ from workbench.humanize import duration, for_chat, printable
 from workbench.inputs import is_web_address
 from workbench.masking import remember, secrets_in_url
 from workbench.report.terminal import to_runbook
+from workbench.triage.leaves import leaf_of
 from workbench.triage.verdict import Verdict
-from workbench.triage.verdicts import leaf_of
 from workbench.web import WebSession, cause
 
 ATTEMPTS = 3

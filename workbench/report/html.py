@@ -38,7 +38,7 @@ from workbench.report.treepicture import tree_svg
 from workbench.triage.changes import words_of
 from workbench.triage.engine import Triage
 from workbench.triage.finding import Evidence, Finding, missing_words
-from workbench.triage.tree import TREE
+from workbench.triage.order import TREE
 from workbench.triage.verdict import State
 
 if TYPE_CHECKING:

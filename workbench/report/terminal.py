@@ -16,9 +16,8 @@ from workbench.features.series import FloatArray, Series, highest, series_of, to
 from workbench.humanize import count, counted, duration, one_line, percent, plural, printable, rate
 from workbench.triage.changes import words_of
 from workbench.triage.engine import Triage
-from workbench.triage.finding import Finding, PathStep, missing_words
-from workbench.triage.shortfall import Shortfall
-from workbench.triage.tree import TREE
+from workbench.triage.finding import Finding, PathStep, Shortfall, missing_words
+from workbench.triage.order import TREE
 from workbench.triage.verdict import Answer, State, Verdict
 from workbench.window import Window
 

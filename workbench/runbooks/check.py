@@ -12,8 +12,8 @@ from workbench.errors import UsageError
 from workbench.humanize import plural
 from workbench.runbooks.book import SECTIONS, Book, read_books
 from workbench.runbooks.rules import FILE, is_ours, verdict_rules
+from workbench.triage.leaves import leaf_of
 from workbench.triage.verdict import Verdict
-from workbench.triage.verdicts import leaf_of
 
 SEVERITIES = ("page", "ticket")
 

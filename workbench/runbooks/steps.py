@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from workbench.humanize import significant
 from workbench.settings import Thresholds
-from workbench.triage.node import Node
-from workbench.triage.tree import TREE
-from workbench.triage.verdict import Verdict
-from workbench.triage.walk import fold
+from workbench.triage.cause import Node
+from workbench.triage.order import TREE
+from workbench.triage.verdict import Answer, Verdict
+from workbench.triage.walk import Step, ways
 
-Way = list[tuple[Node, str]]
+Way = tuple[Step, ...]
 
 
 def ways_to(verdict: Verdict) -> list[Way]:
@@ -19,14 +19,8 @@ def ways_to(verdict: Verdict) -> list[Way]:
     shortest is first.
     """
 
-    def ask(node: Node, yes: list[Way], no: list[Way]) -> list[Way]:
-        return [[(node, said), *way] for said, ways in (("yes", yes), ("no", no)) for way in ways]
-
-    def end(verdicts: tuple[Verdict, ...]) -> list[Way]:
-        return [[]] if verdict in verdicts else []
-
-    ways = fold(lambda it: end(it.verdicts), lambda it: end(it.verdicts), ask)
-    return sorted(ways, key=lambda way: (("queue_backed_up", "yes") in [(it.id, said) for it, said in way], len(way)))
+    found = [way for way, end in ways() if verdict in end.verdicts]
+    return sorted(found, key=lambda way: ((TREE["queue_backed_up"], Answer.YES) in way, len(way)))
 
 
 def way_to(verdict: Verdict) -> Way | None:
@@ -50,7 +44,7 @@ def diagnosis(verdict: Verdict) -> str:
     return "\n".join(lines)
 
 
-def _step(number: int, node: Node, answer: str) -> str:
+def _step(number: int, node: Node, answer: Answer) -> str:
     numbers = []
     for it in node.measures:
         text = f"`{it.signal}`: {it.unit}"

@@ -31,9 +31,9 @@ from workbench.sweep.landed import whole_file
 from workbench.sweep.store import Store
 from workbench.triage.engine import ORDER, Triage, answered, finding_of, profiles_named
 from workbench.triage.finding import Finding
+from workbench.triage.leaves import leaf_of
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import State, Verdict
-from workbench.triage.verdicts import leaf_of
 from workbench.window import Window
 
 if TYPE_CHECKING:

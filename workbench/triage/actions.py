@@ -1,4 +1,4 @@
-"""Actions and checks that several verdicts share; those of a single verdict are in its module in `triage/verdicts`.
+"""Actions and checks that several verdicts share; those of a single verdict are in `triage/causes` or `triage/status`.
 
 An action that a program can carry out (the lab does) has a `kind` and parameters. An action that only looks at something has none.
 """

@@ -8,22 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from workbench.humanize import times
+from workbench.humanize import listed, times
 from workbench.settings import Thresholds
-from workbench.triage.leaf import Leaf
-from workbench.triage.node import Node
-from workbench.triage.pace import held_by_own_work, lost_pace, slow_network
+from workbench.triage.cause import Leaf, Node
+from workbench.triage.causes.rebalance_storm import reconciling
+from workbench.triage.causes.slow_downstream import held_by_own_work, lost_pace
+from workbench.triage.causes.slow_network import is_slow
+from workbench.triage.order import TREE
 from workbench.triage.subscription import SubscriptionFeatures
-from workbench.triage.tree import TREE
 from workbench.triage.verdict import Answer, State, Verdict
 
 _V = Verdict
 # What a client or the broker says, whatever the limit is; and the question that says it.
-_HARD = {
-    "throttled": _V.THROTTLED,
-    "stuck": _V.STUCK_PARTITION,
-    "rebalancing": _V.REBALANCE_STORM,
-}
+_HARD = {"throttled": _V.THROTTLED, "stuck": _V.STUCK_PARTITION, "rebalancing": _V.REBALANCE_STORM}
 
 
 def proven(row: SubscriptionFeatures) -> tuple[Verdict, ...]:
@@ -31,7 +28,7 @@ def proven(row: SubscriptionFeatures) -> tuple[Verdict, ...]:
     if row.answers["lagging"] is not Answer.YES:
         return ()
     found = [verdict for node, verdict in _HARD.items() if row.answers[node] is Answer.YES]
-    return (*found, *((_V.SLOW_NETWORK,) if slow_network(row) else ()))
+    return (*found, *((_V.SLOW_NETWORK,) if is_slow(row) else ()))
 
 
 def also_true(row: SubscriptionFeatures, path: Sequence[Node], leaf: Leaf, thresholds: Thresholds) -> tuple[str, ...]:
@@ -41,7 +38,7 @@ def also_true(row: SubscriptionFeatures, path: Sequence[Node], leaf: Leaf, thres
         told = [*_network(row, asked), *_answered(row, asked, tuple(_HARD))]
     elif leaf.state is State.LAGGING:
         told = [
-            *leaf.also_true(row),
+            *([] if leaf.names_members else _changed_members(row)),
             *_network(row, asked),
             *_answered(row, asked, [it.id for it in TREE.values() if it.contributes and it.id != "slow_network"]),
             *_idle_and_slower(row, asked, thresholds),
@@ -50,6 +47,15 @@ def also_true(row: SubscriptionFeatures, path: Sequence[Node], leaf: Leaf, thres
     else:
         return ()
     return tuple(told)
+
+
+def _changed_members(row: SubscriptionFeatures) -> list[str]:
+    """Members that joined or left, and partitions that wait for a member."""
+    changed, waits = row.changed_members, reconciling(row)
+    return [
+        *([f"Members that joined, left or restarted in the window: {listed(sorted(changed))}."] if changed else []),
+        *([f"The group is {waits}."] if waits else []),
+    ]
 
 
 def _answered(row: SubscriptionFeatures, asked: set[str], questions: Sequence[str]) -> list[str]:
@@ -66,7 +72,7 @@ def _answered(row: SubscriptionFeatures, asked: set[str], questions: Sequence[st
 
 def _network(row: SubscriptionFeatures, asked: set[str]) -> list[str]:
     node = TREE["slow_network"]
-    return [_sentence(node, node.words(row))] if node.id not in asked and slow_network(row) else []
+    return [_sentence(node, node.words(row))] if node.id not in asked and is_slow(row) else []
 
 
 def _idle_and_slower(row: SubscriptionFeatures, asked: set[str], t: Thresholds) -> list[str]:

@@ -16,6 +16,7 @@ from workbench.signals import SIGNALS
 from workbench.triage import capacity
 from workbench.triage.actions import keep_longer
 from workbench.triage.beside import also_true
+from workbench.triage.cause import Ask, Measure, Node
 from workbench.triage.finding import (
     Action,
     Because,
@@ -28,14 +29,13 @@ from workbench.triage.finding import (
     Scope,
     TimeLag,
 )
-from workbench.triage.node import Ask, Measure, Node
+from workbench.triage.leaves import leaf_of
+from workbench.triage.order import TREE
 from workbench.triage.ranking import likeliest_first
 from workbench.triage.shortfall import shortfall_of
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures
-from workbench.triage.tree import TREE
 from workbench.triage.verdict import Answer, State, Verdict
-from workbench.triage.verdicts import leaf_of
 from workbench.triage.walk import candidates, open_questions, proven_by, way_of
 
 

@@ -261,11 +261,7 @@ def finding_of(
     limits, expected = expectations.limits(thresholds, row.group), expectations.of(row.group)
     found = of_kind(
         build_finding(
-            row,
-            thresholds=limits,
-            profiles=profiles,
-            since=onset(samples, window, row, limits),
-            bootstrap=bootstrap,
+            row, thresholds=limits, profiles=profiles, since=onset(samples, window, row, limits), bootstrap=bootstrap
         ),
         kind,
     )

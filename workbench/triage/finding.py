@@ -8,9 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from workbench.features.measured import OldestMessage
-from workbench.humanize import duration, moment, plural, size
+from workbench.humanize import duration, moment, plural, rate, size
 from workbench.triage.checks import Check
-from workbench.triage.shortfall import Shortfall
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Answer, State, Verdict
 
@@ -201,6 +200,42 @@ class StuckRecord:
             why = f"; cannot be decoded: {self.problem}" if self.problem else ""
             return f"{head}{why}. Key and value are shown with records.in_findings."
         return f"{head}. Key {self.key if self.key is not None else '(none)'}, value {self.value}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """What one cause explains.
+
+    Attributes:
+        cause: the verdict that it would be alone; of a consumer whose own work takes longer, without process times, the likeliest one.
+        words: what is measured.
+        per_second: messages/s that would be read, too, without it; at most the whole shortfall.
+        share: of the whole shortfall, 0 to 1.
+    """
+
+    cause: str
+    words: str
+    per_second: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shortfall:
+    """By how much the lag grows, and why.
+
+    Attributes:
+        arriving_per_second, missing_per_second: messages/s that arrive, and that of these are not read.
+        parts: the largest first.
+    """
+
+    arriving_per_second: float
+    missing_per_second: float
+    parts: tuple[Part, ...]
+
+    @property
+    def words(self) -> str:
+        """The whole, in a sentence."""
+        return f"Of {rate(self.arriving_per_second)} arriving, {rate(self.missing_per_second)} are not read"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

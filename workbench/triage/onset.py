@@ -12,13 +12,13 @@ import pyarrow as pa
 from workbench.features.series import Series, highest, series_of
 from workbench.numbers import LESS
 from workbench.settings import Thresholds
+from workbench.triage.leaves import leaf_of
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import State
-from workbench.triage.verdicts import leaf_of
 from workbench.window import Window
 
 if TYPE_CHECKING:
-    from workbench.triage.leaf import Sign
+    from workbench.triage.cause import Sign
 
 # Share of the bins from the onset to the end that must exceed the threshold: one good bin does not end an incident.
 

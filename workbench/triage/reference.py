@@ -8,9 +8,8 @@ from workbench.errors import UsageError
 from workbench.humanize import did_you_mean
 from workbench.numbers import all_numbers
 from workbench.settings import Thresholds
-from workbench.triage.node import Ask, Choose, Conclude, Node, Outcome
-from workbench.triage.rule import Operand, Rule
-from workbench.triage.tree import TREE
+from workbench.triage.cause import Ask, Choose, Conclude, Node, Operand, Outcome, Rule
+from workbench.triage.order import TREE
 from workbench.triage.verdict import Answer, Verdict
 
 SCHEMA = "workbench.tree/1"

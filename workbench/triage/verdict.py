@@ -1,4 +1,4 @@
-"""Names of verdicts, states and answers; everything else about a verdict is in its module in `triage/verdicts`."""
+"""Names of verdicts, states and answers; everything else about a verdict is in `triage/causes` or `triage/status`."""
 
 from __future__ import annotations
 

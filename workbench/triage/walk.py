@@ -2,42 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
 
 from workbench.settings import Thresholds
-from workbench.triage.node import Ask, Choose, Conclude, Node, Outcome
-from workbench.triage.rule import Rule, deciding
+from workbench.triage.cause import Ask, Choose, Conclude, Node, Outcome, Rule, deciding
+from workbench.triage.order import ROOT, TREE
 from workbench.triage.subscription import SubscriptionFeatures
-from workbench.triage.tree import ROOT, TREE
 from workbench.triage.verdict import Answer, Verdict
 
-T = TypeVar("T")
+Step = tuple[Node, Answer]
 
 
-def fold(
-    conclude: Callable[[Conclude], T],
-    choose: Callable[[Choose], T],
-    ask: Callable[[Node, T, T], T],
-    start: Outcome | None = None,
-) -> T:
-    """Fold the tree from its leaves up; the verdict, the path, the candidates and the steps of a runbook are all folds.
+def ways(
+    answers: Mapping[str, Answer] | None = None, start: Outcome | None = None
+) -> Iterator[tuple[tuple[Step, ...], Conclude | Choose]]:
+    """Every way of questions, each answered yes or no, and where it ends: the candidates and the steps of a runbook are all ways.
 
     Args:
-        conclude, choose: result for an answer without a further question.
-        ask: result for a question, given the results for yes and no.
+        answers: only ways that these leave open; default: all.
         start: where to begin; default: the root.
     """
-    match start or Ask(ROOT):
-        case Conclude() as end:
-            return conclude(end)
-        case Choose() as end:
-            return choose(end)
-        case Ask(node=name):
-            node = TREE[name]
-            yes, no = (fold(conclude, choose, ask, outcome) for outcome in node.outcomes)
-            return ask(node, yes, no)
+    start = start or Ask(ROOT)
+    if not isinstance(start, Ask):
+        yield (), start
+        return
+    node = TREE[start.node]
+    for answer, outcome in ((Answer.YES, node.yes), (Answer.NO, node.no)):
+        if answers is None or answers[node.id] in (answer, Answer.CANNOT_TELL):
+            for way, end in ways(answers, outcome):
+                yield ((node, answer), *way), end
 
 
 def decided(row: SubscriptionFeatures, thresholds: Thresholds) -> dict[str, Rule]:
@@ -58,10 +52,6 @@ class Way:
     verdict: Verdict
     path: tuple[Node, ...]
     passed: tuple[Node, ...] = ()
-
-    def after(self, node: Node, *, passed: bool = False) -> Way:
-        """With a question before it."""
-        return Way(self.verdict, (node, *self.path), (node, *self.passed) if passed else self.passed)
 
 
 _CALM = frozenset({Verdict.HEALTHY, Verdict.RECOVERED, Verdict.PRODUCER_BURST, Verdict.PRODUCER_SILENT})
@@ -84,36 +74,38 @@ def way_of(
         proven: questions whose yes is a proof.
         start: where to begin; default: the root.
     """
+    here: Outcome = start or Ask(ROOT)
+    path: list[Node] = []
+    passed: list[Node] = []
+    while isinstance(here, Ask):
+        node, answer = TREE[here.node], answers[here.node]
+        path.append(node)
+        if answer is Answer.CANNOT_TELL and node.by == "side":
+            passed.append(node)
+        elif answer is Answer.CANNOT_TELL:
+            proof = _proof(answers, proven, here) if node.by == "proof" else None
+            if proof is None:
+                return Way(Verdict.CANNOT_TELL, tuple(path), tuple(passed))
+            way, here = proof
+            path[-1:] = way
+            passed += [it for it in way if answers[it.id] is Answer.CANNOT_TELL]
+            break
+        here = node.yes if answer is Answer.YES else node.no
+    verdict = here.verdict if isinstance(here, Conclude) else here.verdict_of(row, thresholds)
+    if verdict in _CALM and passed:
+        return Way(Verdict.CANNOT_TELL, tuple(path[: path.index(passed[-1]) + 1]), tuple(passed[:-1]))
+    return Way(verdict, tuple(path), tuple(passed))
 
-    def follow(outcome: Outcome) -> Way:
-        match outcome:
-            case Conclude(verdict=verdict):
-                return Way(verdict, ())
-            case Choose():
-                return Way(outcome.verdict_of(row, thresholds), ())
-            case Ask(node=name):
-                node, answer = TREE[name], answers[name]
-                if answer is not Answer.CANNOT_TELL:
-                    return follow(node.yes if answer is Answer.YES else node.no).after(node)
-                if node.by == "side":
-                    way = follow(node.no)
-                    return (
-                        way.after(node, passed=True) if way.verdict not in _CALM else Way(Verdict.CANNOT_TELL, (node,))
-                    )
-                proof = prove(node.yes) or prove(node.no) if node.by == "proof" else None
-                return proof.after(node, passed=True) if proof is not None else Way(Verdict.CANNOT_TELL, (node,))
 
-    def prove(outcome: Outcome) -> Way | None:
-        if not isinstance(outcome, Ask):
-            return None
-        node, answer = TREE[outcome.node], answers[outcome.node]
-        if answer is Answer.YES and not isinstance(node.yes, Ask):
-            return follow(node.yes).after(node) if node.id in proven else None
-        branches = {Answer.YES: (node.yes,), Answer.NO: (node.no,), Answer.CANNOT_TELL: (node.yes, node.no)}[answer]
-        found = next((way for branch in branches if (way := prove(branch)) is not None), None)
-        return None if found is None else found.after(node, passed=answer is Answer.CANNOT_TELL)
-
-    return follow(start or Ask(ROOT))
+def _proof(
+    answers: Mapping[str, Answer], proven: Collection[str], start: Ask
+) -> tuple[list[Node], Conclude | Choose] | None:
+    """The questions from an open one to the first proof, and its verdict."""
+    for way, end in ways(answers, start):
+        last, answer = way[-1]
+        if answer is answers[last.id] is Answer.YES and last.id in proven:
+            return [node for node, _ in way], end
+    return None
 
 
 def proven_by(reasons: Mapping[str, str]) -> set[str]:
@@ -123,23 +115,10 @@ def proven_by(reasons: Mapping[str, str]) -> set[str]:
 
 def open_questions(answers: Mapping[str, Answer]) -> list[Node]:
     """Questions without an answer that are reachable if both branches are followed wherever the answer is not known."""
-    found = _left(answers, lambda _verdicts: [], lambda node: [node] if answers[node.id] is Answer.CANNOT_TELL else [])
-    return sorted(found, key=lambda node: node.number)
+    reached = {node.id for way, _ in ways(answers) for node, _ in way}
+    return [node for node in TREE.values() if node.id in reached and answers[node.id] is Answer.CANNOT_TELL]
 
 
 def candidates(answers: Mapping[str, Answer]) -> list[Verdict]:
     """Verdicts that are reachable if both branches are followed wherever the answer is not known."""
-    return _left(answers, list, lambda _node: [])
-
-
-def _left(
-    answers: Mapping[str, Answer], at_end: Callable[[tuple[Verdict, ...]], list[T]], at_node: Callable[[Node], list[T]]
-) -> list[T]:
-    """Collect what is reachable through the branches that the answers leave open, each item once."""
-
-    def ask(node: Node, yes: list[T], no: list[T]) -> list[T]:
-        answer = answers[node.id]
-        return [*at_node(node), *(yes if answer is not Answer.NO else []), *(no if answer is not Answer.YES else [])]
-
-    found = fold(lambda it: at_end(it.verdicts), lambda it: at_end(it.verdicts), ask)
-    return [item for number, item in enumerate(found) if item not in found[:number]]
+    return list(dict.fromkeys(verdict for _, end in ways(answers) for verdict in end.verdicts))

@@ -12,8 +12,8 @@ from workbench.errors import WorkbenchError
 from workbench.report.charts import charts_of
 from workbench.report.fragment import fragment
 from workbench.report.html import environment
+from workbench.triage.leaves import leaf_of
 from workbench.triage.verdict import Verdict
-from workbench.triage.verdicts import leaf_of
 from workbench.widgets import game
 from workbench.widgets.controls import WRAPPED, Panel, hooked, outputs, shown, text
 from workbench.widgets.game import Incident, Round

@@ -7,18 +7,7 @@ from functools import cached_property
 from workbench.features.measured import PartitionFeatures
 from workbench.numbers import COUNTED, FAR, MOST, PART, SKIP_RATE
 from workbench.triage.facts.processors import Processors
-from workbench.triage.facts.unknown import (
-    Known,
-    Number,
-    above,
-    any_of,
-    at_least,
-    below,
-    least,
-    ratio,
-    times,
-    total,
-)
+from workbench.triage.facts.unknown import Known, Number, above, any_of, at_least, below, least, ratio, times, total
 from workbench.triage.facts.work import told
 
 

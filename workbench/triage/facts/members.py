@@ -9,18 +9,7 @@ from workbench.features.measured import MemberFeatures
 from workbench.numbers import APART, LESS, PART, STABLE_STATE
 from workbench.signals import GROUP_STATES
 from workbench.triage.facts.partitions import Partitions
-from workbench.triage.facts.unknown import (
-    Known,
-    above,
-    all_of,
-    at_least,
-    at_most,
-    below,
-    least,
-    most,
-    ratio,
-    times,
-)
+from workbench.triage.facts.unknown import Known, above, all_of, at_least, at_most, below, least, most, ratio, times
 
 _REJOINING = (GROUP_STATES["preparing_rebalance"], GROUP_STATES["completing_rebalance"])
 

@@ -166,9 +166,7 @@ class Work:
         arriving = ratio(m.arrival_per_second, m.read_quota_per_second)
         # Where more arrives than it may read, the quota is enough of a reason, although it reads in bursts with pauses.
         enough = any_of(
-            at_least(share, LESS),
-            at_least(arriving, 2),
-            all_of(at_least(share, NEAR_QUOTA), at_least(arriving, MORE)),
+            at_least(share, LESS), at_least(arriving, 2), all_of(at_least(share, NEAR_QUOTA), at_least(arriving, MORE))
         )
         return all_of(at_most(lately, MORE), enough) is True
 

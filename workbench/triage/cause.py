@@ -1,0 +1,279 @@
+"""What a cause is written in: questions with their rules, the numbers behind an answer, where it leads, and leaves.
+
+A question is answered by the first of its rules that holds. What a screen, a report, JSON or a "cannot tell" says is that rule's
+sentence and its operands, so the evidence cannot differ from what decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from workbench.numbers import Number
+from workbench.settings import Thresholds
+from workbench.triage.capacity import Sizing
+from workbench.triage.finding import Action, Scope
+from workbench.triage.subject import Subject
+from workbench.triage.subscription import SubscriptionFeatures as Row
+from workbench.triage.verdict import Answer, State, Verdict
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from workbench.features.series import Series
+
+    # A line of the series (None if there is none), and the limit that it exceeds while the verdict holds.
+    Sign = tuple[npt.NDArray[np.float64] | None, float]
+
+# Of a subscription and the thresholds of its group; what is not known (None) does not hold.
+Test = Callable[[Row, Thresholds], bool | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A number that a rule compares.
+
+    Attributes:
+        fact: field of `SubscriptionFeatures` with the value.
+        unit: of value and limit.
+        relation: what has to hold between value and limit for the rule: ">", ">=", "<", "<=" or "=".
+        setting: the threshold that is the limit; or None.
+        number: a limit of its own, or a multiple of `of`.
+        of: fact that the setting or number multiplies: "its baseline"; or None.
+        why: reason for a number that is no setting; default: that of `workbench.numbers`.
+    """
+
+    fact: str
+    unit: str
+    relation: str
+    setting: str | None = None
+    number: float | None = None
+    of: str | None = None
+    why: str | None = None
+
+    @property
+    def origin(self) -> str:
+        """Where the limit comes from, in words."""
+        factor = f"setting {self.setting}" if self.setting is not None else f"{self.number:g}"
+        words = factor if self.of is None else self.of if self.number == 1 else f"{factor} × {self.of}"
+        return words if self.reason is None else f"{words}: {self.reason}"
+
+    @property
+    def reason(self) -> str | None:
+        """Why a number is that number; None for a setting, which says so itself."""
+        return self.number.why if self.why is None and isinstance(self.number, Number) else self.why
+
+    def limit(self, row: Row, thresholds: Thresholds) -> float | None:
+        """The limit for a subscription, in `unit`; None if what it multiplies is not known."""
+        limit: float | None = getattr(thresholds, self.setting) if self.setting is not None else self.number
+        if self.of is None or limit is None:
+            return limit
+        of: float | None = getattr(row, self.of)
+        return None if of is None else limit * of
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One reason for an answer.
+
+    Attributes:
+        id: unique within its question.
+        answer: given if it is the first rule that holds.
+        because: the reason, half a sentence that holds for every subscription.
+        when: whether it holds.
+        operands: the numbers that it compares.
+        look: for an open answer: what would decide.
+        proof: of a yes: only this cause makes what is seen, so it stands over earlier questions that are open.
+    """
+
+    id: str
+    answer: Answer
+    because: str
+    when: Test
+    operands: tuple[Operand, ...] = ()
+    look: str | None = None
+    proof: bool = False
+
+
+def yes(rule: str, because: str, when: Test, *operands: Operand) -> Rule:
+    """A rule that answers yes."""
+    return Rule(rule, Answer.YES, because, when, operands)
+
+
+def proves(rule: str, because: str, when: Test, *operands: Operand) -> Rule:
+    """A rule that answers yes, and stands whatever earlier question is open."""
+    return Rule(rule, Answer.YES, because, when, operands, proof=True)
+
+
+def no(rule: str, because: str, when: Test, *operands: Operand) -> Rule:
+    """A rule that answers no."""
+    return Rule(rule, Answer.NO, because, when, operands)
+
+
+def leaves_open(rule: str, because: str, when: Test, *operands: Operand, look: str | None = None) -> Rule:
+    """A rule that says why the question cannot be answered."""
+    return Rule(rule, Answer.CANNOT_TELL, because, when, operands, look)
+
+
+def always(_row: Row, _thresholds: Thresholds) -> bool:
+    """For the last rule of a question."""
+    return True
+
+
+def deciding(rules: Sequence[Rule], row: Row, thresholds: Thresholds) -> Rule:
+    """The first rule that holds; the last rule of every question always does."""
+    return next(rule for rule in rules if rule.when(row, thresholds) is True)
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """An answer that leads to another question, named by its id."""
+
+    node: str
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """No verdict yet."""
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Conclude:
+    """An answer that is a verdict."""
+
+    verdict: Verdict
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """Its verdict."""
+        return (self.verdict,)
+
+
+@dataclass(frozen=True, slots=True)
+class Choose:
+    """An answer that is one of several verdicts.
+
+    Attributes:
+        options: pairs of (condition, verdict); the first condition that holds decides.
+        otherwise: the verdict if none holds.
+    """
+
+    options: tuple[tuple[Test, Verdict], ...]
+    otherwise: Verdict
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """Each possible verdict once, in order."""
+        return tuple(dict.fromkeys((*(verdict for _, verdict in self.options), self.otherwise)))
+
+    def verdict_of(self, row: Row, thresholds: Thresholds) -> Verdict:
+        """The one that a subscription gets."""
+        return next((verdict for holds, verdict in self.options if holds(row, thresholds) is True), self.otherwise)
+
+
+Outcome = Ask | Conclude | Choose
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A number behind an answer.
+
+    Attributes:
+        signal: the canonical signal (or a quantity derived from some).
+        column: feature with its value; `baseline` and `peers` likewise, or None.
+        unit: of all of them.
+        threshold: name of the threshold to compare with, or None.
+        times: what a threshold multiplies, if it is a ratio and the value is not: "its baseline".
+    """
+
+    signal: str
+    column: str
+    unit: str
+    threshold: str | None = None
+    baseline: str | None = None
+    peers: str | None = None
+    times: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """One question.
+
+    Attributes:
+        rules: the first one that holds answers it; the last one always holds.
+        yes, no: where these answers lead.
+        words: the reason for the answer, in half a line.
+        needs: signals without which the answer is "cannot tell".
+        contributes: whether a yes off the path is shown ("also true").
+        by: gate: an open answer ends the walk. proof: it does unless something after it is proven. elimination: a verdict that all
+            others must be ruled out for. side: an open answer ends nothing but an all-clear.
+        look: where it ended the walk, what tells the candidates apart for the least effort; it can be done now.
+        number: its place in `triage.order`.
+    """
+
+    id: str
+    question: str
+    short: str
+    rules: tuple[Rule, ...]
+    yes: Outcome
+    no: Outcome
+    words: Callable[[Row], str]
+    needs: tuple[str, ...]
+    measures: tuple[Measure, ...]
+    contributes: bool = False
+    by: Literal["gate", "proof", "elimination", "side"] = "proof"
+    look: str | None = None
+    number: int = 0
+
+    def rule(self, name: str) -> Rule:
+        """One of its rules."""
+        return next(rule for rule in self.rules if rule.id == name)
+
+    @property
+    def outcomes(self) -> tuple[Outcome, Outcome]:
+        """Where the answers lead, yes first."""
+        return self.yes, self.no
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """Verdicts that it leads to directly."""
+        return tuple(dict.fromkeys(verdict for outcome in self.outcomes for verdict in outcome.verdicts))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaf:
+    """A verdict with its texts, sizing and actions.
+
+    Attributes:
+        verdict: which one.
+        state: of a subscription with this verdict; every cause is a cause of lagging.
+        headline: the verdict in one sentence.
+        scope: what it is about; the sizing's `keep_up` fills in `needed`.
+        sizing: number of threads or consumers that are needed, for verdicts about capacity.
+        actions: what to do, most reversible first, with the checks that show whether it worked.
+        share: of what arrives (given in messages/s) and is not read, what it explains: what is measured, and messages/s that would be
+            read, too, without it.
+        names_members: whether the headline names the members that came or went.
+        onset: the line that shows when it began; None: the time lag, above the floor of growth.
+        began_ago: seconds since it began, where an event that the offsets show is the beginning; it comes before any line.
+    """
+
+    verdict: Verdict
+    headline: Callable[[Row], str]
+    state: State = State.LAGGING
+    scope: Callable[[Row], Scope] = lambda _row: Scope()
+    sizing: Callable[[Row, Thresholds], Sizing | None] = lambda _row, _thresholds: None
+    actions: Callable[[Subject, Row], Sequence[Action]] = lambda _subject, _row: ()
+    share: Callable[[Row, float], Iterable[tuple[str, float]]] = lambda _row, _arriving: ()
+    names_members: bool = False
+    onset: Callable[[Series, Row, Thresholds], Sign] | None = None
+    began_ago: Callable[[Row], float | None] = lambda _row: None
+
+    @property
+    def runbook(self) -> str | None:
+        """File of the runbook, by the verdict's name: `slow_processor` → `runbooks/SlowProcessor.md`; None for `healthy`."""
+        if self.state is State.HEALTHY:
+            return None
+        return f"runbooks/{self.verdict.value.title().replace('_', '')}.md"

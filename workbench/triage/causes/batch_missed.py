@@ -1,0 +1,52 @@
+"""A run of a batch that was due has committed nothing."""
+
+from __future__ import annotations
+
+from workbench.humanize import counted
+from workbench.settings import Thresholds
+from workbench.triage.actions import SHRINKS
+from workbench.triage.cause import Leaf
+from workbench.triage.checks import Check
+from workbench.triage.finding import Action
+from workbench.triage.status import lagging
+from workbench.triage.subject import Subject
+from workbench.triage.subscription import SubscriptionFeatures as Row
+from workbench.triage.verdict import Verdict
+
+
+def has_missed_its_batch(row: Row, _t: Thresholds) -> bool:
+    """Whether no run came that was due."""
+    return row.batch_missed
+
+
+def _headline(row: Row) -> str:
+    there = " Its members are there, but they commit nothing." if row.group_members else ""
+    wait = counted(row.lag_messages, "message waits", "messages wait")
+    return f"Batch missed: {lagging.batch_due(row)} has committed nothing; {wait}.{there}"
+
+
+def _actions(it: Subject, _row: Row) -> list[Action]:
+    return [
+        Action(
+            title="See in the scheduler (cron, Airflow, a CronJob of Kubernetes) whether the run was started, and how it ended",
+            command=it.members,
+            verify="you know why it did not run",
+        ),
+        Action(
+            title="Start the run by hand; it continues at the committed offsets",
+            command=None,
+            verify="the committed offsets advance within 1 min",
+            kind="restart_consumers",
+            parameters={"members": []},
+            checks=(Check(feature="committed_moved", relation=">", value=0), SHRINKS),
+        ),
+    ]
+
+
+LEAF = Leaf(
+    verdict=Verdict.BATCH_MISSED,
+    headline=_headline,
+    actions=_actions,
+    # It begins when the run was due, whatever the lines show before.
+    began_ago=lambda row: row.batch_due_ago_seconds,
+)

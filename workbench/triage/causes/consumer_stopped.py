@@ -1,0 +1,158 @@
+"""No member consumes: the group has no members, or they do not poll."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import floor
+
+from workbench.humanize import count, counted, duration, listed, plural
+from workbench.settings import Thresholds
+from workbench.triage.actions import consume_again, hung_or_gone
+from workbench.triage.cause import Ask, Choose, Leaf, Measure, Node, Operand, always, leaves_open, no, yes
+from workbench.triage.causes.batch_missed import has_missed_its_batch
+from workbench.triage.causes.stuck_partition import is_blocked, that_stand_still
+from workbench.triage.facts.unknown import above, at_least, ratio
+from workbench.triage.finding import Scope
+from workbench.triage.subscription import SubscriptionFeatures as Row
+from workbench.triage.verdict import Verdict
+
+
+def _counts_nobody(row: Row, _t: Thresholds) -> bool:
+    # A count that is 0 while commits move counts somebody else: those that assign partitions themselves (Flink), or that use KIP-848
+    # before an old exporter, are never among its members.
+    return row.group_members_recent == 0 and row.count_disproved is None and not row.moving_now
+
+
+def _count_says_nothing(row: Row, _t: Thresholds) -> bool:
+    stands = row.frozen_count > 0 and row.moving_partitions == 0
+    return row.group_members_recent == 0 and row.count_disproved is not None and stands and row.polling is None
+
+
+def _hangs(row: Row, t: Thresholds) -> bool:
+    waits = row.stalled or bool(row.standing_partitions) or not row.committed_moved
+    return bool(row.hung_members) and waits and at_least(row.rebalances, t.rebalances) is not True
+
+
+def _may_hang(row: Row, _t: Thresholds) -> bool:
+    if row.polling is not None:
+        return False
+    # Fewer than one member owns are no lost member.
+    each = ratio(row.partition_count, row.group_members)
+    fewer = each is not None and row.stuck_count < floor(each)
+    all_stand = row.moving_partitions == 0 and row.frozen_count > 0
+    return all_stand or (row.stuck_count > 0 and not fewer)
+
+
+def _words(row: Row) -> str:
+    parts = []
+    if row.group_members is not None:
+        parts.append(plural(int(row.group_members), "member"))
+    if row.baseline_members:
+        earlier = plural(row.baseline_members, "earlier member")
+        parts.append(f"{row.live_members or 0} of {earlier} still {'reports' if row.live_members == 1 else 'report'}")
+    if row.poll_age_seconds is not None:
+        parts.append(f"last poll {duration(row.poll_age_seconds)} ago")
+    parts.append(f"{counted(row.committed_moved, 'message')} committed in the window")
+    idle = [m.worked_ago_seconds for m in row.members if m.member in row.idle_members]
+    if known := [it for it in idle if it is not None]:
+        parts.append(f"{listed(row.idle_members)} has finished nothing for {duration(min(known))}, while others have")
+    return ", ".join(parts)
+
+
+QUESTION = Node(
+    id="consuming",
+    by="gate",
+    question="Is the group consuming: members, polls, commits?",
+    short="group consuming?",
+    rules=(
+        no("batch_missed", "no run came that was due", has_missed_its_batch),
+        no("no_members", "the group has no members, and no commit moves", _counts_nobody),
+        leaves_open(
+            "count_says_nothing",
+            "commits have stopped, and the count of members says nothing: it was 0 while commits moved",
+            _count_says_nothing,
+            look="whether the job runs, and whether its checkpoints or commits succeed: its own log or console",
+        ),
+        # In a storm, members leave because they did not poll, and rejoin: the next question covers that.
+        yes("rejoining", "its members are rejoining", lambda row, _: row.rejoining is True),
+        no(
+            "hung",
+            "members do not poll, and what they own stands still",
+            _hangs,
+            Operand("poll_age_seconds", "s", ">", setting="poll_age_seconds"),
+        ),
+        no(
+            "gone",
+            "the members of before are gone, and no commit moves",
+            lambda row, _: row.live_members == 0 and above(row.baseline_members, 0) is True and not row.moving_now,
+        ),
+        yes("blocked", "everything that may be read has been read: an open transaction holds the rest", is_blocked),
+        leaves_open(
+            "idle_member",
+            "the handlers of a member finish nothing while as many partitions as it may own wait: hung, paused or not served",
+            lambda row, _: bool(row.idle_members) and not row.at_quota,
+            look="whether that member polls: its logs, or a thread dump",
+        ),
+        leaves_open(
+            "owner_unknown",
+            "partitions stand still, and nothing shows whether their owner polls",
+            _may_hang,
+            look="who owns them, and whether that member polls",
+        ),
+        yes(
+            "reads",
+            "commits move, or members are there",
+            lambda row, _: any(above(it, 0) for it in (row.committed_moved, row.group_members, row.live_members)),
+        ),
+        leaves_open("nobody_known", "neither members nor commits are measured", always),
+    ),
+    yes=Ask("rebalancing"),
+    no=Choose(((has_missed_its_batch, Verdict.BATCH_MISSED),), otherwise=Verdict.CONSUMER_STOPPED),
+    words=_words,
+    needs=("group_members", "poll_age"),
+    measures=(
+        Measure("group_members", "group_members", "members"),
+        Measure("poll_age", "poll_age_seconds", "s", threshold="poll_age_seconds"),
+        Measure("committed_offset", "committed_moved", "messages committed"),
+    ),
+    look="See which member owns which partition, and whether it is alive",
+)
+
+
+def _headline(row: Row) -> str:
+    if row.group_members == 0:
+        return "Consumer stopped: the group has no members."
+    hung = row.hung_members
+    if hung and len(hung) < (row.live_members or 0):
+        ages = [m.poll_age_seconds for m in row.members if m.member in hung and m.poll_age_seconds is not None]
+        if not ages:
+            return (
+                f"A member hangs: the statistics of {listed(hung)} no longer change, and its partitions are not read."
+            )
+        oldest = max(ages)
+        return f"A member hangs: {listed(hung)} has not polled for {duration(oldest)}, so its partitions are not read."
+    if hung and row.poll_age_seconds is None:
+        return "Consumer stopped: the members' statistics no longer change, and no commits arrive."
+    if row.poll_age_seconds is not None and row.live_members:
+        return f"Consumer stopped: no member has polled for {duration(row.poll_age_seconds)}."
+    return "Consumer stopped: the earlier members no longer report metrics, and no commits arrive."
+
+
+def _share(row: Row, arriving: float) -> Iterator[tuple[str, float]]:
+    still = that_stand_still(row)
+    if (
+        still and len(still) == len(row.partitions) and not row.at_quota
+    ):  # under a quota, partitions wait for their turn
+        yield "no partition is read", sum(it.arrival_per_second or 0.0 for it in still)
+    usual, now = row.usual_members, row.group_members_recent
+    if usual and now and usual - now >= 1:
+        yield f"{plural(round(now), 'member')} instead of {count(usual)}", arriving * (1 - now / usual)
+
+
+LEAF = Leaf(
+    verdict=Verdict.CONSUMER_STOPPED,
+    headline=_headline,
+    scope=lambda row: Scope(members=hung_or_gone(row)),
+    actions=consume_again,
+    share=_share,
+)

@@ -1,0 +1,140 @@
+"""A few partitions hold most of the lag."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from workbench.humanize import count, counted, listed, plural
+from workbench.numbers import APART, MORE
+from workbench.settings import Thresholds
+from workbench.triage.actions import commonest_keys
+from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, proves, yes
+from workbench.triage.checks import Check
+from workbench.triage.facts.unknown import all_of, at_least, below, first_known
+from workbench.triage.finding import Action, Scope
+from workbench.triage.status.own_work import queues_are_full
+from workbench.triage.subject import Subject
+from workbench.triage.subscription import SubscriptionFeatures as Row
+from workbench.triage.verdict import Answer, Verdict
+
+_HOT = Operand("hot_arrival_ratio", "× a typical partition's arrivals", ">=", number=MORE)
+
+
+def _are_few(row: Row, _t: Thresholds) -> bool:
+    return 1 <= row.hot_count <= row.few_partitions
+
+
+def _as_ever(row: Row, t: Thresholds) -> bool:
+    if not _are_few(row, t) or row.queueless or not row.has_queues or queues_are_full(row) is True:
+        return False
+    grown = first_known(below(row.hot_growth, MORE), below(row.hot_arrival_ratio, MORE))
+    return all_of(below(row.hot_arrival_ratio, t.hot_factor), grown) is True
+
+
+def _gets_more(row: Row, t: Thresholds) -> bool:
+    warm = at_least(row.hot_arrival_ratio, MORE) is not False
+    grown = at_least(row.hot_growth, MORE) is not False or at_least(row.hot_arrival_ratio, t.hot_factor) is True
+    return warm and grown
+
+
+def _words(row: Row) -> str:
+    if row.hot_count:
+        return (
+            f"{plural(row.hot_count, 'partition')} ({listed(row.hot_partitions)}) up to {counted(row.highest_lag, 'message')}, "
+            f"typical {count(row.typical_lag)}"
+        )
+    return f"highest {counted(row.highest_lag, 'message')}, typical {count(row.typical_lag)}"
+
+
+QUESTION = Node(
+    id="hot_partition",
+    question="Is most of the lag in a few partitions?",
+    short="hot partitions?",
+    rules=(
+        proves(
+            "surely",
+            "a few partitions are behind, and get far more than the others: a quota or a slow network would hold up all",
+            lambda row, _: row.surely_hot is True,
+            Operand("hot_arrival_ratio", "× a typical partition's arrivals", ">=", number=APART),
+        ),
+        leaves_open(
+            "dark",
+            "how far behind those are that nobody measures any more is not known",
+            lambda row, _: bool(set(row.hot_partitions) & set(row.dark_partitions)),
+        ),
+        no("spread", "the lag is not in a few partitions", lambda row, t: not _are_few(row, t)),
+        leaves_open(
+            "as_ever",
+            "the largest get their usual share, and all queues are empty: something else holds them up",
+            _as_ever,
+            _HOT,
+            look="what their members do, and which broker leads them",
+        ),
+        yes("gets_more", "a few partitions hold the lag, and get more than the others", _gets_more, _HOT),
+        no(
+            "others_too",
+            "others are behind, too, and its own work takes the time",
+            lambda row, _: row.own_work is True and not 1 <= len(row.behind_partitions) <= row.few_partitions,
+        ),
+        leaves_open(
+            "room_elsewhere",
+            "a few partitions hold the lag, and get no more than the others: more consumers for all are not what is missing",
+            always,
+            look="what their members do, and which broker leads them",
+        ),
+    ),
+    yes=Conclude(Verdict.HOT_PARTITION),
+    no=Ask("burst"),
+    words=_words,
+    needs=("consumer_lag",),
+    measures=(
+        Measure("consumer_lag", "highest_lag", "messages", peers="typical_lag"),
+        Measure("log_end_offset", "hot_arrival_ratio", "× a typical partition's arrivals"),
+        Measure("consumer_lag", "hot_count", "hot partitions"),
+    ),
+    contributes=True,
+)
+
+
+def _headline(row: Row) -> str:
+    hot = row.hot_partitions
+    what = f"Partition {hot[0]} is" if len(hot) == 1 else f"Partitions {listed(hot)} are"
+    return f"{what} hot: {counted(row.highest_lag, 'message')} behind, against a typical {count(row.typical_lag)}."
+
+
+def _actions(it: Subject, row: Row) -> list[Action]:
+    hot = row.hot_partitions
+    shrink = Check(
+        feature="partitions", field="lag_slope", items=tuple(str(number) for number in hot), relation="<", value=0.0
+    )
+    return [
+        Action(
+            title=f"Find the keys that go to partition {listed(hot)}, and whether they can be spread",
+            command=commonest_keys(it, hot[0]),
+            verify="you know the keys",
+        ),
+        Action(
+            title="Spread them (append a salt to the key, or use another partitioner), if their order allows it",
+            command=None,
+            verify="the lag of these partitions shrinks towards that of the others",
+            kind="spread_keys",
+            parameters={"partitions": list(hot)},
+            checks=(shrink,),
+        ),
+    ]
+
+
+def _share(row: Row, _arriving: float) -> Iterator[tuple[str, float]]:
+    if row.hot_partitions and row.answers.get("hot_partition") is Answer.YES:
+        hot = [it for it in row.partitions if it.partition in row.hot_partitions]
+        words = f"{plural(len(hot), 'partition')} ({listed(row.hot_partitions)}) with more than a member reads"
+        yield words, sum(max(0.0, it.lag_slope or 0.0) for it in hot)
+
+
+LEAF = Leaf(
+    verdict=Verdict.HOT_PARTITION,
+    headline=_headline,
+    scope=lambda row: Scope(partitions=row.hot_partitions),
+    actions=_actions,
+    share=_share,
+)

@@ -1,0 +1,47 @@
+"""Every partition has its own consumer, at its usual speed: the topic has too few partitions."""
+
+from __future__ import annotations
+
+from workbench.humanize import shell_word
+from workbench.settings import Thresholds
+from workbench.triage import capacity
+from workbench.triage.actions import SHRINKS
+from workbench.triage.capacity import Sizing
+from workbench.triage.cause import Leaf
+from workbench.triage.checks import Check
+from workbench.triage.finding import Action
+from workbench.triage.subject import Subject
+from workbench.triage.subscription import SubscriptionFeatures as Row
+from workbench.triage.verdict import Verdict
+
+
+def _headline(row: Row) -> str:
+    return (
+        f"Partition ceiling: as many consumers as partitions ({row.partition_count}), and still not enough. "
+        "Add partitions, or process by key in parallel."
+    )
+
+
+def _sizing(row: Row, thresholds: Thresholds) -> Sizing | None:
+    return capacity.consumers(row, objective_seconds=thresholds.time_lag_objective_seconds)
+
+
+def _actions(it: Subject, row: Row) -> list[Action]:
+    sizing = _sizing(row, it.thresholds)
+    partitions = row.partition_count
+    total = max(partitions + 1, sizing.drain if sizing is not None else 2 * partitions)
+    words = f": {sizing.words}" if sizing is not None else ""
+    return [
+        Action(
+            title=f"Add partitions, from {partitions} to {total}, and consumers with them, or process events of one partition in "
+            f"parallel by key{words}. Keys then move to other partitions: order across the change is lost",
+            command=f"kafka-topics --bootstrap-server {it.brokers} --alter --topic {shell_word(it.topic)} --partitions {total}",
+            verify="the new partitions are assigned, and the lag shrinks",
+            kind="add_partitions",
+            parameters={"partitions": total, "members": total},
+            checks=(Check(feature="partition_count", relation=">=", value=total), SHRINKS),
+        )
+    ]
+
+
+LEAF = Leaf(verdict=Verdict.PARTITION_CEILING, headline=_headline, sizing=_sizing, actions=_actions)

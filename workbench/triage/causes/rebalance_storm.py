@@ -1,0 +1,185 @@
+"""The group rebalances repeatedly, and reads little in between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from workbench.humanize import count, listed, percent, plural
+from workbench.numbers import SEVERAL
+from workbench.settings import Thresholds
+from workbench.signals import GROUP_STATES
+from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, proves
+from workbench.triage.checks import Check
+from workbench.triage.facts.unknown import above, at_least
+from workbench.triage.finding import Action, Scope
+from workbench.triage.subject import Subject
+from workbench.triage.subscription import SubscriptionFeatures as Row
+from workbench.triage.verdict import Answer, Verdict
+
+_REBALANCES = Operand("rebalances", "in the window", ">=", setting="rebalances")
+
+
+def _rounds_are_long(row: Row, t: Thresholds) -> bool:
+    half = at_least(row.rebalances, t.rebalances / 2) is True
+    return bool(row.paused_members) and at_least(row.rebalances_since, t.rebalances) is True and half
+
+
+def _moves_without_pauses(row: Row) -> bool:
+    return row.moving_partitions > 0 and row.comes_and_goes is not True and not row.handled_again
+
+
+def _words(row: Row) -> str:
+    number = _without_counter(row) if row.rebalances is None else rebalances_counted(row)
+    return f"{number}; {waits}" if (waits := reconciling(row)) else number
+
+
+def rebalances_counted(row: Row, what: str = "") -> str:
+    """How many of the most disturbed member in the window, and since the onset, if that are more; `what` they are, in words."""
+    since = row.rebalances_since or 0.0
+    longer = f", {count(since)} since it began" if since > (row.rebalances or 0.0) else ""
+    return f"{count(row.rebalances)}{what} in the window{longer}"
+
+
+def _without_counter(row: Row) -> str:
+    """What speaks against rebalances, where nobody counts them."""
+    if row.answers.get("rebalancing") is not Answer.NO:
+        return "no rebalance counter"
+    if row.reasons.get("rebalancing") == "stays":
+        return "no rebalance counter, but no member has come or gone"
+    return "no rebalance counter, but its handlers work all the time, and what they do is committed"
+
+
+def reconciling(row: Row) -> str | None:
+    """Partitions that have waited for their target member all the time; None if there are none, or it is not known."""
+    if not row.reassigning_low:
+        return None
+    return f"reconciling all the time, at least {plural(round(row.reassigning_low), 'partition')} not with the target member"
+
+
+QUESTION = Node(
+    id="rebalancing",
+    question="Does the group rebalance repeatedly?",
+    short="rebalancing?",
+    rules=(
+        proves(
+            "passing",
+            "members start, and are gone again: a crash loop under new names",
+            lambda row, _: (
+                row.passing_members is not None and row.passing_members >= SEVERAL and above(row.baseline_members, 0)
+            ),
+            Operand("passing_members", "members", ">=", number=SEVERAL, why="a deploy replaces each member once"),
+        ),
+        proves(
+            "rejoining", "its members are rejoining, now and most of the time", lambda row, _: row.rejoining is True
+        ),
+        no(
+            "works_on",
+            "its handlers are busy all the time, and what they handle is committed",
+            lambda row, _: row.rebalances is None and row.works_on,
+        ),
+        no(
+            "stays",
+            "no member has come or gone, and commits move on without a pause: each rebalance is one",
+            lambda row, _: row.rebalances is None and row.members_stay is True and _moves_without_pauses(row),
+        ),
+        leaves_open(
+            "not_counted",
+            "nobody counts rebalances",
+            lambda row, _: row.rebalances is None,
+            look="the members' logs: how often they rejoined since the onset",
+        ),
+        # Of members that poll too rarely, each round takes as long as the group allows: a window may have only one of several.
+        proves(
+            "long_rounds", "members miss polls, and have rebalanced again and again since the onset", _rounds_are_long
+        ),
+        proves(
+            "often", "it rebalances again and again", lambda row, t: at_least(row.rebalances, t.rebalances), _REBALANCES
+        ),
+        no("rarely", "it hardly rebalances", always, Operand("rebalances", "in the window", "<", setting="rebalances")),
+    ),
+    yes=Conclude(Verdict.REBALANCE_STORM),
+    no=Ask("stuck"),
+    words=_words,
+    needs=("rebalances",),
+    measures=(
+        Measure("rebalances", "rebalances", "in the window", threshold="rebalances"),
+        Measure("reassigning_partitions", "reassigning_low", "partitions not with their target member, at least"),
+    ),
+    look="See twice, a minute apart, whether the same members have the same partitions",
+    contributes=True,
+)
+
+
+_CAUSES = {
+    "poll_stall": "{who} polls too rarely and is removed from the group",
+    "member_crash": "{who} crashes and restarts",
+    "deploy": "a rollout restarts {who}",
+    "metadata_change": "partitions are being added",
+}
+
+
+# Action for each cause, and its kind.
+_CURES = {
+    "poll_stall": (
+        "{who} polls too rarely: replace it, and find what blocks its thread; until then, lower max.poll.records "
+        "or raise max.poll.interval.ms",
+        "replace_members",
+    ),
+    "member_crash": ("{who} crashes and restarts: read its log, and replace it", "replace_members"),
+    "deploy": (
+        "A rollout restarts the group ({who}): let it finish, or stop it; later use static membership",
+        "stop_deploy",
+    ),
+    "metadata_change": ("Partitions are being added one by one: add them in one step", "stop_changes"),
+}
+
+
+def _who(row: Row) -> tuple[str, ...]:
+    return row.paused_members if row.storm_cause == "poll_stall" else row.changed_members
+
+
+def _headline(row: Row) -> str:
+    why = _CAUSES.get(row.storm_cause or "", "the cause is not visible in the metrics")
+    why = why.format(who=listed(sorted(_who(row))))
+    return f"Rebalance storm: {rebalances_counted(row, ' rebalances')}; {why}."
+
+
+def _scope(row: Row) -> Scope:
+    cause = row.storm_cause
+    return Scope(cause=cause, members=_who(row) if cause not in (None, "metadata_change") else ())
+
+
+def _actions(it: Subject, row: Row) -> list[Action]:
+    see = Action(
+        title="Check which members join and leave", command=it.members, verify="you know which members, and why"
+    )
+    if row.storm_cause not in _CURES:
+        return [see]
+    title, kind = _CURES[row.storm_cause]
+    who = sorted(_who(row))
+    act = Action(
+        title=title.format(who=listed(who) or "one member"),
+        command=None,
+        verify="no rebalance for 5 min",
+        kind=kind,
+        parameters={"members": who},
+        checks=(Check(feature="rebalances", relation="<", value=it.thresholds.rebalances),),
+    )
+    return [see, act]
+
+
+def _share(row: Row, arriving: float) -> Iterator[tuple[str, float]]:
+    if row.answers.get("rebalancing") is Answer.YES and row.group_state_mean is not None:
+        stable, preparing = GROUP_STATES["stable"], GROUP_STATES["preparing_rebalance"]
+        share = min(1.0, max(0.0, (stable - row.group_state_mean) / (stable - preparing)))
+        yield f"in rebalances for about {percent(share)} of the time", arriving * share
+
+
+LEAF = Leaf(
+    verdict=Verdict.REBALANCE_STORM,
+    headline=_headline,
+    scope=_scope,
+    actions=_actions,
+    share=_share,
+    names_members=True,
+)

@@ -1,0 +1,87 @@
+"""Queues are full at normal process times: too few threads for the arrival rate."""
+
+from __future__ import annotations
+
+from workbench.humanize import listed, plural, rate
+from workbench.numbers import BUSY, NEVER_EMPTY, NOISE
+from workbench.settings import Thresholds
+from workbench.triage import capacity
+from workbench.triage.actions import more_threads
+from workbench.triage.capacity import Sizing
+from workbench.triage.cause import Ask, Choose, Leaf, Measure, Node, always, leaves_open, no, yes
+from workbench.triage.causes.burst import is_burst
+from workbench.triage.facts.unknown import above, all_of, any_of, at_least, times
+from workbench.triage.finding import Action, Scope
+from workbench.triage.subject import Subject
+from workbench.triage.subscription import SubscriptionFeatures as Row
+from workbench.triage.verdict import Verdict
+
+
+def _has_room_in_between(row: Row, _t: Thresholds) -> bool:
+    # A lag that rises with every commit's sawtooth looks the same, but its consumer works more than in good times, and always has
+    # something left to do.
+    if row.comes_and_goes is not True:
+        return False
+    fetched = at_least(row.fetched_low, NEVER_EMPTY)
+    always_busy = any_of(fetched, at_least(row.loop_busy, BUSY) if row.fetched_low is None else False)
+    more = above(row.loop_busy, times((1 + NOISE), row.loop_busy_baseline))
+    return all_of(row.growing, always_busy, more) is not True
+
+
+def _words(row: Row) -> str:
+    if row.has_queues:
+        return f"{plural(len(row.queues), 'queue')} of its own"
+    return "none that are measured: records are handled where they are polled" if row.queueless else "not known"
+
+
+QUESTION = Node(
+    id="threads",
+    question="Has the consumer queues and threads of its own, so that there could be more of them?",
+    short="threads of its own?",
+    rules=(
+        yes("queues", "it has queues and threads of its own", lambda row, _: row.has_queues),
+        leaves_open(
+            "in_between",
+            "it is late again and again, and has room in between: more of it is no cure",
+            _has_room_in_between,
+            look="what happens at the same times: a job, a flush, a collection of garbage",
+        ),
+        no("loop", "it handles records in the thread that polls", lambda row, _: row.queueless),
+        leaves_open("unknown", "nothing shows how the consumer works", always),
+    ),
+    yes=Choose(((is_burst, Verdict.BURST),), otherwise=Verdict.SATURATED_PROCESSORS),
+    # The room of a poll loop is members and partitions.
+    no=Ask("frozen"),
+    words=_words,
+    needs=("queue_length",),
+    measures=(Measure("process_time", "loop_busy", "busy threads a member"),),
+)
+
+
+def _full(row: Row) -> list[str]:
+    return sorted({queue.processor for queue in row.full_queues if queue.processor is not None})
+
+
+def _headline(row: Row) -> str:
+    return (
+        f"Processors are saturated: queues of {listed(_full(row))} are full at normal process times, "
+        f"with {rate(row.arrival_per_second)} arriving."
+    )
+
+
+def _sizing(row: Row, thresholds: Thresholds) -> Sizing | None:
+    return capacity.processor_threads(row, set(_full(row)), objective_seconds=thresholds.time_lag_objective_seconds)
+
+
+def _actions(it: Subject, row: Row) -> list[Action]:
+    title = f"Raise the processor threads of {listed(_full(row))}, or add an instance"
+    return [more_threads(it, row, set(_full(row)), title)]
+
+
+LEAF = Leaf(
+    verdict=Verdict.SATURATED_PROCESSORS,
+    headline=_headline,
+    scope=lambda row: Scope(processors=tuple(_full(row))),
+    sizing=_sizing,
+    actions=_actions,
+)

@@ -1,0 +1,145 @@
+"""All processors are slower than their baseline: a shared dependency is slow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from workbench.features.measured import PartitionFeatures
+from workbench.humanize import times as multiple
+from workbench.numbers import LESS, MOST, PART
+from workbench.settings import Thresholds
+from workbench.triage.actions import DUMPS
+from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, yes
+from workbench.triage.causes.slow_processor import handlers_work
+from workbench.triage.checks import Check
+from workbench.triage.facts.unknown import all_of, at_least, at_most, below
+from workbench.triage.finding import Action
+from workbench.triage.status.own_work import HAS_ROOM, not_slower, queues_are_full
+from workbench.triage.subject import Subject
+from workbench.triage.subscription import SubscriptionFeatures as Row
+from workbench.triage.verdict import Verdict
+
+
+def _handlers_have_room(row: Row, t: Thresholds) -> bool:
+    # Unless their threads never wait: then more of the time is theirs than is measured.
+    never_waits = all_of(row.own_work, at_least(row.median_slow_down, t.all_slow_ratio)) is True
+    return row.queueless and at_most(row.loop_busy, MOST) is True and not never_waits
+
+
+def _threads_idle(row: Row, t: Thresholds) -> bool:
+    """Full queues before idle threads are no want of threads: something holds them."""
+    idle = below(row.busy_share, PART) is True or queues_are_full(row) is not True
+    return not row.queueless and below(row.median_slow_down, t.all_slow_ratio) is True and idle
+
+
+def _words(row: Row) -> str:
+    if row.median_slow_down is None:
+        return "no baseline of process times"
+    return f"half of the processors take at least {multiple(row.median_slow_down)} their baseline"
+
+
+QUESTION = Node(
+    id="all_slow",
+    question="Are all processors slower than their baseline?",
+    short="all slower?",
+    rules=(
+        no(
+            "room",
+            "handlers that take less than half of a loop's time are not the reason",
+            _handlers_have_room,
+            HAS_ROOM,
+        ),
+        no(
+            "not_slower", "it reads more than ever was needed before, or only where more arrives it is late", not_slower
+        ),
+        leaves_open(
+            "idle_threads",
+            "queues are full, or were, before threads with little to do: something holds them that is not measured",
+            _threads_idle,
+            Operand(
+                "busy_share", "of a thread for each queue", "<", number=PART, why="then threads are not what is short"
+            ),
+            look="a thread dump of the process",
+        ),
+        yes(
+            "slower",
+            "the typical processor takes longer than before",
+            lambda row, t: at_least(row.median_slow_down, t.all_slow_ratio),
+            Operand("median_slow_down", "× its baseline", ">=", setting="all_slow_ratio"),
+        ),
+        no(
+            "as_before",
+            "the typical processor takes as long as before",
+            lambda row, _: row.median_slow_down is not None,
+        ),
+        leaves_open(
+            "no_baseline",
+            "process times, or a good time to compare them with, are not known",
+            always,
+            look="load more (--baseline 6h), so that the data show a good time",
+        ),
+    ),
+    yes=Conclude(Verdict.SLOW_DOWNSTREAM),
+    no=Ask("threads"),
+    words=_words,
+    needs=("process_time",),
+    measures=(Measure("process_time", "median_slow_down", "× their baseline", threshold="all_slow_ratio"),),
+    look=f"See three times where a member spends its time ({DUMPS})",
+    contributes=True,
+)
+
+
+def _headline(row: Row) -> str:
+    factor = multiple(row.median_slow_down)
+    return f"All processors are slow: they take {factor} their baseline, which points to a shared dependency."
+
+
+def _actions(it: Subject, _row: Row) -> list[Action]:
+    return [
+        Action(
+            title=f"Check what all processors depend on, and what changed there{it.when}: database, service, lock, the host",
+            command=it.changes,
+            verify="process times are back at their baseline",
+            checks=(Check(feature="median_slow_down", relation="<", value=it.thresholds.all_slow_ratio),),
+        )
+    ]
+
+
+def lost_pace(row: Row, partitions: Sequence[PartitionFeatures]) -> float | None:
+    """Messages/s read lately of these partitions, as a multiple of what was read of them before, for each member that is left.
+
+    None if it is not known. Where a group kept up, its pace was that of the arrivals.
+    """
+    known = [it for it in partitions if it.committed_recent_per_second is not None and it.arrival_baseline_per_second]
+    before = sum(it.arrival_baseline_per_second or 0.0 for it in known)
+    if not before:
+        return None
+    fewer = row.usual_members / row.group_members_recent if row.usual_members and row.group_members_recent else 1.0
+    return sum(it.committed_recent_per_second or 0.0 for it in known) / before * max(1.0, fewer)
+
+
+def held_by_own_work(row: Row) -> list[PartitionFeatures]:
+    """Partitions that are read, and late, because their consumer's own work takes longer; empty if the data do not show that.
+
+    Without process times: fetched messages wait in the client, or its thread never waits, and less is read than before. What in the
+    consumer takes longer, its handlers or something else, is not known.
+    """
+    if not row.queueless or row.own_work is not True or row.known_count or row.at_quota:
+        return []
+    still = {*row.frozen_partitions, *row.stuck_partitions, *row.standing_partitions}
+    late = [it for it in row.partitions if it.partition in set(row.behind_partitions) - still]
+    pace = lost_pace(row, late)
+    return late if pace is not None and pace < LESS else []
+
+
+def _share(row: Row, arriving: float) -> Iterator[tuple[str, float]]:
+    timed, slow, now, usual = handlers_work(row)
+    if len(timed) > 1 and not slow:
+        yield f"handlers take {multiple(now / usual)} their usual time", arriving * (1 - usual / now)
+    late = held_by_own_work(row)
+    if (pace := lost_pace(row, late)) is not None:
+        words = f"its own work reads {multiple(pace)} as much as before, and fetched messages wait"
+        yield words, sum(max(0.0, it.lag_slope or 0.0) for it in late)
+
+
+LEAF = Leaf(verdict=Verdict.SLOW_DOWNSTREAM, headline=_headline, actions=_actions, share=_share)

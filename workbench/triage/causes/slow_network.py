@@ -1,0 +1,135 @@
+"""Round trips between members and brokers take longer than their baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from workbench.humanize import counted, duration, listed
+from workbench.humanize import times as multiple
+from workbench.settings import Thresholds
+from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, proves
+from workbench.triage.checks import Check
+from workbench.triage.facts.unknown import all_of, at_least, times
+from workbench.triage.finding import Action, Scope
+from workbench.triage.subject import Subject
+from workbench.triage.subscription import SubscriptionFeatures as Row
+from workbench.triage.verdict import Answer, Verdict
+
+
+def _round_trips(row: Row, t: Thresholds) -> bool | None:
+    grown = at_least(row.rtt_seconds, times(t.rtt_ratio, row.rtt_baseline_seconds))
+    return all_of(at_least(row.rtt_seconds, t.rtt_seconds), grown)
+
+
+def _words(row: Row) -> str:
+    if (row.fetch_queue_mean or 0) >= 1:
+        waiting = f"{counted(row.fetch_queue_mean, 'fetched message waits', 'fetched messages wait')} in the clients"
+    else:
+        waiting = "no fetched messages wait in the clients"
+    if row.rtt_seconds is None:
+        return f"{waiting}, no round-trip times"
+    was = f", was {duration(row.rtt_baseline_seconds)}" if row.rtt_baseline_seconds is not None else ""
+    return f"round trips {duration(row.rtt_seconds)}{was}; {waiting}"
+
+
+QUESTION = Node(
+    id="slow_network",
+    question="Are fetches or round trips slow?",
+    short="network slow?",
+    rules=(
+        no(
+            "delivers",
+            "fetched messages wait in the client: the network delivers enough",
+            lambda row, t: at_least(row.fetch_queue_mean, t.fetch_queue_messages),
+            Operand("fetch_queue_mean", "messages", ">=", setting="fetch_queue_messages"),
+        ),
+        no(
+            "nothing_fetched",
+            "nothing at all was fetched: that is not slow, and makes no round trips to measure",
+            lambda row, _: row.rtt_seconds is None and row.stall_cause is not None,
+        ),
+        proves(
+            "slow",
+            "round trips take far longer than before",
+            _round_trips,
+            Operand("rtt_seconds", "s", ">=", setting="rtt_seconds"),
+            Operand("rtt_seconds", "s", ">=", setting="rtt_ratio", of="rtt_baseline_seconds"),
+        ),
+        no(
+            "fast",
+            "round trips are as fast as before, or fast enough",
+            lambda row, t: _round_trips(row, t) is False,
+            Operand("rtt_seconds", "s", "<", setting="rtt_seconds"),
+        ),
+        leaves_open(
+            "not_measured",
+            "round trips, or a good time to compare them with, are not known",
+            always,
+            look="the network between the members and the brokers",
+        ),
+    ),
+    yes=Conclude(Verdict.SLOW_NETWORK),
+    no=Ask("frozen"),
+    words=_words,
+    needs=("broker_rtt", "fetch_queue_length"),
+    measures=(
+        Measure("broker_rtt", "rtt_seconds", "s", threshold="rtt_seconds", baseline="rtt_baseline_seconds"),
+        Measure("fetch_queue_length", "fetch_queue_mean", "messages", threshold="fetch_queue_messages"),
+    ),
+    contributes=True,
+)
+
+
+def _headline(row: Row) -> str:
+    now, before = duration(row.rtt_seconds), duration(row.rtt_baseline_seconds)
+    return f"The network is slow: round trips take {now}, baseline {before}."
+
+
+def _scope(row: Row) -> Scope:
+    slow = [m for m in row.members if m.rtt_seconds == row.rtt_seconds]
+    return Scope(
+        members=tuple(m.member for m in slow), brokers=tuple(sorted({m.rtt_broker for m in slow if m.rtt_broker}))
+    )
+
+
+def _actions(it: Subject, row: Row) -> list[Action]:
+    limit = max(it.thresholds.rtt_seconds, (row.rtt_baseline_seconds or 0) * it.thresholds.rtt_ratio)
+    slow = [m for m in row.members if (m.rtt_seconds or 0) >= limit]
+    ways = sorted({f"{m.member} → broker {m.rtt_broker}" for m in slow})
+    fast = (Check(feature="rtt_seconds", relation="<", value=limit),)
+    return [
+        Action(
+            title=f"Check the network path {listed(ways, most=3)}",
+            command=None,
+            verify=f"round trips are back at {duration(row.rtt_baseline_seconds)}",
+            checks=fast,
+        ),
+        Action(
+            title="Restart these members on another host or in another zone, with a better network path",
+            command=None,
+            verify=f"round trips are below {duration(limit)}",
+            kind="move_members",
+            parameters={"members": sorted(m.member for m in slow)},
+            checks=fast,
+        ),
+    ]
+
+
+def is_slow(row: Row) -> bool:
+    """Whether round trips are long, also if they are not the limit.
+
+    A client that is busy with its own work fetches rarely, and Java's time of a fetch contains the wait for records: there, only far
+    longer ones count.
+    """
+    if row.surely_slow_network:
+        return True
+    return row.answers.get("slow_network") is Answer.YES and not (row.queueless and row.own_work is True)
+
+
+def _share(row: Row, arriving: float) -> Iterator[tuple[str, float]]:
+    now, usual = row.rtt_seconds, row.rtt_baseline_seconds
+    if is_slow(row) and now and usual:
+        yield f"round trips take {multiple(now / usual)} their usual time", arriving * (1 - usual / now)
+
+
+LEAF = Leaf(verdict=Verdict.SLOW_NETWORK, headline=_headline, scope=_scope, actions=_actions, share=_share)

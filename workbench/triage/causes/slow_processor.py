@@ -1,0 +1,201 @@
+"""The handler of one event type is slow, compared with its own baseline and its peers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from workbench.features.measured import ProcessorFeatures
+from workbench.humanize import count, duration, listed, plural, printable
+from workbench.humanize import times as multiple
+from workbench.numbers import MORE, MOST
+from workbench.settings import Thresholds
+from workbench.triage import capacity
+from workbench.triage.actions import DUMPS, more_threads
+from workbench.triage.capacity import Sizing
+from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, proves, yes
+from workbench.triage.checks import Check
+from workbench.triage.facts.unknown import at_most
+from workbench.triage.finding import Action, Scope
+from workbench.triage.status.own_work import HAS_ROOM, not_slower
+from workbench.triage.subject import Subject
+from workbench.triage.subscription import SubscriptionFeatures as Row
+from workbench.triage.verdict import Answer, Verdict
+
+if TYPE_CHECKING:
+    from workbench.features.series import Series
+    from workbench.triage.cause import Sign
+
+
+def _words(row: Row) -> str:
+    if row.slow_by_peers:
+        longest = max(
+            (it for it in row.processors if it.processor in row.slow_by_peers), key=lambda it: it.process_seconds or 0.0
+        )
+        return f"{printable(longest.processor)} {duration(longest.process_seconds)}, ten times its peers' or more; no baseline"
+    slowest = row.slowest
+    if slowest is None:
+        return "no baseline of process times"
+    text = (
+        f"{printable(slowest.processor)} {duration(slowest.process_seconds)} (n = {count(slowest.attempts)}), "
+        f"{multiple(slowest.slow_down)} its baseline {duration(slowest.baseline_seconds)}"
+    )
+    return text + (f"; others {duration(row.peers_seconds)}" if row.peers_seconds is not None else "")
+
+
+QUESTION = Node(
+    id="one_slow",
+    question="Is one processor slow compared with its peers and its own baseline?",
+    short="one processor slow?",
+    rules=(
+        no(
+            "room",
+            "handlers that take less than half of a loop's time cannot hold it up",
+            lambda row, _: row.queueless and at_most(row.loop_busy, MOST) is True,
+            HAS_ROOM,
+        ),
+        no(
+            "not_slower", "it reads more than ever was needed before, or only where more arrives it is late", not_slower
+        ),
+        proves(
+            "towers",
+            "one processor takes ten times as long as its peers, and most of all the time; no good time is known to compare with",
+            lambda row, _: bool(row.slow_by_peers),
+        ),
+        yes(
+            "slow",
+            "one processor is slow against its own baseline and its peers",
+            lambda row, _: row.one_slow is True,
+            Operand("slowest_slow_down", "× its baseline", ">=", setting="slow_ratio"),
+            Operand("slowest_slow_down", "× its baseline", ">=", setting="slow_peers_ratio", of="peers_slow_down"),
+        ),
+        no("none", "no processor is slow against its own baseline and its peers", lambda row, _: row.one_slow is False),
+        leaves_open(
+            "no_baseline",
+            "process times, or a good time to compare them with, are not known",
+            always,
+            look="load more (--baseline 6h), so that the data show a good time",
+        ),
+    ),
+    yes=Conclude(Verdict.SLOW_PROCESSOR),
+    no=Ask("one_queue"),
+    words=_words,
+    needs=("process_time",),
+    measures=(
+        Measure(
+            "process_time",
+            "slowest_seconds",
+            "s",
+            threshold="slow_ratio",
+            times="its baseline",
+            baseline="slowest_baseline_seconds",
+            peers="peers_seconds",
+        ),
+        Measure("process_time", "slowest_slow_down", "× its baseline", threshold="slow_ratio", peers="peers_slow_down"),
+    ),
+    look=f"See three times where a member spends its time ({DUMPS})",
+    contributes=True,
+)
+
+
+def _headline(row: Row) -> str:
+    slow = [p for p in row.processors if p.processor in row.slow_processors]
+    if len(slow) == 1:
+        [it] = slow
+        peers, took = row.peers_seconds, it.process_seconds
+        if it.slow_down is None:
+            return (
+                f"One processor is slow: event type “{printable(it.processor)}” takes {duration(took)}, ten times its peers'"
+                " time or more, and most of all the time; the data show no good time to compare with."
+            )
+        if len(row.processors) == 1:
+            return f"The handler is slow: it takes {duration(took)}, {multiple(it.slow_down)} its own baseline."
+        against = f" and {multiple(took / peers)} its peers" if peers and took is not None else ""
+        return (
+            f"One processor is slow: event type “{printable(it.processor)}” takes {duration(took)}, "
+            f"{multiple(it.slow_down)} its own baseline{against}."
+        )
+    return f"{plural(len(slow), 'processor is', 'processors are')} slow: event types {listed([p.processor for p in slow])}."
+
+
+def _sizing(row: Row, thresholds: Thresholds) -> Sizing | None:
+    names = set(row.slow_processors)
+    return capacity.processor_threads(row, names, objective_seconds=thresholds.time_lag_objective_seconds)
+
+
+def _actions(it: Subject, row: Row) -> list[Action]:
+    names = sorted(row.slow_processors)
+    shown = listed(names)
+    others = [
+        it.process_seconds for it in row.processors if it.processor not in names and it.process_seconds is not None
+    ]
+    usual = max(others, default=0.0) if row.slow_by_peers else row.slowest_baseline_seconds or 0.0
+    as_usual = Check(
+        feature="processors",
+        field="process_seconds",
+        items=tuple(names),
+        relation="<",
+        value=usual * it.thresholds.slow_ratio,
+    )
+    return [
+        Action(
+            title=f"Check what changed{it.when} in the handler of {shown}, or in what it calls",
+            command=it.changes,
+            verify=f"process time of {shown} is back at {duration(usual)}",
+            checks=(as_usual,),
+        ),
+        # A poll loop has no threads to add.
+        *([more_threads(it, row, set(names), f"Raise the processor threads of {shown}")] if not row.queueless else []),
+    ]
+
+
+def _onset(series: Series, row: Row, thresholds: Thresholds) -> Sign:
+    """Process time of the slowest processor, and its threshold."""
+    slowest = row.slowest
+    if slowest is None:
+        return None, 0.0
+    mine = [line.values for line in series.process_time if line.name == slowest.processor]
+    return (mine[0] if mine else None), thresholds.slow_ratio * slowest.baseline_seconds
+
+
+def _work(processors: Sequence[ProcessorFeatures], *, usual: bool = False) -> float:
+    """Seconds of work per second, with the process times of now or of the baseline."""
+    return sum(
+        (it.rate_per_second or 0.0) * ((it.baseline_seconds if usual else it.process_seconds) or 0.0)
+        for it in processors
+    )
+
+
+def handlers_work(row: Row) -> tuple[list[ProcessorFeatures], list[ProcessorFeatures], float, float]:
+    """Handlers with known times, the slow ones of these, and the seconds of work per second now and with the usual times.
+
+    Without handlers if they wait for records, or are about as fast as usual. If all of them are slow, none is.
+    """
+    waits = row.answers.get("queue_backed_up") is Answer.NO or (not row.has_queues and row.own_work is False)
+    timed = [it for it in row.processors if it.process_seconds and it.baseline_seconds and it.rate_per_second]
+    now, usual = _work(timed), _work(timed, usual=True)
+    if waits or not usual or now < MORE * usual:
+        return [], [], 0.0, 0.0
+    slow = [it for it in timed if it.processor in row.slow_processors]
+    return timed, slow if len(slow) < len(timed) else [], now, usual
+
+
+def _share(row: Row, arriving: float) -> Iterator[tuple[str, float]]:
+    timed, slow, now, usual = handlers_work(row)
+    if slow:
+        names = listed([it.processor for it in slow])
+        words = f"{names} takes {multiple(_work(slow) / _work(slow, usual=True))} its usual time"
+        yield words, arriving * (1 - usual / now)
+    elif len(timed) == 1:
+        yield f"handlers take {multiple(now / usual)} their usual time", arriving * (1 - usual / now)
+
+
+LEAF = Leaf(
+    verdict=Verdict.SLOW_PROCESSOR,
+    headline=_headline,
+    scope=lambda row: Scope(processors=row.slow_processors),
+    sizing=_sizing,
+    actions=_actions,
+    share=_share,
+    onset=_onset,
+)

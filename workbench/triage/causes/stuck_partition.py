@@ -1,0 +1,317 @@
+"""A few partitions are stuck while others advance: usually a record that the handler cannot process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from workbench.features.measured import PartitionFeatures
+from workbench.humanize import duration, listed, plural, shell_word
+from workbench.settings import Thresholds
+from workbench.triage.actions import DUMPS
+from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, always, leaves_open, no, proves, yes
+from workbench.triage.checks import Check
+from workbench.triage.finding import Action, Scope
+from workbench.triage.subject import Subject
+from workbench.triage.subscription import SubscriptionFeatures as Row
+from workbench.triage.verdict import Verdict
+
+
+def is_blocked(row: Row, _t: Thresholds) -> bool:
+    """Whether an open transaction holds it up: neither members, nor rebalances, nor queues explain what stands still then."""
+    return row.stall_cause == "open_transaction"
+
+
+def waits_for_others(row: Row, _t: Thresholds) -> bool:
+    """A few stand still, for not so long that they must be stuck, while their consumer works all the time and commits what it does.
+
+    They may wait until it has read the others.
+    """
+    works = row.queueless and row.own_work is True and row.works_on and row.moving_partitions > 0
+    return works and not row.stuck_partitions and 1 <= row.frozen_count <= row.few_partitions
+
+
+def _few_freeze_unseen(row: Row, t: Thresholds) -> bool:
+    few = 0 < row.frozen_count <= row.few_partitions and row.moving_partitions > 0
+    unseen = row.queue_fill is None and row.enqueue_mean_seconds is None
+    # Where most of the others are behind, too, its work is the reason, and what stands still waits.
+    its_turn = waits_for_others(row, t) and 2 * len(row.behind_partitions) > row.partition_count
+    return few and unseen and not its_turn
+
+
+def _words(row: Row) -> str:
+    if row.stall_cause == "open_transaction":
+        return f"{_frozen_words(row)}, where a transaction is open; {row.moving_partitions} advancing"
+    if row.stuck_count and not row.moving_partitions:
+        return f"{_frozen_words(row)}, and none advances" if row.frozen_count else "no partition advances"
+    if row.stuck_count:
+        stuck = listed(row.stuck_partitions)
+        return f"{plural(row.stuck_count, 'partition')} ({stuck}) stuck, {row.moving_partitions} advancing"
+    advance = plural(row.partition_count, "partition advances", "partitions advance")
+    return f"{row.moving_partitions} of {advance}"
+
+
+def that_stand_still(row: Row) -> list[PartitionFeatures]:
+    """Partitions whose commit has stopped."""
+    still = {*row.frozen_partitions, *row.stuck_partitions}
+    return [it for it in row.partitions if it.partition in still]
+
+
+def _frozen_words(row: Row) -> str:
+    still = sorted({*row.frozen_partitions, *row.stuck_partitions})
+    if not still:
+        return "every partition with lag advances at its usual pace"
+    ages = [it.moved_ago_seconds for it in row.partitions if it.partition in still and it.moved_ago_seconds is not None]
+    since = f", for {duration(min(ages))} to {duration(max(ages))}" if ages else ""
+    return (
+        f"{plural(len(still), 'partition')} ({listed(still)}) {'stands' if len(still) == 1 else 'stand'} still{since}"
+    )
+
+
+STUCK = Node(
+    id="stuck",
+    question="Are some partitions stuck while others advance?",
+    short="partitions stuck?",
+    rules=(
+        proves("blocked", "an open transaction holds up everything behind it", is_blocked),
+        proves(
+            "stuck",
+            "a few partitions stand still while others advance, and nothing in the consumer explains it",
+            lambda row, _: 0 < row.stuck_count <= row.few_partitions and row.moving_partitions > 0,
+        ),
+        leaves_open(
+            "frozen",
+            "a few partitions stand still, and nothing shows whether their consumer works on them",
+            _few_freeze_unseen,
+            look="read the record at the commit; look again in a minute",
+        ),
+        leaves_open(
+            "no_commits",
+            "the commits of partitions with lag are hardly measured",
+            lambda row, _: row.silent_partitions > 0 and row.moving_partitions == 0,
+            look="look again when there are three samples",
+        ),
+        no("advance", "partitions advance, or all stand still", always),
+    ),
+    yes=Conclude(Verdict.STUCK_PARTITION),
+    no=Ask("queue_backed_up"),
+    words=_words,
+    needs=("committed_offset",),
+    measures=(
+        Measure("committed_offset", "stuck_count", "partitions that do not move"),
+        Measure("committed_offset", "moving_partitions", "partitions that move"),
+        Measure("oldest_incomplete_age", "oldest_incomplete_seconds", "s"),
+    ),
+    look=f"See what the owner of the partitions that stand still does ({DUMPS})",
+    contributes=True,
+)
+
+
+FROZEN = Node(
+    id="frozen",
+    by="elimination",
+    question="Does any partition stand still, for none of these reasons?",
+    short="any standing still?",
+    rules=(
+        leaves_open(
+            "waits_for_others",
+            "what stands still may wait until its consumer, which works all the time, has read the others",
+            waits_for_others,
+            look="look again in some minutes: whether it has moved",
+        ),
+        yes("stalled", "partitions stand still for none of the reasons above", lambda row, _: row.stalled),
+        leaves_open(
+            "standing",
+            "all that are behind may have stopped, too lately to be sure",
+            lambda row, _: (
+                bool(row.standing_partitions) and not set(row.behind_partitions) - set(row.standing_partitions)
+            ),
+            look="look again in a minute",
+        ),
+        no("none", "what is behind moves", always),
+    ),
+    yes=Conclude(Verdict.STUCK_PARTITION),
+    no=Ask("hot_partition"),
+    words=_frozen_words,
+    needs=("committed_offset",),
+    measures=(Measure("committed_offset", "frozen_count", "partitions whose commits have stopped"),),
+)
+
+
+def _still(row: Row) -> list[int]:
+    """Partitions that do not advance: for the whole window, or else for longer than usual."""
+    return sorted(row.stuck_partitions or row.frozen_partitions)
+
+
+def _first(row: Row) -> PartitionFeatures:
+    return next(it for it in row.partitions if it.partition in _still(row))
+
+
+def _offset(row: Row) -> int | None:
+    """Committed offset; None if no recent sample reports it."""
+    committed = _first(row).committed
+    return None if committed is None else round(committed)
+
+
+_WHY = {
+    "poison_record": "a record that the handler cannot process holds the commit",
+    "commit_fails": "records are read and processed, but the commits do not arrive",
+    "open_transaction": "a transaction is open there, and what comes after it is not given to consumers with read_committed",
+    "paused": "consumption is paused",
+    "client_stalled": "the members poll, and get no records",
+}
+
+
+def _headline(row: Row) -> str:
+    offset = _offset(row)
+    where = f"partition {_first(row).partition}" + (f" at offset {offset:,}" if offset is not None else "")
+    if len(_still(row)) > 1:
+        where = f"partitions {listed(_still(row))}"
+    why = f": {_WHY[row.stall_cause]}" if row.stall_cause else ""
+    moving = row.moving_partitions
+    if not moving:
+        but = "" if why else ", although the group has members"
+        return f"Stuck: {where} not advancing, and no other partition is{but}{why}."
+    return f"Stuck: {where} not advancing, while {plural(moving, 'other')} {'is' if moving == 1 else 'are'}{why}."
+
+
+def _scope(row: Row) -> Scope:
+    return Scope(partitions=tuple(_still(row)), offset=_offset(row), cause=row.stall_cause)
+
+
+def _actions(it: Subject, row: Row) -> list[Action]:
+    number, offset = _first(row).partition, _offset(row)
+    if offset is None:
+        ask = f"Ask Kafka for the committed offset of partition {number}; the metrics have no recent one"
+        return [Action(title=ask, command=it.describe, verify="you know the offset, and the record there")]
+    moves = Check(feature="partitions", field="committed", items=(str(number),), relation=">", value=offset)
+    passes = f"the committed offset of partition {number} passes {offset:,}"
+    read = Action(
+        title=f"Read the record at offset {offset:,} of partition {number}, where it stands",
+        command=f"kcat -b {it.brokers} -C -t {shell_word(it.topic)} -p {number} -o {offset} -c 1 -J",
+        verify="you know whether the handler can process it",
+    )
+    match row.stall_cause:
+        case "poison_record":
+            return [
+                read,
+                Action(
+                    title="Send it to the dead-letter topic (lower max_attempts, or return Dead from the handler)",
+                    command=None,
+                    verify=passes,
+                    kind="dead_letter",
+                    parameters={"partition": number, "offset": offset, "max_attempts": 3},
+                    checks=(moves,),
+                ),
+            ]
+        case "open_transaction":
+            return _end_transaction(it, row, passes, moves)
+        case "commit_fails":
+            return [
+                Action(
+                    title="Read the members' log for refused commits: rights on the group, a fenced member, a commit that times out; "
+                    "what was processed since then is processed again after a restart",
+                    command=it.members,
+                    verify=passes,
+                    checks=(moves,),
+                )
+            ]
+        case "paused":
+            return [
+                Action(
+                    title="Find who paused the partitions (a switch, a circuit breaker, a rate limit), and resume them",
+                    command=it.members,
+                    verify=passes,
+                    kind="resume_partitions",
+                    parameters={"partitions": _still(row)},
+                    checks=(moves,),
+                )
+            ]
+        case "client_stalled":
+            return [
+                *_rule_out_transactions(it, row),
+                Action(
+                    title=f"Take a thread dump of the members that own {listed(_still(row))} ({DUMPS}): "
+                    "their client polls, and fetches nothing",
+                    command=it.members,
+                    verify="you know what the client waits for",
+                ),
+                Action(
+                    title="Then restart these members, one at a time",
+                    command=None,
+                    verify=passes,
+                    kind="restart_consumers",
+                    parameters={"members": [], "partitions": _still(row)},
+                    checks=(moves,),
+                ),
+            ]
+    look = Action(
+        title="Look at the owners' logs for what these partitions share: paused consumption, refused commits, a call that hangs",
+        command=it.members,
+        verify=passes,
+        checks=(moves,),
+    )
+    first = [] if len(_still(row)) > row.few_partitions else [read]
+    return [*first, *_rule_out_transactions(it, row), look]
+
+
+def _transactions(it: Subject, words: str) -> str:
+    return f"kafka-transactions --bootstrap-server {it.brokers} {words}"
+
+
+def _producers(it: Subject, partition: int) -> str:
+    return _transactions(it, f"describe-producers --topic {shell_word(it.topic)} --partition {partition}")
+
+
+def _rule_out_transactions(it: Subject, row: Row) -> list[Action]:
+    """Nothing may be there to read: then a restart would change nothing."""
+    if any(part.last_stable is not None for part in row.partitions if part.partition in _still(row)):
+        return []
+    return [
+        Action(
+            title="Rule out an open transaction: nobody has asked Kafka for the last stable offset (setting: bootstrap)",
+            command=_producers(it, _first(row).partition),
+            verify="no producer has a CurrentTransactionStartOffset",
+        )
+    ]
+
+
+def _end_transaction(it: Subject, row: Row, passes: str, moves: Check) -> list[Action]:
+    starts = {
+        part.partition: round(part.last_stable)
+        for part in row.partitions
+        if part.partition in _still(row) and part.last_stable is not None and part.last_stable < (part.log_end or 0.0)
+    }
+    first, start = next(iter(sorted(starts.items())))
+    one = f"--topic {shell_word(it.topic)} --partition {first} --start-offset {start}"
+    return [
+        Action(
+            title=f"Find the producer whose CurrentTransactionStartOffset in partition {first} is {start:,}",
+            command=_producers(it, first),
+            verify="you know its ProducerId, and how long ago it wrote (LastTimestamp)",
+        ),
+        Action(
+            title="Find its transactional id, and whose it is. If it lives, let it commit or abort. "
+            "If it has died, start it again with this id: it then aborts its own transaction",
+            command=_transactions(it, "list --duration-filter 60000"),
+            verify=passes,
+            checks=(moves,),
+        ),
+        Action(
+            title="Nobody can end it? Abort it in each partition: its records are never given to consumers with read_committed",
+            command=_transactions(it, f"abort {one}"),
+            verify=passes,
+            kind="abort_transaction",
+            parameters={"starts": {str(partition): offset for partition, offset in starts.items()}},
+            checks=(moves,),
+        ),
+    ]
+
+
+def _share(row: Row, _arriving: float) -> Iterator[tuple[str, float]]:
+    still = that_stand_still(row)
+    if 0 < len(still) < len(row.partitions) and not row.at_quota:  # under a quota, partitions wait for their turn
+        words = f"{plural(len(still), 'partition')} ({listed([it.partition for it in still])}) not read"
+        yield words, sum(it.arrival_per_second or 0.0 for it in still)
+
+
+LEAF = Leaf(verdict=Verdict.STUCK_PARTITION, headline=_headline, scope=_scope, actions=_actions, share=_share)

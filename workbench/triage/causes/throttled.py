@@ -1,0 +1,128 @@
+"""The broker throttles the clients by a quota."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from workbench.humanize import count, duration, listed, percent, rate, shell_word
+from workbench.numbers import FETCH_SECONDS, LESS, NOISE
+from workbench.settings import Thresholds
+from workbench.triage.actions import SHRINKS, quotas_of
+from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, proves
+from workbench.triage.checks import Check
+from workbench.triage.facts.unknown import above, at_least
+from workbench.triage.finding import Action
+from workbench.triage.subject import Subject
+from workbench.triage.subscription import SubscriptionFeatures as Row
+from workbench.triage.verdict import Answer, Verdict
+
+
+def _may_be_throttled(row: Row, _t: Thresholds) -> bool:
+    # Averages of the client (Java: over 30 s) begin low: one that waits, and is throttled at all, may be throttled for long.
+    keeps = at_least(row.pace_ratio, LESS) is True
+    return above(row.throttle_seconds, 0) is True and row.own_work is False and not keeps
+
+
+def _words(row: Row) -> str:
+    if row.throttle_seconds is None:
+        if row.quota_share is None:
+            return "no throttle metrics"
+        limit, arriving = count(row.read_quota_per_second), count(row.arrival_per_second)
+        return (
+            f"its quota allows about {limit} messages/s, and {arriving}/s arrive; it reads {percent(row.quota_share)} of that;"
+            " no throttle metrics"
+        )
+    return f"{duration(row.throttle_seconds)} on average"
+
+
+QUESTION = Node(
+    id="throttled",
+    question="Is the broker throttling this client?",
+    short="throttled?",
+    rules=(
+        proves(
+            "told",
+            "the client says that the broker makes it wait",
+            lambda row, t: above(row.throttle_seconds, t.throttle_seconds),
+            Operand("throttle_seconds", "s", ">", setting="throttle_seconds"),
+        ),
+        proves(
+            "at_quota",
+            "it reads what its quota allows, and no more",
+            lambda row, _: row.throttle_seconds is None and row.at_quota,
+        ),
+        leaves_open(
+            "a_little",
+            "it waits, reads less than before, and is throttled at all: the client's average may be behind",
+            _may_be_throttled,
+            look="look again in a minute: the average follows",
+        ),
+        no(
+            "not",
+            "the client says that the broker does not make it wait",
+            lambda row, _: row.throttle_seconds is not None,
+        ),
+        leaves_open(
+            "not_measured",
+            "nothing shows whether the broker throttles it",
+            always,
+            look="the quotas of its user and client id: kafka-configs --describe",
+        ),
+    ),
+    yes=Conclude(Verdict.THROTTLED),
+    no=Ask("slow_network"),
+    words=_words,
+    needs=("throttle_time",),
+    measures=(
+        Measure("throttle_time", "throttle_seconds", "s", threshold="throttle_seconds"),
+        Measure("read_quota", "quota_share", "of what its quota lets it read"),
+    ),
+    look="See whether a quota applies to these clients",
+    contributes=True,
+)
+
+
+def _actions(it: Subject, row: Row) -> list[Action]:
+    held = sorted({m.member for m in row.members if (m.throttle_seconds or 0) > it.thresholds.throttle_seconds})
+    name = shell_word(held[0]) if held else '"$CLIENT_ID"'
+    tool = f"kafka-configs --bootstrap-server {it.brokers}"
+    these = f" ({listed(held)})" if held else ""
+    measured = row.throttle_seconds is not None
+    gone = Check(feature="throttle_seconds", relation="<=", value=it.thresholds.throttle_seconds)
+    return [
+        Action(
+            title=f"Check which quota applies to these clients{these}: one of their user counts before one of their client id",
+            command=quotas_of(it),
+            verify="you know the quota, and who set it",
+        ),
+        Action(
+            title=f"Raise it above the arrival rate ({count(row.arrival_per_second)} messages/s), or remove it"
+            " (here that of a client id)",
+            command=f"{tool} --entity-type clients --entity-name {name} --alter --delete-config consumer_byte_rate",
+            verify="the throttle time is 0" if measured else "the lag shrinks",
+            kind="raise_quota",
+            parameters={"members": held},
+            checks=(gone if measured else SHRINKS,),
+        ),
+    ]
+
+
+def _headline(row: Row) -> str:
+    if row.throttle_seconds is not None:
+        return f"Throttled by the broker: {duration(row.throttle_seconds)} per fetch on average."
+    return (
+        f"At its quota: the brokers let it read about {count(row.read_quota_per_second)} messages/s, and"
+        f" {count(row.arrival_per_second)}/s arrive."
+    )
+
+
+def _share(row: Row, arriving: float) -> Iterator[tuple[str, float]]:
+    if row.at_quota and row.read_quota_per_second is not None and row.throttle_seconds is None:
+        yield f"a quota of about {rate(row.read_quota_per_second)}", arriving - row.read_quota_per_second
+    elif row.answers.get("throttled") is Answer.YES and row.throttle_seconds:
+        fetch = row.rtt_baseline_seconds or FETCH_SECONDS
+        held = min((1 - NOISE), row.throttle_seconds / (row.throttle_seconds + fetch))
+        yield f"the broker holds fetches back for {percent(held)} of the time", arriving * held
+
+
+LEAF = Leaf(verdict=Verdict.THROTTLED, headline=_headline, actions=_actions, share=_share)

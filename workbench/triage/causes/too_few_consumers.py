@@ -1,0 +1,121 @@
+"""Processing runs at its usual speed, and the group has fewer consumers than partitions."""
+
+from __future__ import annotations
+
+from workbench.humanize import plural
+from workbench.numbers import LESS, MORE, MOST, NOISE
+from workbench.settings import Thresholds
+from workbench.triage import capacity
+from workbench.triage.actions import SHRINKS
+from workbench.triage.capacity import Sizing
+from workbench.triage.cause import Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, yes
+from workbench.triage.checks import Check
+from workbench.triage.facts.unknown import above, at_most, below, times
+from workbench.triage.finding import Action
+from workbench.triage.subject import Subject
+from workbench.triage.subscription import SubscriptionFeatures as Row
+from workbench.triage.verdict import Verdict
+
+
+def _reads_more(row: Row, _t: Thresholds) -> bool:
+    read = sum(p.committed_per_second or 0.0 for p in row.partitions)
+    lately = above(row.committed_recent_per_second, times(MORE, row.arrival_per_second))
+    return lately is True and above(read, row.arrival_per_second) is True
+
+
+def _threads_hide_something(row: Row, _t: Thresholds) -> bool:
+    as_before = at_most(row.loop_busy, times((1 + NOISE), row.loop_busy_baseline))
+    return row.queueless and at_most(row.loop_busy, MOST) is True and as_before is True
+
+
+def _words(row: Row) -> str:
+    members = row.group_members
+    if members is None:
+        return "number of members unknown"
+    return f"{plural(int(members), 'member')} for {plural(row.partition_count, 'partition')}"
+
+
+QUESTION = Node(
+    id="too_few",
+    by="elimination",
+    question="Are there fewer consumers than partitions?",
+    short="fewer consumers?",
+    rules=(
+        leaves_open(
+            "reads_more",
+            "more is read than arrives: no more room is wanted",
+            _reads_more,
+            Operand("committed_recent_per_second", "messages/s", ">", number=MORE, of="arrival_per_second"),
+            look="look again in a minute: it may catch up",
+        ),
+        leaves_open(
+            "hidden",
+            "its threads never wait, and its handlers do no more than before: what takes the time is not measured",
+            _threads_hide_something,
+            look="a profile of the process",
+        ),
+        leaves_open(
+            "lost_pace",
+            "it reads less than before, with as many members: something slows it that was not found",
+            lambda row, _: below(row.pace_ratio, LESS),
+            Operand("pace_ratio", "× the pace before", "<", number=LESS),
+            look="what changed when it began",
+        ),
+        yes(
+            "fewer",
+            "all other causes are ruled out, and there are fewer consumers than partitions",
+            lambda row, _: below(row.group_members, row.partition_count),
+            Operand("group_members", "members", "<", number=1.0, of="partition_count"),
+        ),
+        no(
+            "as_many",
+            "all other causes are ruled out, and there are as many consumers as partitions",
+            lambda row, _: row.group_members is not None,
+            Operand("group_members", "members", ">=", number=1.0, of="partition_count"),
+        ),
+        leaves_open("no_members", "the number of members is not known", always),
+    ),
+    yes=Conclude(Verdict.TOO_FEW_CONSUMERS),
+    no=Conclude(Verdict.PARTITION_CEILING),
+    words=_words,
+    needs=("group_members",),
+    measures=(
+        Measure("group_members", "group_members", "members"),
+        Measure("log_end_offset", "partition_count", "partitions"),
+    ),
+)
+
+
+def _members(row: Row) -> int:
+    return round(row.group_members or 0)
+
+
+def _headline(row: Row) -> str:
+    members = plural(_members(row), "member")
+    return f"Too few consumers: {members} for {plural(row.partition_count, 'partition')}, and " + (
+        "their queues are not full." if not row.queueless else "their own work takes all of their time."
+    )
+
+
+def _sizing(row: Row, thresholds: Thresholds) -> Sizing | None:
+    return capacity.consumers(row, objective_seconds=thresholds.time_lag_objective_seconds)
+
+
+def _actions(it: Subject, row: Row) -> list[Action]:
+    members, partitions = _members(row), row.partition_count
+    sizing = _sizing(row, it.thresholds)
+    target = max(members + 1, min(partitions, sizing.drain if sizing is not None else partitions))
+    words = f": {sizing.words}" if sizing is not None else ""
+    return [
+        Action(
+            title=f"Add consumers, from {members} to {target} (useful up to {plural(partitions, 'partition')}){words}",
+            command=it.members,
+            verify="the new members have partitions, and the lag shrinks",
+            kind="add_consumers",
+            parameters={"members": target},
+            checks=(Check(feature="group_members", relation=">=", value=target), SHRINKS),
+        )
+    ]
+
+
+LEAF = Leaf(verdict=Verdict.TOO_FEW_CONSUMERS, headline=_headline, sizing=_sizing, actions=_actions)

@@ -1,0 +1,59 @@
+"""The questions, in the order in which they are asked; triage walks them, the report draws them, docs/tree.md lists them.
+
+Those about queues, processors, the network, and the number of consumers and partitions follow the usual procedure for a consumer
+framework with in-process queues: enqueue time and queue length first, then process time by event type, then the network, then the
+number of consumers and of partitions. A consumer without queues is asked the same of its client and its handlers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from workbench.triage.causes import (
+    burst,
+    consumer_stopped,
+    delay_backlog,
+    hot_key,
+    hot_partition,
+    rebalance_storm,
+    saturated_processors,
+    slow_downstream,
+    slow_network,
+    slow_processor,
+    stuck_partition,
+    throttled,
+    too_few_consumers,
+)
+from workbench.triage.status import data_usable, draining, failing, lagging, lost, own_work, reset, silent
+
+_ORDER = (
+    # Is there data, was something lost, does it lag?
+    data_usable.QUESTION,
+    lost.QUESTION,
+    reset.QUESTION,
+    lagging.QUESTION,
+    # It does not.
+    draining.QUESTION,
+    failing.QUESTION,
+    silent.QUESTION,
+    # It does. Does anybody read?
+    consumer_stopped.QUESTION,
+    rebalance_storm.QUESTION,
+    stuck_partition.STUCK,
+    # Is its own work the limit?
+    own_work.QUESTION,
+    delay_backlog.QUESTION,
+    slow_processor.QUESTION,
+    hot_key.QUESTION,
+    slow_downstream.QUESTION,
+    saturated_processors.QUESTION,
+    # Is it held up from outside?
+    throttled.QUESTION,
+    slow_network.QUESTION,
+    stuck_partition.FROZEN,
+    hot_partition.QUESTION,
+    burst.QUESTION,
+    too_few_consumers.QUESTION,
+)
+TREE = {it.id: replace(it, number=number) for number, it in enumerate(_ORDER, 1)}
+ROOT = _ORDER[0].id

@@ -1,0 +1,121 @@
+"""The group lags, or may lag, and a signal that decides why is missing. Every question without an answer leads here."""
+
+from __future__ import annotations
+
+from workbench.humanize import counted, duration, listed, shell_word
+from workbench.triage.actions import DUMPS, quotas_of
+from workbench.triage.cause import Leaf, Node
+from workbench.triage.finding import Action
+from workbench.triage.order import TREE
+from workbench.triage.status import lagging, lost
+from workbench.triage.subject import Subject
+from workbench.triage.subscription import SubscriptionFeatures as Row
+from workbench.triage.verdict import Answer, State, Verdict
+
+
+def _unmoved(row: Row) -> str:
+    which = row.unmoved_partitions
+    waited = min((seconds for it, seconds in row.told("unmoved").items() if it in which), default=0.0)
+    waiting = sum(it.lag_messages or 0.0 for it in row.partitions if it.partition in which)
+    of = f"{'partition' if len(which) == 1 else 'partitions'} {listed(which)}"
+    return (
+        f"{counted(waiting, 'offset')} at the end of {of} waited for {duration(waited)} or more, and nothing arrives there; a record"
+        " that blocks the partition looks like that, and so do the records of an aborted transaction, which no consumer is given"
+    )
+
+
+def _record(it: Subject, partition: int, offset: float, *also: str) -> str:
+    """Shell command that prints the record at an offset."""
+    words = " ".join(("", *also)) if also else ""
+    return f"kcat -b {it.brokers} -C -t {shell_word(it.topic)} -p {partition} -o {round(offset)} -c 1 -J{words}"
+
+
+def _passed(it: Subject, row: Row) -> Action | None:
+    """Whether records that a commit passed were handled: their effect says so."""
+    passed = row.told("skipped")
+    if not row.doubtful_partitions:
+        return None
+    partition = max(row.doubtful_partitions, key=lambda number: passed[number])
+    offset = row.told("skipped_from")[partition]
+    return Action(
+        title=f"See whether the records from offset {round(offset):,} of partition {partition} on have had their effect (a row, a call,"
+        " a line in the consumer's log); if not, they were skipped: replay them by time, into a new group",
+        command=_record(it, partition, offset),
+        verify="you know whether the consumer handled this record",
+    )
+
+
+def _blocked(it: Subject, row: Row) -> Action | None:
+    """Whether a consumer is given anything of what waits."""
+    first = next((part for part in row.partitions if part.partition in row.unmoved_partitions), None)
+    if first is None or first.committed is None:
+        return None
+    return Action(
+        title=f"Read partition {first.partition} from offset {round(first.committed):,} on as a consumer of transactions does: nothing"
+        " comes if these records were aborted, and then all is well",
+        command=_record(it, first.partition, first.committed, "-e", "-X", "isolation.level=read_committed"),
+        verify="a record comes: that one blocks the partition; nothing comes: nothing waits",
+    )
+
+
+def _ended_at(row: Row) -> list[Node]:
+    """The question that ended the walk."""
+    return [TREE[row.path[-1]]] if row.path else []
+
+
+def _look(it: Subject, row: Row) -> Action | None:
+    first = _ended_at(row)
+    if first and first[0].id == "lost" and (passed := _passed(it, row)) is not None:
+        return passed
+    if first and first[0].id == "lagging" and (blocked := _blocked(it, row)) is not None:
+        return blocked
+    if not first or first[0].look is None:
+        return None
+    title = first[0].look
+    if first[0].id == "consuming" and row.idle_members:
+        title = f"See what {listed(row.idle_members)} does: in a handler, paused, or waiting? ({DUMPS})"
+    return Action(
+        title=title,
+        command=quotas_of(it) if first[0].id == "throttled" else it.members,
+        verify=f"question {first[0].number} has an answer: {first[0].question}",
+    )
+
+
+def _actions(it: Subject, row: Row) -> list[Action]:
+    if (look := _look(it, row)) is not None:
+        return [look]
+    return [
+        Action(
+            title="Look at the group's members while you add the missing signals",
+            command=it.members,
+            verify="the open question has an answer",
+        )
+    ]
+
+
+def _headline(row: Row) -> str:
+    if row.path[-1:] == ("lost",):
+        return f"Cannot tell whether records were skipped: {lost.words(row)}."
+    if row.unmoved_partitions and row.answers["lagging"] is Answer.CANNOT_TELL:
+        return f"Cannot tell whether it is stuck: {_unmoved(row)}."
+    if row.unseen and row.answers["lagging"] is Answer.CANNOT_TELL:
+        return "Cannot tell whether it lags: only its own clients measure that, and they do not see what they do not fetch."
+    if row.dark_partitions and row.answers["lagging"] is Answer.CANNOT_TELL:
+        dark = f"{'partition' if len(row.dark_partitions) == 1 else 'partitions'} {listed(row.dark_partitions)}"
+        return (
+            f"Cannot tell whether it lags: nothing is measured any more of {dark}. Of the others: {lagging.words(row)}."
+        )
+    if row.batch_due_seconds is not None and row.answers["lagging"] is Answer.CANNOT_TELL:
+        return f"Cannot tell whether a run was missed: {lagging.words(row)}."
+    return f"Cannot tell why: {lagging.words(row)}.{_open(row)}"
+
+
+def _open(row: Row) -> str:
+    """The reason that left the first question open."""
+    first = _ended_at(row)
+    if not first or first[0].id not in row.reasons:
+        return ""
+    return f" Not decided, because {first[0].rule(row.reasons[first[0].id]).because}."
+
+
+LEAF = Leaf(verdict=Verdict.CANNOT_TELL, state=State.CANNOT_TELL, headline=_headline, actions=_actions)

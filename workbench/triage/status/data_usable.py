@@ -1,0 +1,140 @@
+"""Is there data, and is it usable? If not: no data, or data that cannot be used."""
+
+from __future__ import annotations
+
+from workbench.humanize import count, counted, duration, listed, plural
+from workbench.settings import Thresholds
+from workbench.triage.actions import see_the_source
+from workbench.triage.cause import Ask, Choose, Leaf, Measure, Node, Operand, always, leaves_open, no, yes
+from workbench.triage.facts.unknown import above, all_of, at_most, times
+from workbench.triage.finding import Action
+from workbench.triage.subject import Subject
+from workbench.triage.subscription import SubscriptionFeatures as Row
+from workbench.triage.verdict import State, Verdict
+
+_AGE = Operand("last_sample_age_seconds", "s", "<=", number=1.0, of="stale_seconds")
+
+
+def is_empty(row: Row, _t: Thresholds) -> bool:
+    """Whether no partition has a record, by samples that are not old: then there is nothing to commit, and no lag to measure."""
+    return bool(row.partitions) and all(
+        all_of(
+            at_most(p.log_end, p.log_start if p.log_start is not None else 0.0),
+            at_most(times(-1, p.log_end_last_seconds), row.stale_seconds),
+        )
+        is True
+        for p in row.partitions
+    )
+
+
+def has_no_sample(row: Row, _t: Thresholds) -> bool:
+    """Whether nothing was measured, or nothing lately."""
+    if row.lag_bad_samples:
+        return False
+    is_old = above(row.last_sample_age_seconds, row.stale_seconds) is True
+    return not row.lag_samples or (is_old and row.repeated_seconds is None)
+
+
+def _words(row: Row) -> str:
+    if row.reasons.get("data_usable") == "empty":
+        return f"the topic has no record ({plural(row.partition_count, 'empty partition')})"
+    if not row.lag_samples and not row.lag_bad_samples:
+        return "no lag samples in the window"
+    known, all_partitions = row.lag_known_partitions, row.partition_count
+    unknown = [it.partition for it in row.partitions if it.lag_messages is None]
+    without = f" (not of {listed(unknown)})" if unknown and known else ""
+    bad = f", {counted(row.lag_bad_samples, 'unusable sample')}" if row.lag_bad_samples else ""
+    age = row.last_sample_age_seconds
+    repeats = (
+        f", all offsets stand while handlers go on, for {duration(row.repeated_seconds)}"
+        if row.repeated_seconds
+        else ""
+    )
+    last = f", last sample {duration(max(0.0, age))} ago" if age is not None else ""
+    return f"lag of {known} of {plural(all_partitions, 'partition')} known{without}{last}{bad}{repeats}"
+
+
+QUESTION = Node(
+    id="data_usable",
+    by="gate",
+    question="Is there data, and is it finite and consistent?",
+    short="data usable?",
+    rules=(
+        yes("empty", "no partition of the topic has a record", is_empty),
+        no("no_lag", "no partition's lag is known", lambda row, _: row.lag_known_partitions == 0),
+        no(
+            "old",
+            "the last sample is too old",
+            lambda row, _: above(row.last_sample_age_seconds, row.stale_seconds),
+            Operand("last_sample_age_seconds", "s", ">", number=1.0, of="stale_seconds"),
+        ),
+        no("repeated", "its source only repeats old offsets", lambda row, _: row.repeated_seconds is not None),
+        no(
+            "bad",
+            "more samples are unusable than usable",
+            lambda row, _: row.lag_bad_samples > row.lag_samples,
+            Operand("lag_bad_samples", "samples", ">", number=1.0, of="lag_samples"),
+        ),
+        yes(
+            "usable",
+            "lag is known, recent and finite",
+            lambda row, _: at_most(row.last_sample_age_seconds, row.stale_seconds),
+            _AGE,
+        ),
+        leaves_open("no_age", "the age of the last sample is not known", always),
+    ),
+    yes=Ask("lost"),
+    no=Choose(((has_no_sample, Verdict.NO_DATA),), otherwise=Verdict.UNUSABLE_DATA),
+    words=_words,
+    needs=(),
+    measures=(
+        Measure("consumer_lag", "last_sample_age_seconds", "s since the last sample"),
+        Measure("consumer_lag", "lag_samples", "usable samples"),
+        Measure("consumer_lag", "lag_bad_samples", "unusable samples"),
+    ),
+)
+
+
+NO_DATA = Leaf(
+    verdict=Verdict.NO_DATA,
+    state=State.CANNOT_TELL,
+    headline=lambda row: f"No data: {_words(row)}.",
+    actions=lambda it, _row: (see_the_source(it),),
+)
+
+
+def _headline(row: Row) -> str:
+    if row.repeated_seconds is not None:
+        since = f"although the group's handlers go on, all offsets have stood for {duration(row.repeated_seconds)}"
+        # What fails is handled again and again.
+        why = (
+            "its lag exporter repeats them"
+            if not row.lag_messages
+            else "its lag exporter repeats them, or all that is handled fails"
+        )
+        return f"The data cannot be used: {since}: {why}."
+    bad, all_samples = row.lag_bad_samples, row.lag_samples + row.lag_bad_samples
+    no_commits = ", and no partition has a commit" if _no_commits(row) else ""
+    return (
+        f"The data cannot be used: {count(bad)} of {counted(all_samples, 'lag sample is', 'lag samples are')} NaN, infinite or a "
+        f"placeholder for “none”{no_commits}."
+    )
+
+
+def _no_commits(row: Row) -> bool:
+    return bool(row.partitions) and all(part.committed_high is None for part in row.partitions)
+
+
+def _actions(it: Subject, row: Row) -> list[Action]:
+    see = see_the_source(it)
+    if not _no_commits(row):
+        return [see]
+    ever = Action(
+        title="See whether the group has ever committed: CURRENT-OFFSET is “-” where it has not",
+        command=it.describe,
+        verify="you know whether it commits to Kafka at all; without commits there is no lag to judge",
+    )
+    return [ever, see]
+
+
+UNUSABLE_DATA = Leaf(verdict=Verdict.UNUSABLE_DATA, state=State.CANNOT_TELL, headline=_headline, actions=_actions)

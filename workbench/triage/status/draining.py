@@ -1,0 +1,58 @@
+"""The group catches up with a backlog: a burst of messages arrived, or it stood still."""
+
+from __future__ import annotations
+
+from workbench.humanize import duration, rate
+from workbench.numbers import MORE
+from workbench.triage.actions import SHRINKS
+from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, always, no, yes
+from workbench.triage.finding import Action
+from workbench.triage.status import lagging
+from workbench.triage.subject import Subject
+from workbench.triage.subscription import SubscriptionFeatures as Row
+from workbench.triage.verdict import State, Verdict
+
+
+def _words(row: Row) -> str:
+    if row.draining and row.eta_drain_seconds is not None:
+        return f"caught up in about {duration(row.eta_drain_seconds)} at this pace"
+    return "nothing to catch up" if not row.draining else "the lag shrinks"
+
+
+QUESTION = Node(
+    id="draining",
+    by="gate",
+    question="Is it catching up?",
+    short="catching up?",
+    rules=(
+        yes("drains", "each partition that is behind catches up in time", lambda row, _: row.draining is True),
+        no("not_behind", "nothing has to be caught up", always),
+    ),
+    yes=Conclude(Verdict.PRODUCER_BURST),
+    no=Ask("failing"),
+    words=_words,
+    needs=("consumer_lag",),
+    measures=(Measure("consumer_lag", "eta_drain_seconds", "s until nothing waits"),),
+)
+
+
+def _headline(row: Row) -> str:
+    falling = row.lag_recent_slope if row.lag_recent_slope is not None else row.lag_slope
+    pace = rate(abs(falling)) if falling is not None and falling < 0 else "an unknown pace"
+    # A standstill leaves a backlog, too.
+    burst = row.arrival_ratio is not None and row.arrival_ratio >= MORE
+    return f"Draining{' after a burst' if burst else ''}: {lagging.age(row)} behind and shrinking by {pace}; {_words(row)}."
+
+
+def _actions(it: Subject, _row: Row) -> list[Action]:
+    return [
+        Action(
+            title="Watch until it is drained",
+            command=f"{it.triage} --watch",
+            verify="the time lag shrinks",
+            checks=(SHRINKS,),
+        )
+    ]
+
+
+LEAF = Leaf(verdict=Verdict.PRODUCER_BURST, state=State.DRAINING, headline=_headline, actions=_actions)

@@ -1,0 +1,114 @@
+"""The group keeps up, but its handlers fail, time out or give records up more than usual."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from workbench.features.measured import ProcessorFeatures
+from workbench.humanize import listed, percent
+from workbench.numbers import FAR, MOST, PART
+from workbench.settings import Thresholds
+from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, no, yes
+from workbench.triage.checks import Check
+from workbench.triage.facts.unknown import all_of, any_of, at_least, times
+from workbench.triage.finding import Action, Scope
+from workbench.triage.subject import Subject
+from workbench.triage.subscription import SubscriptionFeatures as Row
+from workbench.triage.verdict import Verdict
+
+if TYPE_CHECKING:
+    from workbench.features.series import Series
+    from workbench.triage.cause import Sign
+
+
+def _fails(row: Row, t: Thresholds) -> bool:
+    more = any_of(
+        at_least(row.failing_share, times(FAR, row.failing_baseline_share)), at_least(row.failing_share, MOST)
+    )
+    return all_of(at_least(row.failing_share, t.failing_ratio), more) is True
+
+
+def _words(row: Row) -> str:
+    if row.failing_share is None:
+        return "no outcomes of attempts"
+    was = f", was {percent(row.failing_baseline_share)}" if row.failing_baseline_share is not None else ""
+    return f"{percent(row.failing_share)} of the attempts fail{was}"
+
+
+QUESTION = Node(
+    id="failing",
+    by="side",
+    question="Do more records fail than usual, although the group keeps up?",
+    short="records failing?",
+    rules=(
+        yes(
+            "more_fail",
+            "far more attempts fail than before",
+            _fails,
+            Operand("failing_share", "of the attempts", ">=", setting="failing_ratio"),
+            Operand("failing_share", "of the attempts", ">=", number=FAR, of="failing_baseline_share"),
+        ),
+        no("as_before", "no more attempts fail than before, or nobody counts them", always),
+    ),
+    yes=Conclude(Verdict.FAILING_RECORDS),
+    no=Ask("silent"),
+    words=_words,
+    needs=("processed",),
+    measures=(
+        Measure(
+            "processed",
+            "failing_share",
+            "of the attempts",
+            threshold="failing_ratio",
+            baseline="failing_baseline_share",
+        ),
+    ),
+    contributes=True,
+)
+
+
+def _share(it: ProcessorFeatures) -> float:
+    return (it.failed or 0.0) / it.outcomes if it.outcomes else 0.0
+
+
+def _names(row: Row) -> list[str]:
+    """Event types that fail about as much as the worst of them."""
+    worst = max((_share(it) for it in row.processors), default=0.0)
+    return sorted({it.processor for it in row.processors if worst and _share(it) >= worst / 2})
+
+
+def _headline(row: Row) -> str:
+    was = f", was {percent(row.failing_baseline_share)}" if row.failing_baseline_share is not None else ""
+    return f"Records fail: {percent(row.failing_share)} of the attempts{was} ({listed(_names(row))}), while the group keeps up."
+
+
+def _actions(it: Subject, row: Row) -> list[Action]:
+    names = listed(_names(row))
+    return [
+        Action(
+            title=f"Read the handlers' log for the errors of {names}, and what they depend on",
+            command=None,
+            verify="you know why they fail",
+        ),
+        Action(
+            title="Once it is fixed, replay what was given up from the onset on, into a new group",
+            command=f"{it.triage} --json",
+            verify="the share of failures is as before",
+            checks=(Check(feature="failing_share", relation="<", value=it.thresholds.failing_ratio),),
+        ),
+    ]
+
+
+def _onset(series: Series, row: Row, thresholds: Thresholds) -> Sign:
+    """The share of attempts that fail, above the threshold and three times the usual."""
+    usual = row.failing_baseline_share or 0.0
+    return series.failing.values, max(thresholds.failing_ratio, FAR * usual if usual < PART else usual)
+
+
+LEAF = Leaf(
+    verdict=Verdict.FAILING_RECORDS,
+    headline=_headline,
+    scope=lambda row: Scope(processors=tuple(_names(row))),
+    actions=_actions,
+    onset=_onset,
+)

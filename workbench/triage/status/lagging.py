@@ -1,0 +1,177 @@
+"""Does it lag: is it late, does the lag grow, or does anything stand still?"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from workbench.humanize import counted, duration, rate
+from workbench.triage.cause import Ask, Measure, Node, always, leaves_open, no, yes
+from workbench.triage.facts.unknown import any_of
+from workbench.triage.finding import TimeLag
+from workbench.triage.status.data_usable import is_empty
+from workbench.triage.subscription import SubscriptionFeatures as Row
+
+
+def _is_behind(row: Row) -> bool:
+    return any_of(row.late, row.growing) is True and row.draining is not True
+
+
+def _is_batch(row: Row) -> bool:
+    return row.batch_due_seconds is not None
+
+
+def words(row: Row) -> str:
+    """How far behind, in time and messages, and the trend."""
+    if row.reasons.get("lagging") == "empty":
+        return "the topic has no record"
+    behind = row.time_lag_seconds
+    slope = row.lag_slope
+    if slope is None:
+        trend = "trend unknown"
+    elif abs(slope) < 0.5:
+        trend = "steady"
+    else:
+        trend = (
+            f"{'growing' if slope > 0 else 'shrinking'} {rate(abs(slope))} of {rate(row.arrival_per_second)} arriving"
+        )
+    if behind is None:
+        return f"{counted(row.lag_messages, 'message')} behind, {trend}; in time: unknown"
+    return f"{age(row)} behind ({counted(row.lag_messages, 'message')}), {trend}{_besides(row)}"
+
+
+def age(row: Row) -> str:
+    """The time lag, as a finding says it."""
+    return TimeLag.of(row.oldest).words
+
+
+def batch_due(row: Row) -> str:
+    """The last run of a batch that must be over by now, and when it was due."""
+    ago, now = row.batch_due_ago_seconds, row.batch_now
+    if ago is None or now is None:
+        return "the run"
+    at = datetime.fromtimestamp(now - ago, UTC)
+    return f"the run due at {at:%Y-%m-%d %H:%MZ} ({duration(max(0.0, ago))} ago)"
+
+
+def _besides(row: Row) -> str:
+    if row.batch_due_seconds is not None:
+        return _of_batch(row)
+    if row.comes_and_goes:
+        return "; late again and again"
+    if row.steady:
+        return "; as late all the time: on purpose, or for longer than the data show"
+    behind = row.time_lag_seconds or 0.0
+    rhythm = max((it.cadence_seconds or 0.0 for it in row.partitions), default=0.0)
+    if not row.late and behind > row.objective_seconds and rhythm > row.objective_seconds / 2:
+        return f"; it commits every {duration(rhythm)} or so"
+    return ""
+
+
+def _of_batch(row: Row) -> str:
+    if row.batch_late is None:
+        return f"; a batch: the data do not show whether messages from before {batch_due(row)} still wait"
+    if row.batch_late:
+        return f"; a batch: messages from before {batch_due(row)} still wait"
+    if row.batch_every_seconds is not None:
+        return f"; a batch: one run every {duration(row.batch_every_seconds)} is expected, and none is missing"
+    return f"; a batch: {batch_due(row)} left nothing behind"
+
+
+QUESTION = Node(
+    id="lagging",
+    by="gate",
+    question="Is the group lagging: late, growing or stalled?",
+    short="lagging?",
+    rules=(
+        no("empty", "no partition of the topic has a record", is_empty),
+        # A batch is silent between two runs; what matters is whether the one that was due has read what was there.
+        no("batch_drains", "a batch: it is reading", lambda row, _: _is_batch(row) and row.draining is True),
+        yes(
+            "batch_late",
+            "a batch: messages from before the run that was due still wait",
+            lambda row, _: _is_batch(row) and row.batch_late is True,
+        ),
+        no(
+            "batch_in_time",
+            "a batch: the run that was due has read what was there",
+            lambda row, _: _is_batch(row) and row.batch_late is False,
+        ),
+        leaves_open(
+            "batch_unknown",
+            "a batch: the data do not reach back to the run that was due",
+            lambda row, _: _is_batch(row),
+            look="load more: --baseline, at least the time since that run",
+        ),
+        yes(
+            "client_hangs",
+            "its own client is all that measures its lag, and that does not poll",
+            lambda row, _: row.by_client is True and bool(row.hung_members),
+        ),
+        leaves_open(
+            "steady",
+            "it is as late all the time: on purpose, or for longer than the data show",
+            lambda row, _: row.steady,
+            look="load more (--baseline 6h), or say what is expected: commit_every or time_lag_objective of the group",
+        ),
+        leaves_open(
+            "batch_perhaps",
+            "it usually has no members, and stood still before the data began: it may be a batch whose time has not come",
+            lambda row, _: row.batch_perhaps,
+            look="say when it runs: batch of the group in the settings",
+        ),
+        leaves_open(
+            "just_resumed",
+            "it has begun to move again, too lately to say how fast",
+            lambda row, _: row.just_resumed and row.comes_and_goes is not True,
+            look="look again in a minute",
+        ),
+        yes("behind", "it is late or grows, and does not catch up", lambda row, _: _is_behind(row)),
+        yes("stalled", "partitions stand still while messages wait", lambda row, _: row.stalled),
+        # What comes and goes is not over because it ends once more.
+        yes("again", "it is late again and again", lambda row, _: row.comes_and_goes is True),
+        # However few they still are.
+        yes("abandoned", "no member will read what waits", lambda row, _: row.abandoned is True),
+        # An all-clear needs its proof.
+        leaves_open(
+            "dark",
+            "the lag of some partitions was known and is not any more",
+            lambda row, _: bool(row.dark_partitions),
+            look="ask Kafka: the partitions' leader, and who owns them",
+        ),
+        leaves_open(
+            "unmoved",
+            "records at the end of a partition have waited as long as the data show, and nothing arrives there",
+            lambda row, _: bool(row.unmoved_partitions),
+            look="read the record at the commit",
+        ),
+        leaves_open(
+            "unproven",
+            "only a commit since the last sample could make it well",
+            lambda row, _: row.unproven and row.draining is not True,
+            look="look again in a minute",
+        ),
+        leaves_open(
+            "unseen",
+            "its own client is all that measures its lag, and a paused one would show the same",
+            lambda row, _: row.unseen and row.draining is not True,
+            look="measure the lag from outside: a lag exporter, or Kafka itself",
+        ),
+        leaves_open(
+            "unknown",
+            "neither age nor trend of the lag is known",
+            lambda row, _: row.late is None or row.growing is None,
+        ),
+        no("keeps_up", "nothing is late, grows or stands still", always),
+    ),
+    yes=Ask("consuming"),
+    no=Ask("draining"),
+    words=words,
+    needs=("time_lag", "log_end_offset"),
+    measures=(
+        Measure("time_lag", "time_lag_seconds", "s", threshold="time_lag_objective_seconds"),
+        Measure("consumer_lag", "lag_messages", "messages"),
+        Measure("consumer_lag", "lag_slope", "messages/s"),
+        Measure("log_end_offset", "arrival_per_second", "messages/s arriving"),
+    ),
+    look="Compare the committed offsets with the log's ends",
+)

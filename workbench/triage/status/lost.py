@@ -1,0 +1,140 @@
+"""Records were deleted, or passed over by a commit, before the group read them."""
+
+from __future__ import annotations
+
+from workbench.humanize import counted, duration, listed, percent, plural
+from workbench.triage.actions import consume_again, keep_longer
+from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, always, leaves_open, no, yes
+from workbench.triage.checks import Check
+from workbench.triage.facts.unknown import above
+from workbench.triage.finding import Action, Scope
+from workbench.triage.subject import Subject
+from workbench.triage.subscription import SubscriptionFeatures as Row
+from workbench.triage.verdict import Answer, Verdict
+
+
+def words(row: Row) -> str:
+    """Messages that nobody read."""
+    parts = []
+    if row.lost_messages:
+        parts.append(f"retention deleted {counted(row.lost_messages, 'message')} before they were read")
+    if row.skipped_messages:
+        parts.append(f"commits passed {counted(row.skipped_messages, 'message')} in one step")
+    if row.doubtful_messages and not parts:
+        parts.append(
+            f"commits passed {counted(row.doubtful_messages, 'message')} in one step: read very fast, or skipped"
+        )
+    if parts:
+        return ", ".join(parts)
+    return "none that the offsets show" if any(it.log_start is not None for it in row.partitions) else "no log start"
+
+
+QUESTION = Node(
+    id="lost",
+    by="side",
+    question="Were records deleted or skipped before they were read?",
+    short="records lost?",
+    rules=(
+        yes("deleted", "retention deleted records before they were read", lambda row, _: above(row.lost_messages, 0)),
+        yes("skipped", "commits passed records that nobody read", lambda row, _: above(row.skipped_messages, 0)),
+        leaves_open(
+            "doubtful",
+            "commits passed records so fast that they were skipped, or read by a consumer with much room",
+            lambda row, _: above(row.doubtful_messages, 0),
+            look="compare with what the handlers counted, or with what they wrote",
+        ),
+        no("none", "the offsets show no record that was passed unread", always),
+    ),
+    yes=Conclude(Verdict.RECORDS_LOST),
+    no=Ask("reset"),
+    words=words,
+    needs=("log_start_offset", "committed_offset"),
+    measures=(
+        Measure("log_start_offset", "lost_messages", "messages deleted before they were read"),
+        Measure("committed_offset", "skipped_messages", "messages passed by a commit"),
+    ),
+)
+
+
+def _what(row: Row) -> str:
+    """Which of the two, as the names of the facts begin."""
+    return "lost" if row.lost_messages else "skipped"
+
+
+def _hit(row: Row) -> list[int]:
+    return list(row.told("lost") if row.lost_messages else row.skipped_partitions)
+
+
+def _told(row: Row, name: str) -> dict[int, float]:
+    """A fact of the partitions that were hit."""
+    hit = _hit(row)
+    return {number: value for number, value in row.told(name).items() if number in hit}
+
+
+def _offset(row: Row) -> int | None:
+    """The first offset that nobody read, of the first such partition."""
+    return next((round(offset) for offset in _told(row, f"{_what(row)}_from").values()), None)
+
+
+def _headline(row: Row) -> str:
+    ago = min(_told(row, f"{_what(row)}_ago").values(), default=None)
+    when = f", last {duration(ago)} ago" if ago is not None else ""
+    where = f"{plural(len(_hit(row)), 'partition')} ({listed(_hit(row))})"
+    if row.lost_messages:
+        lost = counted(row.lost_messages, "message")
+        they = "it was" if row.lost_messages == 1 else "they were"
+        return f"Records lost: retention deleted {lost} of {where} before {they} read{when}."
+    passed = f"Records skipped: commits of {where} passed {counted(row.skipped_messages, 'message')} in one step{when}"
+    read = _told(row, "skip_read")
+    if read:
+        return f"{passed}; the handlers account for {percent(min(read.values()))} of them."
+    return f"{passed}, faster than this group ever read."
+
+
+def _actions(it: Subject, row: Row) -> list[Action]:
+    first = next(iter(_hit(row)), 0)
+    offset = _offset(row)
+    if row.lost_messages:
+        return [
+            keep_longer(
+                it,
+                "Keep what is left: raise retention.ms of the topic until the group has caught up",
+                "the log start no longer passes the commits",
+                Check(feature="lost_messages", relation="=", value=0.0),
+            ),
+            # Nobody reads: each segment that goes is one more.
+            *(consume_again(it, row) if row.answers["consuming"] is Answer.NO else ()),
+            Action(
+                title=f"Look for a copy of the records from offset {offset:,} of partition {first} on: a mirror, a sink, a backup"
+                if offset is not None
+                else "Look for a copy of the deleted records: a mirror, a sink, a backup",
+                command=it.describe,
+                verify="you know which records are gone for good",
+            ),
+        ]
+    return [
+        Action(
+            title="Ask who moved the offsets, and whether auto.offset.reset=latest is set",
+            command=it.describe,
+            verify="you know why the commits jumped",
+        ),
+        Action(
+            title=f"Replay what was skipped (from offset {offset:,} of partition {first} on) by time, into a new group"
+            if offset is not None
+            else "Replay what was skipped by time, into a new group",
+            command=None,
+            verify="the replay's group has read all of it",
+            checks=(Check(feature="skipped_messages", relation="=", value=0.0),),
+        ),
+    ]
+
+
+LEAF = Leaf(
+    verdict=Verdict.RECORDS_LOST,
+    headline=_headline,
+    scope=lambda row: Scope(
+        partitions=tuple(_hit(row)), offset=_offset(row), cause="deleted" if row.lost_messages else "skipped"
+    ),
+    actions=_actions,
+    began_ago=lambda row: max([*_told(row, "lost_ago").values(), *_told(row, "skipped_ago").values()], default=None),
+)

@@ -1,0 +1,139 @@
+"""Is the consumer's own work the limit, or what reaches it?"""
+
+from __future__ import annotations
+
+from workbench.humanize import counted, duration, percent, plural
+from workbench.numbers import MORE, MOST, NOISE
+from workbench.settings import Thresholds
+from workbench.triage.actions import DUMPS
+from workbench.triage.cause import Ask, Measure, Node, Operand, always, leaves_open, no, yes
+from workbench.triage.facts.unknown import Known, all_of, any_of, at_least, first_known
+from workbench.triage.subscription import SubscriptionFeatures as Row
+
+KEPT_PACE = 1 - NOISE  # times the pace before
+HAS_ROOM = Operand("loop_busy", "busy threads a member", "<=", number=MOST, why="less than half of the time is theirs")
+_FILL = Operand("queue_fill", "of capacity", ">=", setting="queue_fill_ratio")
+
+
+_ENTRY = Operand("enqueue_mean_seconds", "s", ">=", setting="enqueue_seconds")
+
+
+_EMPTY = (
+    Operand("queue_fill", "of capacity", "<", setting="queue_fill_ratio"),
+    Operand("enqueue_mean_seconds", "s", "<", setting="enqueue_seconds"),
+)
+
+
+def queues_are_full(row: Row) -> Known:
+    """Whether queue length or enqueue time say so."""
+    return any_of(row.queue_long, row.entry_slow)
+
+
+def _queues_say(row: Row) -> bool:
+    return row.has_queues and first_known(row.queue_long, row.entry_slow) is not None
+
+
+def not_slower(row: Row, _t: Thresholds) -> bool:
+    """Without process times: more is read than ever was needed before, or only a few partitions, to which more arrives, are late.
+
+    Slower handlers would read less, and hold up every partition of a member.
+    """
+    if not row.queueless or row.median_slow_down is not None or row.slowest_slow_down is not None:
+        return False
+    kept = all_of(at_least(row.pace_ratio, KEPT_PACE), at_least(row.arrival_ratio, MORE))
+    return kept is True or row.surely_hot is True
+
+
+def _words(row: Row) -> str:
+    if row.queueless:
+        return _own_work(row)
+    if row.queue_fill is None and row.enqueue_mean_seconds is None:
+        return "no queue metrics"
+    parts = []
+    if row.queue_fill is not None:
+        parts.append(
+            f"{row.full_queue_count} of {plural(len(row.queues), 'queue')} backed up (fullest {percent(row.queue_fill)})"
+        )
+    if row.enqueue_mean_seconds is not None:
+        was = row.enqueue_baseline_seconds
+        parts.append(
+            f"enqueue time {duration(row.enqueue_mean_seconds)}" + (f", was {duration(was)}" if was is not None else "")
+        )
+    return ", ".join(parts)
+
+
+def _own_work(row: Row) -> str:
+    parts = []
+    if row.fetched_low is not None:
+        if row.fetched_low >= 1:
+            wait = counted(row.fetched_low, "fetched message waits", "fetched messages wait")
+            parts.append(f"at least {wait} in the client")
+        else:
+            parts.append("at times no fetched message waits in the client")
+    if row.poll_idle is not None:
+        parts.append(f"its thread waits for records {percent(row.poll_idle)} of the time")
+    if row.loop_busy is not None:
+        was = f", was {percent(row.loop_busy_baseline)}" if row.loop_busy_baseline is not None else ""
+        parts.append(f"handlers take {percent(row.loop_busy)} of a member's time{was}")
+    return "no queues of its own; " + (", ".join(parts) or "nothing shows what takes its time")
+
+
+QUESTION = Node(
+    id="queue_backed_up",
+    question="Is the consumer's own work the limit (queue length, enqueue time; else fetched messages, idle time, process time)?",
+    short="own work the limit?",
+    rules=(
+        # One of the two signals of queues is enough.
+        yes(
+            "queues", "its queues are backed up", lambda row, _: row.has_queues and queues_are_full(row), _FILL, _ENTRY
+        ),
+        yes(
+            "delayed",
+            "its delay queue is full",
+            lambda row, _: _queues_say(row) and row.delay_full is True,
+            Operand("delay_fill", "of capacity", ">=", setting="delay_fill_ratio"),
+        ),
+        yes(
+            "inside",
+            "what waits has been read, and waits inside",
+            lambda row, _: _queues_say(row) and row.held_inside is True,
+        ),
+        no("empty", "its queues are not backed up", lambda row, _: _queues_say(row), *_EMPTY),
+        leaves_open(
+            "no_queue",
+            "it has queues, and neither their length nor the enqueue time is measured",
+            lambda row, _: row.has_queues,
+        ),
+        # A consumer without queues is judged by its client and its handlers; a fact that explains the lag by itself needs neither.
+        yes(
+            "works",
+            "its handlers take the time, or fetched messages wait for them",
+            lambda row, _: row.own_work is True,
+        ),
+        no("waits", "its threads wait for what does not reach them", lambda row, _: row.own_work is False),
+        leaves_open(
+            "not_measured",
+            "nothing shows whether its threads work or wait",
+            always,
+            look="a profile of the process: does it handle records, or wait for them?",
+        ),
+    ),
+    yes=Ask("delay_full"),
+    no=Ask("throttled"),
+    words=_words,
+    needs=("queue_length", "enqueue_time", "fetch_queue_length", "poll_idle", "process_time"),
+    measures=(
+        Measure("fetch_queue_length", "fetched_low", "fetched messages wait at least"),
+        Measure("poll_idle", "poll_idle", "of the time waiting for records"),
+        Measure("process_time", "loop_busy", "busy threads a member", baseline="loop_busy_baseline"),
+        Measure("queue_length", "queue_fill", "of capacity", threshold="queue_fill_ratio"),
+        Measure(
+            "enqueue_time",
+            "enqueue_mean_seconds",
+            "s",
+            threshold="enqueue_seconds",
+            baseline="enqueue_baseline_seconds",
+        ),
+    ),
+    look=f"See three times what a member does: in its handler, or waiting for records? ({DUMPS})",
+)

@@ -1,0 +1,95 @@
+"""Commits went back, so records are read again; or they are above the end of a log that began anew."""
+
+from __future__ import annotations
+
+from workbench.humanize import counted, duration, listed
+from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, always, no, yes
+from workbench.triage.checks import Check
+from workbench.triage.facts.unknown import above
+from workbench.triage.finding import Action, Scope
+from workbench.triage.subject import Subject
+from workbench.triage.subscription import SubscriptionFeatures as Row
+from workbench.triage.verdict import Verdict
+
+
+def _words(row: Row) -> str:
+    parts = []
+    if row.back_messages:
+        parts.append(f"commits went back by {counted(row.back_messages, 'message')}")
+    if row.above_end_messages:
+        parts.append(f"commits are {counted(row.above_end_messages, 'message')} above the log's end")
+    return ", ".join(parts) or "commits only went forward"
+
+
+QUESTION = Node(
+    id="reset",
+    by="side",
+    question="Did commits go back, or are they above the log's end?",
+    short="offsets reset?",
+    rules=(
+        yes("back", "commits went back", lambda row, _: above(row.back_messages, 0)),
+        yes("above_end", "commits are above the log's end", lambda row, _: above(row.above_end_messages, 0)),
+        no("forward", "commits only went forward, up to the log's end", always),
+    ),
+    yes=Conclude(Verdict.OFFSETS_RESET),
+    no=Ask("lagging"),
+    words=_words,
+    needs=("committed_offset", "log_end_offset"),
+    measures=(
+        Measure("committed_offset", "back_messages", "messages back"),
+        Measure("committed_offset", "above_end_messages", "messages above the end"),
+    ),
+)
+
+
+def _hit(row: Row) -> tuple[int, ...]:
+    return tuple(sorted({*row.told("back"), *row.told("above_end")}))
+
+
+def _cause(row: Row) -> str:
+    if row.above_end_messages:
+        return "above_end"
+    return "topic_recreated" if row.told("recreated_ago") else "went_back"
+
+
+def _headline(row: Row) -> str:
+    where = f"partitions {listed(_hit(row))}" if len(_hit(row)) > 1 else f"partition {listed(_hit(row))}"
+    if row.above_end_messages:
+        return (
+            f"Offsets above the end: the commits of {where} are {counted(row.above_end_messages, 'message')} above the log's end. "
+            "The topic was created anew, or its log was cut."
+        )
+    ago = min(row.told("back_ago").values(), default=None)
+    when = f" {duration(ago)} ago" if ago is not None else ""
+    back = counted(row.back_messages, "message")
+    again = "it is read again" if row.back_messages == 1 else "they are read again"
+    return f"Offsets reset: commits of {where} went back by {back}{when}; {again}."
+
+
+def _actions(it: Subject, row: Row) -> list[Action]:
+    if row.above_end_messages:
+        return [
+            Action(
+                title="Find out whether the topic was created anew, and what auto.offset.reset will do to the records in it",
+                command=it.describe,
+                verify="you know from where the group goes on: latest loses what is in the log now",
+                checks=(Check(feature="above_end_messages", relation="=", value=0.0),),
+            )
+        ]
+    return [
+        Action(
+            title="Ask who reset the offsets; a replay on purpose belongs into a new group",
+            command=it.describe,
+            verify="you know whether records may be processed twice, and a later triage sees no commit go back",
+            checks=(Check(feature="back_messages", relation="=", value=0.0),),
+        )
+    ]
+
+
+LEAF = Leaf(
+    verdict=Verdict.OFFSETS_RESET,
+    headline=_headline,
+    scope=lambda row: Scope(partitions=_hit(row), cause=_cause(row)),
+    actions=_actions,
+    began_ago=lambda row: max([*row.told("recreated_ago").values(), *row.told("back_ago").values()], default=None),
+)

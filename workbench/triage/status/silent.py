@@ -1,0 +1,82 @@
+"""Nothing arrives, although records usually do; else the group is well, or has recovered."""
+
+from __future__ import annotations
+
+from workbench.humanize import duration
+from workbench.numbers import FAR
+from workbench.settings import Thresholds
+from workbench.triage.cause import Choose, Conclude, Leaf, Measure, Node, Operand, always, no, yes
+from workbench.triage.facts.unknown import all_of, at_least, times
+from workbench.triage.status import lagging
+from workbench.triage.subscription import SubscriptionFeatures as Row
+from workbench.triage.verdict import State, Verdict
+
+
+def _is_silent(row: Row, t: Thresholds) -> bool:
+    longer = at_least(row.quiet_seconds, times(FAR, row.usual_gap_seconds))
+    return all_of(at_least(row.quiet_seconds, t.silent_seconds), longer) is True
+
+
+def has_recovered(row: Row, _t: Thresholds) -> bool:
+    """Whether it was late in the window."""
+    return row.recovered_seconds is not None
+
+
+def _words(row: Row) -> str:
+    if row.quiet_seconds is None:
+        return "no arrival in the data"
+    gap = f", before at most {duration(row.usual_gap_seconds)} apart" if row.usual_gap_seconds is not None else ""
+    return f"last arrival {duration(row.quiet_seconds)} ago{gap}"
+
+
+QUESTION = Node(
+    id="silent",
+    by="side",
+    question="Does nothing arrive, although records usually do?",
+    short="producer silent?",
+    rules=(
+        yes(
+            "silent",
+            "nothing has arrived for far longer than ever before",
+            _is_silent,
+            Operand("quiet_seconds", "s", ">=", setting="silent_seconds"),
+            Operand("quiet_seconds", "s", ">=", number=FAR, of="usual_gap_seconds", why="longer than any gap so far"),
+        ),
+        no("arrives", "records arrive as usual", always),
+    ),
+    yes=Conclude(Verdict.PRODUCER_SILENT),
+    no=Choose(((has_recovered, Verdict.RECOVERED),), otherwise=Verdict.HEALTHY),
+    words=_words,
+    needs=("log_end_offset",),
+    measures=(
+        Measure("log_end_offset", "quiet_seconds", "s since the last arrival", threshold="silent_seconds"),
+        Measure("log_end_offset", "usual_gap_seconds", "s at most before"),
+        Measure("log_end_offset", "arrival_per_second", "messages/s arriving"),
+    ),
+)
+
+
+PRODUCER_SILENT = Leaf(
+    verdict=Verdict.PRODUCER_SILENT,
+    state=State.HEALTHY,
+    headline=lambda row: (
+        f"Nothing arrives: the last record came {duration(row.quiet_seconds)} ago, before at most "
+        f"{duration(row.usual_gap_seconds)} apart. The group itself keeps up; look at the producers."
+    ),
+)
+
+
+def _headline(row: Row) -> str:
+    since = min(row.told("late_from").values(), default=0.0)
+    until = max(row.told("late_to").values(), default=0.0)
+    peak = max(row.told("late_peak").values(), default=0.0)
+    return (
+        f"Recovered {duration(-until)} ago: late for {duration(until - since)}, up to {duration(peak)} behind; "
+        f"now {lagging.words(row)}."
+    )
+
+
+RECOVERED = Leaf(verdict=Verdict.RECOVERED, state=State.HEALTHY, headline=_headline)
+
+
+HEALTHY = Leaf(verdict=Verdict.HEALTHY, state=State.HEALTHY, headline=lambda row: f"Healthy: {lagging.words(row)}.")
