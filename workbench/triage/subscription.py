@@ -54,8 +54,10 @@ class SubscriptionFeatures(MeasuredSubscription):
         passing_members: those that came after the baseline and have gone again.
         frozen_partitions: those whose commit has stopped, for longer than usual, while messages wait.
         standing_partitions: those that may have stopped, too lately to be sure.
-        stall_cause: why partitions stand still: poison_record, open_transaction, commit_fails, paused or client_stalled; None if it is
-        not visible.
+        unsubscribed: the group has members, and none of them any partition of this topic.
+        unowned_partitions: those that wait, and that no member has, while members have others.
+        stall_cause: why partitions stand still: restoring, poison_record, open_transaction, commit_fails, paused or client_stalled;
+        None if it is not visible.
         has_queues: whether the consumer shows queues of its own.
         loop_busy, loop_busy_baseline: process time per second and member, now and in the baseline: above 1 with several threads.
         poll_idle: share of the time that the busiest member's thread waits for records.
@@ -128,6 +130,8 @@ class SubscriptionFeatures(MeasuredSubscription):
     stuck_count: int
     frozen_count: int
     standing_partitions: tuple[int, ...]
+    unsubscribed: bool
+    unowned_partitions: tuple[int, ...]
     stall_cause: str | None
     stalled: bool
     typical_lag: float | None

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import floor
 
-from workbench.humanize import count, counted, duration, listed, plural
+from workbench.humanize import count, counted, duration, listed, plural, shell_word
 from workbench.settings import Thresholds
 from workbench.triage.actions import consume_again, hung_or_gone
 from workbench.triage.cause import Ask, Choose, Leaf, Measure, Node, Operand, always, leaves_open, no, yes
 from workbench.triage.causes.batch_missed import has_missed_its_batch
 from workbench.triage.causes.stuck_partition import is_blocked, that_stand_still
+from workbench.triage.checks import Check
 from workbench.triage.facts.unknown import above, at_least, ratio
-from workbench.triage.finding import Scope
+from workbench.triage.finding import Action, Scope
+from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Verdict
 
@@ -67,6 +69,17 @@ QUESTION = Node(
     rules=(
         no("batch_missed", "no run came that was due", has_missed_its_batch),
         no("no_members", "the group has no members, and no commit moves", _counts_nobody),
+        no(
+            "unsubscribed",
+            "its members read other topics: none of them has a partition of this one",
+            lambda row, _: row.unsubscribed,
+        ),
+        yes(
+            "unowned",
+            "members have the other partitions, and nobody has those that wait",
+            lambda row, _: bool(row.unowned_partitions),
+        ),
+        yes("restoring", "its state stores are restored first", lambda row, _: row.stall_cause == "restoring"),
         leaves_open(
             "count_says_nothing",
             "commits have stopped, and the count of members says nothing: it was 0 while commits moved",
@@ -122,6 +135,8 @@ QUESTION = Node(
 def _headline(row: Row) -> str:
     if row.group_members == 0:
         return "Consumer stopped: the group has no members."
+    if row.unsubscribed:
+        return f"Nobody reads this topic any more: no member of the group has a partition of it{_others(row)}."
     hung = row.hung_members
     if hung and len(hung) < (row.live_members or 0):
         ages = [m.poll_age_seconds for m in row.members if m.member in hung and m.poll_age_seconds is not None]
@@ -136,6 +151,37 @@ def _headline(row: Row) -> str:
     if row.poll_age_seconds is not None and row.live_members:
         return f"Consumer stopped: no member has polled for {duration(row.poll_age_seconds)}."
     return "Consumer stopped: the earlier members no longer report metrics, and no commits arrive."
+
+
+def _others(row: Row) -> str:
+    return f"; its {plural(round(row.group_members), 'member')} read other topics" if row.group_members else ""
+
+
+def _actions(it: Subject, row: Row) -> Sequence[Action]:
+    """A commit that is left over is no outage; but a topic that was left out by mistake is."""
+    if not row.unsubscribed:
+        return consume_again(it, row)
+    return [
+        Action(
+            title="Find out whether the group is still to read this topic: its subscription in the code or settings of its members",
+            command=it.members,
+            verify="you know whether the topic was taken out on purpose",
+        ),
+        Action(
+            title="By mistake? Subscribe to it again: the members go on at the committed offsets",
+            command=None,
+            verify="members have its partitions, and the committed offsets advance",
+            kind="restart_consumers",
+            parameters={"members": []},
+            checks=(Check(feature="committed_moved", relation=">", value=0),),
+        ),
+        Action(
+            title="On purpose? Delete what the group has committed of it, once nothing of it is needed: it counts as lag for ever",
+            command=f"kafka-consumer-groups --bootstrap-server {it.brokers} --group {shell_word(it.group)}"
+            f" --topic {shell_word(it.topic)} --delete-offsets",
+            verify="the group has no lag on this topic",
+        ),
+    ]
 
 
 def _share(row: Row, arriving: float) -> Iterator[tuple[str, float]]:
@@ -153,6 +199,6 @@ LEAF = Leaf(
     verdict=Verdict.CONSUMER_STOPPED,
     headline=_headline,
     scope=lambda row: Scope(members=hung_or_gone(row)),
-    actions=consume_again,
+    actions=_actions,
     share=_share,
 )

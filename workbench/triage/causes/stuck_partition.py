@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from workbench.features.measured import PartitionFeatures
-from workbench.humanize import duration, listed, plural, shell_word
+from workbench.humanize import count, counted, duration, listed, plural, shell_word
 from workbench.settings import Thresholds
 from workbench.triage.actions import DUMPS
 from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, always, leaves_open, no, proves, yes
@@ -41,6 +41,10 @@ def _few_freeze_unseen(row: Row, t: Thresholds) -> bool:
 def _words(row: Row) -> str:
     if row.stall_cause == "open_transaction":
         return f"{_frozen_words(row)}, where a transaction is open; {row.moving_partitions} advancing"
+    if row.unowned_partitions:
+        return f"{plural(len(row.unowned_partitions), 'partition')} ({listed(row.unowned_partitions)}) without a member"
+    if row.stall_cause == "restoring":
+        return f"{_frozen_words(row)}; {_restoring(row)}"
     if row.stuck_count and not row.moving_partitions:
         return f"{_frozen_words(row)}, and none advances" if row.frozen_count else "no partition advances"
     if row.stuck_count:
@@ -72,7 +76,13 @@ STUCK = Node(
     question="Are some partitions stuck while others advance?",
     short="partitions stuck?",
     rules=(
+        proves("unowned", "no member has the partitions that wait", lambda row, _: bool(row.unowned_partitions)),
         proves("blocked", "an open transaction holds up everything behind it", is_blocked),
+        proves(
+            "restoring",
+            "nothing is handled while Kafka Streams restores its state stores",
+            lambda row, _: row.stall_cause == "restoring",
+        ),
         proves(
             "stuck",
             "a few partitions stand still while others advance, and nothing in the consumer explains it",
@@ -139,7 +149,7 @@ FROZEN = Node(
 
 def _still(row: Row) -> list[int]:
     """Partitions that do not advance: for the whole window, or else for longer than usual."""
-    return sorted(row.stuck_partitions or row.frozen_partitions)
+    return sorted(row.unowned_partitions or row.stuck_partitions or row.frozen_partitions)
 
 
 def _first(row: Row) -> PartitionFeatures:
@@ -161,11 +171,21 @@ _WHY = {
 }
 
 
+def _restoring(row: Row) -> str:
+    left, pace = row.restoring_messages or 0.0, row.restoring_per_second
+    eta = f", about {duration(left / -pace)} at {count(-pace)}/s" if pace is not None and pace < 0 else ""
+    return f"{counted(left, 'record is', 'records are')} left to restore{eta}"
+
+
 def _headline(row: Row) -> str:
     offset = _offset(row)
     where = f"partition {_first(row).partition}" + (f" at offset {offset:,}" if offset is not None else "")
     if len(_still(row)) > 1:
         where = f"partitions {listed(_still(row))}"
+    if row.unowned_partitions:
+        return f"Not assigned: no member has {where}."
+    if row.stall_cause == "restoring":
+        return f"Restoring: nothing is read before Kafka Streams has its state stores again; {_restoring(row)}."
     why = f": {_WHY[row.stall_cause]}" if row.stall_cause else ""
     moving = row.moving_partitions
     if not moving:
@@ -190,7 +210,18 @@ def _actions(it: Subject, row: Row) -> list[Action]:
         command=f"kcat -b {it.brokers} -C -t {shell_word(it.topic)} -p {number} -o {offset} -c 1 -J",
         verify="you know whether the handler can process it",
     )
+    if row.unowned_partitions:
+        return _assign(it, row, passes, moves)
     match row.stall_cause:
+        case "restoring":
+            return [
+                Action(
+                    title="Wait: a restart would begin the restoring anew",
+                    command=None,
+                    verify=f"nothing is left to restore, and {passes}",
+                    checks=(moves,),
+                )
+            ]
         case "poison_record":
             return [
                 read,
@@ -252,6 +283,25 @@ def _actions(it: Subject, row: Row) -> list[Action]:
     )
     first = [] if len(_still(row)) > row.few_partitions else [read]
     return [*first, *_rule_out_transactions(it, row), look]
+
+
+def _assign(it: Subject, row: Row, passes: str, moves: Check) -> list[Action]:
+    return [
+        Action(
+            title="See which members the group has, and what each of them has: a member with none, or members with other subscriptions"
+            " or assignors than the rest",
+            command=it.members,
+            verify=f"you know why nobody has {listed(row.unowned_partitions)}",
+        ),
+        Action(
+            title="Restart the members one at a time, so that the group assigns its partitions anew",
+            command=None,
+            verify=passes,
+            kind="restart_consumers",
+            parameters={"members": [], "partitions": list(row.unowned_partitions)},
+            checks=(moves,),
+        ),
+    ]
 
 
 def _transactions(it: Subject, words: str) -> str:

@@ -145,7 +145,7 @@ class Lag(Standing):
             # A batch that ends its process each time is expected to commit no more often.
             any_of(self.commit_every_seconds == 0, self.late),
         )
-        return all_of(above(m.lag_messages, 0), above(m.lag_recent_low, 0), any_of(nobody, gone))
+        return all_of(above(m.lag_messages, 0), above(m.lag_recent_low, 0), any_of(nobody, gone, self.unsubscribed))
 
     # Which partitions are behind, and which of them catch up.
 

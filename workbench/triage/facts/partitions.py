@@ -162,10 +162,13 @@ class Partitions(Events):
 
     @cached_property
     def stall_cause(self) -> str | None:
-        """poison_record, open_transaction, commit_fails, paused or client_stalled; None if it is not visible, or none stands still."""
+        """restoring, poison_record, open_transaction, commit_fails, paused or client_stalled; None if it is not visible."""
         still = self._that_stand_still
         if not still:
             return None
+        # Standbys read changelogs too; but while nothing of the input is handled, nothing is written to them.
+        if above(self.m.restoring_messages, 0) and not self.moving_partitions:
+            return "restoring"
         held = [p for p in still if at_least(p.oldest_incomplete_seconds, times(MOST, told(p, "waiting")))]
         if held and len(held) <= self.few_partitions:
             return "poison_record"

@@ -72,6 +72,25 @@ def is_idle(p: PartitionFeatures) -> bool:
 class Standing(Work):
     """Facts about partitions that stand still."""
 
+    # Who has them, as the coordinator says.
+
+    @cached_property
+    def unsubscribed(self) -> bool:
+        """Whether the group has members, and none of them any partition of this topic."""
+        known = [p.assigned for p in self.m.partitions if p.assigned is not None]
+        return bool(known) and not any(known)
+
+    @cached_property
+    def unowned_partitions(self) -> tuple[int, ...]:
+        """Those that wait for somebody to have them, while members have others; what moves all the same is somebody's."""
+        stands = {
+            p.partition for p in self.m.partitions if at_least(still_seconds(p), self.soon_seconds / 2) is not False
+        }
+        wait = (p for p in self.m.partitions if equal(p.assigned, 0) and above(p.lag_messages, 0) and not is_idle(p))
+        return () if self.unsubscribed else tuple(p.partition for p in wait if p.partition in stands)
+
+    # What has stopped.
+
     @cached_property
     def soon_seconds(self) -> float:
         """After so long, what stands still counts."""
