@@ -32,7 +32,7 @@ def words(row: Row) -> str:
 QUESTION = Node(
     id="lost",
     by="side",
-    question="Were records deleted or skipped before they were read?",
+    question="Were records lost: deleted, or passed by a commit, before they were read?",
     short="records lost?",
     rules=(
         yes("deleted", "retention deleted records before they were read", lambda row, _: above(row.lost_messages, 0)),
