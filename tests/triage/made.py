@@ -6,7 +6,7 @@ from types import NoneType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from workbench.triage.order import TREE
-from workbench.triage.subscription import SubscriptionFeatures
+from workbench.triage.subscription import FACTS, SubscriptionFeatures
 from workbench.triage.verdict import Answer, Verdict
 
 T = TypeVar("T")
@@ -21,7 +21,9 @@ def made(kind: type[T], **known: Any) -> T:
 def subscription(**known: Any) -> SubscriptionFeatures:
     """A subscription of which only this is known; no question has an answer."""
     answers = dict.fromkeys(TREE, Answer.CANNOT_TELL)
-    return made(SubscriptionFeatures, **{"answers": answers, "reasons": {}, "verdict": Verdict.CANNOT_TELL, **known})
+    row = made(SubscriptionFeatures, **{"answers": answers, "reasons": {}, "verdict": Verdict.CANNOT_TELL, **known})
+    vars(row).update({name: known[name] if name in known else _nothing(hint) for name, hint in FACTS.items()})
+    return row
 
 
 def _nothing(hint: Any) -> Any:

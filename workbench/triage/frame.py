@@ -9,8 +9,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import pyarrow as pa
 
-from workbench.triage.judge import FACTS
-from workbench.triage.subscription import SubscriptionFeatures
+from workbench.triage.subscription import FACTS, SubscriptionFeatures
 
 _PLAIN = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
 
@@ -22,10 +21,9 @@ def with_facts(measured: pa.Table, rows: Sequence[SubscriptionFeatures]) -> pa.T
         measured: the columns of `features.subscriptions.of_summary`.
         rows: judged, of the same subscriptions in the same order.
     """
-    hints = get_type_hints(SubscriptionFeatures)
-    for name in FACTS:
+    for name, hint in FACTS.items():
         values = [_plain(getattr(row, name)) for row in rows]
-        measured = measured.append_column(name, pa.array(values, _type_of(hints[name])))
+        measured = measured.append_column(name, pa.array(values, _type_of(hint)))
     return measured
 
 

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import fields
 from datetime import datetime
-from typing import Any
 
 from workbench.expectations import NOTHING_EXPECTED, Expectations
 from workbench.features.measured import MeasuredSubscription
 from workbench.schedule import schedule_of
 from workbench.settings import Thresholds
-from workbench.triage.facts.pace import Facts
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Verdict
-from workbench.triage.walk import decided, way_of
+from workbench.triage.walk import decided, proven_by, way_of
 
 _MEASURED = tuple(field.name for field in fields(MeasuredSubscription))
-# Names of the facts, in the order of their declaration.
-FACTS = tuple(
-    field.name
-    for field in fields(SubscriptionFeatures)
-    if field.name not in (*_MEASURED, "answers", "reasons", "verdict", "path", "passed")
-)
 
 
 def judged(
@@ -39,14 +31,18 @@ def judged(
         at: the window's end; without it, no group is a batch.
     """
     limits, batch = expectations.limits(thresholds, measured.group), expectations.of(measured.group).settings.batch
-    facts = Facts(measured, limits, schedule_of(batch) if batch is not None else None, at)
-    values: dict[str, Any] = {name: getattr(measured, name) for name in _MEASURED}
-    values |= {name: getattr(facts, name) for name in FACTS}
-    row = SubscriptionFeatures(**values, answers={}, reasons={}, verdict=Verdict.CANNOT_TELL)
+    row = SubscriptionFeatures(
+        **{name: getattr(measured, name) for name in _MEASURED},
+        limits=limits,
+        schedule=schedule_of(batch) if batch is not None else None,
+        at=at,
+        answers={},
+        reasons={},
+        verdict=Verdict.CANNOT_TELL,
+    )
     rules = decided(row, limits)
     answers = {name: rule.answer for name, rule in rules.items()}
     reasons = {name: rule.id for name, rule in rules.items()}
-    proven = {name for name, rule in rules.items() if rule.proof}
-    way = way_of(answers, proven, row, limits)
+    way = way_of(answers, proven_by(reasons), row, limits)
     path, passed = tuple(it.id for it in way.path), tuple(it.id for it in way.passed)
-    return replace(row, answers=answers, reasons=reasons, verdict=way.verdict, path=path, passed=passed)
+    return row.with_answers(answers=answers, reasons=reasons, verdict=way.verdict, path=path, passed=passed)

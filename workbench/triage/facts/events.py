@@ -6,6 +6,7 @@ from functools import cached_property
 
 from workbench.features.measured import PartitionFeatures
 from workbench.numbers import COUNTED, FAR, MOST, PART, SKIP_RATE
+from workbench.triage.facts import fact
 from workbench.triage.facts.processors import Processors
 from workbench.triage.facts.unknown import Known, Number, above, any_of, at_least, below, least, ratio, times, total
 from workbench.triage.facts.work import told
@@ -15,19 +16,19 @@ class Events(Processors):
     """Facts about offsets and arrivals."""
 
     def _total(self, name: str) -> float:
-        return sum(told(p, name) or 0.0 for p in self.m.partitions if above(told(p, name), 0))
+        return sum(told(p, name) or 0.0 for p in self.partitions if above(told(p, name), 0))
 
-    @cached_property
+    @fact
     def lost_messages(self) -> Number:
         """Deleted by retention before they were read."""
         return self._total("lost")
 
-    @cached_property
+    @fact
     def back_messages(self) -> Number:
         """By which commits went back."""
         return self._total("back")
 
-    @cached_property
+    @fact
     def above_end_messages(self) -> Number:
         """By which commits are above the log's end."""
         return self._total("above_end")
@@ -36,7 +37,7 @@ class Events(Processors):
 
     @cached_property
     def _skips(self) -> list[PartitionFeatures]:
-        return [p for p in self.m.partitions if above(told(p, "skipped"), 0)]
+        return [p for p in self.partitions if above(told(p, "skipped"), 0)]
 
     def _is_unread(self, p: PartitionFeatures) -> bool:
         """The handlers were counted: that decides, whatever the pace."""
@@ -56,7 +57,7 @@ class Events(Processors):
         if read is not None:
             return PART <= read <= MOST
         # Who is behind reads as fast as it can, unless a quota holds it up afterwards.
-        free = above(self.m.throttle_seconds, 0) is not True
+        free = above(self.throttle_seconds, 0) is not True
         return any_of(
             # Half as fast is too fast to be sure that it was read.
             at_least(told(p, "skip_pace"), self.limits.skip_pace_ratio / 2),
@@ -69,19 +70,19 @@ class Events(Processors):
     def _far_too_fast(self) -> bool:
         """A slow topic's consumer has room to read whole hours in seconds, so the rate counts, too."""
         rates = [
-            told(p, "skip_rate") for p in self.m.partitions if above(told(p, "skip_rate"), 0) and self._is_too_fast(p)
+            told(p, "skip_rate") for p in self.partitions if above(told(p, "skip_rate"), 0) and self._is_too_fast(p)
         ]
         return at_least(total(rates), SKIP_RATE) is True
 
     def _is_skipped(self, p: PartitionFeatures) -> bool:
         return self._is_unread(p) or (self._far_too_fast and self._is_too_fast(p))
 
-    @cached_property
+    @fact
     def skipped_partitions(self) -> tuple[int, ...]:
         """Where a commit passed messages that nobody read."""
         return tuple(p.partition for p in self._skips if self._is_skipped(p))
 
-    @cached_property
+    @fact
     def skipped_messages(self) -> Number:
         """How many."""
         unread = sum(told(p, "skipped") or 0.0 for p in self._skips if self._is_unread(p))
@@ -90,7 +91,7 @@ class Events(Processors):
         )
         return unread + fast
 
-    @cached_property
+    @fact
     def doubtful_partitions(self) -> tuple[int, ...]:
         """Where messages were passed so fast that they were skipped, or read by a consumer with much room."""
         return tuple(p.partition for p in self._unsure)
@@ -101,36 +102,36 @@ class Events(Processors):
         found = [] if self._far_too_fast else [p for p in self._skips if self._is_unsure(p)]
         return found if sum(told(p, "skipped") or 0.0 for p in found) >= COUNTED else []
 
-    @cached_property
+    @fact
     def doubtful_messages(self) -> Number:
         """How many."""
         return sum(told(p, "skipped") or 0.0 for p in self._unsure)
 
     # What arrives, and what fails.
 
-    @cached_property
+    @fact
     def quiet_seconds(self) -> Number:
         """Since the last arrival."""
-        return least(*(told(p, "quiet") for p in self.m.partitions))
+        return least(*(told(p, "quiet") for p in self.partitions))
 
-    @cached_property
+    @fact
     def usual_gap_seconds(self) -> Number:
         """The longest time without an arrival before."""
-        return least(*(told(p, "usual_gap") for p in self.m.partitions))
+        return least(*(told(p, "usual_gap") for p in self.partitions))
 
-    @cached_property
+    @fact
     def arrival_ratio(self) -> Number:
         """Arrivals as a multiple of the baseline's."""
-        return ratio(self.m.arrival_per_second, self.m.arrival_baseline_per_second)
+        return ratio(self.arrival_per_second, self.arrival_baseline_per_second)
 
-    @cached_property
+    @fact
     def failing_share(self) -> Number:
         """Failures, of all attempts that ended."""
-        ended = sum(p.outcomes or 0.0 for p in self.m.processors)
-        return ratio(sum(p.failed or 0.0 for p in self.m.processors), ended)
+        ended = sum(p.outcomes or 0.0 for p in self.processors)
+        return ratio(sum(p.failed or 0.0 for p in self.processors), ended)
 
-    @cached_property
+    @fact
     def failing_baseline_share(self) -> Number:
         """The same in the baseline."""
-        ended = sum(p.outcomes or 0.0 for p in self.m.processors)
-        return ratio(total(times(p.failing_baseline, p.outcomes or 0.0) for p in self.m.processors), ended)
+        ended = sum(p.outcomes or 0.0 for p in self.processors)
+        return ratio(total(times(p.failing_baseline, p.outcomes or 0.0) for p in self.processors), ended)

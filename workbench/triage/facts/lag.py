@@ -11,6 +11,7 @@ from math import floor, sqrt
 
 from workbench.features.measured import PartitionFeatures
 from workbench.numbers import APART, DRAIN_SECONDS, MISSED, MOST, PART, SEVERAL, TENTH
+from workbench.triage.facts import fact
 from workbench.triage.facts.standing import Standing, is_idle, is_tail, still_seconds, waited
 from workbench.triage.facts.unknown import (
     Known,
@@ -69,12 +70,12 @@ class Lag(Standing):
 
     @cached_property
     def _share_per_second(self) -> Number:
-        return times(self.limits.growth_ratio, most(self.m.arrival_per_second, 1.0))
+        return times(self.limits.growth_ratio, most(self.arrival_per_second, 1.0))
 
-    @cached_property
+    @fact
     def few_partitions(self) -> int:
         """The largest number of partitions that counts as "a few"."""
-        return max(1, floor(self.m.partition_count * self.limits.few_partitions_ratio + 1e-9))  # a third of 12 is 4
+        return max(1, floor(self.partition_count * self.limits.few_partitions_ratio + 1e-9))  # a third of 12 is 4
 
     def _kept_up(self, lowest: Number, second: Number) -> Known:
         """Whether there is a low near 0 between two commits of a sawtooth, and a second one not much above it."""
@@ -99,60 +100,61 @@ class Lag(Standing):
         by_lows = first_known(above(surely, self._patience_seconds), False if p.time_lag_seconds is not None else None)
         return any_of(by_age, by_lows)
 
-    @cached_property
+    @fact
     def late(self) -> Known:
         """Whether any partition is late."""
-        return some(False if is_idle(p) else self._late(p) for p in self.m.partitions)
+        return some(False if is_idle(p) else self._late(p) for p in self.partitions)
 
     def _does_not_shrink(self, p: PartitionFeatures) -> Known:
         behind = all_of(above(p.time_lag_seconds, self._patience_seconds), above(p.lag_messages, 0))
         return any_of(self.is_frozen(p), all_of(behind, above(p.lag_slope, 0), above(p.lag_recent_slope, 0)))
 
-    @cached_property
+    @fact
     def all_shrink(self) -> Known:
         """No late partition grows or stands still: a sum hides the one that does not shrink."""
-        return negated(some(self._does_not_shrink(p) for p in self.m.partitions))
+        return negated(some(self._does_not_shrink(p) for p in self.partitions))
 
-    @cached_property
+    @fact
     def burst_over(self) -> Known:
         """The burst has ended and the lag shrinks."""
-        m, share = self.m, self._share_per_second
-        fewer = below(m.arrival_recent_per_second, times(self.limits.burst_over_ratio, m.arrival_per_second))
-        return all_of(fewer, below(m.lag_recent_slope, times(-1, share)))
+        share = self._share_per_second
+        fewer = below(self.arrival_recent_per_second, times(self.limits.burst_over_ratio, self.arrival_per_second))
+        return all_of(fewer, below(self.lag_recent_slope, times(-1, share)))
 
-    @cached_property
+    @fact
     def waited_seconds(self) -> Number:
         """The lag divided by the arrival rate, from the second lowest lag of the window's last third."""
-        return waited(self.m.lag_recent_low, self.m.arrival_per_second, surely=True)
+        return waited(self.lag_recent_low, self.arrival_per_second, surely=True)
 
-    @cached_property
+    @fact
     def waited_lowest_seconds(self) -> Number:
         """The same from the lowest."""
-        return waited(self.m.lag_recent_lowest, self.m.arrival_per_second, surely=True)
+        return waited(self.lag_recent_lowest, self.arrival_per_second, surely=True)
 
-    @cached_property
+    @fact
     def abandoned(self) -> Known:
         """No member will read what waits, however little it still is."""
-        m = self.m
         # A count of members that has always been 0 counts something else, and so does one that is 0 while commits move.
-        counts = m.count_disproved is None
-        usually = at_least(m.usual_members, MOST) is not False
-        nobody = all_of(equal(m.group_members_recent, 0), counts, usually, not self.moving_now)
+        counts = self.count_disproved is None
+        usually = at_least(self.usual_members, MOST) is not False
+        nobody = all_of(equal(self.group_members_recent, 0), counts, usually, not self.moving_now)
         gone = all_of(
-            equal(m.live_members, 0),
-            above(m.baseline_members, 0),
-            equal(m.committed_recent_per_second, 0),
+            equal(self.live_members, 0),
+            above(self.baseline_members, 0),
+            equal(self.committed_recent_per_second, 0),
             # A batch that ends its process each time is expected to commit no more often.
             any_of(self.commit_every_seconds == 0, self.late),
         )
-        return all_of(above(m.lag_messages, 0), above(m.lag_recent_low, 0), any_of(nobody, gone, self.unsubscribed))
+        return all_of(
+            above(self.lag_messages, 0), above(self.lag_recent_low, 0), any_of(nobody, gone, self.unsubscribed)
+        )
 
     # Which partitions are behind, and which of them catch up.
 
     @cached_property
     def late_partitions(self) -> tuple[PartitionFeatures, ...]:
         """Those that are late by their history."""
-        return tuple(p for p in self.m.partitions if equal(told(p, "late"), 1) and not is_tail(p))
+        return tuple(p for p in self.partitions if equal(told(p, "late"), 1) and not is_tail(p))
 
     @cached_property
     def late_or_soon(self) -> tuple[PartitionFeatures, ...]:
@@ -162,9 +164,9 @@ class Lag(Standing):
             soon = above(told(p, "waiting"), self.half_seconds + self.rhythm_seconds(p))
             return any_of(equal(told(p, "late"), 1), soon)
 
-        return tuple(p for p in self.m.partitions if is_behind(p) and not is_tail(p))
+        return tuple(p for p in self.partitions if is_behind(p) and not is_tail(p))
 
-    @cached_property
+    @fact
     def behind_partitions(self) -> tuple[int, ...]:
         """Those that are late, or on the way to it, and do not catch up."""
         return tuple(p.partition for p in self.late_or_soon if not is_idle(p) and _drains_in(p) is None)
@@ -176,7 +178,7 @@ class Lag(Standing):
     @cached_property
     def behind(self) -> tuple[PartitionFeatures, ...]:
         """The partitions of `behind_partitions`."""
-        return tuple(p for p in self.m.partitions if p.partition in self._behind)
+        return tuple(p for p in self.partitions if p.partition in self._behind)
 
     def is_behind(self, p: PartitionFeatures) -> bool:
         """Whether it is one of `behind_partitions`."""
@@ -185,14 +187,14 @@ class Lag(Standing):
     @cached_property
     def few_are_behind(self) -> bool:
         """Whether a few are behind, while others are not."""
-        return 1 <= len(self.behind_partitions) <= min(self.few_partitions, self.m.partition_count - 1)
+        return 1 <= len(self.behind_partitions) <= min(self.few_partitions, self.partition_count - 1)
 
     @cached_property
     def most_are_behind(self) -> bool:
         """Whether more than half are behind."""
-        return 2 * len(self.behind_partitions) > self.m.partition_count
+        return 2 * len(self.behind_partitions) > self.partition_count
 
-    @cached_property
+    @fact
     def eta_drain_seconds(self) -> Number:
         """Until the last of the late partitions has caught up; None if one of them does not."""
         each = [_drains_in(p) for p in self.late_or_soon]
@@ -200,30 +202,28 @@ class Lag(Standing):
 
     @cached_property
     def _to_drain_seconds(self) -> Number:
-        m = self.m
-        recent = m.lag_recent_slope if m.lag_recent_slope is not None else m.lag_slope
-        return ratio(m.lag_messages, times(-1, least(m.lag_slope, recent)))
+        recent = self.lag_recent_slope if self.lag_recent_slope is not None else self.lag_slope
+        return ratio(self.lag_messages, times(-1, least(self.lag_slope, recent)))
 
-    @cached_property
+    @fact
     def draining(self) -> Known:
         """Whether it catches up in time: an end that is days away, or after the loss of messages, calms nobody."""
-        m = self.m
-        bound = max(DRAIN_SECONDS, 2 * (m.time_lag_seconds or 0.0))
-        shrinks = below(m.lag_recent_slope, 0) is not False
+        bound = max(DRAIN_SECONDS, 2 * (self.time_lag_seconds or 0.0))
+        shrinks = below(self.lag_recent_slope, 0) is not False
         if self.late_or_soon:
             # Of every partition that is behind, and not of their sum.
             in_time = all_of(not self.frozen_partitions, at_most(self.eta_drain_seconds, bound), shrinks)
         else:
-            falls = all_of(below(m.lag_slope, times(-1, self._share_per_second)), shrinks)
+            falls = all_of(below(self.lag_slope, times(-1, self._share_per_second)), shrinks)
             in_time = all_of(
                 self.late,
                 any_of(falls, self.burst_over),
-                above(m.committed_moved, 0),
+                above(self.committed_moved, 0),
                 self.all_shrink is not False,
                 at_most(self._to_drain_seconds, bound) is not False,
             )
         eta = self.eta_drain_seconds if self.eta_drain_seconds is not None else self._to_drain_seconds
-        before_loss = below(eta, m.loss_seconds) is not False
+        before_loss = below(eta, self.loss_seconds) is not False
         # A run that is in time is no burst.
         is_due = self.batch_due_seconds is None or self.batch_late is not False
         return all_of(in_time, before_loss, is_due)
@@ -232,14 +232,13 @@ class Lag(Standing):
     def _returns_low(self) -> Known:
         """Whether the lag comes down again and again, as between two commits; where arrivals are not known, below its mean."""
         by_time = self._kept_up(self.waited_lowest_seconds, self.waited_seconds)
-        means = total(p.lag_mean for p in self.m.partitions)
-        return by_time if by_time is not None else at_most(self.m.lag_recent_lowest, means)
+        means = total(p.lag_mean for p in self.partitions)
+        return by_time if by_time is not None else at_most(self.lag_recent_lowest, means)
 
-    @cached_property
+    @fact
     def growing(self) -> Known:
         """Whether the lag grows, beyond what it does between two commits."""
-        m = self.m
-        if all(is_idle(p) for p in m.partitions):
+        if all(is_idle(p) for p in self.partitions):
             return False
 
         def grows(p: PartitionFeatures) -> Known:
@@ -250,21 +249,21 @@ class Lag(Standing):
             return all_of(long, above(told(p, "age_slope"), self.limits.growth_ratio / 2) is not False)
 
         return all_of(
-            above(m.lag_slope, self._share_per_second),
-            above(m.lag_messages, 0),
+            above(self.lag_slope, self._share_per_second),
+            above(self.lag_messages, 0),
             negated(self._returns_low),
             self.burst_over is not True,
-            some(grows(p) for p in m.partitions) is not False,
+            some(grows(p) for p in self.partitions) is not False,
         )
 
     # The course of the lag.
 
-    @cached_property
+    @fact
     def outages(self) -> bool:
         """It has stood still, and was late by it, several times in all the data, and may well do so again."""
-        return any(at_least(told(p, "outages"), SEVERAL) for p in self.m.partitions)
+        return any(at_least(told(p, "outages"), SEVERAL) for p in self.partitions)
 
-    @cached_property
+    @fact
     def comes_and_goes(self) -> Known:
         """Late several times in the window."""
 
@@ -272,30 +271,30 @@ class Lag(Standing):
             pauses = all_of(at_least(told(p, "pauses"), SEVERAL), at_least(told(p, "pause_share"), TENTH))
             return any_of(at_least(told(p, "late_times"), SEVERAL - 1), pauses)
 
-        return any_of(some(often(p) for p in self.m.partitions), self.outages)
+        return any_of(some(often(p) for p in self.partitions), self.outages)
 
-    @cached_property
+    @fact
     def held_inside(self) -> bool:
         """The oldest events of late partitions have been read and wait inside, while commits move: its own side is the limit."""
         going = [p for p in self.late_or_soon if not self.is_frozen(p)]
         held = [p for p in going if at_least(p.oldest_incomplete_seconds, times(MOST, told(p, "waiting")))]
         return bool(going) and 2 * len(held) > len(going)
 
-    @cached_property
+    @fact
     def steady(self) -> bool:
         """Late all the time, and no more or less so: on purpose, or for longer than the data show."""
         late = self.late_partitions
-        others = sum(1 for p in self.m.partitions if not is_idle(p))
+        others = sum(1 for p in self.partitions if not is_idle(p))
         same = all(equal(told(p, "steady"), 1) is True for p in late)
         return bool(late) and not self.frozen_partitions and len(late) == others and same
 
-    @cached_property
+    @fact
     def just_resumed(self) -> bool:
         """What is late has begun to move again, too lately to say how fast."""
         late = self.late_partitions
         return bool(late) and all(equal(told(p, "resumed"), 1) is True for p in late)
 
-    @cached_property
+    @fact
     def unproven(self) -> bool:
         """So late by now that only a commit since the last sample could make it well."""
 
@@ -313,25 +312,25 @@ class Lag(Standing):
                 is True
             )
 
-        return any(p.story is not None and is_late_by_now(p) for p in self.m.partitions)
+        return any(p.story is not None and is_late_by_now(p) for p in self.partitions)
 
-    @cached_property
+    @fact
     def batch_perhaps(self) -> bool:
         """It stood still before the data began, and usually has no members: when it is due is not known."""
-        silent = some(at_least(told(p, "silent_before"), times(PART, told(p, "waiting"))) for p in self.m.partitions)
-        return all_of(below(self.m.usual_members, MOST), self.late, silent) is True
+        silent = some(at_least(told(p, "silent_before"), times(PART, told(p, "waiting"))) for p in self.partitions)
+        return all_of(below(self.usual_members, MOST), self.late, silent) is True
 
-    @cached_property
+    @fact
     def recovered_seconds(self) -> Number:
         """Since the latest lateness ended."""
-        return least(*(times(-1, told(p, "late_to")) for p in self.m.partitions))
+        return least(*(times(-1, told(p, "late_to")) for p in self.partitions))
 
     # A batch is silent between two runs, and late if what arrived before a run still waits after it.
 
-    @cached_property
+    @fact
     def batch_ran(self) -> bool:
         """Whether a commit has moved since the run was due."""
-        return any(below(p.moved_ago_seconds, self.batch_due_seconds) for p in self.m.partitions)
+        return any(below(p.moved_ago_seconds, self.batch_due_seconds) for p in self.partitions)
 
     def _waits_for_a_run(self, p: PartitionFeatures) -> Known:
         due, before = self.batch_due_seconds, self.batch_before_seconds
@@ -349,23 +348,23 @@ class Lag(Standing):
             return False
         return True if above(by_rate, times(2, due)) else None
 
-    @cached_property
+    @fact
     def batch_late(self) -> Known:
         """Whether messages from before the run wait; None if the data do not reach back so far, or for a group that is no batch."""
         if self.batch_due_seconds is None:
             return None
-        return some(self._waits_for_a_run(p) for p in self.m.partitions)
+        return some(self._waits_for_a_run(p) for p in self.partitions)
 
-    @cached_property
+    @fact
     def batch_missed(self) -> bool:
         """Late, and nothing ran."""
         return self.batch_late is True and not self.batch_ran
 
-    @cached_property
+    @fact
     def batch_due_ago_seconds(self) -> Number:
         """Since when that run is due."""
         if self.batch_every_seconds is None:
             return self.batch_due_seconds
-        moved = least(*(p.moved_ago_seconds for p in self.m.partitions))
-        ages = (told(p, "waiting") if told(p, "waiting") is not None else p.time_lag_low for p in self.m.partitions)
+        moved = least(*(p.moved_ago_seconds for p in self.partitions))
+        ages = (told(p, "waiting") if told(p, "waiting") is not None else p.time_lag_low for p in self.partitions)
         return minus(moved if moved is not None else max(known(*ages), default=None), self.batch_every_seconds)

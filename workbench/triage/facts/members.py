@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from math import floor
 
 from workbench.features.measured import MemberFeatures
 from workbench.numbers import APART, LESS, PART, STABLE_STATE
 from workbench.signals import GROUP_STATES
+from workbench.triage.facts import fact
 from workbench.triage.facts.partitions import Partitions
 from workbench.triage.facts.unknown import Known, above, all_of, at_least, at_most, below, least, most, ratio, times
 
@@ -17,66 +17,63 @@ _REJOINING = (GROUP_STATES["preparing_rebalance"], GROUP_STATES["completing_reba
 class Members(Partitions):
     """Facts about the members."""
 
-    @cached_property
+    @fact
     def idle_members(self) -> tuple[str, ...]:
         """Those whose handlers finish nothing, while others do, and as many partitions as they may own have stopped."""
-        m = self.m
-        told_by_client = any(it.poll_age_seconds is not None or it.stats_stand is not None for it in m.members)
+        told_by_client = any(it.poll_age_seconds is not None or it.stats_stand is not None for it in self.members)
         each = self.each_members_partitions
-        if told_by_client or each is None or not at_most(m.group_members, m.partition_count):
+        if told_by_client or each is None or not at_most(self.group_members, self.partition_count):
             return ()
         if self.frozen_count < max(1, floor(each)):
             return ()
-        stopped = least(*(p.moved_ago_seconds for p in m.partitions if self.is_frozen(p)))
+        stopped = least(*(p.moved_ago_seconds for p in self.partitions if self.is_frozen(p)))
 
         def is_idle(it: MemberFeatures) -> bool:
             ago = it.worked_ago_seconds
-            others = any(at_most(o.worked_ago_seconds, times(PART, ago)) for o in m.members)
+            others = any(at_most(o.worked_ago_seconds, times(PART, ago)) for o in self.members)
             long = all_of(at_least(ago, self.soon_seconds), at_least(ago, times(LESS, stopped)))
             return it.live and others and long is True
 
-        return tuple(it.member for it in m.members if is_idle(it))
+        return tuple(it.member for it in self.members if is_idle(it))
 
-    @cached_property
+    @fact
     def rejoining(self) -> Known:
         """Its members wait for each other, most of the time and now."""
-        state = self.m.group_state
-        return all_of(None if state is None else state in _REJOINING, below(self.m.group_state_mean, STABLE_STATE))
+        state = self.group_state
+        return all_of(None if state is None else state in _REJOINING, below(self.group_state_mean, STABLE_STATE))
 
-    @cached_property
+    @fact
     def paused_members(self) -> tuple[str, ...]:
         """Those that polled too late."""
-        return tuple(it.member for it in self.m.members if above(it.poll_age_high, self.limits.poll_age_seconds))
+        return tuple(it.member for it in self.members if above(it.poll_age_high, self.limits.poll_age_seconds))
 
     def _came_or_went(self, it: MemberFeatures) -> bool:
         """Left, joined or restarted in the window. (Without a baseline, every member is new.)"""
-        new = it.in_baseline is False and above(self.m.baseline_members, 0) is True
+        new = it.in_baseline is False and above(self.baseline_members, 0) is True
         return above(it.restarts, 0) is True or (it.last_seconds is not None and not it.live) or new
 
-    @cached_property
+    @fact
     def changed_members(self) -> tuple[str, ...]:
         """Those that left, joined or restarted."""
-        return tuple(it.member for it in self.m.members if self._came_or_went(it))
+        return tuple(it.member for it in self.members if self._came_or_went(it))
 
-    @cached_property
+    @fact
     def passing_members(self) -> int:
         """Started after the baseline, and gone again: a crash loop under new names."""
-        return sum(
-            1 for it in self.m.members if it.in_baseline is False and it.last_seconds is not None and not it.live
-        )
+        return sum(1 for it in self.members if it.in_baseline is False and it.last_seconds is not None and not it.live)
 
-    @cached_property
+    @fact
     def most_restarts(self) -> int | None:
         """Of the member with most."""
-        return max((it.restarts for it in self.m.members if it.restarts is not None), default=None)
+        return max((it.restarts for it in self.members if it.restarts is not None), default=None)
 
-    @cached_property
+    @fact
     def known_members(self) -> int:
         """Those that were measured in the window."""
-        return sum(1 for it in self.m.members if it.last_seconds is not None)
+        return sum(1 for it in self.members if it.last_seconds is not None)
 
     def _hangs(self, it: MemberFeatures) -> bool:
-        m, limit = self.m, self.limits.poll_age_seconds
+        limit = self.limits.poll_age_seconds
         if not it.live:
             return False
         if it.poll_age_seconds is None:
@@ -90,27 +87,27 @@ class Members(Partitions):
             return True
         # Nor is a batch of slow records, after which it polls again. The next one has what has arrived in the meantime: the more the
         # group falls behind, the longer.
-        longest = most(*(o.poll_age_ended for o in m.members if o.live))
-        longer = most(APART, ratio(m.arrival_per_second, self.read_per_second))
+        longest = most(*(o.poll_age_ended for o in self.members if o.live))
+        longer = most(APART, ratio(self.arrival_per_second, self.read_per_second))
         if at_most(it.poll_age_seconds, times(longer, longest)):
             return False
         # Where most are behind, a member that hangs leaves all of its own standing, which are as many as anybody's.
-        busy = sum(1 for p in m.partitions if above(p.arrival_per_second, 0))
-        own = ratio(busy, m.group_members)
+        busy = sum(1 for p in self.partitions if above(p.arrival_per_second, 0))
+        own = ratio(busy, self.group_members)
         return not (self.most_are_behind and own is not None and self.frozen_count < floor(own))
 
-    @cached_property
+    @fact
     def hung_members(self) -> tuple[str, ...]:
         """Those that do not poll."""
-        return tuple(it.member for it in self.m.members if self._hangs(it))
+        return tuple(it.member for it in self.members if self._hangs(it))
 
-    @cached_property
+    @fact
     def members_stay(self) -> Known:
         """Whether no member has come, gone or restarted since the good time, by their names: a number hides who restarts at once."""
-        named = self.known_members and above(self.m.baseline_members, 0)
+        named = self.known_members and above(self.baseline_members, 0)
         return not self.changed_members if named else None
 
-    @cached_property
+    @fact
     def handled_again(self) -> bool:
         """Whether its handlers finish clearly more than is committed: after a rebalance, the next owner does it again.
 
@@ -118,7 +115,7 @@ class Members(Partitions):
         """
         return not self.frozen_partitions and self.read_per_second < LESS * self.handled_per_second
 
-    @cached_property
+    @fact
     def storm_cause(self) -> str | None:
         """poll_stall, member_crash, deploy or metadata_change; None if the data do not show it.
 
@@ -133,4 +130,4 @@ class Members(Partitions):
             return "member_crash"
         if self.paused_members:
             return "poll_stall"
-        return "metadata_change" if 0 < self.new_partitions < self.m.partition_count else None
+        return "metadata_change" if 0 < self.new_partitions < self.partition_count else None

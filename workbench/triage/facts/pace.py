@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 from workbench.numbers import APART, MORE
+from workbench.triage.facts import fact
 from workbench.triage.facts.members import Members
 from workbench.triage.facts.unknown import Number, at_least, most, ratio, times, total
 
@@ -12,33 +11,33 @@ from workbench.triage.facts.unknown import Number, at_least, most, ratio, times,
 class Facts(Members):
     """All facts of one subscription that the questions test."""
 
-    @cached_property
+    @fact
     def pace_ratio(self) -> Number:
         """Messages/s read lately where it is late, as a multiple of the baseline's, for each member that is left.
 
         Where it kept up before, its pace was that of the arrivals. Fewer members have less of it.
         """
-        m, late = self.m, self.behind or self.m.partitions
+        late = self.behind or self.partitions
         read = total(p.committed_recent_per_second for p in late)
         before = total(p.arrival_baseline_per_second for p in late)
-        fewer = ratio(m.usual_members, m.group_members_recent)
+        fewer = ratio(self.usual_members, self.group_members_recent)
         return times(ratio(read, before), max(1.0, 1.0 if fewer is None else fewer))
 
-    @cached_property
+    @fact
     def hot_arrival_ratio(self) -> Number:
         """What arrives in a hot partition, as a multiple of what arrives in a typical one."""
-        hot = [p for p in self.m.partitions if p.partition in self.hot_partitions]
+        hot = [p for p in self.partitions if p.partition in self.hot_partitions]
         return ratio(most(*(p.arrival_per_second for p in hot)), self.typical_arrival)
 
-    @cached_property
+    @fact
     def hot_growth(self) -> Number:
         """By how much more its arrivals have grown since the baseline than the group's."""
-        hot = [p for p in self.m.partitions if p.partition in self.hot_partitions]
+        hot = [p for p in self.partitions if p.partition in self.hot_partitions]
         return ratio(
             most(*(ratio(p.arrival_per_second, p.arrival_baseline_per_second) for p in hot)), self.arrival_ratio
         )
 
-    @cached_property
+    @fact
     def surely_hot(self) -> bool:
         """A lag in few partitions, to which more arrives than to the others, while nothing stands still."""
         if not self.queueless or self.frozen_partitions or self.standing_partitions or not self.few_are_behind:

@@ -7,6 +7,7 @@ from functools import cached_property
 from workbench.features.measured import PartitionFeatures
 from workbench.features.summary import NOW
 from workbench.numbers import APART, FAR, FEW_SAMPLES, FREEZES, LESS, MOST, SEVERAL, TENTH
+from workbench.triage.facts import fact
 from workbench.triage.facts.events import Events
 from workbench.triage.facts.standing import is_tail
 from workbench.triage.facts.unknown import (
@@ -39,7 +40,7 @@ class Partitions(Events):
         In a short window (or with a long commit interval) a missing commit proves nothing; hence the age. Nor is it a slow event if its
         consumer waits for records.
         """
-        if self.m.queues and not self.full_queues:
+        if self.queues and not self.full_queues:
             return True
         # A commit that has not moved proves nothing before something waits; one record of a quiet partition may be in a handler, which
         # is only counted when it ends.
@@ -64,39 +65,39 @@ class Partitions(Events):
             is True
         )
 
-    @cached_property
+    @fact
     def stuck_partitions(self) -> tuple[int, ...]:
         """Those that stand still, while nothing in the consumer explains it."""
-        return tuple(p.partition for p in self.m.partitions if self._is_stuck(p))
+        return tuple(p.partition for p in self.partitions if self._is_stuck(p))
 
-    @cached_property
+    @fact
     def stuck_count(self) -> int:
         """How many."""
         return len(self.stuck_partitions)
 
-    @cached_property
+    @fact
     def stalled(self) -> bool:
         """Whether any stands still."""
         return bool(self.stuck_partitions or self.frozen_partitions)
 
-    @cached_property
+    @fact
     def new_partitions(self) -> int:
         """How many appeared in the window."""
-        return sum(1 for p in self.m.partitions if p.first_period == NOW)
+        return sum(1 for p in self.partitions if p.first_period == NOW)
 
     # How the lag is spread.
 
-    @cached_property
+    @fact
     def lags(self) -> tuple[float, ...]:
         """Of the partitions where it is known, in messages."""
-        return tuple(float(p.lag_messages) for p in self.m.partitions if p.lag_messages is not None)
+        return tuple(float(p.lag_messages) for p in self.partitions if p.lag_messages is not None)
 
-    @cached_property
+    @fact
     def typical_lag(self) -> Number:
         """The smaller one of mean and lower median."""
         return least(sum(self.lags) / len(self.lags), lower_median(self.lags)) if self.lags else None
 
-    @cached_property
+    @fact
     def highest_lag(self) -> Number:
         """Of the partition with most."""
         return most(*self.lags)
@@ -120,13 +121,13 @@ class Partitions(Events):
             is True
         )
 
-    @cached_property
+    @fact
     def hot_partitions(self) -> tuple[int, ...]:
         """A few that fall behind while the others keep up or catch up; or far more lag than is typical."""
         test = self._is_apart if self.few_are_behind else self._is_hot
-        return tuple(p.partition for p in self.m.partitions if test(p))
+        return tuple(p.partition for p in self.partitions if test(p))
 
-    @cached_property
+    @fact
     def hot_count(self) -> int:
         """How many."""
         return len(self.hot_partitions)
@@ -139,15 +140,15 @@ class Partitions(Events):
         still = self._that_stand_still
         entered, arrived = total(p.enqueue_count for p in still), total(p.arrived for p in still)
         theirs = ratio(entered, arrived)
-        if theirs is not None or self.moving_partitions or not self.m.processors:
+        if theirs is not None or self.moving_partitions or not self.processors:
             return theirs
         # Without entry times only all of it together can be compared.
-        attempts = sum(p.attempts or 0.0 for p in self.m.processors)
-        return ratio(attempts, sum(p.arrived or 0.0 for p in self.m.partitions))
+        attempts = sum(p.attempts or 0.0 for p in self.processors)
+        return ratio(attempts, sum(p.arrived or 0.0 for p in self.partitions))
 
     @cached_property
     def _that_stand_still(self) -> list[PartitionFeatures]:
-        return [p for p in self.m.partitions if self.is_frozen(p) or p.partition in self.stuck_partitions]
+        return [p for p in self.partitions if self.is_frozen(p) or p.partition in self.stuck_partitions]
 
     @cached_property
     def _again_and_again(self) -> bool:
@@ -157,17 +158,17 @@ class Partitions(Events):
                 at_least(p.retries, SEVERAL),
                 above(times(p.retries, p.baseline_attempts), times(FAR * (p.baseline_retries or 0.0), p.attempts)),
             )
-            for p in self.m.processors
+            for p in self.processors
         )
 
-    @cached_property
+    @fact
     def stall_cause(self) -> str | None:
         """restoring, poison_record, open_transaction, commit_fails, paused or client_stalled; None if it is not visible."""
         still = self._that_stand_still
         if not still:
             return None
         # Standbys read changelogs too; but while nothing of the input is handled, nothing is written to them.
-        if above(self.m.restoring_messages, 0) and not self.moving_partitions:
+        if above(self.restoring_messages, 0) and not self.moving_partitions:
             return "restoring"
         held = [p for p in still if at_least(p.oldest_incomplete_seconds, times(MOST, told(p, "waiting")))]
         if held and len(held) <= self.few_partitions:
@@ -178,7 +179,7 @@ class Partitions(Events):
             return "commit_fails"
         if self._again_and_again and len(still) <= self.few_partitions:
             return "poison_record"
-        live = [it for it in self.m.members if it.live]
+        live = [it for it in self.members if it.live]
         full = at_least(self.queue_fill, self.limits.queue_fill_ratio) is True
         if any(at_least(it.paused_mean, MOST) for it in live) and not full:
             return "paused"

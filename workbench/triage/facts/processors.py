@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from dataclasses import dataclass
 
 from workbench.features.measured import ProcessorFeatures, QueueFeatures
 from workbench.numbers import MOST, TENTH
+from workbench.triage.facts import fact
 from workbench.triage.facts.lag import Lag
 from workbench.triage.facts.unknown import (
     Known,
@@ -19,29 +20,39 @@ from workbench.triage.facts.unknown import (
     ratio,
     times,
 )
-from workbench.triage.subscription import SlowestProcessor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlowestProcessor:
+    """Event type with the largest slow-down against its own baseline, of those that have one."""
+
+    slow_down: float
+    processor: str
+    process_seconds: float
+    baseline_seconds: float
+    attempts: float | None
 
 
 class Processors(Lag):
     """Facts about queues and processors."""
 
-    @cached_property
+    @fact
     def busy_share(self) -> Number:
         """Process time per second and queue: of one thread for each queue."""
-        busy = sum(times(p.rate_per_second, p.process_seconds) or 0.0 for p in self.m.processors)
-        return ratio(busy, len(self.m.queues))
+        busy = sum(times(p.rate_per_second, p.process_seconds) or 0.0 for p in self.processors)
+        return ratio(busy, len(self.queues))
 
-    @cached_property
+    @fact
     def queue_fill(self) -> Number:
         """Of the fullest queue."""
-        return most(*(it.fill for it in self.m.queues))
+        return most(*(it.fill for it in self.queues))
 
-    @cached_property
+    @fact
     def full_queues(self) -> tuple[QueueFeatures, ...]:
         """Queues that are full."""
-        return tuple(it for it in self.m.queues if at_least(it.fill, self.limits.queue_fill_ratio))
+        return tuple(it for it in self.queues if at_least(it.fill, self.limits.queue_fill_ratio))
 
-    @cached_property
+    @fact
     def hot_queues(self) -> tuple[QueueFeatures, ...]:
         """Full ones, while most others of their processor and member are idle."""
 
@@ -50,7 +61,7 @@ class Processors(Lag):
                 return False
             siblings = [
                 it
-                for it in self.m.queues
+                for it in self.queues
                 if (it.processor, it.member) == (queue.processor, queue.member) and it.queue != queue.queue
             ]
             idle = [it for it in siblings if at_most(it.fill, self.limits.idle_queue_ratio)]
@@ -58,32 +69,32 @@ class Processors(Lag):
 
         return tuple(it for it in self.full_queues if is_hot(it))
 
-    @cached_property
+    @fact
     def full_queue_count(self) -> int | None:
         """How many; None without a queue whose fill is known."""
         return len(self.full_queues) if self.queue_fill is not None else None
 
-    @cached_property
+    @fact
     def hot_queue_count(self) -> int | None:
         """How many; None without a queue whose fill is known."""
         return len(self.hot_queues) if self.queue_fill is not None else None
 
-    @cached_property
+    @fact
     def delay_full(self) -> Known:
         """Whether the delay queue is full."""
-        m, t = self.m, self.limits
-        return all_of(at_least(m.delay_fill, t.delay_fill_ratio), at_least(m.delay_high, t.delay_high_ratio))
+        t = self.limits
+        return all_of(at_least(self.delay_fill, t.delay_fill_ratio), at_least(self.delay_high, t.delay_high_ratio))
 
-    @cached_property
+    @fact
     def queue_long(self) -> Known:
         """Whether a queue is full."""
         return at_least(self.queue_fill, self.limits.queue_fill_ratio)
 
-    @cached_property
+    @fact
     def entry_slow(self) -> Known:
         """Whether events wait long before they enter a queue."""
-        entry, t = self.m.enqueue_mean_seconds, self.limits
-        before = self.m.enqueue_baseline_seconds or 0.0
+        entry, t = self.enqueue_mean_seconds, self.limits
+        before = self.enqueue_baseline_seconds or 0.0
         return all_of(at_least(entry, t.enqueue_seconds), at_least(entry, t.enqueue_ratio * before))
 
     # Slow processors: compared with their own baseline first, then with the slow-down of their peers.
@@ -93,7 +104,7 @@ class Processors(Lag):
         return self.held_inside or at_least(p.fill, self.limits.queue_fill_ratio) is not False
 
     def _others(self, than: str) -> list[ProcessorFeatures]:
-        return [it for it in self.m.processors if it.processor != than and above(it.attempts, 0)]
+        return [it for it in self.processors if it.processor != than and above(it.attempts, 0)]
 
     def _is_slow(self, p: ProcessorFeatures) -> bool:
         t = self.limits
@@ -101,34 +112,34 @@ class Processors(Lag):
         slow = all_of(at_least(p.slow_down, t.slow_ratio), at_least(p.slow_down, t.slow_peers_ratio * peers))
         return slow is True and self._is_held_up(p)
 
-    @cached_property
+    @fact
     def slow_processors(self) -> tuple[str, ...]:
         """Event types that are slow against their own baseline and their peers, or else far slower than their peers."""
-        return tuple(p.processor for p in self.m.processors if self._is_slow(p)) or self.slow_by_peers
+        return tuple(p.processor for p in self.processors if self._is_slow(p)) or self.slow_by_peers
 
     def _towers(self, p: ProcessorFeatures) -> bool:
         peers = lower_median(it.process_seconds for it in self._others(p.processor))
-        every = sum(times(it.rate_per_second, it.process_seconds) or 0.0 for it in self.m.processors)
+        every = sum(times(it.rate_per_second, it.process_seconds) or 0.0 for it in self.processors)
         most_of_it = above(times(p.rate_per_second, p.process_seconds), MOST * every)
         far = at_least(times(TENTH, p.process_seconds), peers)
         return p.slow_down is None and all_of(most_of_it, far) is True and self._is_held_up(p)
 
-    @cached_property
+    @fact
     def slow_by_peers(self) -> tuple[str, ...]:
         """Of an incident without a good time before it: event types that take ten times their peers' time, and most of all of it."""
-        return tuple(p.processor for p in self.m.processors if self._towers(p))
+        return tuple(p.processor for p in self.processors if self._towers(p))
 
-    @cached_property
+    @fact
     def unknown_count(self) -> int:
         """Processors that work, and have no baseline to compare with."""
-        return sum(1 for p in self.m.processors if above(p.attempts, 0) and p.slow_down is None and self._is_held_up(p))
+        return sum(1 for p in self.processors if above(p.attempts, 0) and p.slow_down is None and self._is_held_up(p))
 
-    @cached_property
+    @fact
     def known_count(self) -> int:
         """Processors with a baseline."""
-        return sum(1 for p in self.m.processors if p.slow_down is not None)
+        return sum(1 for p in self.processors if p.slow_down is not None)
 
-    @cached_property
+    @fact
     def slowest(self) -> SlowestProcessor | None:
         """The event type with the largest slow-down."""
         found = [
@@ -139,47 +150,47 @@ class Processors(Lag):
                 baseline_seconds=p.baseline_seconds,
                 attempts=p.attempts,
             )
-            for p in self.m.processors
+            for p in self.processors
             if p.slow_down is not None and p.process_seconds is not None and p.baseline_seconds is not None
         ]
         return max(found, key=lambda it: (it.slow_down, it.processor), default=None)
 
-    @cached_property
+    @fact
     def median_slow_down(self) -> Number:
         """Of all processors, as a multiple of the baseline."""
-        return lower_median(p.slow_down for p in self.m.processors)
+        return lower_median(p.slow_down for p in self.processors)
 
-    @cached_property
+    @fact
     def one_slow(self) -> Known:
         """Whether one is slow; if more than half of them are, the question about all of them covers that."""
-        slow, every = len(self.slow_processors), len(self.m.processors)
+        slow, every = len(self.slow_processors), len(self.processors)
         if slow and (2 * slow <= every or every == 1):
             return True
         return None if not self.known_count or self.unknown_count else False
 
-    @cached_property
+    @fact
     def slowest_seconds(self) -> Number:
         """Duration of an attempt of the slowest."""
         return self.slowest.process_seconds if self.slowest is not None else None
 
-    @cached_property
+    @fact
     def slowest_baseline_seconds(self) -> Number:
         """The same in the baseline."""
         return self.slowest.baseline_seconds if self.slowest is not None else None
 
-    @cached_property
+    @fact
     def slowest_slow_down(self) -> Number:
         """Their ratio."""
         return self.slowest.slow_down if self.slowest is not None else None
 
-    @cached_property
+    @fact
     def peers_seconds(self) -> Number:
         """Duration of an attempt of a typical other one."""
         if self.slowest is None:
             return None
         return lower_median(p.process_seconds for p in self._others(self.slowest.processor))
 
-    @cached_property
+    @fact
     def peers_slow_down(self) -> Number:
         """Slow-down of a typical other one."""
         if self.slowest is None:

@@ -15,6 +15,7 @@ from workbench.numbers import (
     QUOTA_PAUSE_SECONDS,
     SEVERAL,
 )
+from workbench.triage.facts import fact
 from workbench.triage.facts.unknown import (
     Known,
     Number,
@@ -74,19 +75,19 @@ class Standing(Work):
 
     # Who has them, as the coordinator says.
 
-    @cached_property
+    @fact
     def unsubscribed(self) -> bool:
         """Whether the group has members, and none of them any partition of this topic."""
-        known = [p.assigned for p in self.m.partitions if p.assigned is not None]
+        known = [p.assigned for p in self.partitions if p.assigned is not None]
         return bool(known) and not any(known)
 
-    @cached_property
+    @fact
     def unowned_partitions(self) -> tuple[int, ...]:
         """Those that wait for somebody to have them, while members have others; what moves all the same is somebody's."""
         stands = {
-            p.partition for p in self.m.partitions if at_least(still_seconds(p), self.soon_seconds / 2) is not False
+            p.partition for p in self.partitions if at_least(still_seconds(p), self.soon_seconds / 2) is not False
         }
-        wait = (p for p in self.m.partitions if equal(p.assigned, 0) and above(p.lag_messages, 0) and not is_idle(p))
+        wait = (p for p in self.partitions if equal(p.assigned, 0) and above(p.lag_messages, 0) and not is_idle(p))
         return () if self.unsubscribed else tuple(p.partition for p in wait if p.partition in stands)
 
     # What has stopped.
@@ -99,7 +100,7 @@ class Standing(Work):
     @cached_property
     def each_members_partitions(self) -> Number:
         """Partitions for each member."""
-        return ratio(self.m.partition_count, self.m.group_members)
+        return ratio(self.partition_count, self.group_members)
 
     def rhythm_seconds(self, p: PartitionFeatures) -> float:
         """The usual time between two commits; 0 if it is not known."""
@@ -115,7 +116,7 @@ class Standing(Work):
         rhythm = self.commit_every_seconds if self.commit_every_seconds > 0 else learned
         if p.committed is None or not above(p.lag_messages, 0) or is_tail(p) or rhythm is None:
             return False
-        m, passed = self.m, told(p, "passed")
+        passed = told(p, "passed")
         since = p.moved_ago_seconds if p.moved_ago_seconds is not None else p.committed_since_seconds
         still = plus(since, p.committed_last_seconds)
         each = self.each_members_partitions
@@ -126,10 +127,10 @@ class Standing(Work):
             # What others have passed so often is not waiting for its turn, once that would be longer than any that has ended.
             (told(p, "turn") or 0.0) * (MORE if (passed or 0) >= SEVERAL else 2),
             # Under a quota a member's partitions are served one after the other, each after a pause.
-            (m.throttle_seconds or 0.0) * (2 + (1.0 if each is None else each)),
+            (self.throttle_seconds or 0.0) * (2 + (1.0 if each is None else each)),
         )
-        over = above(m.arrival_per_second, m.read_quota_per_second)
-        held_up = over if m.throttle_seconds is None else m.throttle_seconds > 0
+        over = above(self.arrival_per_second, self.read_quota_per_second)
+        held_up = over if self.throttle_seconds is None else self.throttle_seconds > 0
         in_line = all_of(held_up, below(passed, SEVERAL), below(still, QUOTA_PAUSE_SECONDS))
         waiting = told(p, "waiting")
         long = at_least(p.time_lag_seconds if waiting is None else waiting, patience)
@@ -138,10 +139,10 @@ class Standing(Work):
             is True
         )
 
-    @cached_property
+    @fact
     def frozen_partitions(self) -> tuple[int, ...]:
         """Those whose commit has stopped, for longer than usual, while messages wait."""
-        return tuple(p.partition for p in self.m.partitions if self._is_frozen(p))
+        return tuple(p.partition for p in self.partitions if self._is_frozen(p))
 
     @cached_property
     def _frozen(self) -> frozenset[int]:
@@ -151,7 +152,7 @@ class Standing(Work):
         """Whether it is one of `frozen_partitions`."""
         return p.partition in self._frozen
 
-    @cached_property
+    @fact
     def frozen_count(self) -> int:
         """How many."""
         return len(self.frozen_partitions)
@@ -171,10 +172,10 @@ class Standing(Work):
             is True
         )
 
-    @cached_property
+    @fact
     def standing_partitions(self) -> tuple[int, ...]:
         """Those that may have stopped, too lately to be sure."""
-        return tuple(p.partition for p in self.m.partitions if self._may_have_stopped(p))
+        return tuple(p.partition for p in self.partitions if self._may_have_stopped(p))
 
     @cached_property
     def _standing(self) -> frozenset[int]:
@@ -184,44 +185,44 @@ class Standing(Work):
         """Whether it is one of `standing_partitions`."""
         return p.partition in self._standing
 
-    @cached_property
+    @fact
     def moving_now(self) -> bool:
         """Whether any commit has moved in the last two samples (an exporter's count of members may be older than that)."""
-        return any(at_most(still_seconds(p), APART * (p.committed_interval_seconds or 0.0)) for p in self.m.partitions)
+        return any(at_most(still_seconds(p), APART * (p.committed_interval_seconds or 0.0)) for p in self.partitions)
 
-    @cached_property
+    @fact
     def moving_partitions(self) -> int:
         """How many are read."""
-        return sum(1 for p in self.m.partitions if above(p.committed_moved, 0) and not self.is_frozen(p))
+        return sum(1 for p in self.partitions if above(p.committed_moved, 0) and not self.is_frozen(p))
 
-    @cached_property
+    @fact
     def silent_partitions(self) -> int:
         """How many have a lag, and too few samples of a commit."""
-        silent = (p for p in self.m.partitions if (p.committed_samples or 0) < FEW_SAMPLES)
+        silent = (p for p in self.partitions if (p.committed_samples or 0) < FEW_SAMPLES)
         return sum(1 for p in silent if above(p.lag_recent_low, 0))
 
-    @cached_property
+    @fact
     def dark_partitions(self) -> tuple[int, ...]:
         """Measured before, and no more, while others are: a log without a leader, or a client that has gone with its partitions."""
-        return tuple(p.partition for p in self.m.partitions if p.lag_messages is None and above(p.lag_ever_samples, 0))
+        return tuple(p.partition for p in self.partitions if p.lag_messages is None and above(p.lag_ever_samples, 0))
 
-    @cached_property
+    @fact
     def unmoved_partitions(self) -> tuple[int, ...]:
         """Those that nothing arrives in, with records at their end that have waited as long as the data show."""
-        return tuple(p.partition for p in self.m.partitions if is_unmoved(p))
+        return tuple(p.partition for p in self.partitions if is_unmoved(p))
 
-    @cached_property
+    @fact
     def by_client(self) -> Known:
         """Whether some partitions' lag is known from their own client alone."""
-        return _some_told(self.m.partitions, "by_client")
+        return _some_told(self.partitions, "by_client")
 
-    @cached_property
+    @fact
     def unseen(self) -> bool:
         """Whether such a lag does not change, as that of a paused client, which fetches nothing: only one that changes is known."""
         lies = any(
-            equal(told(p, "by_client"), 1) and equal(p.lag_recent_slope, 0) is not False for p in self.m.partitions
+            equal(told(p, "by_client"), 1) and equal(p.lag_recent_slope, 0) is not False for p in self.partitions
         )
-        return lies and not all(it.paused_mean is not None for it in self.m.members if it.live)
+        return lies and not all(it.paused_mean is not None for it in self.members if it.live)
 
 
 def _some_told(partitions: tuple[PartitionFeatures, ...], name: str) -> Known:

@@ -6,6 +6,7 @@ process times against the baseline. A consumer without queues of its own is a sh
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from itertools import pairwise
@@ -14,6 +15,7 @@ from workbench.features.measured import MeasuredSubscription, PartitionFeatures
 from workbench.numbers import APART, BUSY, FETCHED, IDLE, LESS, MORE, MOST, NEAR_QUOTA, NEVER_EMPTY, PART, STALE, SURELY
 from workbench.schedule import Schedule
 from workbench.settings import Thresholds
+from workbench.triage.facts import fact
 from workbench.triage.facts.unknown import (
     Known,
     Number,
@@ -38,33 +40,34 @@ def told(p: PartitionFeatures, name: str) -> Number:
     return p.story.get(name) if p.story else None
 
 
-class Work:
-    """What is expected of a group, and what its consumer's own work looks like. Facts are computed when they are asked for.
+@dataclass(frozen=True, kw_only=True)
+class Work(MeasuredSubscription):
+    """What is expected of a group, and what its consumer's own work looks like.
 
-    Args:
-        measured: the features of the subscription.
+    Attributes:
         limits: the thresholds of this group.
         schedule: of a batch, if it is one.
         at: the window's end; without it, no group is a batch.
     """
 
-    def __init__(
-        self,
-        measured: MeasuredSubscription,
-        limits: Thresholds,
-        schedule: Schedule | None = None,
-        at: datetime | None = None,
-    ) -> None:
-        self.m, self.limits = measured, limits
-        self.schedule: Schedule | None = schedule if at is not None else None
-        self.at = at
-        self.objective_seconds = limits.time_lag_objective_seconds
-        self.commit_every_seconds = limits.commit_every_seconds
+    limits: Thresholds
+    schedule: Schedule | None = None
+    at: datetime | None = None
 
-    @cached_property
+    @fact
+    def objective_seconds(self) -> float:
+        """The time lag that the group may have."""
+        return self.limits.time_lag_objective_seconds
+
+    @fact
+    def commit_every_seconds(self) -> float:
+        """The expected time between two commits; 0 if none is set."""
+        return self.limits.commit_every_seconds
+
+    @fact
     def stale_seconds(self) -> float:
         """The age from which a lag counts as unknown: some missed scrapes, and a clock that is a minute off, are none."""
-        return max(APART * self.limits.stale_after_seconds, STALE * (self.m.sample_interval_seconds or 0.0))
+        return max(APART * self.limits.stale_after_seconds, STALE * (self.sample_interval_seconds or 0.0))
 
     # A batch: when its last run was due that must be over by now, and the run before it.
 
@@ -82,22 +85,23 @@ class Work:
                 break
         return min(((it, before) for it, before in pairwise(ago) if it >= self.objective_seconds), default=(None, None))
 
-    @cached_property
+    @fact
     def batch_due_seconds(self) -> Number:
         """For how long the last run is due that must be over; None for a group that is no batch."""
         return self._runs[0]
 
-    @cached_property
+    @fact
     def batch_before_seconds(self) -> Number:
         """For how long the run before it is due."""
         return self._runs[1]
 
-    @cached_property
+    @fact
     def batch_every_seconds(self) -> Number:
         """Interval of a batch without a cron expression."""
-        return self.schedule.every.total_seconds() if self.schedule is not None and self.schedule.every else None
+        schedule = self.schedule if self.at is not None else None
+        return schedule.every.total_seconds() if schedule is not None and schedule.every else None
 
-    @cached_property
+    @fact
     def batch_now(self) -> Number:
         """The window's end, in seconds since 1970; None for a group that is no batch."""
         return self.at.timestamp() if self.schedule is not None and self.at is not None else None
@@ -107,88 +111,86 @@ class Work:
     @cached_property
     def members_now(self) -> Number:
         """Members that share the work."""
-        m = self.m
-        return next((it for it in (m.live_members, m.group_members_recent) if it is not None and it > 0), None)
+        return next((it for it in (self.live_members, self.group_members_recent) if it is not None and it > 0), None)
 
     @cached_property
     def read_per_second(self) -> float:
         """Messages/s that all members read together."""
-        return sum(p.committed_per_second or 0.0 for p in self.m.partitions)
+        return sum(p.committed_per_second or 0.0 for p in self.partitions)
 
-    @cached_property
+    @fact
     def has_queues(self) -> bool:
         """Whether the consumer shows queues of its own."""
-        m = self.m
-        return bool(m.queues) or m.enqueue_mean_seconds is not None or m.enqueue_baseline_seconds is not None
+        return bool(self.queues) or self.enqueue_mean_seconds is not None or self.enqueue_baseline_seconds is not None
 
     @cached_property
     def _timed(self) -> bool:
-        return any(p.process_seconds is not None for p in self.m.processors)
+        return any(p.process_seconds is not None for p in self.processors)
 
-    @cached_property
+    @fact
     def loop_busy(self) -> Number:
         """Process time per second and member."""
         now = 0.0
-        for p in self.m.processors:
+        for p in self.processors:
             # The attempts since the last sample before the window; its rate divides them by the time since the first one in it.
             if p.rate_per_second and p.rate_per_second > 0 and p.attempts is not None:
-                span = p.attempts / p.rate_per_second + (self.m.sample_interval_seconds or 0.0)
+                span = p.attempts / p.rate_per_second + (self.sample_interval_seconds or 0.0)
                 now += ratio(times(p.attempts, p.process_seconds), span) or 0.0
         return ratio(now, self.members_now) if self._timed else None
 
-    @cached_property
+    @fact
     def loop_busy_baseline(self) -> Number:
         """The same in the baseline."""
-        then = sum(times(p.baseline_rate_per_second, p.baseline_seconds) or 0.0 for p in self.m.processors)
+        then = sum(times(p.baseline_rate_per_second, p.baseline_seconds) or 0.0 for p in self.processors)
         return ratio(then, self.members_now) if self._timed and then > 0 else None
 
-    @cached_property
+    @fact
     def poll_idle(self) -> Number:
         """Share of the time that the busiest member's thread waits for records."""
-        return min(known(*(it.poll_idle for it in self.m.members if it.live)), default=None)
+        return min(known(*(it.poll_idle for it in self.members if it.live)), default=None)
 
-    @cached_property
+    @fact
     def fetched_low(self) -> Number:
         """The lowest number of fetched messages that wait in the client, of the partition with most."""
-        return most(*(p.fetch_queue_recent_low for p in self.m.partitions))
+        return most(*(p.fetch_queue_recent_low for p in self.partitions))
 
-    @cached_property
+    @fact
     def quota_share(self) -> Number:
         """Messages/s read lately, as a share of what quotas allow."""
         # A broker that throttles lets a client wait for seconds between two answers: lately it may have read nothing.
-        return ratio(most(self.m.committed_recent_per_second, self.read_per_second), self.m.read_quota_per_second)
+        return ratio(most(self.committed_recent_per_second, self.read_per_second), self.read_quota_per_second)
 
-    @cached_property
+    @fact
     def at_quota(self) -> bool:
         """Whether it reads what its quota allows, and no more."""
-        m, share = self.m, self.quota_share
-        lately = ratio(m.committed_recent_per_second, m.read_quota_per_second)
-        arriving = ratio(m.arrival_per_second, m.read_quota_per_second)
+        share = self.quota_share
+        lately = ratio(self.committed_recent_per_second, self.read_quota_per_second)
+        arriving = ratio(self.arrival_per_second, self.read_quota_per_second)
         # Where more arrives than it may read, the quota is enough of a reason, although it reads in bursts with pauses.
         enough = any_of(
             at_least(share, LESS), at_least(arriving, 2), all_of(at_least(share, NEAR_QUOTA), at_least(arriving, MORE))
         )
         return all_of(at_most(lately, MORE), enough) is True
 
-    @cached_property
+    @fact
     def typical_arrival(self) -> Number:
         """Messages/s that arrive in a typical partition."""
-        return lower_median(p.arrival_per_second for p in self.m.partitions)
+        return lower_median(p.arrival_per_second for p in self.partitions)
 
     # Judged.
 
     @cached_property
     def _far_throttled(self) -> Known:
-        return at_least(self.m.throttle_seconds, SURELY * self.limits.throttle_seconds)
+        return at_least(self.throttle_seconds, SURELY * self.limits.throttle_seconds)
 
-    @cached_property
+    @fact
     def own_work(self) -> Known:
         """Whether the consumer's work takes the time; False if it waits for what does not reach it, None if that is not known.
 
         A thread that neither waits for records nor handles them may wait for its commits, over a slow network, or do what nobody
         measures.
         """
-        m, busy, before, idle = self.m, self.loop_busy, self.loop_busy_baseline, self.poll_idle
+        busy, before, idle = self.loop_busy, self.loop_busy_baseline, self.poll_idle
         less = at_most(busy, times(LESS, before))
         # What one answer brought may be waiting at this moment, but the handlers have little to do, and the next answer is far away.
         if all_of(self._far_throttled, at_most(busy, PART), less):
@@ -197,30 +199,29 @@ class Work:
             return True
         if at_most(idle, IDLE):
             # Of all the threads that never wait, the handlers take so little. (A hot partition keeps one member busy.)
-            never = sum(1 for it in m.members if it.live and at_most(it.poll_idle, IDLE))
-            return None if at_most(times(busy, m.live_members), PART * never) else True
+            never = sum(1 for it in self.members if it.live and at_most(it.poll_idle, IDLE))
+            return None if at_most(times(busy, self.live_members), PART * never) else True
         few = self.limits.fetch_queue_messages
-        waits = all_of(below(m.fetch_queue_mean, few), at_least(m.lag_messages, FETCHED * few))
+        waits = all_of(below(self.fetch_queue_mean, few), at_least(self.lag_messages, FETCHED * few))
         if at_least(idle, MOST) or waits or less:
             return False
         if all_of(at_least(busy, times(MORE, before)), at_least(busy, PART)) or at_least(busy, BUSY):
             return True
         return False if at_most(busy, PART) else None
 
-    @cached_property
+    @fact
     def queueless(self) -> bool:
         """Whether its client or its handlers are measured, and no queue is: it has none, or none that counts."""
-        there = (self.poll_idle, self.loop_busy, self.fetched_low, self.m.throttle_seconds, self.m.rtt_seconds)
+        there = (self.poll_idle, self.loop_busy, self.fetched_low, self.throttle_seconds, self.rtt_seconds)
         return not self.has_queues and any(it is not None for it in there)
 
-    @cached_property
+    @fact
     def surely_slow_network(self) -> bool:
         """Round trips long enough to explain a lag, whatever else is not known."""
-        m = self.m
-        far = at_least(m.rtt_seconds, times(SURELY, m.rtt_baseline_seconds))
-        return all_of(at_least(m.rtt_seconds, self.limits.rtt_seconds), far) is True
+        far = at_least(self.rtt_seconds, times(SURELY, self.rtt_baseline_seconds))
+        return all_of(at_least(self.rtt_seconds, self.limits.rtt_seconds), far) is True
 
-    @cached_property
+    @fact
     def works_on(self) -> bool:
         """Whether its handlers are busy all the time, and what they handle is committed, and not handled again by the next owner."""
         return at_least(self.loop_busy, BUSY) is True and self.read_per_second >= LESS * self.handled_per_second
@@ -228,13 +229,12 @@ class Work:
     @cached_property
     def handled_per_second(self) -> float:
         """Records/s that all handlers finish together."""
-        return sum(p.rate_per_second or 0.0 for p in self.m.processors)
+        return sum(p.rate_per_second or 0.0 for p in self.processors)
 
-    @cached_property
+    @fact
     def polling(self) -> Known:
         """True if something proves that somebody polls; None if nothing does."""
-        m = self.m
         # A client's statistics come with a poll: new ones prove it, as does work that ends.
-        alive = any(it.live and it.stats_stand is False for it in m.members)
-        works = any(above(p.attempts, 0) for p in m.processors)
-        return True if m.poll_age_seconds is not None or alive or works else None
+        alive = any(it.live and it.stats_stand is False for it in self.members)
+        works = any(above(p.attempts, 0) for p in self.processors)
+        return True if self.poll_age_seconds is not None or alive or works else None
