@@ -253,7 +253,10 @@ class ConsumerThread:
                 continue
             event = decode(record)
             now = clock()
-            decoded[topic] = decoded.get(topic, 0) + 1
+            if topic in decoded:
+                decoded[topic] += 1
+            else:
+                decoded[topic] = 1
             if state.first_offset is None:
                 state.first_offset = offset
             state.position = offset + 1

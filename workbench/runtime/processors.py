@@ -225,6 +225,8 @@ class ProcessorPool:
     def _handle(self, event: Event) -> Outcome:
         try:
             result = self._handler(event)
+            if result is None:  # the usual case, without a look at each kind of outcome
+                return _DONE
             # A handler that returns another value (an id, a row count) has succeeded; a failure is an exception.
             return result if isinstance(result, Outcome) else _DONE
         except BaseException as error:
@@ -234,6 +236,11 @@ class ProcessorPool:
 
     def _settle(self, slot: Slot, event: Event, outcome: Outcome, seconds: float) -> None:
         reporter = self._reporter
+        if outcome is _DONE:  # the usual case
+            slot.queue.release(event.lane)
+            reporter.attempted(event, seconds, _OK)
+            reporter.finished(event)
+            return
         if isinstance(outcome, Retry) and (event.attempt < self._config.max_attempts or not outcome.counted):
             reporter.attempted(event, seconds, OutcomeLabel.RETRY)
             after = self._backoff(event.tries) if outcome.after is None else outcome.after
@@ -265,7 +272,7 @@ class ProcessorPool:
         return min(self._config.retry_backoff_max_seconds, doubled)
 
 
-_DONE = Done()
+_DONE, _OK = Done(), OutcomeLabel.OK
 
 
 class Processors:
