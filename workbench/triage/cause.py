@@ -141,39 +141,27 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Conclude:
-    """An answer that is a verdict."""
-
-    verdict: Verdict
-
-    @property
-    def verdicts(self) -> tuple[Verdict, ...]:
-        """Its verdict."""
-        return (self.verdict,)
-
-
-@dataclass(frozen=True, slots=True)
-class Choose:
-    """An answer that is one of several verdicts.
+    """An answer that is a verdict, or one of several.
 
     Attributes:
-        options: pairs of (condition, verdict); the first condition that holds decides.
-        otherwise: the verdict if none holds.
+        verdict: which one.
+        unless: pairs of (condition, another verdict); the first condition that holds decides.
     """
 
-    options: tuple[tuple[Test, Verdict], ...]
-    otherwise: Verdict
+    verdict: Verdict
+    unless: tuple[tuple[Test, Verdict], ...] = ()
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
         """Each possible verdict once, in order."""
-        return tuple(dict.fromkeys((*(verdict for _, verdict in self.options), self.otherwise)))
+        return tuple(dict.fromkeys((*(verdict for _, verdict in self.unless), self.verdict)))
 
     def verdict_of(self, row: Row, thresholds: Thresholds) -> Verdict:
         """The one that a subscription gets."""
-        return next((verdict for holds, verdict in self.options if holds(row, thresholds) is True), self.otherwise)
+        return next((verdict for holds, verdict in self.unless if holds(row, thresholds) is True), self.verdict)
 
 
-Outcome = Ask | Conclude | Choose
+Outcome = Ask | Conclude
 
 
 @dataclass(frozen=True, slots=True)

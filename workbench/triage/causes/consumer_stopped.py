@@ -8,7 +8,7 @@ from math import floor
 from workbench.humanize import count, counted, duration, listed, plural
 from workbench.settings import Thresholds
 from workbench.triage.actions import consume_again, hung_or_gone
-from workbench.triage.cause import Ask, Choose, Leaf, Measure, Node, Operand, always, leaves_open, no, yes
+from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, yes
 from workbench.triage.causes.batch_missed import has_missed_its_batch
 from workbench.triage.causes.stuck_partition import is_blocked, that_stand_still
 from workbench.triage.facts.unknown import above, at_least, ratio
@@ -107,7 +107,7 @@ QUESTION = Node(
         leaves_open("nobody_known", "neither members nor commits are measured", always),
     ),
     yes=Ask("rebalancing"),
-    no=Choose(((has_missed_its_batch, Verdict.BATCH_MISSED),), otherwise=Verdict.CONSUMER_STOPPED),
+    no=Conclude(Verdict.CONSUMER_STOPPED, unless=((has_missed_its_batch, Verdict.BATCH_MISSED),)),
     words=_words,
     needs=("group_members", "poll_age"),
     measures=(

@@ -51,7 +51,6 @@ def _actions(it: Subject, row: Row) -> list[Action]:
     return [
         Action(
             title=f"Raise delay_capacity{more}, or delay fewer events",
-            command=None,
             verify="the delay queue is less than half full",
             kind="raise_delay_capacity",
             parameters={"capacity": wanted},

@@ -77,7 +77,6 @@ def _actions(it: Subject, row: Row) -> list[Action]:
         ),
         Action(
             title="If the order of its events does not matter, append a salt to the key; otherwise slow down its producer",
-            command=None,
             verify="the queue is no fuller than the others",
             kind="spread_keys",
             parameters={"processor": name, "partition": worst.partition},

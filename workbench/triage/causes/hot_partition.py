@@ -115,7 +115,6 @@ def _actions(it: Subject, row: Row) -> list[Action]:
         ),
         Action(
             title="Spread them (append a salt to the key, or use another partitioner), if their order allows it",
-            command=None,
             verify="the lag of these partitions shrinks towards that of the others",
             kind="spread_keys",
             parameters={"partitions": list(hot)},

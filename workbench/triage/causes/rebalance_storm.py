@@ -159,7 +159,6 @@ def _actions(it: Subject, row: Row) -> list[Action]:
     who = sorted(_who(row))
     act = Action(
         title=title.format(who=listed(who) or "one member"),
-        command=None,
         verify="no rebalance for 5 min",
         kind=kind,
         parameters={"members": who},

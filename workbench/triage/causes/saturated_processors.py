@@ -8,7 +8,7 @@ from workbench.settings import Thresholds
 from workbench.triage import capacity
 from workbench.triage.actions import more_threads
 from workbench.triage.capacity import Sizing
-from workbench.triage.cause import Ask, Choose, Leaf, Measure, Node, always, leaves_open, no, yes
+from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, always, leaves_open, no, yes
 from workbench.triage.causes.burst import is_burst
 from workbench.triage.facts.unknown import above, all_of, any_of, at_least, times
 from workbench.triage.finding import Action, Scope
@@ -49,7 +49,7 @@ QUESTION = Node(
         no("loop", "it handles records in the thread that polls", lambda row, _: row.queueless),
         leaves_open("unknown", "nothing shows how the consumer works", always),
     ),
-    yes=Choose(((is_burst, Verdict.BURST),), otherwise=Verdict.SATURATED_PROCESSORS),
+    yes=Conclude(Verdict.SATURATED_PROCESSORS, unless=((is_burst, Verdict.BURST),)),
     # The room of a poll loop is members and partitions.
     no=Ask("frozen"),
     words=_words,

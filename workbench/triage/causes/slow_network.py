@@ -100,13 +100,11 @@ def _actions(it: Subject, row: Row) -> list[Action]:
     return [
         Action(
             title=f"Check the network path {listed(ways, most=3)}",
-            command=None,
             verify=f"round trips are back at {duration(row.rtt_baseline_seconds)}",
             checks=fast,
         ),
         Action(
             title="Restart these members on another host or in another zone, with a better network path",
-            command=None,
             verify=f"round trips are below {duration(limit)}",
             kind="move_members",
             parameters={"members": sorted(m.member for m in slow)},

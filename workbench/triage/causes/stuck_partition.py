@@ -196,7 +196,6 @@ def _actions(it: Subject, row: Row) -> list[Action]:
                 read,
                 Action(
                     title="Send it to the dead-letter topic (lower max_attempts, or return Dead from the handler)",
-                    command=None,
                     verify=passes,
                     kind="dead_letter",
                     parameters={"partition": number, "offset": offset, "max_attempts": 3},
@@ -237,7 +236,6 @@ def _actions(it: Subject, row: Row) -> list[Action]:
                 ),
                 Action(
                     title="Then restart these members, one at a time",
-                    command=None,
                     verify=passes,
                     kind="restart_consumers",
                     parameters={"members": [], "partitions": _still(row)},

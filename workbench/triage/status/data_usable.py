@@ -5,7 +5,7 @@ from __future__ import annotations
 from workbench.humanize import count, counted, duration, listed, plural
 from workbench.settings import Thresholds
 from workbench.triage.actions import see_the_source
-from workbench.triage.cause import Ask, Choose, Leaf, Measure, Node, Operand, always, leaves_open, no, yes
+from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, yes
 from workbench.triage.facts.unknown import above, all_of, at_most, times
 from workbench.triage.finding import Action
 from workbench.triage.subject import Subject
@@ -84,7 +84,7 @@ QUESTION = Node(
         leaves_open("no_age", "the age of the last sample is not known", always),
     ),
     yes=Ask("lost"),
-    no=Choose(((has_no_sample, Verdict.NO_DATA),), otherwise=Verdict.UNUSABLE_DATA),
+    no=Conclude(Verdict.UNUSABLE_DATA, unless=((has_no_sample, Verdict.NO_DATA),)),
     words=_words,
     needs=(),
     measures=(

@@ -87,7 +87,6 @@ def _actions(it: Subject, row: Row) -> list[Action]:
     return [
         Action(
             title=f"Read the handlers' log for the errors of {names}, and what they depend on",
-            command=None,
             verify="you know why they fail",
         ),
         Action(

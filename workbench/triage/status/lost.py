@@ -122,7 +122,6 @@ def _actions(it: Subject, row: Row) -> list[Action]:
             title=f"Replay what was skipped (from offset {offset:,} of partition {first} on) by time, into a new group"
             if offset is not None
             else "Replay what was skipped by time, into a new group",
-            command=None,
             verify="the replay's group has read all of it",
             checks=(Check(feature="skipped_messages", relation="=", value=0.0),),
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from workbench.humanize import duration
 from workbench.numbers import FAR
 from workbench.settings import Thresholds
-from workbench.triage.cause import Choose, Conclude, Leaf, Measure, Node, Operand, always, no, yes
+from workbench.triage.cause import Conclude, Leaf, Measure, Node, Operand, always, no, yes
 from workbench.triage.facts.unknown import all_of, at_least, times
 from workbench.triage.status import lagging
 from workbench.triage.subscription import SubscriptionFeatures as Row
@@ -45,7 +45,7 @@ QUESTION = Node(
         no("arrives", "records arrive as usual", always),
     ),
     yes=Conclude(Verdict.PRODUCER_SILENT),
-    no=Choose(((has_recovered, Verdict.RECOVERED),), otherwise=Verdict.HEALTHY),
+    no=Conclude(Verdict.HEALTHY, unless=((has_recovered, Verdict.RECOVERED),)),
     words=_words,
     needs=("log_end_offset",),
     measures=(
