@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from workbench.settings import Thresholds
 from workbench.triage.cause import Ask, Conclude, Node, Outcome, Rule, deciding
 from workbench.triage.order import ROOT, TREE
 from workbench.triage.subscription import SubscriptionFeatures
@@ -34,9 +33,9 @@ def ways(
                 yield ((node, answer), *way), end
 
 
-def decided(row: SubscriptionFeatures, thresholds: Thresholds) -> dict[str, Rule]:
+def decided(row: SubscriptionFeatures) -> dict[str, Rule]:
     """The rule that answers each question, by the question's id."""
-    return {name: deciding(node.rules, row, thresholds) for name, node in TREE.items()}
+    return {name: deciding(node.rules, row) for name, node in TREE.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +57,7 @@ _CALM = frozenset({Verdict.HEALTHY, Verdict.RECOVERED, Verdict.PRODUCER_BURST, V
 
 
 def way_of(
-    answers: Mapping[str, Answer],
-    proven: Collection[str],
-    row: SubscriptionFeatures,
-    thresholds: Thresholds,
-    start: Outcome | None = None,
+    answers: Mapping[str, Answer], proven: Collection[str], row: SubscriptionFeatures, start: Outcome | None = None
 ) -> Way:
     """Follow the answers.
 
@@ -91,7 +86,7 @@ def way_of(
             passed += [it for it in way if answers[it.id] is Answer.CANNOT_TELL]
             break
         here = node.yes if answer is Answer.YES else node.no
-    verdict = here.verdict_of(row, thresholds)
+    verdict = here.verdict_of(row)
     if verdict in _CALM and passed:
         return Way(Verdict.CANNOT_TELL, tuple(path[: path.index(passed[-1]) + 1]), tuple(passed[:-1]))
     return Way(verdict, tuple(path), tuple(passed))

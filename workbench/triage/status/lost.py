@@ -35,12 +35,12 @@ QUESTION = Node(
     question="Were records deleted or skipped before they were read?",
     short="records lost?",
     rules=(
-        yes("deleted", "retention deleted records before they were read", lambda row, _: above(row.lost_messages, 0)),
-        yes("skipped", "commits passed records that nobody read", lambda row, _: above(row.skipped_messages, 0)),
+        yes("deleted", "retention deleted records before they were read", lambda row: above(row.lost_messages, 0)),
+        yes("skipped", "commits passed records that nobody read", lambda row: above(row.skipped_messages, 0)),
         leaves_open(
             "doubtful",
             "commits passed records so fast that they were skipped, or read by a consumer with much room",
-            lambda row, _: above(row.doubtful_messages, 0),
+            lambda row: above(row.doubtful_messages, 0),
             look="compare with what the handlers counted, or with what they wrote",
         ),
         no("none", "the offsets show no record that was passed unread", always),
