@@ -8,7 +8,6 @@ import pytest
 
 from tests.triage.made import made, subscription
 from workbench.features.measured import PartitionFeatures
-from workbench.settings import Thresholds
 from workbench.triage.beside import also_true
 from workbench.triage.causes.slow_downstream import lost_pace
 from workbench.triage.leaves import leaf_of
@@ -46,7 +45,7 @@ def late(read: float = 20.0, **known: Any) -> SubscriptionFeatures:
 
 def told(row: SubscriptionFeatures, verdict: Verdict, *asked: str) -> str:
     """What stands beside a verdict whose path had these questions."""
-    return " ".join(also_true(row, [TREE[it] for it in asked], leaf_of(verdict), Thresholds()))
+    return " ".join(also_true(row, [TREE[it] for it in asked], leaf_of(verdict)))
 
 
 def test_others_that_are_read_more_slowly_stand_beside_a_stuck_partition() -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import pkgutil
 from dataclasses import replace
+from importlib import import_module
 
 import pytest
 
 from tests.triage.made import made, subscription
 from workbench.features.measured import PartitionFeatures
-from workbench.triage.cause import Conclude
+from workbench.triage import causes
+from workbench.triage.cause import Conclude, Node
 from workbench.triage.leaves import leaf_of, registry
 from workbench.triage.order import TREE
 from workbench.triage.subject import Subject
@@ -21,6 +24,16 @@ def test_every_verdict_has_its_own_leaf() -> None:
     """In the order of the verdicts, which is that of the rules and of the game's choices."""
     assert list(registry(LEAVES, TREE.values())) == list(Verdict)
     assert [leaf.verdict for leaf in LEAVES] == list(Verdict)
+
+
+def test_a_cause_is_one_file_named_by_its_verdict() -> None:
+    """It has its leaf there, and every question that only leads to it."""
+    for module in pkgutil.iter_modules(causes.__path__):
+        found = import_module(f"{causes.__name__}.{module.name}")
+        assert found.LEAF.verdict == module.name
+        questions = [it for it in vars(found).values() if isinstance(it, Node)]
+        assert all(found.LEAF.verdict in it.verdicts for it in questions)
+        assert {it.id for it in TREE.values() if it.verdicts == (found.LEAF.verdict,)} <= {it.id for it in questions}
 
 
 def test_a_verdict_without_a_leaf_is_an_error() -> None:

@@ -71,7 +71,7 @@ def test_what_is_shown_is_what_was_compared() -> None:
     row = subscription(
         last_sample_age_seconds=140.0, stale_seconds=135.0, reasons={"data_usable": "old"}, verdict=Verdict.NO_DATA
     )
-    shown = because(TREE["data_usable"], row, Thresholds())
+    shown = because(TREE["data_usable"], row)
     assert shown is not None
     [operand] = shown.operands
     assert (operand.name, operand.value, operand.relation, operand.limit) == (
@@ -85,7 +85,7 @@ def test_what_is_shown_is_what_was_compared() -> None:
 def test_an_open_answer_says_what_would_decide() -> None:
     """The rule that left it open has a sentence, and a look."""
     row = subscription(reasons={"throttled": "not_measured"})
-    shown = because(TREE["throttled"], row, Thresholds())
+    shown = because(TREE["throttled"], row)
     assert shown is not None
     assert shown.sentence == "nothing shows whether the broker throttles it" and shown.look is not None
 

@@ -101,7 +101,7 @@ def test_the_walk_is_as_the_declaration_says() -> None:
     )
     for answers in sets:
         proven = {name for name in TREE if answers[name] is Answer.YES and chance.random() < 0.5}
-        way = way_of(answers, proven, row, Thresholds())
+        way = way_of(answers, proven, row)
         assert way.verdict in walk(answers, proven)
         assert way.path[0].id == ROOT
         assert [node.number for node in way.path] == sorted(node.number for node in way.path)
@@ -123,12 +123,12 @@ LAGGING = {
 def test_what_is_proven_stands_over_an_open_question_and_what_is_not_does_not() -> None:
     """A throttle that the client tells leads although nobody counts rebalances; fewer consumers than partitions do not."""
     answers = {**LAGGING, "rebalancing": Answer.CANNOT_TELL, "throttled": Answer.YES}
-    way = way_of(answers, {"throttled"}, subscription(), Thresholds())
+    way = way_of(answers, {"throttled"}, subscription())
     assert way.verdict is Verdict.THROTTLED
     assert [node.id for node in way.passed] == ["rebalancing"]
-    assert way_of(answers, (), subscription(), Thresholds()).verdict is Verdict.CANNOT_TELL
+    assert way_of(answers, (), subscription()).verdict is Verdict.CANNOT_TELL
     few = {**LAGGING, "rebalancing": Answer.CANNOT_TELL, "too_few": Answer.YES}
-    assert way_of(few, (), subscription(), Thresholds()).verdict is Verdict.CANNOT_TELL
+    assert way_of(few, (), subscription()).verdict is Verdict.CANNOT_TELL
     proofs_of = {node.id for node in TREE.values() if any(rule.proof for rule in node.rules)}
     assert proofs_of and {TREE[name].by for name in proofs_of} == {"proof"}
 
@@ -136,9 +136,9 @@ def test_what_is_proven_stands_over_an_open_question_and_what_is_not_does_not() 
 def test_an_open_side_question_ends_no_walk_but_an_all_clear() -> None:
     """Records that were perhaps skipped do not hide why it lags; but nothing is healthy beside them."""
     perhaps = {**LAGGING, "lost": Answer.CANNOT_TELL, "throttled": Answer.YES}
-    way = way_of(perhaps, (), subscription(), Thresholds())
+    way = way_of(perhaps, (), subscription())
     assert (way.verdict, [node.id for node in way.passed]) == (Verdict.THROTTLED, ["lost"])
-    calm = way_of({**perhaps, "lagging": Answer.NO}, (), subscription(), Thresholds())
+    calm = way_of({**perhaps, "lagging": Answer.NO}, (), subscription())
     assert (calm.verdict, calm.path[-1].id) == (Verdict.CANNOT_TELL, "lost")
 
 
@@ -146,11 +146,11 @@ def test_an_answer_is_that_of_the_first_rule_that_holds() -> None:
     """Yes, no and open, question by question, each with its rule; the last rule of every question always holds."""
     known = {"lag_known_partitions": 1, "last_sample_age_seconds": 1.0, "stale_seconds": 90.0}
     row = subscription(**known, late=True)
-    rules = decided(row, Thresholds())
+    rules = decided(row)
     assert rules.keys() == TREE.keys()
     assert (rules["data_usable"].answer, rules["lagging"].answer) == (Answer.YES, Answer.YES)
     assert (rules["one_slow"].answer, rules["one_slow"].id) == (Answer.CANNOT_TELL, "no_baseline")
-    well = decided(subscription(**known, late=False, growing=False), Thresholds())["lagging"]
+    well = decided(subscription(**known, late=False, growing=False))["lagging"]
     assert (well.answer, well.id) == (Answer.NO, "keeps_up")
 
 

@@ -95,12 +95,7 @@ def consume_again(it: Subject, row: SubscriptionFeatures) -> list[Action]:
 
 def _restart(title: str, verify: str, who: tuple[str, ...], *checks: Check) -> Action:
     return Action(
-        title=title,
-        command=None,
-        verify=verify,
-        kind="restart_consumers",
-        parameters={"members": list(who)},
-        checks=checks,
+        title=title, verify=verify, kind="restart_consumers", parameters={"members": list(who)}, checks=checks
     )
 
 
@@ -115,7 +110,6 @@ def more_threads(it: Subject, row: SubscriptionFeatures, names: set[str], title:
     shared = ". Let the threads of a member share one queue; with several queues, the one with the most keys becomes the limit"
     return Action(
         title=f"{title}{words}{shared}",
-        command=None,
         verify="the queues of these types are less than half full within 5 min, and the lag shrinks",
         kind="scale_processors",
         parameters={"processors": sorted(names), "threads": threads},

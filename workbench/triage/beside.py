@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from workbench.humanize import listed, times
-from workbench.settings import Thresholds
 from workbench.triage.cause import Leaf, Node
 from workbench.triage.causes.rebalance_storm import reconciling
 from workbench.triage.causes.slow_downstream import held_by_own_work, lost_pace
@@ -31,7 +30,7 @@ def proven(row: SubscriptionFeatures) -> tuple[Verdict, ...]:
     return (*found, *((_V.SLOW_NETWORK,) if is_slow(row) else ()))
 
 
-def also_true(row: SubscriptionFeatures, path: Sequence[Node], leaf: Leaf, thresholds: Thresholds) -> tuple[str, ...]:
+def also_true(row: SubscriptionFeatures, path: Sequence[Node], leaf: Leaf) -> tuple[str, ...]:
     """Other facts, off the path, in sentences; only for subscriptions that lag."""
     asked = {node.id for node in path}
     if leaf.verdict is _V.CANNOT_TELL and row.answers["lagging"] is Answer.YES:
@@ -41,7 +40,7 @@ def also_true(row: SubscriptionFeatures, path: Sequence[Node], leaf: Leaf, thres
             *([] if leaf.names_members else _changed_members(row)),
             *_network(row, asked),
             *_answered(row, asked, [it.id for it in TREE.values() if it.contributes and it.id != "slow_network"]),
-            *_idle_and_slower(row, asked, thresholds),
+            *_idle_and_slower(row, asked),
             *_others_slower(row, leaf.verdict),
         ]
     else:
@@ -75,14 +74,14 @@ def _network(row: SubscriptionFeatures, asked: set[str]) -> list[str]:
     return [_sentence(node, node.words(row))] if node.id not in asked and is_slow(row) else []
 
 
-def _idle_and_slower(row: SubscriptionFeatures, asked: set[str], t: Thresholds) -> list[str]:
+def _idle_and_slower(row: SubscriptionFeatures, asked: set[str]) -> list[str]:
     """Handlers of a poll loop that takes its time elsewhere hold nothing up yet. They would, without the other fault."""
     if not row.queueless:
         return []
     one, every = TREE["one_slow"], TREE["all_slow"]
     if one.id not in asked and row.answers[one.id] is Answer.NO and row.one_slow:
         return [_sentence(one, one.words(row))]
-    slower = (row.median_slow_down or 0.0) >= t.all_slow_ratio and (row.known_count or 0) > 1
+    slower = (row.median_slow_down or 0.0) >= row.limits.all_slow_ratio and (row.known_count or 0) > 1
     unasked = every.id not in asked and row.answers[every.id] is Answer.NO
     return [_sentence(every, every.words(row))] if slower and unasked else []
 

@@ -80,13 +80,13 @@ def build_finding(
         lag_slope=row.lag_slope,
         eta_drain_seconds=_eta_drain(row),
         eta_loss_seconds=row.loss_seconds,
-        path=tuple(_step(node, answers[node.id], row, thresholds) for node in path),
+        path=tuple(_step(node, row) for node in path),
         partitions=tuple(_partition(item) for item in row.partitions),
         candidates=tuple(likeliest_first(candidates(answers), row)) if verdict is Verdict.CANNOT_TELL else (),
-        contributing=also_true(row, path, leaf, thresholds),
+        contributing=also_true(row, path, leaf),
         missing=_missing(answers, verdict, row, profiles),
         not_ruled_out=tuple(_not_ruled_out(TREE[name], row) for name in row.passed if TREE[name].by != "side"),
-        also_seen=_also_seen(row, thresholds),
+        also_seen=_also_seen(row),
         actions=(*(_keep(subject, row) if at_risk else ()), *leaf.actions(subject, row)),
         runbook=leaf.runbook,
         since=since,
@@ -130,14 +130,14 @@ def _not_ruled_out(node: Node, row: SubscriptionFeatures) -> str:
     return f"{node.short.rstrip('?').capitalize()}: {node.rule(row.reasons[node.id]).because}."
 
 
-def _also_seen(row: SubscriptionFeatures, thresholds: Thresholds) -> tuple[str, ...]:
+def _also_seen(row: SubscriptionFeatures) -> tuple[str, ...]:
     """What an open side question leaves possible; and, where records were lost or commits set back, why the group lags."""
     found = []
     for node in (TREE[name] for name in row.passed if TREE[name].by == "side"):
         look = node.rule(row.reasons[node.id]).look
         found.append(f"{node.words(row).capitalize()}." + (f" To decide: {look}." if look is not None else ""))
     if row.verdict in (Verdict.RECORDS_LOST, Verdict.OFFSETS_RESET) and row.answers["lagging"] is Answer.YES:
-        way = way_of(row.answers, proven_by(row.reasons), row, thresholds, Ask("lagging"))
+        way = way_of(row.answers, proven_by(row.reasons), row, Ask("lagging"))
         found.append(f"It lags, too. {leaf_of(way.verdict).headline(replace(row, verdict=way.verdict))}")
     return tuple(found)
 
@@ -177,18 +177,18 @@ def _eta_drain(row: SubscriptionFeatures) -> float | None:
     )
 
 
-def _step(node: Node, answer: Answer, row: SubscriptionFeatures, thresholds: Thresholds) -> PathStep:
+def _step(node: Node, row: SubscriptionFeatures) -> PathStep:
     return PathStep(
         node=node.id,
         question=node.question,
-        answer=answer,
+        answer=row.answers[node.id],
         words=node.words(row),
-        evidence=tuple(_evidence(measure, row, thresholds) for measure in node.measures),
-        because=because(node, row, thresholds),
+        evidence=tuple(_evidence(measure, row) for measure in node.measures),
+        because=because(node, row),
     )
 
 
-def because(node: Node, row: SubscriptionFeatures, thresholds: Thresholds) -> Because | None:
+def because(node: Node, row: SubscriptionFeatures) -> Because | None:
     """The rule that answered a question; None for a row whose questions were not asked."""
     name = row.reasons.get(node.id)
     if name is None:
@@ -203,7 +203,7 @@ def because(node: Node, row: SubscriptionFeatures, thresholds: Thresholds) -> Be
                 value=getattr(row, it.fact),
                 unit=it.unit,
                 relation=it.relation,
-                limit=it.limit(row, thresholds),
+                limit=it.limit(row),
                 origin=it.origin,
             )
             for it in rule.operands
@@ -212,8 +212,8 @@ def because(node: Node, row: SubscriptionFeatures, thresholds: Thresholds) -> Be
     )
 
 
-def _evidence(measure: Measure, row: SubscriptionFeatures, thresholds: Thresholds) -> Evidence:
-    limit = getattr(thresholds, measure.threshold) if measure.threshold else None
+def _evidence(measure: Measure, row: SubscriptionFeatures) -> Evidence:
+    limit = getattr(row.limits, measure.threshold) if measure.threshold else None
     baseline = getattr(row, measure.baseline) if measure.baseline else None
     rule = None
     if limit is not None and measure.times is not None:

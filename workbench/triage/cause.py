@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     # A line of the series (None if there is none), and the limit that it exceeds while the verdict holds.
     Sign = tuple[npt.NDArray[np.float64] | None, float]
 
-# Of a subscription and the thresholds of its group; what is not known (None) does not hold.
-Test = Callable[[Row, Thresholds], bool | None]
+# Of a subscription, which knows the limits of its group; what is not known (None) does not hold.
+Test = Callable[[Row], bool | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +65,9 @@ class Operand:
         """Why a number is that number; None for a setting, which says so itself."""
         return self.number.why if self.why is None and isinstance(self.number, Number) else self.why
 
-    def limit(self, row: Row, thresholds: Thresholds) -> float | None:
+    def limit(self, row: Row) -> float | None:
         """The limit for a subscription, in `unit`; None if what it multiplies is not known."""
-        limit: float | None = getattr(thresholds, self.setting) if self.setting is not None else self.number
+        limit: float | None = getattr(row.limits, self.setting) if self.setting is not None else self.number
         if self.of is None or limit is None:
             return limit
         of: float | None = getattr(row, self.of)
@@ -117,14 +117,14 @@ def leaves_open(rule: str, because: str, when: Test, *operands: Operand, look: s
     return Rule(rule, Answer.CANNOT_TELL, because, when, operands, look)
 
 
-def always(_row: Row, _thresholds: Thresholds) -> bool:
+def always(_row: Row) -> bool:
     """For the last rule of a question."""
     return True
 
 
-def deciding(rules: Sequence[Rule], row: Row, thresholds: Thresholds) -> Rule:
+def deciding(rules: Sequence[Rule], row: Row) -> Rule:
     """The first rule that holds; the last rule of every question always does."""
-    return next(rule for rule in rules if rule.when(row, thresholds) is True)
+    return next(rule for rule in rules if rule.when(row) is True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,39 +141,27 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Conclude:
-    """An answer that is a verdict."""
-
-    verdict: Verdict
-
-    @property
-    def verdicts(self) -> tuple[Verdict, ...]:
-        """Its verdict."""
-        return (self.verdict,)
-
-
-@dataclass(frozen=True, slots=True)
-class Choose:
-    """An answer that is one of several verdicts.
+    """An answer that is a verdict, or one of several.
 
     Attributes:
-        options: pairs of (condition, verdict); the first condition that holds decides.
-        otherwise: the verdict if none holds.
+        verdict: which one.
+        unless: pairs of (condition, another verdict); the first condition that holds decides.
     """
 
-    options: tuple[tuple[Test, Verdict], ...]
-    otherwise: Verdict
+    verdict: Verdict
+    unless: tuple[tuple[Test, Verdict], ...] = ()
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
         """Each possible verdict once, in order."""
-        return tuple(dict.fromkeys((*(verdict for _, verdict in self.options), self.otherwise)))
+        return tuple(dict.fromkeys((*(verdict for _, verdict in self.unless), self.verdict)))
 
-    def verdict_of(self, row: Row, thresholds: Thresholds) -> Verdict:
+    def verdict_of(self, row: Row) -> Verdict:
         """The one that a subscription gets."""
-        return next((verdict for holds, verdict in self.options if holds(row, thresholds) is True), self.otherwise)
+        return next((verdict for holds, verdict in self.unless if holds(row) is True), self.verdict)
 
 
-Outcome = Ask | Conclude | Choose
+Outcome = Ask | Conclude
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ class Check:
     """One comparison.
 
     Attributes:
-        feature: column of a subscription's features (`features.subscriptions`, `triage.anomalies`), or one of its arrays.
+        feature: field of a subscription's features (measured, or a fact of `triage.facts`), or one of its arrays.
         relation: one of < <= > >= =.
         value: the number to compare with, in the feature's unit.
         field, items: of an array, which field of which elements (all if none is named); each must pass.

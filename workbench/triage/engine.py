@@ -19,7 +19,7 @@ from workbench.triage.changes import nearest_change
 from workbench.triage.finding import Finding
 from workbench.triage.judge import judged
 from workbench.triage.onset import onset
-from workbench.triage.rows import measured_of
+from workbench.triage.rows import measured_of, with_facts
 from workbench.triage.settle import with_settings
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import State
@@ -94,8 +94,6 @@ def facts(
     spark: SparkSession, rows: pa.Table, window: Window, thresholds: Thresholds, expectations: Expectations
 ) -> DataFrame:
     """Rows of `condensed` to one row per subscription: measured features, and the facts that the questions test."""
-    from workbench.triage.frame import with_facts
-
     table = measured(spark, rows, window, thresholds).toArrow()
     judged_rows = [judged(row, thresholds, expectations, at=window.end) for row in measured_of(table)]
     return spark.createDataFrame(with_facts(table, judged_rows))

@@ -148,7 +148,7 @@ class Action:
     """An action, its command if it has one, and the check that shows whether it worked."""
 
     title: str
-    command: str | None
+    command: str | None = None
     verify: str
     # The same for a program: kind, parameters, and the checks behind `verify`.
     kind: str | None = None

@@ -40,9 +40,9 @@ def judged(
         reasons={},
         verdict=Verdict.CANNOT_TELL,
     )
-    rules = decided(row, limits)
+    rules = decided(row)
     answers = {name: rule.answer for name, rule in rules.items()}
     reasons = {name: rule.id for name, rule in rules.items()}
-    way = way_of(answers, proven_by(reasons), row, limits)
+    way = way_of(answers, proven_by(reasons), row)
     path, passed = tuple(it.id for it in way.path), tuple(it.id for it in way.passed)
     return row.with_answers(answers=answers, reasons=reasons, verdict=way.verdict, path=path, passed=passed)

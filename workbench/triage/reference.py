@@ -8,7 +8,7 @@ from workbench.errors import UsageError
 from workbench.humanize import did_you_mean
 from workbench.numbers import all_numbers
 from workbench.settings import Thresholds
-from workbench.triage.cause import Ask, Choose, Conclude, Node, Operand, Outcome, Rule
+from workbench.triage.cause import Ask, Node, Operand, Outcome, Rule
 from workbench.triage.order import TREE
 from workbench.triage.verdict import Answer, Verdict
 
@@ -94,13 +94,7 @@ def compared(it: Operand) -> str:
 
 
 def _outcome(outcome: Outcome) -> str:
-    match outcome:
-        case Ask(node=name):
-            return f"question {name}"
-        case Conclude(verdict=verdict):
-            return str(verdict)
-        case Choose():
-            return " or ".join(str(it) for it in outcome.verdicts)
+    return f"question {outcome.node}" if isinstance(outcome, Ask) else " or ".join(map(str, outcome.verdicts))
 
 
 def _settings(nodes: list[Node]) -> list[dict[str, Any]]:

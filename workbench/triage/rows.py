@@ -1,9 +1,9 @@
-"""Conversion of Spark's rows to `MeasuredSubscription`; every column and its type is checked."""
+"""Conversion of Spark's rows to `MeasuredSubscription`, every column and its type checked; and of judged rows to a table."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, fields, is_dataclass
 from functools import cache
 from types import NoneType
 from typing import Any, get_args, get_origin, get_type_hints
@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from workbench.errors import EvidenceError, WorkbenchError
 from workbench.features.measured import MeasuredSubscription
+from workbench.triage.subscription import FACTS, SubscriptionFeatures
 
 _SCALARS: dict[type, Callable[[pa.DataType], bool]] = {
     bool: pa.types.is_boolean,
@@ -126,3 +127,32 @@ def _nulls(column: pa.ChunkedArray, hint: Any, name: str) -> Iterator[str]:
         present = column.filter(pc.is_valid(column))
         for field, of in _declared(kind).items():
             yield from _nulls(pc.struct_field(present, field), of, f"{name}.{field}")
+
+
+_TYPES = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
+
+
+def with_facts(measured: pa.Table, rows: Sequence[SubscriptionFeatures]) -> pa.Table:
+    """Add a column for each fact, for people's own queries.
+
+    Args:
+        measured: the columns of `features.subscriptions.of_summary`.
+        rows: judged, of the same subscriptions in the same order.
+    """
+    for name, hint in FACTS.items():
+        values = [_plain(getattr(row, name)) for row in rows]
+        measured = measured.append_column(name, pa.array(values, _type_of(hint)))
+    return measured
+
+
+def _type_of(hint: Any) -> pa.DataType:
+    kind, _ = _known(hint)
+    if get_origin(kind) is tuple:
+        return pa.list_(_type_of(get_args(kind)[0]))
+    return _TYPES.get(kind) or pa.struct([(name, _type_of(of)) for name, of in _declared(kind).items()])
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(it) for it in value]
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value

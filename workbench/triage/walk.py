@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from workbench.settings import Thresholds
-from workbench.triage.cause import Ask, Choose, Conclude, Node, Outcome, Rule, deciding
+from workbench.triage.cause import Ask, Conclude, Node, Outcome, Rule, deciding
 from workbench.triage.order import ROOT, TREE
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Answer, Verdict
@@ -16,7 +15,7 @@ Step = tuple[Node, Answer]
 
 def ways(
     answers: Mapping[str, Answer] | None = None, start: Outcome | None = None
-) -> Iterator[tuple[tuple[Step, ...], Conclude | Choose]]:
+) -> Iterator[tuple[tuple[Step, ...], Conclude]]:
     """Every way of questions, each answered yes or no, and where it ends: the candidates and the steps of a runbook are all ways.
 
     Args:
@@ -34,9 +33,9 @@ def ways(
                 yield ((node, answer), *way), end
 
 
-def decided(row: SubscriptionFeatures, thresholds: Thresholds) -> dict[str, Rule]:
+def decided(row: SubscriptionFeatures) -> dict[str, Rule]:
     """The rule that answers each question, by the question's id."""
-    return {name: deciding(node.rules, row, thresholds) for name, node in TREE.items()}
+    return {name: deciding(node.rules, row) for name, node in TREE.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +57,7 @@ _CALM = frozenset({Verdict.HEALTHY, Verdict.RECOVERED, Verdict.PRODUCER_BURST, V
 
 
 def way_of(
-    answers: Mapping[str, Answer],
-    proven: Collection[str],
-    row: SubscriptionFeatures,
-    thresholds: Thresholds,
-    start: Outcome | None = None,
+    answers: Mapping[str, Answer], proven: Collection[str], row: SubscriptionFeatures, start: Outcome | None = None
 ) -> Way:
     """Follow the answers.
 
@@ -91,15 +86,13 @@ def way_of(
             passed += [it for it in way if answers[it.id] is Answer.CANNOT_TELL]
             break
         here = node.yes if answer is Answer.YES else node.no
-    verdict = here.verdict if isinstance(here, Conclude) else here.verdict_of(row, thresholds)
+    verdict = here.verdict_of(row)
     if verdict in _CALM and passed:
         return Way(Verdict.CANNOT_TELL, tuple(path[: path.index(passed[-1]) + 1]), tuple(passed[:-1]))
     return Way(verdict, tuple(path), tuple(passed))
 
 
-def _proof(
-    answers: Mapping[str, Answer], proven: Collection[str], start: Ask
-) -> tuple[list[Node], Conclude | Choose] | None:
+def _proof(answers: Mapping[str, Answer], proven: Collection[str], start: Ask) -> tuple[list[Node], Conclude] | None:
     """The questions from an open one to the first proof, and its verdict."""
     for way, end in ways(answers, start):
         last, answer = way[-1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from workbench.humanize import counted
-from workbench.settings import Thresholds
 from workbench.triage.actions import SHRINKS
 from workbench.triage.cause import Leaf
 from workbench.triage.checks import Check
@@ -14,7 +13,7 @@ from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Verdict
 
 
-def has_missed_its_batch(row: Row, _t: Thresholds) -> bool:
+def has_missed_its_batch(row: Row) -> bool:
     """Whether no run came that was due."""
     return row.batch_missed
 
@@ -34,7 +33,6 @@ def _actions(it: Subject, _row: Row) -> list[Action]:
         ),
         Action(
             title="Start the run by hand; it continues at the committed offsets",
-            command=None,
             verify="the committed offsets advance within 1 min",
             kind="restart_consumers",
             parameters={"members": []},

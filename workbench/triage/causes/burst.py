@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from workbench.humanize import duration, rate
 from workbench.humanize import times as multiple
 from workbench.numbers import MORE
-from workbench.settings import Thresholds
 from workbench.triage import capacity
 from workbench.triage.actions import SHRINKS
 from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, no, yes
@@ -17,12 +16,10 @@ from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Verdict
 
-_BURST = Operand("arrival_ratio", "× the baseline", ">=", setting="burst_ratio")
 
-
-def is_burst(row: Row, t: Thresholds) -> bool:
+def is_burst(row: Row) -> bool:
     """Whether far more arrives than usual."""
-    return at_least(row.arrival_ratio, t.burst_ratio) is True
+    return at_least(row.arrival_ratio, row.limits.burst_ratio) is True
 
 
 def _words(row: Row) -> str:
@@ -36,7 +33,12 @@ QUESTION = Node(
     question="Do far more records arrive than usual?",
     short="a burst?",
     rules=(
-        yes("burst", "far more arrives than usual", is_burst, _BURST),
+        yes(
+            "burst",
+            "far more arrives than usual",
+            is_burst,
+            Operand("arrival_ratio", "× the baseline", ">=", setting="burst_ratio"),
+        ),
         no("usual", "no more arrives than usual, or what is usual is not known", always),
     ),
     yes=Conclude(Verdict.BURST),

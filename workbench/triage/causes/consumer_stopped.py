@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from math import floor
 
 from workbench.humanize import count, counted, duration, listed, plural, shell_word
-from workbench.settings import Thresholds
 from workbench.triage.actions import consume_again, hung_or_gone
-from workbench.triage.cause import Ask, Choose, Leaf, Measure, Node, Operand, always, leaves_open, no, yes
+from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, yes
 from workbench.triage.causes.batch_missed import has_missed_its_batch
 from workbench.triage.causes.stuck_partition import is_blocked, that_stand_still
 from workbench.triage.checks import Check
@@ -19,23 +18,23 @@ from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Verdict
 
 
-def _counts_nobody(row: Row, _t: Thresholds) -> bool:
+def _counts_nobody(row: Row) -> bool:
     # A count that is 0 while commits move counts somebody else: those that assign partitions themselves (Flink), or that use KIP-848
     # before an old exporter, are never among its members.
     return row.group_members_recent == 0 and row.count_disproved is None and not row.moving_now
 
 
-def _count_says_nothing(row: Row, _t: Thresholds) -> bool:
+def _count_says_nothing(row: Row) -> bool:
     stands = row.frozen_count > 0 and row.moving_partitions == 0
     return row.group_members_recent == 0 and row.count_disproved is not None and stands and row.polling is None
 
 
-def _hangs(row: Row, t: Thresholds) -> bool:
+def _hangs(row: Row) -> bool:
     waits = row.stalled or bool(row.standing_partitions) or not row.committed_moved
-    return bool(row.hung_members) and waits and at_least(row.rebalances, t.rebalances) is not True
+    return bool(row.hung_members) and waits and at_least(row.rebalances, row.limits.rebalances) is not True
 
 
-def _may_hang(row: Row, _t: Thresholds) -> bool:
+def _may_hang(row: Row) -> bool:
     if row.polling is not None:
         return False
     # Fewer than one member owns are no lost member.
@@ -72,14 +71,14 @@ QUESTION = Node(
         no(
             "unsubscribed",
             "its members read other topics: none of them has a partition of this one",
-            lambda row, _: row.unsubscribed,
+            lambda row: row.unsubscribed,
         ),
         yes(
             "unowned",
             "members have the other partitions, and nobody has those that wait",
-            lambda row, _: bool(row.unowned_partitions),
+            lambda row: bool(row.unowned_partitions),
         ),
-        yes("restoring", "its state stores are restored first", lambda row, _: row.stall_cause == "restoring"),
+        yes("restoring", "its state stores are restored first", lambda row: row.stall_cause == "restoring"),
         leaves_open(
             "count_says_nothing",
             "commits have stopped, and the count of members says nothing: it was 0 while commits moved",
@@ -87,7 +86,7 @@ QUESTION = Node(
             look="whether the job runs, and whether its checkpoints or commits succeed: its own log or console",
         ),
         # In a storm, members leave because they did not poll, and rejoin: the next question covers that.
-        yes("rejoining", "its members are rejoining", lambda row, _: row.rejoining is True),
+        yes("rejoining", "its members are rejoining", lambda row: row.rejoining is True),
         no(
             "hung",
             "members do not poll, and what they own stands still",
@@ -97,13 +96,13 @@ QUESTION = Node(
         no(
             "gone",
             "the members of before are gone, and no commit moves",
-            lambda row, _: row.live_members == 0 and above(row.baseline_members, 0) is True and not row.moving_now,
+            lambda row: row.live_members == 0 and above(row.baseline_members, 0) is True and not row.moving_now,
         ),
         yes("blocked", "everything that may be read has been read: an open transaction holds the rest", is_blocked),
         leaves_open(
             "idle_member",
             "the handlers of a member finish nothing while as many partitions as it may own wait: hung, paused or not served",
-            lambda row, _: bool(row.idle_members) and not row.at_quota,
+            lambda row: bool(row.idle_members) and not row.at_quota,
             look="whether that member polls: its logs, or a thread dump",
         ),
         leaves_open(
@@ -115,12 +114,12 @@ QUESTION = Node(
         yes(
             "reads",
             "commits move, or members are there",
-            lambda row, _: any(above(it, 0) for it in (row.committed_moved, row.group_members, row.live_members)),
+            lambda row: any(above(it, 0) for it in (row.committed_moved, row.group_members, row.live_members)),
         ),
         leaves_open("nobody_known", "neither members nor commits are measured", always),
     ),
     yes=Ask("rebalancing"),
-    no=Choose(((has_missed_its_batch, Verdict.BATCH_MISSED),), otherwise=Verdict.CONSUMER_STOPPED),
+    no=Conclude(Verdict.CONSUMER_STOPPED, unless=((has_missed_its_batch, Verdict.BATCH_MISSED),)),
     words=_words,
     needs=("group_members", "poll_age"),
     measures=(

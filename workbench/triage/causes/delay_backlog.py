@@ -26,11 +26,11 @@ QUESTION = Node(
         yes(
             "full",
             "the delay queue is full",
-            lambda row, _: row.delay_full is True,
+            lambda row: row.delay_full is True,
             Operand("delay_fill", "of capacity", ">=", setting="delay_fill_ratio"),
             Operand("delay_high", "of capacity at most", ">=", setting="delay_high_ratio"),
         ),
-        no("none", "it has no delay queue, or one with room", lambda row, _: row.queueless or row.delay_full is False),
+        no("none", "it has no delay queue, or one with room", lambda row: row.queueless or row.delay_full is False),
         leaves_open("unknown", "the delay queue is not measured", always),
     ),
     yes=Conclude(Verdict.DELAY_BACKLOG),
@@ -51,7 +51,6 @@ def _actions(it: Subject, row: Row) -> list[Action]:
     return [
         Action(
             title=f"Raise delay_capacity{more}, or delay fewer events",
-            command=None,
             verify="the delay queue is less than half full",
             kind="raise_delay_capacity",
             parameters={"capacity": wanted},

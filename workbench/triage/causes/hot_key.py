@@ -25,17 +25,17 @@ QUESTION = Node(
     question="Is one queue full while the others are idle (uneven keys)?",
     short="one queue full?",
     rules=(
-        no("queueless", "it has no queues of its own", lambda row, _: row.queueless),
+        no("queueless", "it has no queues of its own", lambda row: row.queueless),
         # If most of the full queues have full siblings, the keys are spread evenly, and the cause is another one.
         yes(
             "hot",
             "most full queues stand beside idle ones",
-            lambda row, _: (
+            lambda row: (
                 above(row.hot_queue_count, 0) is True and 2 * (row.hot_queue_count or 0) > (row.full_queue_count or 0)
             ),
             Operand("hot_queue_count", "queues", ">", number=MOST, of="full_queue_count", why="most of them"),
         ),
-        no("even", "no full queue stands beside idle ones", lambda row, _: row.hot_queue_count is not None),
+        no("even", "no full queue stands beside idle ones", lambda row: row.hot_queue_count is not None),
         leaves_open("unknown", "the queues' lengths are not measured", always),
     ),
     yes=Conclude(Verdict.HOT_KEY),
@@ -77,7 +77,6 @@ def _actions(it: Subject, row: Row) -> list[Action]:
         ),
         Action(
             title="If the order of its events does not matter, append a salt to the key; otherwise slow down its producer",
-            command=None,
             verify="the queue is no fuller than the others",
             kind="spread_keys",
             parameters={"processor": name, "partition": worst.partition},

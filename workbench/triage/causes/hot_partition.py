@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from workbench.humanize import count, counted, listed, plural
 from workbench.numbers import APART, MORE
-from workbench.settings import Thresholds
 from workbench.triage.actions import commonest_keys
 from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, proves, yes
 from workbench.triage.checks import Check
@@ -20,20 +19,22 @@ from workbench.triage.verdict import Answer, Verdict
 _HOT = Operand("hot_arrival_ratio", "× a typical partition's arrivals", ">=", number=MORE)
 
 
-def _are_few(row: Row, _t: Thresholds) -> bool:
+def _are_few(row: Row) -> bool:
     return 1 <= row.hot_count <= row.few_partitions
 
 
-def _as_ever(row: Row, t: Thresholds) -> bool:
-    if not _are_few(row, t) or row.queueless or not row.has_queues or queues_are_full(row) is True:
+def _as_ever(row: Row) -> bool:
+    if not _are_few(row) or row.queueless or not row.has_queues or queues_are_full(row) is True:
         return False
     grown = first_known(below(row.hot_growth, MORE), below(row.hot_arrival_ratio, MORE))
-    return all_of(below(row.hot_arrival_ratio, t.hot_factor), grown) is True
+    return all_of(below(row.hot_arrival_ratio, row.limits.hot_factor), grown) is True
 
 
-def _gets_more(row: Row, t: Thresholds) -> bool:
+def _gets_more(row: Row) -> bool:
     warm = at_least(row.hot_arrival_ratio, MORE) is not False
-    grown = at_least(row.hot_growth, MORE) is not False or at_least(row.hot_arrival_ratio, t.hot_factor) is True
+    grown = (
+        at_least(row.hot_growth, MORE) is not False or at_least(row.hot_arrival_ratio, row.limits.hot_factor) is True
+    )
     return warm and grown
 
 
@@ -54,15 +55,15 @@ QUESTION = Node(
         proves(
             "surely",
             "a few partitions are behind, and get far more than the others: a quota or a slow network would hold up all",
-            lambda row, _: row.surely_hot is True,
+            lambda row: row.surely_hot is True,
             Operand("hot_arrival_ratio", "× a typical partition's arrivals", ">=", number=APART),
         ),
         leaves_open(
             "dark",
             "how far behind those are that nobody measures any more is not known",
-            lambda row, _: bool(set(row.hot_partitions) & set(row.dark_partitions)),
+            lambda row: bool(set(row.hot_partitions) & set(row.dark_partitions)),
         ),
-        no("spread", "the lag is not in a few partitions", lambda row, t: not _are_few(row, t)),
+        no("spread", "the lag is not in a few partitions", lambda row: not _are_few(row)),
         leaves_open(
             "as_ever",
             "the largest get their usual share, and all queues are empty: something else holds them up",
@@ -74,7 +75,7 @@ QUESTION = Node(
         no(
             "others_too",
             "others are behind, too, and its own work takes the time",
-            lambda row, _: row.own_work is True and not 1 <= len(row.behind_partitions) <= row.few_partitions,
+            lambda row: row.own_work is True and not 1 <= len(row.behind_partitions) <= row.few_partitions,
         ),
         leaves_open(
             "room_elsewhere",
@@ -115,7 +116,6 @@ def _actions(it: Subject, row: Row) -> list[Action]:
         ),
         Action(
             title="Spread them (append a salt to the key, or use another partitioner), if their order allows it",
-            command=None,
             verify="the lag of these partitions shrinks towards that of the others",
             kind="spread_keys",
             parameters={"partitions": list(hot)},

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from workbench.humanize import count, listed, percent, plural
 from workbench.numbers import SEVERAL
-from workbench.settings import Thresholds
 from workbench.signals import GROUP_STATES
 from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, proves
 from workbench.triage.checks import Check
@@ -16,12 +15,10 @@ from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Answer, Verdict
 
-_REBALANCES = Operand("rebalances", "in the window", ">=", setting="rebalances")
 
-
-def _rounds_are_long(row: Row, t: Thresholds) -> bool:
-    half = at_least(row.rebalances, t.rebalances / 2) is True
-    return bool(row.paused_members) and at_least(row.rebalances_since, t.rebalances) is True and half
+def _rounds_are_long(row: Row) -> bool:
+    half = at_least(row.rebalances, row.limits.rebalances / 2) is True
+    return bool(row.paused_members) and at_least(row.rebalances_since, row.limits.rebalances) is True and half
 
 
 def _moves_without_pauses(row: Row) -> bool:
@@ -64,28 +61,26 @@ QUESTION = Node(
         proves(
             "passing",
             "members start, and are gone again: a crash loop under new names",
-            lambda row, _: (
+            lambda row: (
                 row.passing_members is not None and row.passing_members >= SEVERAL and above(row.baseline_members, 0)
             ),
             Operand("passing_members", "members", ">=", number=SEVERAL, why="a deploy replaces each member once"),
         ),
-        proves(
-            "rejoining", "its members are rejoining, now and most of the time", lambda row, _: row.rejoining is True
-        ),
+        proves("rejoining", "its members are rejoining, now and most of the time", lambda row: row.rejoining is True),
         no(
             "works_on",
             "its handlers are busy all the time, and what they handle is committed",
-            lambda row, _: row.rebalances is None and row.works_on,
+            lambda row: row.rebalances is None and row.works_on,
         ),
         no(
             "stays",
             "no member has come or gone, and commits move on without a pause: each rebalance is one",
-            lambda row, _: row.rebalances is None and row.members_stay is True and _moves_without_pauses(row),
+            lambda row: row.rebalances is None and row.members_stay is True and _moves_without_pauses(row),
         ),
         leaves_open(
             "not_counted",
             "nobody counts rebalances",
-            lambda row, _: row.rebalances is None,
+            lambda row: row.rebalances is None,
             look="the members' logs: how often they rejoined since the onset",
         ),
         # Of members that poll too rarely, each round takes as long as the group allows: a window may have only one of several.
@@ -93,7 +88,10 @@ QUESTION = Node(
             "long_rounds", "members miss polls, and have rebalanced again and again since the onset", _rounds_are_long
         ),
         proves(
-            "often", "it rebalances again and again", lambda row, t: at_least(row.rebalances, t.rebalances), _REBALANCES
+            "often",
+            "it rebalances again and again",
+            lambda row: at_least(row.rebalances, row.limits.rebalances),
+            Operand("rebalances", "in the window", ">=", setting="rebalances"),
         ),
         no("rarely", "it hardly rebalances", always, Operand("rebalances", "in the window", "<", setting="rebalances")),
     ),
@@ -109,14 +107,12 @@ QUESTION = Node(
     contributes=True,
 )
 
-
 _CAUSES = {
     "poll_stall": "{who} polls too rarely and is removed from the group",
     "member_crash": "{who} crashes and restarts",
     "deploy": "a rollout restarts {who}",
     "metadata_change": "partitions are being added",
 }
-
 
 # Action for each cause, and its kind.
 _CURES = {
@@ -159,7 +155,6 @@ def _actions(it: Subject, row: Row) -> list[Action]:
     who = sorted(_who(row))
     act = Action(
         title=title.format(who=listed(who) or "one member"),
-        command=None,
         verify="no rebalance for 5 min",
         kind=kind,
         parameters={"members": who},

@@ -8,7 +8,7 @@ from workbench.settings import Thresholds
 from workbench.triage import capacity
 from workbench.triage.actions import more_threads
 from workbench.triage.capacity import Sizing
-from workbench.triage.cause import Ask, Choose, Leaf, Measure, Node, always, leaves_open, no, yes
+from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, always, leaves_open, no, yes
 from workbench.triage.causes.burst import is_burst
 from workbench.triage.facts.unknown import above, all_of, any_of, at_least, times
 from workbench.triage.finding import Action, Scope
@@ -17,7 +17,7 @@ from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Verdict
 
 
-def _has_room_in_between(row: Row, _t: Thresholds) -> bool:
+def _has_room_in_between(row: Row) -> bool:
     # A lag that rises with every commit's sawtooth looks the same, but its consumer works more than in good times, and always has
     # something left to do.
     if row.comes_and_goes is not True:
@@ -39,17 +39,17 @@ QUESTION = Node(
     question="Has the consumer queues and threads of its own, so that there could be more of them?",
     short="threads of its own?",
     rules=(
-        yes("queues", "it has queues and threads of its own", lambda row, _: row.has_queues),
+        yes("queues", "it has queues and threads of its own", lambda row: row.has_queues),
         leaves_open(
             "in_between",
             "it is late again and again, and has room in between: more of it is no cure",
             _has_room_in_between,
             look="what happens at the same times: a job, a flush, a collection of garbage",
         ),
-        no("loop", "it handles records in the thread that polls", lambda row, _: row.queueless),
+        no("loop", "it handles records in the thread that polls", lambda row: row.queueless),
         leaves_open("unknown", "nothing shows how the consumer works", always),
     ),
-    yes=Choose(((is_burst, Verdict.BURST),), otherwise=Verdict.SATURATED_PROCESSORS),
+    yes=Conclude(Verdict.SATURATED_PROCESSORS, unless=((is_burst, Verdict.BURST),)),
     # The room of a poll loop is members and partitions.
     no=Ask("frozen"),
     words=_words,

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from workbench.features.measured import PartitionFeatures
 from workbench.humanize import times as multiple
 from workbench.numbers import LESS, MOST, PART
-from workbench.settings import Thresholds
 from workbench.triage.actions import DUMPS
 from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, yes
 from workbench.triage.causes.slow_processor import handlers_work
@@ -20,16 +19,16 @@ from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Verdict
 
 
-def _handlers_have_room(row: Row, t: Thresholds) -> bool:
+def _handlers_have_room(row: Row) -> bool:
     # Unless their threads never wait: then more of the time is theirs than is measured.
-    never_waits = all_of(row.own_work, at_least(row.median_slow_down, t.all_slow_ratio)) is True
+    never_waits = all_of(row.own_work, at_least(row.median_slow_down, row.limits.all_slow_ratio)) is True
     return row.queueless and at_most(row.loop_busy, MOST) is True and not never_waits
 
 
-def _threads_idle(row: Row, t: Thresholds) -> bool:
+def _threads_idle(row: Row) -> bool:
     """Full queues before idle threads are no want of threads: something holds them."""
     idle = below(row.busy_share, PART) is True or queues_are_full(row) is not True
-    return not row.queueless and below(row.median_slow_down, t.all_slow_ratio) is True and idle
+    return not row.queueless and below(row.median_slow_down, row.limits.all_slow_ratio) is True and idle
 
 
 def _words(row: Row) -> str:
@@ -64,14 +63,10 @@ QUESTION = Node(
         yes(
             "slower",
             "the typical processor takes longer than before",
-            lambda row, t: at_least(row.median_slow_down, t.all_slow_ratio),
+            lambda row: at_least(row.median_slow_down, row.limits.all_slow_ratio),
             Operand("median_slow_down", "× its baseline", ">=", setting="all_slow_ratio"),
         ),
-        no(
-            "as_before",
-            "the typical processor takes as long as before",
-            lambda row, _: row.median_slow_down is not None,
-        ),
+        no("as_before", "the typical processor takes as long as before", lambda row: row.median_slow_down is not None),
         leaves_open(
             "no_baseline",
             "process times, or a good time to compare them with, are not known",

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from workbench.humanize import counted, duration, listed
 from workbench.humanize import times as multiple
-from workbench.settings import Thresholds
 from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, proves
 from workbench.triage.checks import Check
 from workbench.triage.facts.unknown import all_of, at_least, times
@@ -16,9 +15,9 @@ from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Answer, Verdict
 
 
-def _round_trips(row: Row, t: Thresholds) -> bool | None:
-    grown = at_least(row.rtt_seconds, times(t.rtt_ratio, row.rtt_baseline_seconds))
-    return all_of(at_least(row.rtt_seconds, t.rtt_seconds), grown)
+def _round_trips(row: Row) -> bool | None:
+    grown = at_least(row.rtt_seconds, times(row.limits.rtt_ratio, row.rtt_baseline_seconds))
+    return all_of(at_least(row.rtt_seconds, row.limits.rtt_seconds), grown)
 
 
 def _words(row: Row) -> str:
@@ -40,13 +39,13 @@ QUESTION = Node(
         no(
             "delivers",
             "fetched messages wait in the client: the network delivers enough",
-            lambda row, t: at_least(row.fetch_queue_mean, t.fetch_queue_messages),
+            lambda row: at_least(row.fetch_queue_mean, row.limits.fetch_queue_messages),
             Operand("fetch_queue_mean", "messages", ">=", setting="fetch_queue_messages"),
         ),
         no(
             "nothing_fetched",
             "nothing at all was fetched: that is not slow, and makes no round trips to measure",
-            lambda row, _: row.rtt_seconds is None and row.stall_cause is not None,
+            lambda row: row.rtt_seconds is None and row.stall_cause is not None,
         ),
         proves(
             "slow",
@@ -58,7 +57,7 @@ QUESTION = Node(
         no(
             "fast",
             "round trips are as fast as before, or fast enough",
-            lambda row, t: _round_trips(row, t) is False,
+            lambda row: _round_trips(row) is False,
             Operand("rtt_seconds", "s", "<", setting="rtt_seconds"),
         ),
         leaves_open(
@@ -100,13 +99,11 @@ def _actions(it: Subject, row: Row) -> list[Action]:
     return [
         Action(
             title=f"Check the network path {listed(ways, most=3)}",
-            command=None,
             verify=f"round trips are back at {duration(row.rtt_baseline_seconds)}",
             checks=fast,
         ),
         Action(
             title="Restart these members on another host or in another zone, with a better network path",
-            command=None,
             verify=f"round trips are below {duration(limit)}",
             kind="move_members",
             parameters={"members": sorted(m.member for m in slow)},

@@ -51,7 +51,7 @@ QUESTION = Node(
         no(
             "room",
             "handlers that take less than half of a loop's time cannot hold it up",
-            lambda row, _: row.queueless and at_most(row.loop_busy, MOST) is True,
+            lambda row: row.queueless and at_most(row.loop_busy, MOST) is True,
             HAS_ROOM,
         ),
         no(
@@ -60,16 +60,16 @@ QUESTION = Node(
         proves(
             "towers",
             "one processor takes ten times as long as its peers, and most of all the time; no good time is known to compare with",
-            lambda row, _: bool(row.slow_by_peers),
+            lambda row: bool(row.slow_by_peers),
         ),
         yes(
             "slow",
             "one processor is slow against its own baseline and its peers",
-            lambda row, _: row.one_slow is True,
+            lambda row: row.one_slow is True,
             Operand("slowest_slow_down", "× its baseline", ">=", setting="slow_ratio"),
             Operand("slowest_slow_down", "× its baseline", ">=", setting="slow_peers_ratio", of="peers_slow_down"),
         ),
-        no("none", "no processor is slow against its own baseline and its peers", lambda row, _: row.one_slow is False),
+        no("none", "no processor is slow against its own baseline and its peers", lambda row: row.one_slow is False),
         leaves_open(
             "no_baseline",
             "process times, or a good time to compare them with, are not known",

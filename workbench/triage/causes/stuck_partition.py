@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from workbench.features.measured import PartitionFeatures
 from workbench.humanize import count, counted, duration, listed, plural, shell_word
-from workbench.settings import Thresholds
 from workbench.triage.actions import DUMPS
 from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, always, leaves_open, no, proves, yes
 from workbench.triage.checks import Check
@@ -16,12 +15,12 @@ from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Verdict
 
 
-def is_blocked(row: Row, _t: Thresholds) -> bool:
+def is_blocked(row: Row) -> bool:
     """Whether an open transaction holds it up: neither members, nor rebalances, nor queues explain what stands still then."""
     return row.stall_cause == "open_transaction"
 
 
-def waits_for_others(row: Row, _t: Thresholds) -> bool:
+def waits_for_others(row: Row) -> bool:
     """A few stand still, for not so long that they must be stuck, while their consumer works all the time and commits what it does.
 
     They may wait until it has read the others.
@@ -30,11 +29,11 @@ def waits_for_others(row: Row, _t: Thresholds) -> bool:
     return works and not row.stuck_partitions and 1 <= row.frozen_count <= row.few_partitions
 
 
-def _few_freeze_unseen(row: Row, t: Thresholds) -> bool:
+def _few_freeze_unseen(row: Row) -> bool:
     few = 0 < row.frozen_count <= row.few_partitions and row.moving_partitions > 0
     unseen = row.queue_fill is None and row.enqueue_mean_seconds is None
     # Where most of the others are behind, too, its work is the reason, and what stands still waits.
-    its_turn = waits_for_others(row, t) and 2 * len(row.behind_partitions) > row.partition_count
+    its_turn = waits_for_others(row) and 2 * len(row.behind_partitions) > row.partition_count
     return few and unseen and not its_turn
 
 
@@ -76,17 +75,17 @@ STUCK = Node(
     question="Are some partitions stuck while others advance?",
     short="partitions stuck?",
     rules=(
-        proves("unowned", "no member has the partitions that wait", lambda row, _: bool(row.unowned_partitions)),
+        proves("unowned", "no member has the partitions that wait", lambda row: bool(row.unowned_partitions)),
         proves("blocked", "an open transaction holds up everything behind it", is_blocked),
         proves(
             "restoring",
             "nothing is handled while Kafka Streams restores its state stores",
-            lambda row, _: row.stall_cause == "restoring",
+            lambda row: row.stall_cause == "restoring",
         ),
         proves(
             "stuck",
             "a few partitions stand still while others advance, and nothing in the consumer explains it",
-            lambda row, _: 0 < row.stuck_count <= row.few_partitions and row.moving_partitions > 0,
+            lambda row: 0 < row.stuck_count <= row.few_partitions and row.moving_partitions > 0,
         ),
         leaves_open(
             "frozen",
@@ -97,7 +96,7 @@ STUCK = Node(
         leaves_open(
             "no_commits",
             "the commits of partitions with lag are hardly measured",
-            lambda row, _: row.silent_partitions > 0 and row.moving_partitions == 0,
+            lambda row: row.silent_partitions > 0 and row.moving_partitions == 0,
             look="look again when there are three samples",
         ),
         no("advance", "partitions advance, or all stand still", always),
@@ -115,7 +114,6 @@ STUCK = Node(
     contributes=True,
 )
 
-
 FROZEN = Node(
     id="frozen",
     by="elimination",
@@ -128,13 +126,11 @@ FROZEN = Node(
             waits_for_others,
             look="look again in some minutes: whether it has moved",
         ),
-        yes("stalled", "partitions stand still for none of the reasons above", lambda row, _: row.stalled),
+        yes("stalled", "partitions stand still for none of the reasons above", lambda row: row.stalled),
         leaves_open(
             "standing",
             "all that are behind may have stopped, too lately to be sure",
-            lambda row, _: (
-                bool(row.standing_partitions) and not set(row.behind_partitions) - set(row.standing_partitions)
-            ),
+            lambda row: bool(row.standing_partitions) and not set(row.behind_partitions) - set(row.standing_partitions),
             look="look again in a minute",
         ),
         no("none", "what is behind moves", always),
@@ -227,7 +223,6 @@ def _actions(it: Subject, row: Row) -> list[Action]:
                 read,
                 Action(
                     title="Send it to the dead-letter topic (lower max_attempts, or return Dead from the handler)",
-                    command=None,
                     verify=passes,
                     kind="dead_letter",
                     parameters={"partition": number, "offset": offset, "max_attempts": 3},
@@ -268,7 +263,6 @@ def _actions(it: Subject, row: Row) -> list[Action]:
                 ),
                 Action(
                     title="Then restart these members, one at a time",
-                    command=None,
                     verify=passes,
                     kind="restart_consumers",
                     parameters={"members": [], "partitions": _still(row)},

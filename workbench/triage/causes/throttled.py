@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from workbench.humanize import count, duration, listed, percent, rate, shell_word
 from workbench.numbers import FETCH_SECONDS, LESS, NOISE
-from workbench.settings import Thresholds
 from workbench.triage.actions import SHRINKS, quotas_of
 from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, proves
 from workbench.triage.checks import Check
@@ -17,7 +16,7 @@ from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Answer, Verdict
 
 
-def _may_be_throttled(row: Row, _t: Thresholds) -> bool:
+def _may_be_throttled(row: Row) -> bool:
     # Averages of the client (Java: over 30 s) begin low: one that waits, and is throttled at all, may be throttled for long.
     keeps = at_least(row.pace_ratio, LESS) is True
     return above(row.throttle_seconds, 0) is True and row.own_work is False and not keeps
@@ -43,13 +42,13 @@ QUESTION = Node(
         proves(
             "told",
             "the client says that the broker makes it wait",
-            lambda row, t: above(row.throttle_seconds, t.throttle_seconds),
+            lambda row: above(row.throttle_seconds, row.limits.throttle_seconds),
             Operand("throttle_seconds", "s", ">", setting="throttle_seconds"),
         ),
         proves(
             "at_quota",
             "it reads what its quota allows, and no more",
-            lambda row, _: row.throttle_seconds is None and row.at_quota,
+            lambda row: row.throttle_seconds is None and row.at_quota,
         ),
         leaves_open(
             "a_little",
@@ -58,9 +57,7 @@ QUESTION = Node(
             look="look again in a minute: the average follows",
         ),
         no(
-            "not",
-            "the client says that the broker does not make it wait",
-            lambda row, _: row.throttle_seconds is not None,
+            "not", "the client says that the broker does not make it wait", lambda row: row.throttle_seconds is not None
         ),
         leaves_open(
             "not_measured",

@@ -17,13 +17,13 @@ from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Verdict
 
 
-def _reads_more(row: Row, _t: Thresholds) -> bool:
+def _reads_more(row: Row) -> bool:
     read = sum(p.committed_per_second or 0.0 for p in row.partitions)
     lately = above(row.committed_recent_per_second, times(MORE, row.arrival_per_second))
     return lately is True and above(read, row.arrival_per_second) is True
 
 
-def _threads_hide_something(row: Row, _t: Thresholds) -> bool:
+def _threads_hide_something(row: Row) -> bool:
     as_before = at_most(row.loop_busy, times((1 + NOISE), row.loop_busy_baseline))
     return row.queueless and at_most(row.loop_busy, MOST) is True and as_before is True
 
@@ -57,20 +57,20 @@ QUESTION = Node(
         leaves_open(
             "lost_pace",
             "it reads less than before, with as many members: something slows it that was not found",
-            lambda row, _: below(row.pace_ratio, LESS),
+            lambda row: below(row.pace_ratio, LESS),
             Operand("pace_ratio", "× the pace before", "<", number=LESS),
             look="what changed when it began",
         ),
         yes(
             "fewer",
             "all other causes are ruled out, and there are fewer consumers than partitions",
-            lambda row, _: below(row.group_members, row.partition_count),
+            lambda row: below(row.group_members, row.partition_count),
             Operand("group_members", "members", "<", number=1.0, of="partition_count"),
         ),
         no(
             "as_many",
             "all other causes are ruled out, and there are as many consumers as partitions",
-            lambda row, _: row.group_members is not None,
+            lambda row: row.group_members is not None,
             Operand("group_members", "members", ">=", number=1.0, of="partition_count"),
         ),
         leaves_open("no_members", "the number of members is not known", always),

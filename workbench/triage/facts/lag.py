@@ -30,7 +30,6 @@ from workbench.triage.facts.unknown import (
     most,
     negated,
     ratio,
-    some,
     times,
     total,
 )
@@ -103,7 +102,7 @@ class Lag(Standing):
     @fact
     def late(self) -> Known:
         """Whether any partition is late."""
-        return some(False if is_idle(p) else self._late(p) for p in self.partitions)
+        return any_of(*(False if is_idle(p) else self._late(p) for p in self.partitions))
 
     def _does_not_shrink(self, p: PartitionFeatures) -> Known:
         behind = all_of(above(p.time_lag_seconds, self._patience_seconds), above(p.lag_messages, 0))
@@ -112,7 +111,7 @@ class Lag(Standing):
     @fact
     def all_shrink(self) -> Known:
         """No late partition grows or stands still: a sum hides the one that does not shrink."""
-        return negated(some(self._does_not_shrink(p) for p in self.partitions))
+        return negated(any_of(*(self._does_not_shrink(p) for p in self.partitions)))
 
     @fact
     def burst_over(self) -> Known:
@@ -253,7 +252,7 @@ class Lag(Standing):
             above(self.lag_messages, 0),
             negated(self._returns_low),
             self.burst_over is not True,
-            some(grows(p) for p in self.partitions) is not False,
+            any_of(*(grows(p) for p in self.partitions)) is not False,
         )
 
     # The course of the lag.
@@ -271,7 +270,7 @@ class Lag(Standing):
             pauses = all_of(at_least(told(p, "pauses"), SEVERAL), at_least(told(p, "pause_share"), TENTH))
             return any_of(at_least(told(p, "late_times"), SEVERAL - 1), pauses)
 
-        return any_of(some(often(p) for p in self.partitions), self.outages)
+        return any_of(*(often(p) for p in self.partitions), self.outages)
 
     @fact
     def held_inside(self) -> bool:
@@ -317,7 +316,7 @@ class Lag(Standing):
     @fact
     def batch_perhaps(self) -> bool:
         """It stood still before the data began, and usually has no members: when it is due is not known."""
-        silent = some(at_least(told(p, "silent_before"), times(PART, told(p, "waiting"))) for p in self.partitions)
+        silent = any_of(*(at_least(told(p, "silent_before"), times(PART, told(p, "waiting"))) for p in self.partitions))
         return all_of(below(self.usual_members, MOST), self.late, silent) is True
 
     @fact
@@ -353,7 +352,7 @@ class Lag(Standing):
         """Whether messages from before the run wait; None if the data do not reach back so far, or for a group that is no batch."""
         if self.batch_due_seconds is None:
             return None
-        return some(self._waits_for_a_run(p) for p in self.partitions)
+        return any_of(*(self._waits_for_a_run(p) for p in self.partitions))
 
     @fact
     def batch_missed(self) -> bool:

@@ -214,7 +214,7 @@ class Standing(Work):
     @fact
     def by_client(self) -> Known:
         """Whether some partitions' lag is known from their own client alone."""
-        return _some_told(self.partitions, "by_client")
+        return any_of(*(equal(told(p, "by_client"), 1) for p in self.partitions))
 
     @fact
     def unseen(self) -> bool:
@@ -223,7 +223,3 @@ class Standing(Work):
             equal(told(p, "by_client"), 1) and equal(p.lag_recent_slope, 0) is not False for p in self.partitions
         )
         return lies and not all(it.paused_mean is not None for it in self.members if it.live)
-
-
-def _some_told(partitions: tuple[PartitionFeatures, ...], name: str) -> Known:
-    return any_of(*(equal(told(p, name), 1) for p in partitions))

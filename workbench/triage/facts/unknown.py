@@ -42,35 +42,13 @@ def negated(it: Known) -> Known:
 
 
 def all_of(*them: Known) -> Known:
-    """Whether all hold: one that does not decides, whatever is open."""
-    return every(them)
+    """Whether all hold: one that does not decides, whatever is open; True of none."""
+    return False if False in them else None if None in them else True
 
 
 def any_of(*them: Known) -> Known:
-    """Whether any holds: one that does decides, whatever is open."""
-    return some(them)
-
-
-def every(them: Iterable[Known]) -> Known:
-    """`all_of` for an iterable; True if it is empty."""
-    found: Known = True
-    for it in them:
-        if it is False:
-            return False
-        if it is None:
-            found = None
-    return found
-
-
-def some(them: Iterable[Known]) -> Known:
-    """`any_of` for an iterable; False if it is empty."""
-    found: Known = False
-    for it in them:
-        if it is True:
-            return True
-        if it is None:
-            found = None
-    return found
+    """Whether any holds: one that does decides, whatever is open; False of none."""
+    return True if True in them else None if None in them else False
 
 
 def first_known(*them: Known) -> Known:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from workbench.humanize import count, counted, duration, listed, plural
-from workbench.settings import Thresholds
 from workbench.triage.actions import see_the_source
-from workbench.triage.cause import Ask, Choose, Leaf, Measure, Node, Operand, always, leaves_open, no, yes
+from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, yes
 from workbench.triage.facts.unknown import above, all_of, at_most, times
 from workbench.triage.finding import Action
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import State, Verdict
 
-_AGE = Operand("last_sample_age_seconds", "s", "<=", number=1.0, of="stale_seconds")
 
-
-def is_empty(row: Row, _t: Thresholds) -> bool:
+def is_empty(row: Row) -> bool:
     """Whether no partition has a record, by samples that are not old: then there is nothing to commit, and no lag to measure."""
     return bool(row.partitions) and all(
         all_of(
@@ -27,7 +24,7 @@ def is_empty(row: Row, _t: Thresholds) -> bool:
     )
 
 
-def has_no_sample(row: Row, _t: Thresholds) -> bool:
+def has_no_sample(row: Row) -> bool:
     """Whether nothing was measured, or nothing lately."""
     if row.lag_bad_samples:
         return False
@@ -61,30 +58,30 @@ QUESTION = Node(
     short="data usable?",
     rules=(
         yes("empty", "no partition of the topic has a record", is_empty),
-        no("no_lag", "no partition's lag is known", lambda row, _: row.lag_known_partitions == 0),
+        no("no_lag", "no partition's lag is known", lambda row: row.lag_known_partitions == 0),
         no(
             "old",
             "the last sample is too old",
-            lambda row, _: above(row.last_sample_age_seconds, row.stale_seconds),
+            lambda row: above(row.last_sample_age_seconds, row.stale_seconds),
             Operand("last_sample_age_seconds", "s", ">", number=1.0, of="stale_seconds"),
         ),
-        no("repeated", "its source only repeats old offsets", lambda row, _: row.repeated_seconds is not None),
+        no("repeated", "its source only repeats old offsets", lambda row: row.repeated_seconds is not None),
         no(
             "bad",
             "more samples are unusable than usable",
-            lambda row, _: row.lag_bad_samples > row.lag_samples,
+            lambda row: row.lag_bad_samples > row.lag_samples,
             Operand("lag_bad_samples", "samples", ">", number=1.0, of="lag_samples"),
         ),
         yes(
             "usable",
             "lag is known, recent and finite",
-            lambda row, _: at_most(row.last_sample_age_seconds, row.stale_seconds),
-            _AGE,
+            lambda row: at_most(row.last_sample_age_seconds, row.stale_seconds),
+            Operand("last_sample_age_seconds", "s", "<=", number=1.0, of="stale_seconds"),
         ),
         leaves_open("no_age", "the age of the last sample is not known", always),
     ),
     yes=Ask("lost"),
-    no=Choose(((has_no_sample, Verdict.NO_DATA),), otherwise=Verdict.UNUSABLE_DATA),
+    no=Conclude(Verdict.UNUSABLE_DATA, unless=((has_no_sample, Verdict.NO_DATA),)),
     words=_words,
     needs=(),
     measures=(
@@ -93,7 +90,6 @@ QUESTION = Node(
         Measure("consumer_lag", "lag_bad_samples", "unusable samples"),
     ),
 )
-
 
 NO_DATA = Leaf(
     verdict=Verdict.NO_DATA,

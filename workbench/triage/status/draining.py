@@ -25,7 +25,7 @@ QUESTION = Node(
     question="Is it catching up?",
     short="catching up?",
     rules=(
-        yes("drains", "each partition that is behind catches up in time", lambda row, _: row.draining is True),
+        yes("drains", "each partition that is behind catches up in time", lambda row: row.draining is True),
         no("not_behind", "nothing has to be caught up", always),
     ),
     yes=Conclude(Verdict.PRODUCER_BURST),

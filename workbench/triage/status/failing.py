@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from workbench.triage.cause import Sign
 
 
-def _fails(row: Row, t: Thresholds) -> bool:
+def _fails(row: Row) -> bool:
     more = any_of(
         at_least(row.failing_share, times(FAR, row.failing_baseline_share)), at_least(row.failing_share, MOST)
     )
-    return all_of(at_least(row.failing_share, t.failing_ratio), more) is True
+    return all_of(at_least(row.failing_share, row.limits.failing_ratio), more) is True
 
 
 def _words(row: Row) -> str:
@@ -87,7 +87,6 @@ def _actions(it: Subject, row: Row) -> list[Action]:
     return [
         Action(
             title=f"Read the handlers' log for the errors of {names}, and what they depend on",
-            command=None,
             verify="you know why they fail",
         ),
         Action(

@@ -85,81 +85,79 @@ QUESTION = Node(
     rules=(
         no("empty", "no partition of the topic has a record", is_empty),
         # A batch is silent between two runs; what matters is whether the one that was due has read what was there.
-        no("batch_drains", "a batch: it is reading", lambda row, _: _is_batch(row) and row.draining is True),
+        no("batch_drains", "a batch: it is reading", lambda row: _is_batch(row) and row.draining is True),
         yes(
             "batch_late",
             "a batch: messages from before the run that was due still wait",
-            lambda row, _: _is_batch(row) and row.batch_late is True,
+            lambda row: _is_batch(row) and row.batch_late is True,
         ),
         no(
             "batch_in_time",
             "a batch: the run that was due has read what was there",
-            lambda row, _: _is_batch(row) and row.batch_late is False,
+            lambda row: _is_batch(row) and row.batch_late is False,
         ),
         leaves_open(
             "batch_unknown",
             "a batch: the data do not reach back to the run that was due",
-            lambda row, _: _is_batch(row),
+            _is_batch,
             look="load more: --baseline, at least the time since that run",
         ),
         yes(
             "client_hangs",
             "its own client is all that measures its lag, and that does not poll",
-            lambda row, _: row.by_client is True and bool(row.hung_members),
+            lambda row: row.by_client is True and bool(row.hung_members),
         ),
         leaves_open(
             "steady",
             "it is as late all the time: on purpose, or for longer than the data show",
-            lambda row, _: row.steady,
+            lambda row: row.steady,
             look="load more (--baseline 6h), or say what is expected: commit_every or time_lag_objective of the group",
         ),
         leaves_open(
             "batch_perhaps",
             "it usually has no members, and stood still before the data began: it may be a batch whose time has not come",
-            lambda row, _: row.batch_perhaps,
+            lambda row: row.batch_perhaps,
             look="say when it runs: batch of the group in the settings",
         ),
         leaves_open(
             "just_resumed",
             "it has begun to move again, too lately to say how fast",
-            lambda row, _: row.just_resumed and row.comes_and_goes is not True,
+            lambda row: row.just_resumed and row.comes_and_goes is not True,
             look="look again in a minute",
         ),
-        yes("behind", "it is late or grows, and does not catch up", lambda row, _: _is_behind(row)),
-        yes("stalled", "partitions stand still while messages wait", lambda row, _: row.stalled),
+        yes("behind", "it is late or grows, and does not catch up", _is_behind),
+        yes("stalled", "partitions stand still while messages wait", lambda row: row.stalled),
         # What comes and goes is not over because it ends once more.
-        yes("again", "it is late again and again", lambda row, _: row.comes_and_goes is True),
+        yes("again", "it is late again and again", lambda row: row.comes_and_goes is True),
         # However few they still are.
-        yes("abandoned", "no member will read what waits", lambda row, _: row.abandoned is True),
+        yes("abandoned", "no member will read what waits", lambda row: row.abandoned is True),
         # An all-clear needs its proof.
         leaves_open(
             "dark",
             "the lag of some partitions was known and is not any more",
-            lambda row, _: bool(row.dark_partitions),
+            lambda row: bool(row.dark_partitions),
             look="ask Kafka: the partitions' leader, and who owns them",
         ),
         leaves_open(
             "unmoved",
             "records at the end of a partition have waited as long as the data show, and nothing arrives there",
-            lambda row, _: bool(row.unmoved_partitions),
+            lambda row: bool(row.unmoved_partitions),
             look="read the record at the commit",
         ),
         leaves_open(
             "unproven",
             "only a commit since the last sample could make it well",
-            lambda row, _: row.unproven and row.draining is not True,
+            lambda row: row.unproven and row.draining is not True,
             look="look again in a minute",
         ),
         leaves_open(
             "unseen",
             "its own client is all that measures its lag, and a paused one would show the same",
-            lambda row, _: row.unseen and row.draining is not True,
+            lambda row: row.unseen and row.draining is not True,
             look="measure the lag from outside: a lag exporter, or Kafka itself",
         ),
         leaves_open(
-            "unknown",
-            "neither age nor trend of the lag is known",
-            lambda row, _: row.late is None or row.growing is None,
+            "unknown", "neither age nor trend of the lag is known", lambda row: row.late is None or row.growing is None
         ),
         no("keeps_up", "nothing is late, grows or stands still", always),
     ),

@@ -35,12 +35,12 @@ QUESTION = Node(
     question="Were records lost: deleted, or passed by a commit, before they were read?",
     short="records lost?",
     rules=(
-        yes("deleted", "retention deleted records before they were read", lambda row, _: above(row.lost_messages, 0)),
-        yes("skipped", "commits passed records that nobody read", lambda row, _: above(row.skipped_messages, 0)),
+        yes("deleted", "retention deleted records before they were read", lambda row: above(row.lost_messages, 0)),
+        yes("skipped", "commits passed records that nobody read", lambda row: above(row.skipped_messages, 0)),
         leaves_open(
             "doubtful",
             "commits passed records so fast that they were skipped, or read by a consumer with much room",
-            lambda row, _: above(row.doubtful_messages, 0),
+            lambda row: above(row.doubtful_messages, 0),
             look="compare with what the handlers counted, or with what they wrote",
         ),
         no("none", "the offsets show no record that was passed unread", always),
@@ -122,7 +122,6 @@ def _actions(it: Subject, row: Row) -> list[Action]:
             title=f"Replay what was skipped (from offset {offset:,} of partition {first} on) by time, into a new group"
             if offset is not None
             else "Replay what was skipped by time, into a new group",
-            command=None,
             verify="the replay's group has read all of it",
             checks=(Check(feature="skipped_messages", relation="=", value=0.0),),
         ),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from workbench.humanize import counted, duration, percent, plural
 from workbench.numbers import MORE, MOST, NOISE
-from workbench.settings import Thresholds
 from workbench.triage.actions import DUMPS
 from workbench.triage.cause import Ask, Measure, Node, Operand, always, leaves_open, no, yes
 from workbench.triage.facts.unknown import Known, all_of, any_of, at_least, first_known
@@ -12,16 +11,6 @@ from workbench.triage.subscription import SubscriptionFeatures as Row
 
 KEPT_PACE = 1 - NOISE  # times the pace before
 HAS_ROOM = Operand("loop_busy", "busy threads a member", "<=", number=MOST, why="less than half of the time is theirs")
-_FILL = Operand("queue_fill", "of capacity", ">=", setting="queue_fill_ratio")
-
-
-_ENTRY = Operand("enqueue_mean_seconds", "s", ">=", setting="enqueue_seconds")
-
-
-_EMPTY = (
-    Operand("queue_fill", "of capacity", "<", setting="queue_fill_ratio"),
-    Operand("enqueue_mean_seconds", "s", "<", setting="enqueue_seconds"),
-)
 
 
 def queues_are_full(row: Row) -> Known:
@@ -33,7 +22,7 @@ def _queues_say(row: Row) -> bool:
     return row.has_queues and first_known(row.queue_long, row.entry_slow) is not None
 
 
-def not_slower(row: Row, _t: Thresholds) -> bool:
+def not_slower(row: Row) -> bool:
     """Without process times: more is read than ever was needed before, or only a few partitions, to which more arrives, are late.
 
     Slower handlers would read less, and hold up every partition of a member.
@@ -85,32 +74,38 @@ QUESTION = Node(
     rules=(
         # One of the two signals of queues is enough.
         yes(
-            "queues", "its queues are backed up", lambda row, _: row.has_queues and queues_are_full(row), _FILL, _ENTRY
+            "queues",
+            "its queues are backed up",
+            lambda row: row.has_queues and queues_are_full(row),
+            Operand("queue_fill", "of capacity", ">=", setting="queue_fill_ratio"),
+            Operand("enqueue_mean_seconds", "s", ">=", setting="enqueue_seconds"),
         ),
         yes(
             "delayed",
             "its delay queue is full",
-            lambda row, _: _queues_say(row) and row.delay_full is True,
+            lambda row: _queues_say(row) and row.delay_full is True,
             Operand("delay_fill", "of capacity", ">=", setting="delay_fill_ratio"),
         ),
         yes(
             "inside",
             "what waits has been read, and waits inside",
-            lambda row, _: _queues_say(row) and row.held_inside is True,
+            lambda row: _queues_say(row) and row.held_inside is True,
         ),
-        no("empty", "its queues are not backed up", lambda row, _: _queues_say(row), *_EMPTY),
+        no(
+            "empty",
+            "its queues are not backed up",
+            _queues_say,
+            Operand("queue_fill", "of capacity", "<", setting="queue_fill_ratio"),
+            Operand("enqueue_mean_seconds", "s", "<", setting="enqueue_seconds"),
+        ),
         leaves_open(
             "no_queue",
             "it has queues, and neither their length nor the enqueue time is measured",
-            lambda row, _: row.has_queues,
+            lambda row: row.has_queues,
         ),
         # A consumer without queues is judged by its client and its handlers; a fact that explains the lag by itself needs neither.
-        yes(
-            "works",
-            "its handlers take the time, or fetched messages wait for them",
-            lambda row, _: row.own_work is True,
-        ),
-        no("waits", "its threads wait for what does not reach them", lambda row, _: row.own_work is False),
+        yes("works", "its handlers take the time, or fetched messages wait for them", lambda row: row.own_work is True),
+        no("waits", "its threads wait for what does not reach them", lambda row: row.own_work is False),
         leaves_open(
             "not_measured",
             "nothing shows whether its threads work or wait",

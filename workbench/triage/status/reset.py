@@ -27,8 +27,8 @@ QUESTION = Node(
     question="Did commits go back, or are they above the log's end?",
     short="offsets reset?",
     rules=(
-        yes("back", "commits went back", lambda row, _: above(row.back_messages, 0)),
-        yes("above_end", "commits are above the log's end", lambda row, _: above(row.above_end_messages, 0)),
+        yes("back", "commits went back", lambda row: above(row.back_messages, 0)),
+        yes("above_end", "commits are above the log's end", lambda row: above(row.above_end_messages, 0)),
         no("forward", "commits only went forward, up to the log's end", always),
     ),
     yes=Conclude(Verdict.OFFSETS_RESET),

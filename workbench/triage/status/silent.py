@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from workbench.humanize import duration
 from workbench.numbers import FAR
-from workbench.settings import Thresholds
-from workbench.triage.cause import Choose, Conclude, Leaf, Measure, Node, Operand, always, no, yes
+from workbench.triage.cause import Conclude, Leaf, Measure, Node, Operand, always, no, yes
 from workbench.triage.facts.unknown import all_of, at_least, times
 from workbench.triage.status import lagging
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import State, Verdict
 
 
-def _is_silent(row: Row, t: Thresholds) -> bool:
+def _is_silent(row: Row) -> bool:
     longer = at_least(row.quiet_seconds, times(FAR, row.usual_gap_seconds))
-    return all_of(at_least(row.quiet_seconds, t.silent_seconds), longer) is True
+    return all_of(at_least(row.quiet_seconds, row.limits.silent_seconds), longer) is True
 
 
-def has_recovered(row: Row, _t: Thresholds) -> bool:
+def has_recovered(row: Row) -> bool:
     """Whether it was late in the window."""
     return row.recovered_seconds is not None
 
@@ -45,7 +44,7 @@ QUESTION = Node(
         no("arrives", "records arrive as usual", always),
     ),
     yes=Conclude(Verdict.PRODUCER_SILENT),
-    no=Choose(((has_recovered, Verdict.RECOVERED),), otherwise=Verdict.HEALTHY),
+    no=Conclude(Verdict.HEALTHY, unless=((has_recovered, Verdict.RECOVERED),)),
     words=_words,
     needs=("log_end_offset",),
     measures=(
@@ -54,7 +53,6 @@ QUESTION = Node(
         Measure("log_end_offset", "arrival_per_second", "messages/s arriving"),
     ),
 )
-
 
 PRODUCER_SILENT = Leaf(
     verdict=Verdict.PRODUCER_SILENT,
@@ -77,6 +75,5 @@ def _headline(row: Row) -> str:
 
 
 RECOVERED = Leaf(verdict=Verdict.RECOVERED, state=State.HEALTHY, headline=_headline)
-
 
 HEALTHY = Leaf(verdict=Verdict.HEALTHY, state=State.HEALTHY, headline=lambda row: f"Healthy: {lagging.words(row)}.")
