@@ -95,10 +95,13 @@ def main() -> None:
 def _run() -> None:
     from workbench.screen import nobody_reads, say_crash
 
+    typed: dict[str, str] = {}
     try:
-        code = root.main(prog_name="workbench", standalone_mode=False)
+        code = root.main(prog_name="workbench", standalone_mode=False, obj=typed)
     except WorkbenchError as error:
-        sys.exit(_report(error.message, error.hint, error.exit_code))
+        from workbench.cli.typed import filled
+
+        sys.exit(_report(error.message, filled(error.hint, typed) if error.hint else None, error.exit_code))
     except click.exceptions.Exit as leave:
         sys.exit(leave.exit_code)
     except click.exceptions.NoArgsIsHelpError as error:

@@ -13,7 +13,7 @@ from workbench.screen import say, write_json
 
 
 @click.command(name="capture")
-@cluster_option(required=False)
+@cluster_option(unless=("statistics",))
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder for the capture.")
 @click.option(
     "--statistics",
@@ -47,13 +47,11 @@ def command(
                 hint="The statistics do not name the consumer group; the window is the end of the file.",
             )
         found = api.capture_statistics(statistics, out, group=groups[0], cluster=cluster or "clients", config=config)
-    elif cluster is None:
-        raise UsageError("Give --cluster, or --statistics.", hint="A cluster of workbench.toml.")
     else:
         with Steps(quiet=as_json) as steps, steps.waiting(f"Reading the sources of {cluster}"):
             found = api.capture(
                 out,
-                cluster=cluster,
+                cluster=cluster or "",  # given: there are no statistics
                 groups=groups,
                 topics=topics,
                 since=since,

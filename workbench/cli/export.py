@@ -21,7 +21,7 @@ def command() -> None:
 
 
 @command.command()
-@cluster_option(required=False)
+@cluster_option(unless=("names",))
 @click.option(
     "--profile",
     "names",
@@ -95,6 +95,7 @@ def grafana(
         expectations=expectations,
         availability=availability / 100,
         runbook_base=runbook_base,
+        cluster=cluster,
     )
     with writing(f"The folder {out}"):
         (out / "rules").mkdir(parents=True, exist_ok=True)
@@ -161,7 +162,7 @@ def _recorded(cluster: str, config: Path | None) -> str:
     )
     if not found:
         raise UsageError(f"These profiles measure no lag: {', '.join(chosen.profiles)}.", hint="Add one that does.")
-    return rule_file("workbench-objectives", found, command="workbench export rules")
+    return rule_file("workbench-objectives", found, command="`workbench export rules`")
 
 
 def _checked(out: Path) -> int:

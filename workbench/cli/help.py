@@ -82,7 +82,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("mcp --http", "over HTTP, with a token"),
     ),
     "notebook": (
-        ("notebook", "the triage panel on a recorded incident"),
+        ("notebook", "the triage panel on your cluster, or on a recorded incident"),
         ("notebook --cluster prod --group payments", "live, with the form filled in"),
         ("notebook replay --cluster prod", "the replay panel"),
     ),
@@ -127,8 +127,8 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "runbooks show": (("runbooks show ConsumerStopped", "by alert"),),
     "runbooks write": (("runbooks write --dir runbooks", "your copy, with the tree of this version"),),
     "runtime": (("runtime settings", "every setting, with its default"),),
-    "runtime check": (("runtime check orders.yaml", "before a deploy"),),
-    "runtime run": (("runtime run orders.yaml", "until SIGTERM or Ctrl-C"),),
+    "runtime check": (("runtime check orders.toml shop.handlers", "before a deploy"),),
+    "runtime run": (("runtime run orders.toml shop.handlers", "until SIGTERM or Ctrl-C"),),
     "runtime settings": (("runtime settings | grep queue", "unit, default and reason"),),
     "serve": (
         ("serve", "on this computer only; prints where its token is"),

@@ -219,7 +219,7 @@ def _fitting(cluster: Cluster, profiles: list[str]) -> str:
     found = [it.profile.name for it in recommended(fitting(every, source.examples(among=there), names=there))]
     profiles.extend(found)
     if not found:
-        return "answers; no profile fits its metrics (see: workbench profiles new)"
+        return f"answers; no profile fits its metrics. Draft one: workbench profiles new --url {shell_word(cluster.prometheus or '')}"
     return f"answers; {plural(len(found), 'profile')} fit{'s' if len(found) == 1 else ''}: {', '.join(found)}"
 
 

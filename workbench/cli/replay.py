@@ -269,11 +269,15 @@ def rollback_command(
 @click.option("--plan", "plan_hash", help="Only this plan: its hash, or a prefix of it.")
 @click.option("--group", help="Only this group.")
 @json_option
-def log_command(plan_hash: str | None, group: str | None, as_json: bool) -> int:
-    """Show the journal: who changed which offsets, when, and the outcome."""
+@config_option
+def log_command(plan_hash: str | None, group: str | None, as_json: bool, config: Path | None) -> int:
+    """Show the journal: who changed which offsets, when, and the outcome. Secrets of the settings are masked in it."""
     from workbench.cli.replay_show import show_journal
     from workbench.replay.journal import Journal
+    from workbench.settings import load_settings
 
+    if config is not None:
+        load_settings(config)
     entries, torn = Journal.of_user().read()
     chosen = [entry for entry in entries if entry.plan.startswith(plan_hash or "") and group in (None, entry.group)]
     if as_json:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
-import click
-
+from workbench.cli.typed import PlanFile
 from workbench.errors import UsageError
 from workbench.replay.connect import SHORT_HASH, check_hash
 from workbench.screen import ask, say
 
-PLAN_FILE = click.Path(path_type=Path, dir_okay=False)
+PLAN_FILE = PlanFile()
 
 
 def collect_no_garbage() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from workbench.cli.typed import filled
 from workbench.console import FittingTable, SafeConsole
 from workbench.humanize import counted, moment, one_line, plural, printable, size
 from workbench.masking import masked
@@ -81,7 +82,7 @@ def show_receipt(receipt: Receipt, plan_file: Path, *, as_json: bool) -> None:
     for part in [part for part in receipt.partitions if part.error][:_MOST_ROWS]:
         console.line_of(f"  {printable(part.topic)}-{part.partition}: {one_line(part.error or '')}")
     for hint in receipt.hints:
-        console.line_of(f"Hint:  {one_line(hint)}")
+        console.line_of(f"Hint:  {one_line(filled(hint))}")
     if receipt.rollback is not None:
         console.line_of(f"Roll back with: workbench replay rollback {receipt.rollback}")
     if receipt.outcome.value == "done":

@@ -74,19 +74,19 @@ def follow_command(
     if look is not None and look.waiting is not None and not look.left:
         raise DeadlineError(
             f"The group {plan.new_group!r} has committed all known records of the window. {look.waiting}",
-            hint="Check again with: workbench replay follow.",
+            hint=f"Check again with: workbench replay follow {plan_file}.",
         )
     if look is None or not look.complete:
         raise DeadlineError(
             f"The group {plan.new_group!r} has not committed the whole window: "
             f"{plural(len(look.left if look is not None else plan.partitions), 'partition is', 'partitions are')} not complete.",
-            hint="Check again with: workbench replay follow.",
+            hint=f"Check again with: workbench replay follow {plan_file}.",
         )
     if look.doubt is not None:
         raise EvidenceError(
             f"The group {plan.new_group!r} has committed up to the window's end, which does not prove that it processed every record. "
             + look.doubt,
-            hint=f"Ask its instances, or its log of processed records: workbench replay verify {plan_file} --fleet, --processed.",
+            hint=f"Ask its instances, or its log of processed records: workbench replay verify {plan_file} --fleet fleet.toml",
         )
     if not as_json:
         for line in next_steps(plan, look, plan_file):

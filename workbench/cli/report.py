@@ -23,7 +23,7 @@ def run() -> None:
 
 
 @run.command()
-@cluster_option(required=False)
+@cluster_option(unless=("capture",))
 @click.option("--capture", type=click.Path(path_type=Path), help="Report on a capture; needs no network.")
 @click.option("--since", help=f"Start of the period: {A_TIME}. Default: 24h before its end.")
 @click.option("--until", help=f"End of the period: {A_TIME}. Default: the last full minute, or a capture's end.")

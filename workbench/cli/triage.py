@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workbench.cli.options import cluster_option, config_option, json_option, selection_options, window_options
+from workbench.cli.options import (
+    cluster_option,
+    config_option,
+    default_cluster,
+    json_option,
+    selection_options,
+    window_options,
+)
 from workbench.errors import UsageError
 from workbench.files import require_empty
 from workbench.screen import write_json
@@ -22,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @click.command(name="triage")
-@cluster_option(required=False)
+@cluster_option(unless=("folder", "alert", "compare", "store"))
 @click.option("--capture", "folder", type=click.Path(path_type=Path), help="Analyse a capture; needs no network.")
 @selection_options
 @window_options
@@ -163,7 +170,7 @@ def _show(result: TriageResult, *, with_runbooks: bool) -> None:
     if with_runbooks:
         from workbench.cli.triage_alert import show_runbooks
 
-        show_runbooks(result.triage, bootstrap=result.capture.info.bootstrap)
+        show_runbooks(result.triage, bootstrap=result.capture.bootstrap)
 
 
 def _filled_by_alert(given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -178,8 +185,11 @@ def _filled_by_alert(given: Mapping[str, Any]) -> Mapping[str, Any]:
         config=given["config"],
         **{name: given[name] for name in names},
     )
+    cluster = asked.cluster
+    if cluster is None and given["folder"] is None:
+        cluster = default_cluster(given["config"])
     since = given["since"] if given["watch"] or given["observe"] is not None else asked.since
-    return {**given, "cluster": asked.cluster, "groups": asked.groups, "topics": asked.topics, "since": since}
+    return {**given, "cluster": cluster, "groups": asked.groups, "topics": asked.topics, "since": since}
 
 
 # The other modes

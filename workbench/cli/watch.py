@@ -108,7 +108,7 @@ def _live(
             f"The cluster {cluster!r} has no bootstrap in the settings.", hint="--live reads from Kafka; add it."
         )
     if not open_console().is_terminal:
-        raise UsageError("--live needs a terminal.", hint="For a script: workbench snapshot --json")
+        raise UsageError("--live needs a terminal.", hint="For a script: workbench snapshot --cluster CLUSTER --json")
     try:
         from workbench.cli.watch_live import live
     except ModuleNotFoundError as error:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from workbench.collect.kafka_kinds import UNKNOWN, cannot_replay_from, cannot_replay_into
 from workbench.collect.kafka_views import GroupView
 from workbench.errors import GuardError, SourceUnreachableError, UnknownGroupError, UsageError
-from workbench.humanize import listed, plural
+from workbench.humanize import listed, plural, shell_word
 from workbench.replay.gateway import (
     ABSENT,
     Audience,
@@ -125,7 +125,7 @@ def survey(gateway: Gateway, request: PlanRequest, *, with_start: bool = True) -
     if not any(part in commits for part in partitions):
         raise UnknownGroupError(
             f"The group {request.from_group!r} has no committed offset on {listed(list(request.topics))}.",
-            hint="List the groups with: workbench snapshot.",
+            hint=f"List the groups with: workbench snapshot --cluster {shell_word(request.cluster)}",
         )
     since, settings = logs.found[instants[0]], gateway.settings(request.topics)
     spans: dict[Partition, WindowSpan] = {}
@@ -165,7 +165,7 @@ def _checked_kinds(gateway: Gateway, request: PlanRequest) -> GroupView:
     if (why := cannot_replay_from(old.protocol)) is not None and old.state != ABSENT:
         raise GuardError(
             f"A replay cannot follow {request.from_group!r}: it is {why}.",
-            hint="List the groups and their kinds with: workbench snapshot.",
+            hint=f"List the groups and their kinds with: workbench snapshot --cluster {shell_word(request.cluster)}",
         )
     return old
 

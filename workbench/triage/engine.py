@@ -21,6 +21,7 @@ from workbench.triage.judge import judged
 from workbench.triage.onset import onset
 from workbench.triage.rows import measured_of
 from workbench.triage.settle import with_settings
+from workbench.triage.subject import Recording
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import State
 from workbench.window import Window
@@ -220,6 +221,7 @@ def judge(asked: Prepared, spark: SparkSession) -> Triage:
         )
     profiles = profiles_named(capture.info.profiles)
     kinds = kinds_in(capture.groups)
+    recording = Recording(capture.folder, seen.end, capture.is_known) if capture.folder is not None else None
     findings = [
         finding_of(
             row,
@@ -228,7 +230,8 @@ def judge(asked: Prepared, spark: SparkSession) -> Triage:
             limits,
             expected,
             profiles=profiles,
-            bootstrap=capture.info.bootstrap,
+            bootstrap=capture.bootstrap,
+            recording=recording,
             events=capture.events,
             kind=REDRIVE if is_redrive_plan(row.group) else kinds.get(row.group),
         )
@@ -254,6 +257,7 @@ def finding_of(
     *,
     profiles: Sequence[Profile],
     bootstrap: str | None,
+    recording: Recording | None = None,
     events: Sequence[Mapping[str, Any]] = (),
     kind: str | None = None,
 ) -> Finding:
@@ -266,6 +270,7 @@ def finding_of(
             profiles=profiles,
             since=onset(samples, window, row, limits),
             bootstrap=bootstrap,
+            recording=recording,
         ),
         kind,
     )
