@@ -7,7 +7,7 @@ import json
 import os
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -45,7 +45,10 @@ def measure(request: Measurements, *, progress: Progress = SILENT) -> Measured:
         WorkbenchError: UsageError and WindowError for a wrong request, SourceUnreachableError, NoSeriesError, and
             NotACaptureError or DamagedCaptureError for a folder.
     """
-    return _recorded(request, progress) if request.capture is not None else _live(request, progress)
+    from workbench.replay.journal import replays_begun_here
+
+    found = _recorded(request, progress) if request.capture is not None else _live(request, progress)
+    return replace(found, capture=replace(found.capture, begun=replays_begun_here()))
 
 
 def _recorded(request: Measurements, progress: Progress) -> Measured:

@@ -76,6 +76,11 @@ def follow_command(
             f"The group {plan.new_group!r} has committed all known records of the window. {look.waiting}",
             hint=f"Check again with: workbench replay follow {plan_file}.",
         )
+    if look is not None and not look.members and not look.done and look.left:
+        raise DeadlineError(
+            f"Not started: no consumer in {plan.new_group!r}.",
+            hint=f"Start consumers with group.id={plan.new_group}, then: workbench replay follow {plan_file}",
+        )
     if look is None or not look.complete:
         raise DeadlineError(
             f"The group {plan.new_group!r} has not committed the whole window: "
@@ -121,7 +126,7 @@ class _Screen:
             return
         from workbench.replay.progress import in_words
 
-        words = in_words(look, pace)
+        words = in_words(look, pace, group=self._plan.new_group)
         for topic in look.topics:
             self._bars.update(self._tasks[topic.topic], completed=topic.done, total=topic.total, words=words)
         if not self._console.is_terminal and (look.complete or time.monotonic() >= self._next_line):

@@ -114,6 +114,7 @@ class Capture:
     Attributes:
         own: settings of who reads it, by group pattern: owner, links and commands. They are not part of the files.
         folder: that it was read from; None: measured just now.
+        begun: replays of the reader's machine: group to the offset of each (topic, partition) at which it was set to begin.
         is_known: whether the reader's settings have its cluster; `own_bootstrap` is that of these settings.
     """
 
@@ -125,6 +126,7 @@ class Capture:
     folder: Path | None = None
     is_known: bool = False
     own_bootstrap: str | None = None
+    begun: Mapping[str, Mapping[tuple[str, int], int]] = field(default_factory=dict)
 
     @property
     def bootstrap(self) -> str | None:

@@ -20,7 +20,7 @@ from workbench.triage.finding import Finding
 from workbench.triage.judge import judged
 from workbench.triage.onset import onset
 from workbench.triage.rows import measured_of
-from workbench.triage.settle import with_settings
+from workbench.triage.settle import WAITING, Begun, with_settings
 from workbench.triage.subject import Recording
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import State
@@ -234,10 +234,15 @@ def judge(asked: Prepared, spark: SparkSession) -> Triage:
             recording=recording,
             events=capture.events,
             kind=REDRIVE if is_redrive_plan(row.group) else kinds.get(row.group),
+            begun=capture.begun,
         )
         for row in rows
     ]
-    findings.sort(key=lambda it: (ORDER.index(it.state), -(it.time_lag.seconds or 0.0), it.group, it.topic))
+    findings.sort(
+        key=lambda it: (
+            ORDER.index(it.state), it.muted == WAITING, -(it.time_lag.seconds or 0.0), it.group, it.topic
+        )
+    )  # fmt: skip
     return Triage(
         window=seen,
         source={"kind": capture.info.source, "cluster": capture.info.cluster, "profiles": capture.info.profiles},
@@ -260,6 +265,7 @@ def finding_of(
     recording: Recording | None = None,
     events: Sequence[Mapping[str, Any]] = (),
     kind: str | None = None,
+    begun: Begun | None = None,
 ) -> Finding:
     """Build the finding of one subscription with the kind of its group, and with what is expected of it."""
     limits, expected = expectations.limits(thresholds, row.group), expectations.of(row.group)
@@ -275,7 +281,7 @@ def finding_of(
         kind,
     )
     changed = nearest_change(events, samples, window, group=row.group, topic=row.topic, since=found.since)
-    return with_settings(replace(found, changed=changed), expected, window, now=window.end)
+    return with_settings(replace(found, changed=changed), expected, window, now=window.end, begun=begun)
 
 
 def _asked_for(groups: Sequence[str], topics: Sequence[str]) -> str:
