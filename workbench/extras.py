@@ -20,7 +20,8 @@ def how_to_install(extra: str) -> str:
     """
     with suppress(PackageNotFoundError):
         found = distribution(NAME)
-        if (text := found.read_text("direct_url.json")) is None:
+        read = found.read_text  # by name only: a distribution knows the encoding of its files
+        if (text := read("direct_url.json")) is None:
             return f"pip install {shell_word(f'{NAME}[{extra}]')}"
         origin = json.loads(text)
         url = urlsplit(origin["url"])

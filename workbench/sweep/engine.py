@@ -32,7 +32,7 @@ from workbench.sweep.order import with_mutes, worst_first
 from workbench.sweep.store import Store
 from workbench.triage.engine import ORDER, Triage, answered, finding_of, profiles_named
 from workbench.triage.finding import Finding
-from workbench.triage.settle import waits
+from workbench.triage.settle import WAITING, waits
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import State, Verdict
 from workbench.triage.verdicts import leaf_of
@@ -47,6 +47,7 @@ TOP = 20  # number of full findings; the table has all subscriptions
 # Of every subscription: verdict and state; `time_lag_seconds` of its oldest message, with the method; `lag_messages`;
 # `lag_slope` and `arrival_per_second` (messages/s); partitions, members; `eta_loss_seconds` until retention deletes unread messages.
 # Each by its column of `features.subscriptions`.
+_WAITING = pa.array([WAITING])
 _TABLE = {
     "cluster": "cluster",
     "group": "`group`",
@@ -390,7 +391,8 @@ def with_kinds(table: pa.Table, kinds: Mapping[str, str], others: Sequence[Unjud
         for it in others
     ]
     more = pa.Table.from_pylist([{name: row.get(name) for name in table.column_names} for row in rows], table.schema)
-    at = pc.sum(pc.equal(table["state"], str(State.LAGGING))).as_py() or 0
+    lagging = pc.and_(pc.equal(table["state"], str(State.LAGGING)), pc.is_null(pc.index_in(table["muted"], _WAITING)))
+    at = pc.sum(lagging).as_py() or 0
     return pa.concat_tables([table.slice(0, at), more, table.slice(at)])
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workbench.expectations import Expectations
-from workbench.triage.engine import ORDER
+from workbench.triage.engine import rank
 from workbench.triage.settle import WAITING
 from workbench.triage.verdict import State, Verdict
 from workbench.triage.verdicts import leaf_of
@@ -16,18 +16,19 @@ from workbench.window import Window
 
 
 def worst_first(table: pa.Table, waiting: Set[tuple[str, str]]) -> pa.Table:
-    """Add the state; worst first, and replays that wait for consumers behind the others of their state."""
+    """Add the state; worst first, and replays that wait for consumers just above what is healthy."""
     states = {verdict.value: leaf_of(verdict).state for verdict in Verdict}
     verdicts = table["verdict"].to_pylist()
-    rank = pa.array([ORDER.index(states[name]) for name in verdicts], pa.int8())
+    ranks = [
+        rank(states[name], WAITING if key in waiting else None)
+        for key, name in zip(_keys(table), verdicts, strict=True)
+    ]
     lag = pc.fill_null(table["time_lag_seconds"], 0.0)
-    waits_ = pa.array([key in waiting for key in _keys(table)], pa.int8())
     table = table.append_column("state", pa.array([str(states[name]) for name in verdicts]))
     order = pc.sort_indices(
-        pa.table({"rank": rank, "waits": waits_, "lag": lag, "group": table["group"], "topic": table["topic"]}),
+        pa.table({"rank": pa.array(ranks, pa.float64()), "lag": lag, "group": table["group"], "topic": table["topic"]}),
         sort_keys=[
             ("rank", "ascending"),
-            ("waits", "ascending"),
             ("lag", "descending"),
             ("group", "ascending"),
             ("topic", "ascending"),

@@ -238,11 +238,7 @@ def judge(asked: Prepared, spark: SparkSession) -> Triage:
         )
         for row in rows
     ]
-    findings.sort(
-        key=lambda it: (
-            ORDER.index(it.state), it.muted == WAITING, -(it.time_lag.seconds or 0.0), it.group, it.topic
-        )
-    )  # fmt: skip
+    findings.sort(key=lambda it: (rank(it.state, it.muted), -(it.time_lag.seconds or 0.0), it.group, it.topic))
     return Triage(
         window=seen,
         source={"kind": capture.info.source, "cluster": capture.info.cluster, "profiles": capture.info.profiles},
@@ -282,6 +278,11 @@ def finding_of(
     )
     changed = nearest_change(events, samples, window, group=row.group, topic=row.topic, since=found.since)
     return with_settings(replace(found, changed=changed), expected, window, now=window.end, begun=begun)
+
+
+def rank(state: State, muted: str | None) -> float:
+    """Place in a list, worst first; a replay that waits for its consumers stands just above what is healthy."""
+    return ORDER.index(State.HEALTHY) - 0.5 if muted == WAITING and state is not State.HEALTHY else ORDER.index(state)
 
 
 def _asked_for(groups: Sequence[str], topics: Sequence[str]) -> str:
