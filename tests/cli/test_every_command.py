@@ -80,7 +80,7 @@ def test_a_hint_names_the_plan_and_the_cluster_that_were_typed(tmp_path: Path) -
     (tmp_path / "workbench.toml").write_text('[clusters.shop]\nbootstrap = "127.0.0.1:9"\n')
     shown = run_here("watch", "--live", cwd=tmp_path)
     assert "Hint:  For a script: workbench snapshot --cluster shop --json" in shown.stderr
-    check(run_here("triage", "--capture", ".", cwd=tmp_path), 2, "workbench capture --cluster CLUSTER --out FOLDER")
+    check(run_here("triage", "--capture", ".", cwd=tmp_path), 2, "workbench capture --cluster CLUSTER --output FOLDER")
 
 
 def test_what_a_hint_installs_is_there() -> None:

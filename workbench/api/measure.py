@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from workbench.api.progress import SILENT, Progress
 from workbench.api.requests import Measurements, Times
-from workbench.errors import NoSeriesError, UsageError
+from workbench.errors import UnknownGroupError, UsageError
 from workbench.humanize import did_you_mean, duration, listed, plural
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def _check_names(capture: Capture, request: Measurements) -> None:
     """Check that a capture has each group and topic that was asked for.
 
     Raises:
-        NoSeriesError: with the names that look like it.
+        UnknownGroupError: with the names that look like it.
     """
     for what, asked in (("group", request.groups), ("topic", request.topics)):
         known = {str(it) for it in capture.samples[what].unique().to_pylist() if it}
@@ -89,7 +89,7 @@ def _check_names(capture: Capture, request: Measurements) -> None:
             known |= {str(it) for it in capture.groups["group"].to_pylist()}
         for name in asked:
             if name not in known:
-                raise NoSeriesError(
+                raise UnknownGroupError(
                     f"The capture has no {what} {name!r}.{did_you_mean(name, sorted(known))}",
                     hint=f"It has: {listed(sorted(known), most=12)}.",
                 )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from workbench.cli.options import cluster_option, config_option, json_option, selection_options, window_options
+from workbench.cli.options import cluster_option, config_option, json_option, renamed, selection_options, window_options
 from workbench.errors import UsageError
 from workbench.humanize import plural
 from workbench.screen import say, write_json
@@ -14,7 +14,14 @@ from workbench.screen import say, write_json
 
 @click.command(name="capture")
 @cluster_option(unless=("statistics",))
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder for the capture.")
+@renamed(
+    "--output",
+    "out",
+    old=("--out",),
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    help="Folder for the capture.",
+)
 @click.option(
     "--statistics",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -43,7 +50,7 @@ def command(
     if statistics is not None:
         if len(groups) != 1 or topics or any((since, until, baseline)):
             raise UsageError(
-                "--statistics takes one --group, --out and perhaps --cluster.",
+                "--statistics takes one --group, --output and perhaps --cluster.",
                 hint="The statistics do not name the consumer group; the window is the end of the file.",
             )
         found = api.capture_statistics(statistics, out, group=groups[0], cluster=cluster or "clients", config=config)

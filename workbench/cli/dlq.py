@@ -12,7 +12,7 @@ from workbench.api.letters import apply_redrive, dead_letters, letters_setup, pl
 from workbench.cli.dlq_options import dry_run_option, selection_options_of_letters
 from workbench.cli.dlq_watch import discard_command, follow_command, give_up_command, verify_command
 from workbench.cli.help import Group
-from workbench.cli.options import cluster_option, config_option, json_option
+from workbench.cli.options import cluster_option, config_option, json_option, renamed
 from workbench.cli.replay_options import PLAN_FILE, collect_no_garbage, confirm_option, confirmed, seconds_of
 from workbench.errors import ExitCode
 from workbench.humanize import plural, shell_word
@@ -167,7 +167,7 @@ def show_command(
 )
 @click.option("--again", is_flag=True, help="Also plan letters that earlier plans have produced or discarded.")
 @click.option("--reason", help="Reason for the redrive; stored in the plan.")
-@click.option("-o", "--out", type=PLAN_FILE, help="File for the plan; `apply` reads it.")
+@renamed("-o", "--output", "out", old=("--out",), type=PLAN_FILE, help="File for the plan; `apply` reads it.")
 @json_option
 @config_option
 def plan_command(

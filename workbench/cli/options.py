@@ -15,6 +15,28 @@ A_TIME = "15m ago, or a timestamp with a time zone"  # the words for a time in e
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+class Renamed(click.Option):
+    """An option whose old names are still accepted; help and completion do not show them."""
+
+    def __init__(self, names: Sequence[str], *, old: Sequence[str], **options: Any) -> None:
+        super().__init__([*names, *old], **options)
+        self._new = [it for it in self.opts if it not in old]
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """See the base class."""
+        every, self.opts = self.opts, self._new
+        try:
+            return super().get_help_record(ctx)
+        finally:
+            self.opts = every
+
+
+def renamed(*names: str, old: Sequence[str], **options: Any) -> Callable[[F], F]:
+    """An option with the word that all commands use, and the word that this one had before."""
+
+    return click.option(*names, cls=Renamed, old=old, **options)
+
+
 def completing(names: str) -> Any:
     """Completion by a function of `cli.completion`, which is loaded when somebody presses Tab."""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from workbench.cli.help import Group
-from workbench.cli.options import A_TIME, cluster_option, completing, config_option, json_option
+from workbench.cli.options import A_TIME, cluster_option, completing, config_option, json_option, renamed
 from workbench.cli.replay_cutover import cutover_command, retire_command
 from workbench.cli.replay_options import PLAN_FILE, collect_no_garbage, confirm_option, confirmed, seconds_of
 from workbench.cli.replay_watch import follow_command, inspect_command, verify_command
@@ -66,8 +66,8 @@ def command() -> None:
     help="For partitions without a record at or after the start: commit nothing, commit the log end, or refuse.",
 )
 @click.option("--reason", help="Reason for the replay; stored in the plan and the journal.")
-@click.option("-o", "--out", type=PLAN_FILE, help="File for the plan; `apply` reads it.")
-@click.option("--force", is_flag=True, help="Replace a plan at --out that was never applied.")
+@renamed("-o", "--output", "out", old=("--out",), type=PLAN_FILE, help="File for the plan; `apply` reads it.")
+@click.option("--force", is_flag=True, help="Replace a plan at --output that was never applied.")
 @click.option(
     "--csv", "csv_file", type=PLAN_FILE, help="Also write the offsets as CSV for kafka-consumer-groups --from-file."
 )

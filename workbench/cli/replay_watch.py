@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workbench.cli.options import cluster_option, config_option, json_option
+from workbench.cli.options import cluster_option, config_option, json_option, renamed
 from workbench.cli.replay_options import PLAN_FILE, seconds_of
 from workbench.errors import DeadlineError, EvidenceError, ExitCode, UsageError
 from workbench.humanize import plural
@@ -230,8 +230,14 @@ def verify_command(
     show_default=True,
     help="Count by this field. May be repeated.",
 )
-@click.option(
-    "--most", type=click.IntRange(1, 100_000), default=20, show_default=True, help="Number of lines per count."
+@renamed(
+    "--limit",
+    "most",
+    old=("--most",),
+    type=click.IntRange(1, 100_000),
+    default=20,
+    show_default=True,
+    help="Number of lines per count.",
 )
 @click.option(
     "--show",

@@ -14,6 +14,7 @@ from workbench.cli.options import (
     config_option,
     default_cluster,
     json_option,
+    renamed,
     selection_options,
     window_options,
 )
@@ -42,7 +43,14 @@ if TYPE_CHECKING:
 )
 @click.option("--watch", is_flag=True, help="Repeat the triage, and report when the check of an action passes.")
 @click.option("--every", default="15s", show_default=True, help="With --watch: time between two triages.")
-@click.option("--for", "patience", default="30m", show_default=True, help="With --watch: stop after this time.")
+@renamed(
+    "--timeout",
+    "patience",
+    old=("--for",),
+    default="30m",
+    show_default=True,
+    help="With --watch: stop after this time.",
+)
 @click.option(
     "--compare",
     nargs=2,
@@ -61,8 +69,10 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path, file_okay=False),
     help="With --all: folder of the stored samples. Default with --cluster: one per cluster, which keeps one window.",
 )
-@click.option(
-    "--top",
+@renamed(
+    "--limit",
+    "top",
+    old=("--top",),
     default=20,
     show_default=True,
     type=click.IntRange(min=0),
@@ -267,7 +277,7 @@ def _sweep_request(given: Mapping[str, Any]) -> SweepRequest:
     others = ("folder", "watch", "compare", "alert", "groups", "topics", "since", "baseline", "observe", "save")
     if any(given[name] for name in others):
         raise UsageError(
-            "--all takes --cluster, --store, --until, --top, --html and --parquet, and no other selection options.",
+            "--all takes --cluster, --store, --until, --limit, --html and --parquet, and no other selection options.",
             hint="The window is the newest slot of the store, the baseline the four slots before it.",
         )
     names = ("cluster", "store", "until", "top", "html", "parquet", "as_json", "config")

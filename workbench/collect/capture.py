@@ -363,7 +363,7 @@ def read_info(folder: Path) -> CaptureInfo:
     if not path.is_file():
         raise NotACaptureError(
             f"{folder} is not a capture: it has no {INFO}.",
-            hint="Record one with: workbench capture --cluster CLUSTER --out FOLDER",
+            hint="Record one with: workbench capture --cluster CLUSTER --output FOLDER",
         )
     if _inside(folder, path).stat().st_size > _HEAD_BYTES:
         raise DamagedCaptureError(f"{path} is too large for a capture's head.")

@@ -135,7 +135,7 @@ def start_prometheus(folder: Path, *, scrape_seconds: int = 1) -> PrometheusServ
     if program is None:
         raise SetupError(
             "There is no prometheus program on PATH.",
-            hint="Install it, or record without it: workbench watch --cluster lab --out recording",
+            hint="Install it, or record without it: workbench watch --cluster lab --output recording",
         )
     targets = folder / "targets"
     targets.mkdir(parents=True)
